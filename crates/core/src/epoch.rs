@@ -1,0 +1,186 @@
+//! Epochs: what all replicas of a cluster must agree on before they agree on anything else.
+
+use crate::ids::{Boot, Group, Incarnation, ReplicaId, Slot};
+use crate::wire::{Decoder, Encoder, Wire, WireError};
+use std::collections::BTreeMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A replica in the life of its promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Its number.
+    pub id: ReplicaId,
+    /// The life of its promises.
+    pub incarnation: Incarnation,
+}
+
+/// What survives a crash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// What a protocol persists is on stable storage before messages that depend on it leave.
+    Disk,
+    /// Nothing is written but the identity: a restarted replica has lost its promises.
+    Memory,
+}
+
+/// One fixed configuration: members, protocol and parameters. A command may seal it and name the
+/// next. Whatever must be equal on all replicas lives here, not in flags.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Epoch {
+    /// Counts the epochs of a group, from 1.
+    pub number: u64,
+    /// The first slot decided in this epoch.
+    pub first_slot: Slot,
+    /// The members, ascending by id.
+    pub members: Vec<Member>,
+    /// The registered name of the protocol.
+    pub protocol: String,
+    /// What survives a crash.
+    pub durability: Durability,
+    /// Seed of the common coin.
+    pub seed: u64,
+    /// The protocol's agreed parameters, by name; the protocol gives them meaning and defaults.
+    pub params: BTreeMap<String, String>,
+}
+
+impl Epoch {
+    /// What handshakes compare: equal digests mean equal epochs.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        xxh3_64(&self.to_bytes())
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Position of a member in the ascending order, from 0.
+    #[must_use]
+    pub fn index_of(&self, id: ReplicaId) -> Option<usize> {
+        self.members.iter().position(|m| m.id == id)
+    }
+}
+
+impl Wire for Epoch {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.number);
+        self.first_slot.encode(out);
+        out.varint(self.members.len() as u64);
+        for member in &self.members {
+            member.id.encode(out);
+            member.incarnation.encode(out);
+        }
+        out.string(&self.protocol);
+        out.u8(match self.durability {
+            Durability::Disk => 0,
+            Durability::Memory => 1,
+        });
+        out.u64(self.seed);
+        out.varint(self.params.len() as u64);
+        for (name, value) in &self.params {
+            out.string(name);
+            out.string(value);
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let number = input.varint()?;
+        let first_slot = Slot::decode(input)?;
+        let members = (0..input.count(17)?)
+            .map(|_| {
+                Ok(Member {
+                    id: ReplicaId::decode(input)?,
+                    incarnation: Incarnation::decode(input)?,
+                })
+            })
+            .collect::<Result<_, WireError>>()?;
+        let protocol = input.string()?;
+        let durability = match input.u8()? {
+            0 => Durability::Disk,
+            1 => Durability::Memory,
+            tag => return Err(WireError::Tag("durability", tag)),
+        };
+        let seed = input.u64()?;
+        let params = (0..input.count(2)?)
+            .map(|_| Ok((input.string()?, input.string()?)))
+            .collect::<Result<_, WireError>>()?;
+        Ok(Epoch {
+            number,
+            first_slot,
+            members,
+            protocol,
+            durability,
+            seed,
+            params,
+        })
+    }
+}
+
+/// One replica's place in one epoch of one group: all a machine's configuration is made from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seat {
+    /// The independent log.
+    pub group: Group,
+    /// The configuration.
+    pub epoch: Epoch,
+    /// Who I am in it.
+    pub me: ReplicaId,
+    /// This start of the process.
+    pub boot: Boot,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_round_trips_and_its_digest_sees_every_field() {
+        let member = |id: u16| Member {
+            id: ReplicaId(id),
+            incarnation: Incarnation(u128::from(id) << 90),
+        };
+        let epoch = Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: vec![member(1), member(2), member(3)],
+            protocol: "rabia".into(),
+            durability: Durability::Disk,
+            seed: 42,
+            params: [("window".to_string(), "4".to_string())].into(),
+        };
+        assert_eq!(Epoch::from_bytes(epoch.to_bytes()), Ok(epoch.clone()));
+        let changed = [
+            Epoch {
+                number: 2,
+                ..epoch.clone()
+            },
+            Epoch {
+                first_slot: Slot(1),
+                ..epoch.clone()
+            },
+            Epoch {
+                members: vec![member(1), member(2), member(4)],
+                ..epoch.clone()
+            },
+            Epoch {
+                protocol: "chora".into(),
+                ..epoch.clone()
+            },
+            Epoch {
+                durability: Durability::Memory,
+                ..epoch.clone()
+            },
+            Epoch {
+                seed: 43,
+                ..epoch.clone()
+            },
+            Epoch {
+                params: BTreeMap::new(),
+                ..epoch.clone()
+            },
+        ];
+        assert!(changed.iter().all(|other| other.digest() != epoch.digest()));
+    }
+}

@@ -1,0 +1,33 @@
+//! The contract between Quorate's rings.
+//!
+//! Everything here is plain data and arithmetic: no clock, no randomness, no I/O. A protocol
+//! (ring one) implements [`Machine`]; the host (ring two) drives it; an application implements
+//! [`Application`].
+//!
+//! The vocabulary is the field's, one word per thing: a *command* is what a client wants applied,
+//! an *entry* is a batch of commands in the log, a *slot* is a log position, and an entry is
+//! *appended*, *decided*, *committed* and *applied*, in that order.
+
+mod application;
+mod coin;
+mod command;
+mod epoch;
+mod ids;
+mod intervals;
+mod machine;
+mod quorum;
+mod time;
+mod wire;
+
+pub use application::{Application, At};
+pub use coin::coin;
+pub use command::{Class, Command, ENTRY_BYTES_MAX, Entry, EntryBuilder, Principal, RequestId};
+pub use epoch::{Durability, Epoch, Member, Seat};
+pub use ids::{Boot, ClientId, ClusterId, EntryId, Group, Incarnation, Lsn, ReplicaId, Slot};
+pub use intervals::EntrySet;
+pub use machine::{
+    Base, Event, Input, Machine, Out, Outcome, Output, Past, Peers, Record, Refusal,
+};
+pub use quorum::majority;
+pub use time::{Due, MICROS, MILLIS, Now, SECONDS};
+pub use wire::{Decoder, Encoder, Wire, WireError};

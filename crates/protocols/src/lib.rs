@@ -1,0 +1,8 @@
+//! The protocols, one folder each, and the one line per protocol that registers it.
+//!
+//! A protocol is a pure state machine behind [`quorate_core::Machine`]. This crate depends on
+//! nothing that knows a clock, a socket, a file or a thread.
+
+mod registry;
+
+pub use registry::{Mutant, Protocol, Sabotage, Visitor, names, visit};

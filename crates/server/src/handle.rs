@@ -1,0 +1,184 @@
+//! The bounded ring between faces and a replica's core.
+
+use bytes::Bytes;
+use quorate_core::{Application, ClusterId, Principal, ReplicaId, Slot};
+use std::fmt;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// What a read may return.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consistency {
+    /// Everything that completed before the read began.
+    Linearizable,
+    /// This replica's applied state, maybe stale.
+    Serializable,
+}
+
+/// Why a request got no result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// Too much is waiting; nothing was done; try again later.
+    Overloaded,
+    /// The command is larger than the cluster takes; nothing was done.
+    TooLarge,
+    /// No quorum answered in time; a write may still take effect.
+    Timeout,
+    /// This replica cannot order commands in its present role; nothing was done.
+    NotServing,
+    /// The replica is shutting down; a write may still take effect.
+    Stopping,
+    /// The disk is full: writes are refused, reads go on.
+    NoSpace,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Failure::Overloaded => "too many requests are waiting",
+            Failure::TooLarge => "request is too large",
+            Failure::Timeout => "no quorum of replicas answered in time",
+            Failure::NotServing => "this replica takes no requests in its present role",
+            Failure::Stopping => "the replica is shutting down",
+            Failure::NoSpace => "no space left on the replica's disk",
+        })
+    }
+}
+
+/// One request on its way from a face to the core.
+#[derive(Debug)]
+pub enum Request<A: Application> {
+    /// Apply a command; the answer is the application's result.
+    Write {
+        /// The application's encoding of the command.
+        body: Bytes,
+        /// Who asks.
+        principal: Principal,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<Bytes, Failure>>,
+    },
+    /// Read the state.
+    Read {
+        /// What to read.
+        query: A::Query,
+        /// How fresh.
+        consistency: Consistency,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<A::Answer, Failure>>,
+    },
+    /// Describe the replica.
+    Status {
+        /// Where the answer goes.
+        reply: oneshot::Sender<Status>,
+    },
+}
+
+/// A member as faces show it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberInfo {
+    /// Its number.
+    pub id: ReplicaId,
+    /// A name for people.
+    pub name: String,
+    /// Where other replicas reach it, as a URL.
+    pub peer_url: String,
+    /// Where clients reach it, as a URL; empty when unknown.
+    pub client_url: String,
+}
+
+/// What a replica knows of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Itself.
+    pub me: ReplicaId,
+    /// Everybody, itself included, ascending.
+    pub members: Vec<MemberInfo>,
+    /// The protocol that orders commands.
+    pub protocol: String,
+    /// Slots applied: every slot before this one.
+    pub applied: Slot,
+    /// Bytes of log on disk.
+    pub log_bytes: u64,
+    /// Whether a quorum can be reached right now, as far as links tell.
+    pub quorum: bool,
+    /// Trouble an operator should know of, in words; empty when all is well.
+    pub alarms: Vec<String>,
+}
+
+/// How faces reach a replica: cheap to clone, bounded, without locks.
+#[derive(Debug)]
+pub struct Handle<A: Application> {
+    requests: mpsc::Sender<Request<A>>,
+    timeout: Duration,
+}
+
+impl<A: Application> Clone for Handle<A> {
+    fn clone(&self) -> Self {
+        Handle {
+            requests: self.requests.clone(),
+            timeout: self.timeout,
+        }
+    }
+}
+
+impl<A: Application> Handle<A> {
+    /// A handle, and the end the core drains. `capacity` bounds what waits between them; a request
+    /// without an answer fails after `timeout`.
+    #[must_use]
+    pub fn new(capacity: usize, timeout: Duration) -> (Self, mpsc::Receiver<Request<A>>) {
+        let (requests, incoming) = mpsc::channel(capacity);
+        (Handle { requests, timeout }, incoming)
+    }
+
+    /// Applies a command and returns the application's result.
+    pub async fn write(&self, body: Bytes, principal: Principal) -> Result<Bytes, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Request::Write {
+            body,
+            principal,
+            reply,
+        })?;
+        self.wait(answer).await?
+    }
+
+    /// Reads the state.
+    pub async fn read(
+        &self,
+        query: A::Query,
+        consistency: Consistency,
+    ) -> Result<A::Answer, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Request::Read {
+            query,
+            consistency,
+            reply,
+        })?;
+        self.wait(answer).await?
+    }
+
+    /// Describes the replica.
+    pub async fn status(&self) -> Result<Status, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Request::Status { reply })?;
+        self.wait(answer).await
+    }
+
+    fn enqueue(&self, request: Request<A>) -> Result<(), Failure> {
+        self.requests
+            .try_send(request)
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => Failure::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => Failure::Stopping,
+            })
+    }
+
+    async fn wait<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+        match tokio::time::timeout(self.timeout, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(Failure::Stopping),
+            Err(_) => Err(Failure::Timeout),
+        }
+    }
+}
