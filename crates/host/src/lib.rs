@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The middle ring: what every protocol needs and none should repeat.
+//!
+//! A [`Host`] wraps one protocol's machine and one application, and does sessions, the log,
+//! holding messages back until what they depend on is durable, catch-up from peers, reads and the
+//! apply loop. It is sans-IO: log bytes, frames and clock readings go in and out as values, so
+//! that the simulator and production drive the very same code.
+//!
+//! # Driving a host
+//!
+//! ```text
+//! submit · frame · link · read_done          any number of inputs, then
+//! turn(now)                                  fires due timers, submits what waits
+//! loop {
+//!     take_frames  -> peers                  first: what leaves early overlaps the flush
+//!     take_answers -> clients
+//!     take_reads   -> read, then read_done
+//!     take_flush   -> write, sync if asked, then flushed    (at most one in flight)
+//! } until nothing is left, then sleep until an input or next_wake()
+//! ```
+
+mod api;
+mod catch_up;
+mod frame;
+mod host;
+pub mod log;
+mod sessions;
+mod timers;
+
+pub use api::{
+    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, LogSource, OpenError,
+    Opened, Place, Request, Token, Write,
+};
+pub use host::Host;

@@ -1,0 +1,285 @@
+//! What goes into a host and what comes out of it.
+
+use bytes::Bytes;
+use quorate_core::{ClusterId, Command, Event, Incarnation, Peers, Principal, Refusal, Seat, Slot};
+use std::fmt;
+
+pub use crate::log::{LogSource, Position};
+
+/// Names a request to the driver; the host only hands it back.
+pub type Token = u64;
+
+/// What a host is started with.
+#[derive(Clone, Debug)]
+pub struct HostConfig<C> {
+    /// The cluster every file and frame belongs to.
+    pub cluster: ClusterId,
+    /// The life of this replica's promises.
+    pub incarnation: Incarnation,
+    /// This replica's place in the epoch.
+    pub seat: Seat,
+    /// The protocol's configuration for that seat.
+    pub machine: C,
+    /// Sizes of everything.
+    pub limits: Limits,
+    /// Seed of the jitter drawn for timers; from the driver.
+    pub dice: u64,
+}
+
+/// Every size a host keeps to.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest body of one command, in bytes.
+    pub command_bytes_max: usize,
+    /// Requests that may wait for an answer at once.
+    pub requests_max: usize,
+    /// Size of a log segment, in bytes; a larger record gets a segment of its own size.
+    pub segment_bytes: u32,
+    /// Bytes of recently decided entries kept in memory for peers that lag.
+    pub recent_bytes_max: usize,
+    /// Bytes of entries in one answer to a peer that catches up (at least one entry is sent).
+    pub catch_up_bytes_max: usize,
+    /// How long a request for decided slots may take before another peer is asked, in ns.
+    pub catch_up_timeout_ns: u64,
+    /// A checkpoint of the digest of what was applied every so many slots.
+    pub checkpoint_slots: u64,
+    /// Sessions kept; opening more ends the one used least recently.
+    pub sessions_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            command_bytes_max: 8 << 20,
+            requests_max: 32 << 10,
+            segment_bytes: 16 << 20,
+            recent_bytes_max: 16 << 20,
+            catch_up_bytes_max: 1 << 20,
+            catch_up_timeout_ns: 100_000_000,
+            checkpoint_slots: 1024,
+            sessions_max: 100_000,
+        }
+    }
+}
+
+/// What a client asks of this replica.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request<Q> {
+    /// Apply a command under the host's own session, opened by the host itself.
+    Write {
+        /// The application's encoding.
+        body: Bytes,
+        /// Who asks.
+        principal: Principal,
+    },
+    /// Read what completed before this request.
+    Read(Q),
+    /// Read this replica's applied state as it is, maybe stale.
+    Peek(Q),
+    /// Order a command of a client that has its own session and may have sent it elsewhere too.
+    Command(Command),
+}
+
+/// What became of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer<A> {
+    /// Applied at this slot, now or by an earlier submission; the application's result.
+    Applied(Slot, Bytes),
+    /// The read's answer, and the slots it saw: every one before this.
+    Read(Slot, A),
+    /// Not executed by this submission.
+    Refused(Refusal),
+}
+
+/// Bytes for one or all peers; the transport adds its own length and checksum.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// For whom.
+    pub to: Peers,
+    /// The frame, in pieces to be written one after the other.
+    pub chunks: Vec<Bytes>,
+}
+
+impl Frame {
+    /// Total length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether it holds nothing (it never does).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Contiguous bytes for one place of one segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Write {
+    /// The segment's number; the driver creates (or recycles) its file when offset is 0.
+    pub segment: u64,
+    /// Size the segment's file is to have, in bytes.
+    pub segment_bytes: u32,
+    /// Where in the file.
+    pub offset: u32,
+    /// The bytes, in pieces to be written one after the other.
+    pub chunks: Vec<Bytes>,
+}
+
+/// Writes to perform in order, and whether to sync the segments they touch afterwards.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Flush {
+    /// What to write.
+    pub writes: Vec<Write>,
+    /// Whether something waits for these bytes to be on stable storage.
+    pub sync: bool,
+    /// Hand this back to [`crate::Host::flushed`] once done.
+    pub through: Position,
+}
+
+/// A read of the log for a peer that catches up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRead {
+    /// Hand this back to [`crate::Host::read_done`].
+    pub token: u64,
+    /// Where.
+    pub at: Position,
+    /// How many bytes.
+    pub len: u32,
+}
+
+/// The stations of a request inside a replica, each with a latency of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// From the host's queue to the machine.
+    Ring,
+    /// From the machine to a decision.
+    Order,
+    /// From a record to stable storage.
+    Log,
+    /// Applying one entry.
+    Apply,
+    /// From submission to answer, as the host sees it.
+    Total,
+}
+
+/// Something for metrics, logs or the operator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HostEvent {
+    /// From the protocol.
+    Machine(Event),
+    /// A request or record spent this long at a place, in ns.
+    Spent(Place, u64),
+    /// A frame could not be used and was dropped.
+    BadFrame {
+        /// From whom.
+        peer: quorate_core::ReplicaId,
+        /// Why.
+        why: String,
+    },
+    /// Started catching up from a peer.
+    CatchUp {
+        /// Own first unapplied slot.
+        from: Slot,
+        /// The peer's.
+        peer_applied: Slot,
+    },
+    /// Two replicas applied the same slots with different results. The driver must stop this
+    /// replica: its state or the peer's is wrong.
+    Diverged {
+        /// With whom.
+        peer: quorate_core::ReplicaId,
+        /// The checkpoint.
+        slot: Slot,
+        /// The digest here.
+        mine: u64,
+        /// The digest there.
+        theirs: u64,
+    },
+}
+
+/// Totals since the host was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Slots applied.
+    pub slots: u64,
+    /// Of those, slots without an entry.
+    pub noops: u64,
+    /// Commands applied, duplicates included.
+    pub commands: u64,
+    /// Commands whose saved result was returned instead of a second execution.
+    pub duplicates: u64,
+    /// Flushes that asked for a sync.
+    pub syncs: u64,
+    /// Bytes handed out to be written to the log.
+    pub log_bytes: u64,
+    /// Frames handed out, a broadcast counted once.
+    pub frames: u64,
+    /// Slots learned from peers' logs.
+    pub caught_up: u64,
+}
+
+/// What opening a host found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// The first slot not applied.
+    pub next: Slot,
+    /// Segments that hold the log, ascending.
+    pub segments: Vec<u64>,
+    /// Where an unfinished, never acknowledged write was cut off, if one was.
+    pub torn: Option<Position>,
+    /// Records read.
+    pub records: u64,
+}
+
+/// Why a host cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// Reading the log failed.
+    Io(String),
+    /// Acknowledged records are damaged: the replica must not vote as if it had them.
+    Damaged {
+        /// Where the first bad byte range begins.
+        at: Position,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A segment belongs to another cluster, replica, or incarnation.
+    Foreign {
+        /// Which segment.
+        segment: u64,
+        /// What differs.
+        what: String,
+    },
+    /// A segment was written by a newer version of the format.
+    Version {
+        /// Which segment.
+        segment: u64,
+        /// The version it says.
+        found: u32,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Io(why) => write!(f, "the log cannot be read: {why}"),
+            OpenError::Damaged { at, what } => write!(
+                f,
+                "log segment {} is damaged at byte {}: {what}; records acknowledged as durable \
+                 are lost here",
+                at.segment, at.offset
+            ),
+            OpenError::Foreign { segment, what } => {
+                write!(f, "log segment {segment} does not belong here: {what}")
+            }
+            OpenError::Version { segment, found } => write!(
+                f,
+                "log segment {segment} has format version {found}, newer than this program reads"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
