@@ -17,7 +17,7 @@ use crate::ids::{Lsn, ReplicaId, Slot};
 use crate::time::{Due, Now};
 use crate::wire::Wire;
 use std::fmt::Debug;
-use std::hash::{Hash, Hasher};
+use std::hash::Hasher;
 
 /// One protocol, as seen from the host: a replica of one epoch of one group.
 ///

@@ -4,7 +4,19 @@ use bytes::Bytes;
 use quorate_core::{ClusterId, Command, Event, Incarnation, Peers, Principal, Refusal, Seat, Slot};
 use std::fmt;
 
-pub use crate::log::{LogSource, Position};
+use crate::log::Position;
+
+/// What the driver knows of a replica's past.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// The replica has never spoken: an empty log begins, and what the log source holds is
+    /// ignored. The driver records that the replica has started after the first flush and before
+    /// it sends any frame; from then on it says `Resume`.
+    FirstBoot,
+    /// The replica may have spoken before: its log is replayed; without one
+    /// ([`quorate_core::Durability::Memory`]) its promises are lost.
+    Resume,
+}
 
 /// Names a request to the driver; the host only hands it back.
 pub type Token = u64;
@@ -41,6 +53,8 @@ pub struct Limits {
     pub catch_up_bytes_max: usize,
     /// How long a request for decided slots may take before another peer is asked, in ns.
     pub catch_up_timeout_ns: u64,
+    /// How long to lag behind a peer without progress before decided slots are fetched, in ns.
+    pub lag_delay_ns: u64,
     /// A checkpoint of the digest of what was applied every so many slots.
     pub checkpoint_slots: u64,
     /// Sessions kept; opening more ends the one used least recently.
@@ -56,6 +70,7 @@ impl Default for Limits {
             recent_bytes_max: 16 << 20,
             catch_up_bytes_max: 1 << 20,
             catch_up_timeout_ns: 100_000_000,
+            lag_delay_ns: 5_000_000,
             checkpoint_slots: 1024,
             sessions_max: 100_000,
         }
@@ -127,7 +142,8 @@ pub struct Write {
     pub chunks: Vec<Bytes>,
 }
 
-/// Writes to perform in order, and whether to sync the segments they touch afterwards.
+/// Writes to perform in order, and whether to sync the segments they touch afterwards. A write
+/// without bytes touches its segment all the same: it still holds unsynced bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flush {
     /// What to write.
@@ -158,8 +174,6 @@ pub enum Place {
     Order,
     /// From a record to stable storage.
     Log,
-    /// Applying one entry.
-    Apply,
     /// From submission to answer, as the host sees it.
     Total,
 }

@@ -19,15 +19,20 @@
 //! ```
 
 mod api;
+mod apply;
 mod catch_up;
+mod decided;
 mod frame;
 mod host;
-pub mod log;
+mod log;
+mod replay;
+mod requests;
 mod sessions;
 mod timers;
 
 pub use api::{
-    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, LogSource, OpenError,
-    Opened, Place, Request, Token, Write,
+    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, OpenError, Opened,
+    Place, Request, Start, Token, Write,
 };
 pub use host::Host;
+pub use log::{LogSource, Position};

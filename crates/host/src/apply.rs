@@ -1,0 +1,182 @@
+//! The apply loop: decided entries become state, results and a digest of both.
+
+use crate::sessions::{Sessions, Verdict};
+use bytes::Bytes;
+use quorate_core::{Application, At, Class, Command, Entry, Refusal, RequestId, Slot};
+use std::collections::VecDeque;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Checkpoints kept for comparison with peers that are behind or ahead.
+const CHECKPOINTS_KEPT: usize = 16;
+
+/// What one command came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Applied {
+    /// Executed, now or before at this slot.
+    Result(Slot, Bytes),
+    /// Not executed.
+    Refused(Refusal),
+}
+
+/// The replicated state: the application, the sessions, and how far they are.
+#[derive(Debug)]
+pub(crate) struct Applier<A> {
+    app: A,
+    sessions: Sessions,
+    /// The first slot not applied.
+    next: Slot,
+    /// The stamp of the last entry, made monotone.
+    stamp_ns: u64,
+    /// Chained over everything applied and its results.
+    digest: u64,
+    checkpoint_slots: u64,
+    checkpoints: VecDeque<(Slot, u64)>,
+    scratch: Vec<u8>,
+    pub(crate) commands_total: u64,
+    pub(crate) duplicates_total: u64,
+    pub(crate) noops_total: u64,
+}
+
+impl<A: Application> Applier<A> {
+    pub(crate) fn new(app: A, next: Slot, checkpoint_slots: u64, sessions_max: usize) -> Self {
+        Applier {
+            app,
+            sessions: Sessions::new(sessions_max),
+            next,
+            stamp_ns: 0,
+            digest: 0,
+            checkpoint_slots: checkpoint_slots.max(1),
+            checkpoints: VecDeque::new(),
+            scratch: Vec::new(),
+            commands_total: 0,
+            duplicates_total: 0,
+            noops_total: 0,
+        }
+    }
+
+    pub(crate) fn app(&self) -> &A {
+        &self.app
+    }
+
+    pub(crate) fn next(&self) -> Slot {
+        self.next
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// The result of a request that was executed here, if it is still kept.
+    pub(crate) fn result(&self, id: RequestId) -> Option<(Slot, Bytes)> {
+        self.sessions.result(id)
+    }
+
+    /// The newest checkpoint: a slot, and the digest of everything before it.
+    pub(crate) fn checkpoint(&self) -> (Slot, u64) {
+        self.checkpoints.back().copied().unwrap_or_default()
+    }
+
+    /// The digest here at a checkpoint a peer named, if it is still kept.
+    pub(crate) fn digest_at(&self, slot: Slot) -> Option<u64> {
+        self.checkpoints
+            .iter()
+            .find(|(at, _)| *at == slot)
+            .map(|(_, digest)| *digest)
+    }
+
+    /// Applies the next slot; `answer` learns what each command came to.
+    pub(crate) fn apply(
+        &mut self,
+        slot: Slot,
+        entry: Option<&Entry>,
+        mut answer: impl FnMut(RequestId, Applied),
+    ) {
+        assert_eq!(slot, self.next, "slots are applied in order, without gaps");
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&slot.0.to_le_bytes());
+        match entry {
+            None => self.noops_total += 1,
+            Some(entry) => {
+                self.stamp_ns = self.stamp_ns.max(entry.stamp_ns);
+                self.apply_entry(slot, entry, &mut answer);
+            }
+        }
+        self.digest = xxh3_64_with_seed(&self.scratch, self.digest);
+        self.next = slot.next();
+        if self.next.0.is_multiple_of(self.checkpoint_slots) {
+            self.checkpoints.push_back((self.next, self.digest));
+            if self.checkpoints.len() > CHECKPOINTS_KEPT {
+                self.checkpoints.pop_front();
+            }
+        }
+    }
+
+    fn apply_entry(
+        &mut self,
+        slot: Slot,
+        entry: &Entry,
+        answer: &mut impl FnMut(RequestId, Applied),
+    ) {
+        for (index, command) in entry.commands().enumerate() {
+            // A body that does not decode is the same on every replica: its rest is skipped by
+            // all, and the digest says where.
+            let Ok(command) = command else {
+                self.scratch.push(0xff);
+                break;
+            };
+            self.commands_total += 1;
+            let id = command.id;
+            let applied = self.apply_command(slot, index as u32, command);
+            self.digest_result(id, &applied);
+            answer(id, applied);
+        }
+    }
+
+    fn apply_command(&mut self, slot: Slot, index: u32, command: Command) -> Applied {
+        match command.class {
+            Class::OpenSession => {
+                let owner = <[u8; 8]>::try_from(&command.body[..]).map_or(0, u64::from_le_bytes);
+                self.sessions.open(command.id.client, owner, slot);
+                Applied::Result(slot, Bytes::new())
+            }
+            Class::EndSession => {
+                self.sessions.end(command.id.client);
+                Applied::Result(slot, Bytes::new())
+            }
+            Class::Write => self.execute(slot, index, &command),
+            Class::Read => Applied::Refused(Refusal::NotServing),
+        }
+    }
+
+    fn execute(&mut self, slot: Slot, index: u32, command: &Command) -> Applied {
+        match self.sessions.judge(command.id, command.acked, slot) {
+            Verdict::Duplicate(first, result) => {
+                self.duplicates_total += 1;
+                Applied::Result(first, result)
+            }
+            Verdict::Refused(refusal) => Applied::Refused(refusal),
+            Verdict::Execute => {
+                let stamp_ns = self.stamp_ns;
+                let at = At {
+                    slot,
+                    index,
+                    stamp_ns,
+                    principal: command.principal,
+                };
+                let result = self.app.apply(at, &command.body);
+                self.sessions.record(command.id, slot, result.clone());
+                Applied::Result(slot, result)
+            }
+        }
+    }
+
+    fn digest_result(&mut self, id: RequestId, applied: &Applied) {
+        self.scratch.extend_from_slice(&id.client.0.to_le_bytes());
+        self.scratch.extend_from_slice(&id.seq.to_le_bytes());
+        let result = match applied {
+            Applied::Result(_, result) => xxh3_64(result),
+            Applied::Refused(refusal) => *refusal as u64,
+        };
+        self.scratch.extend_from_slice(&result.to_le_bytes());
+    }
+}

@@ -1,0 +1,311 @@
+//! Catching up from peers' logs, and serving peers that do.
+//!
+//! Every frame tells how far its sender is. A replica that stays behind without progress for
+//! a moment fetches decided slots; one whose machine is asked about a slot that is decided here
+//! sends them unasked. Whatever the protocol, decided slots travel only this way.
+
+use crate::api::{HostEvent, LogRead};
+use crate::decided::{Located, Lookup};
+use crate::frame::{Body, DECIDED_SLOTS_MAX};
+use crate::host::Host;
+use crate::log::Position;
+use crate::replay::entry_of_record;
+use crate::timers::Timer;
+use bytes::Bytes;
+use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Seat, Slot};
+
+/// Slots in one answer: enough to keep a link busy, few enough to read from disk in one turn.
+const SLOTS_PER_ANSWER: usize = 256;
+const _: () = assert!(SLOTS_PER_ANSWER <= DECIDED_SLOTS_MAX);
+
+/// How long a peer that was informed unasked is not informed again, in ns.
+const INFORM_GAP_NS: u64 = 2_000_000;
+
+/// What is known of a peer.
+#[derive(Debug)]
+struct PeerState {
+    id: ReplicaId,
+    /// Its first slot not applied, as far as known.
+    applied: Slot,
+    informed_ns: Option<u64>,
+    informed_from: Slot,
+    serving: Option<Serving>,
+}
+
+/// An answer to a peer, being put together.
+#[derive(Debug)]
+struct Serving {
+    from: Slot,
+    slots: Vec<Ready>,
+    missing: usize,
+}
+
+#[derive(Debug)]
+enum Ready {
+    Entry(Option<Entry>),
+    Reading { token: u64, at: Position },
+}
+
+/// Both sides of catching up.
+#[derive(Debug)]
+pub(crate) struct CatchUp {
+    peers: Vec<PeerState>,
+    fetching: Option<ReplicaId>,
+    /// The first slot not applied when lag was looked at last.
+    lag_seen_at: Slot,
+    next_token: u64,
+}
+
+impl CatchUp {
+    pub(crate) fn new(seat: &Seat) -> Self {
+        let others = seat
+            .epoch
+            .members
+            .iter()
+            .filter(|member| member.id != seat.me);
+        let peers = others.map(|member| PeerState {
+            id: member.id,
+            applied: seat.epoch.first_slot,
+            informed_ns: None,
+            informed_from: Slot(0),
+            serving: None,
+        });
+        CatchUp {
+            peers: peers.collect(),
+            fetching: None,
+            lag_seen_at: Slot(0),
+            next_token: 1,
+        }
+    }
+
+    /// A peer says that every slot before `applied` is decided.
+    pub(crate) fn saw(&mut self, peer: ReplicaId, applied: Slot) {
+        if let Some(state) = self.peer(peer) {
+            state.applied = state.applied.max(applied);
+        }
+    }
+
+    fn peer(&mut self, id: ReplicaId) -> Option<&mut PeerState> {
+        self.peers.iter_mut().find(|peer| peer.id == id)
+    }
+
+    /// The peers that are ahead of `next`, the first one after `last` first.
+    fn ahead(&self, next: Slot, last: Option<ReplicaId>) -> Option<(ReplicaId, Slot)> {
+        let ahead = || self.peers.iter().filter(|peer| peer.applied > next);
+        let after = ahead().find(|peer| last.is_some_and(|last| peer.id > last));
+        after
+            .or_else(|| ahead().next())
+            .map(|peer| (peer.id, peer.applied))
+    }
+
+    /// A read of the log is done; returns the answer it completes.
+    pub(crate) fn read_done<M: Machine>(
+        &mut self,
+        token: u64,
+        bytes: Result<Bytes, String>,
+        events: &mut Vec<HostEvent>,
+    ) -> Option<(ReplicaId, Body)> {
+        let mut serving = self.peers.iter_mut().filter_map(|peer| {
+            let place = peer.serving.as_ref()?.position_of(token)?;
+            Some((peer, place))
+        });
+        let (peer, (index, at)) = serving.next()?;
+        let serving = peer.serving.as_mut()?;
+        match bytes.and_then(|bytes| entry_of_record::<M>(at, &bytes)) {
+            Ok(entry) => {
+                serving.slots[index] = Ready::Entry(Some(entry));
+                serving.missing -= 1;
+            }
+            Err(why) => {
+                // The slots before it are good; another peer has the rest.
+                let why = format!("own log, for slot {}: {why}", serving.from.0 + index as u64);
+                events.push(HostEvent::BadFrame { peer: peer.id, why });
+                serving.slots.truncate(index);
+                let reading = |ready: &&Ready| matches!(ready, Ready::Reading { .. });
+                serving.missing = serving.slots.iter().filter(reading).count();
+            }
+        }
+        if serving.missing > 0 {
+            return None;
+        }
+        let peer_id = peer.id;
+        peer.serving
+            .take()
+            .map(|serving| (peer_id, serving.into_body()))
+    }
+}
+
+impl Serving {
+    /// Which slot a read is for, and where it reads.
+    fn position_of(&self, token: u64) -> Option<(usize, Position)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .find_map(|(index, ready)| match ready {
+                Ready::Reading { token: its, at } if *its == token => Some((index, *at)),
+                _ => None,
+            })
+    }
+
+    fn into_body(self) -> Body {
+        let entries = self.slots.into_iter().map(|ready| match ready {
+            Ready::Entry(entry) => entry,
+            Ready::Reading { .. } => unreachable!("an answer is sent when nothing is missing"),
+        });
+        Body::Decided {
+            from: self.from,
+            entries: entries.collect(),
+        }
+    }
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Sends a peer decided slots from `from` on. Unasked answers are limited in rate.
+    pub(crate) fn serve(&mut self, now: Now, peer: ReplicaId, from: Slot, unasked: bool) {
+        let next = self.applied();
+        let Some(state) = self.catch_up.peer(peer) else {
+            return;
+        };
+        if state.serving.is_some() || from >= next {
+            return;
+        }
+        if unasked {
+            let again = state
+                .informed_ns
+                .is_some_and(|then| now.mono_ns < then + INFORM_GAP_NS);
+            if again && from <= state.informed_from {
+                return;
+            }
+            (state.informed_ns, state.informed_from) = (Some(now.mono_ns), from);
+        }
+        let serving = self.gather(from, next);
+        if serving.slots.is_empty() {
+            return;
+        }
+        if serving.missing == 0 {
+            return self.post(Peers::One(peer), &serving.into_body());
+        }
+        if let Some(state) = self.catch_up.peer(peer) {
+            state.serving = Some(serving);
+        }
+    }
+
+    /// Collects slots until the answer is full; what is not in memory is read from the log.
+    fn gather(&mut self, from: Slot, next: Slot) -> Serving {
+        let mut serving = Serving {
+            from,
+            slots: Vec::new(),
+            missing: 0,
+        };
+        let mut bytes = 0;
+        for slot in (from.0..next.0).take(SLOTS_PER_ANSWER).map(Slot) {
+            let ready = match self.decided.lookup(slot) {
+                Lookup::Absent => break,
+                Lookup::Ready(entry) => {
+                    bytes += entry.as_ref().map_or(0, Entry::body_len);
+                    Ready::Entry(entry)
+                }
+                Lookup::OnDisk(located) => {
+                    bytes += located.len as usize;
+                    serving.missing += 1;
+                    self.read_later(located)
+                }
+            };
+            serving.slots.push(ready);
+            if bytes >= self.limits.catch_up_bytes_max {
+                break;
+            }
+        }
+        serving
+    }
+
+    fn read_later(&mut self, located: Located) -> Ready {
+        let token = self.catch_up.next_token;
+        self.catch_up.next_token += 1;
+        self.want_read(LogRead {
+            token,
+            at: located.at,
+            len: located.len,
+        });
+        Ready::Reading {
+            token,
+            at: located.at,
+        }
+    }
+
+    /// Asks a peer for decided slots, unless an answer is already awaited.
+    pub(crate) fn fetch_from(&mut self, now: Now, peer: ReplicaId) {
+        if self.catch_up.fetching.is_some() {
+            return;
+        }
+        self.catch_up.fetching = Some(peer);
+        let from = self.applied();
+        self.arm(
+            Timer::FetchTimeout,
+            now.mono_ns + self.limits.catch_up_timeout_ns,
+        );
+        self.post(Peers::One(peer), &Body::Fetch { from });
+    }
+
+    /// Decided slots came: applies those that continue the own log.
+    pub(crate) fn learn(
+        &mut self,
+        now: Now,
+        peer: ReplicaId,
+        from: Slot,
+        entries: Vec<Option<Entry>>,
+    ) {
+        let before = self.applied();
+        for (index, entry) in entries.into_iter().enumerate() {
+            let slot = Slot(from.0.saturating_add(index as u64));
+            if slot == self.applied() {
+                let located = self.append_decided(slot, entry.as_ref());
+                self.apply(now, slot, entry, located);
+            }
+        }
+        let learned = self.applied().0 - before.0;
+        if learned > 0 {
+            self.count_caught_up(learned);
+            self.installed(now);
+        }
+        if self.catch_up.fetching == Some(peer) {
+            self.catch_up.fetching = None;
+            self.disarm(Timer::FetchTimeout);
+            // An answer that brought nothing is no reason to ask the same peer at once again.
+            if learned > 0 {
+                self.fetch_if_behind(now, Some(peer));
+            }
+        }
+    }
+
+    /// A peer is ahead: look again in a moment whether this replica got there by itself.
+    pub(crate) fn watch_lag(&mut self, now: Now) {
+        let next = self.applied();
+        if self.catch_up.ahead(next, None).is_some() && !self.is_armed(Timer::Lag) {
+            self.catch_up.lag_seen_at = next;
+            self.arm(Timer::Lag, now.mono_ns + self.limits.lag_delay_ns);
+        }
+    }
+
+    pub(crate) fn look_for_lag(&mut self, now: Now) {
+        if self.applied() == self.catch_up.lag_seen_at {
+            self.fetch_if_behind(now, None);
+        }
+        self.watch_lag(now);
+    }
+
+    pub(crate) fn fetch_timed_out(&mut self, now: Now) {
+        let last = self.catch_up.fetching.take();
+        self.fetch_if_behind(now, last);
+    }
+
+    fn fetch_if_behind(&mut self, now: Now, last: Option<ReplicaId>) {
+        let from = self.applied();
+        if let Some((peer, peer_applied)) = self.catch_up.ahead(from, last) {
+            if self.catch_up.fetching.is_none() {
+                self.events.push(HostEvent::CatchUp { from, peer_applied });
+            }
+            self.fetch_from(now, peer);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What hosts say to each other.
+//!
+//! A frame is a header, which names group and epoch and tells how far the sender is, and a body:
+//! machine messages, a request for decided slots, or decided slots.
+
+use bytes::Bytes;
+use quorate_core::{Decoder, Encoder, Entry, Group, Slot, Wire, WireError};
+
+/// In front of every frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) group: Group,
+    pub(crate) epoch: u64,
+    /// The sender's first slot not applied.
+    pub(crate) applied: Slot,
+    /// The sender's latest checkpoint: the slot, and the digest of what was applied before it.
+    pub(crate) checkpoint: (Slot, u64),
+}
+
+/// What follows the header.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Body {
+    /// Machine messages, each a complete encoding, until the end of the frame.
+    Messages(Bytes),
+    /// Nothing: the header is the news.
+    Beat,
+    /// Please send decided slots from here on.
+    Fetch {
+        /// The first slot wanted.
+        from: Slot,
+    },
+    /// Decided slots without gaps.
+    Decided {
+        /// The slot of the first.
+        from: Slot,
+        /// What was decided; `None` is a no-op.
+        entries: Vec<Option<Entry>>,
+    },
+}
+
+/// Decided slots in one frame, at most.
+pub(crate) const DECIDED_SLOTS_MAX: usize = 1024;
+
+const MESSAGES: u8 = 0;
+const BEAT: u8 = 1;
+const FETCH: u8 = 2;
+const DECIDED: u8 = 3;
+
+impl Wire for Header {
+    fn encode(&self, out: &mut Encoder) {
+        self.group.encode(out);
+        out.varint(self.epoch);
+        self.applied.encode(out);
+        self.checkpoint.0.encode(out);
+        out.u64(self.checkpoint.1);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Header {
+            group: Group::decode(input)?,
+            epoch: input.varint()?,
+            applied: Slot::decode(input)?,
+            checkpoint: (Slot::decode(input)?, input.u64()?),
+        })
+    }
+}
+
+/// Begins a frame of machine messages; the caller encodes them behind it.
+pub(crate) fn begin_messages(header: &Header) -> Encoder {
+    let mut out = Encoder::new();
+    header.encode(&mut out);
+    out.u8(MESSAGES);
+    out
+}
+
+/// A frame of the other kinds.
+pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
+    let mut out = Encoder::new();
+    header.encode(&mut out);
+    match body {
+        Body::Messages(messages) => {
+            out.u8(MESSAGES);
+            out.slice(messages);
+        }
+        Body::Beat => out.u8(BEAT),
+        Body::Fetch { from } => {
+            out.u8(FETCH);
+            from.encode(&mut out);
+        }
+        Body::Decided { from, entries } => {
+            out.u8(DECIDED);
+            from.encode(&mut out);
+            out.varint(entries.len() as u64);
+            entries.iter().for_each(|entry| entry.encode(&mut out));
+        }
+    }
+    out.take_chunks()
+}
+
+/// Takes a frame apart. The messages of a [`Body::Messages`] are not decoded yet.
+pub(crate) fn decode(frame: Bytes) -> Result<(Header, Body), WireError> {
+    let mut input = Decoder::new(frame.clone());
+    let header = Header::decode(&mut input)?;
+    let body = match input.u8()? {
+        MESSAGES => {
+            return Ok((
+                header,
+                Body::Messages(frame.slice(frame.len() - input.remaining()..)),
+            ));
+        }
+        BEAT => Body::Beat,
+        FETCH => Body::Fetch {
+            from: Slot::decode(&mut input)?,
+        },
+        DECIDED => Body::Decided {
+            from: Slot::decode(&mut input)?,
+            entries: decode_entries(&mut input)?,
+        },
+        tag => return Err(WireError::Tag("frame", tag)),
+    };
+    input.finish()?;
+    Ok((header, body))
+}
+
+fn decode_entries(input: &mut Decoder) -> Result<Vec<Option<Entry>>, WireError> {
+    let count = input.count(1)?;
+    if count > DECIDED_SLOTS_MAX {
+        return Err(WireError::Range("decided slots"));
+    }
+    (0..count).map(|_| Option::<Entry>::decode(input)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::{Boot, EntryBuilder, EntryId, ReplicaId};
+
+    fn header() -> Header {
+        Header {
+            group: Group(0),
+            epoch: 1,
+            applied: Slot(9),
+            checkpoint: (Slot(8), 77),
+        }
+    }
+
+    #[test]
+    fn every_body_round_trips() {
+        let id = EntryId {
+            origin: ReplicaId(1),
+            boot: Boot(2),
+            seq: 3,
+        };
+        let entry = EntryBuilder::default().finish(id, 4);
+        let bodies = [
+            Body::Messages(Bytes::from_static(b"anything")),
+            Body::Beat,
+            Body::Fetch { from: Slot(5) },
+            Body::Decided {
+                from: Slot(6),
+                entries: vec![None, Some(entry), None],
+            },
+        ];
+        for body in bodies {
+            let frame = encode(&header(), &body).concat();
+            assert_eq!(decode(frame.into()), Ok((header(), body)));
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic_or_claim_more_than_they_hold() {
+        let body = Body::Decided {
+            from: Slot(6),
+            entries: vec![None; 40],
+        };
+        let frame = encode(&header(), &body).concat();
+        let mut dice = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let mut bytes = frame[..dice.usize(..=frame.len())].to_vec();
+            for _ in 0..dice.usize(..4) {
+                if let Some(at) = (!bytes.is_empty()).then(|| dice.usize(..bytes.len())) {
+                    bytes[at] = dice.u8(..);
+                }
+            }
+            let _ = decode(bytes.into());
+        }
+    }
+}

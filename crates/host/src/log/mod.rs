@@ -1,0 +1,43 @@
+//! The log: segments of checksummed records, without any I/O.
+//!
+//! The byte format is drawn in `docs/log-format.md`. Three ideas carry it:
+//!
+//! - A record's checksum covers its place (segment number and offset) and the ordinal of the boot
+//!   that wrote it, so that a misdirected write, a recycled segment's old content and the remains
+//!   of a cut tail are all told from a record that belongs.
+//! - Behind each synced flush a *mark* is written, itself unsynced, naming how far the log is
+//!   durable. It reaches the disk with the next flush at the latest.
+//! - When reading stops at a record that is not valid, a mark that names a later position proves
+//!   that acknowledged records are damaged; without one, the rest was never acknowledged: a torn
+//!   tail, which is cut.
+
+mod format;
+mod scan;
+mod writer;
+
+pub(crate) use format::{Identity, Kind, RECORD_HEADER_BYTES, decode_record};
+pub(crate) use scan::{Found, Scanned, scan};
+pub(crate) use writer::LogWriter;
+
+use bytes::Bytes;
+use std::io;
+
+/// A place in the log. Positions of one log ascend in the order written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Position {
+    /// The segment's number, from 1.
+    pub segment: u64,
+    /// Byte offset in the segment's file.
+    pub offset: u32,
+}
+
+/// Where a log is read from when a host is opened.
+pub trait LogSource {
+    /// The numbers of the segments that exist, in any order.
+    fn list(&mut self) -> io::Result<Vec<u64>>;
+    /// The whole content of one segment.
+    fn read(&mut self, segment: u64) -> io::Result<Bytes>;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Reads a log back, and judges how it ends.
+
+use super::format::{
+    ALIGN, HeaderError, Identity, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    SegmentHeader, decode_mark, decode_record,
+};
+use super::writer::Tail;
+use super::{LogSource, Position};
+use crate::api::OpenError;
+use bytes::Bytes;
+
+/// One valid record.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) at: Position,
+    pub(crate) kind: Kind,
+    pub(crate) group: u32,
+    pub(crate) epoch: u64,
+    pub(crate) body: Bytes,
+}
+
+/// How a log ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Scanned {
+    pub(crate) tail: Tail,
+    /// The highest ordinal of a boot in the log.
+    pub(crate) boot: u32,
+    /// Segments that hold the log, ascending.
+    pub(crate) segments: Vec<u64>,
+    /// Whether an unacknowledged rest was cut at the tail.
+    pub(crate) torn: bool,
+    pub(crate) records: u64,
+}
+
+/// One segment in memory.
+struct Segment {
+    number: u64,
+    bytes: Bytes,
+    header: Result<SegmentHeader, HeaderError>,
+}
+
+/// Reads all records in order and hands them to `visit`.
+///
+/// Ends with [`OpenError::Damaged`] where an acknowledged record is missing or wrong; a rest that
+/// was never acknowledged is cut.
+pub(crate) fn scan(
+    source: &mut dyn LogSource,
+    identity: &Identity,
+    mut visit: impl FnMut(Found) -> Result<(), OpenError>,
+) -> Result<Option<Scanned>, OpenError> {
+    let numbers = list(source)?;
+    let mut scanned: Option<Scanned> = None;
+    for (index, number) in numbers.iter().enumerate() {
+        let segment = load(source, *number, identity)?;
+        let continues = match (&scanned, &segment.header) {
+            (_, Err(_)) => false,
+            (None, Ok(header)) => header.previous_end == 0 || index == 0,
+            (Some(so_far), Ok(header)) => {
+                header.previous_end == so_far.tail.at.offset
+                    && *number == so_far.tail.at.segment + 1
+                    && header.boot >= so_far.boot
+            }
+        };
+        let end = match &scanned {
+            Some(so_far) => so_far.tail.at,
+            None => Position {
+                segment: *number,
+                offset: 0,
+            },
+        };
+        if !continues {
+            let mut rest = numbers[index..].to_vec();
+            rest.extend(scanned.as_ref().map(|so_far| so_far.tail.at.segment));
+            judge(source, identity, &rest, end, boot_of(&scanned))?;
+            if let Some(so_far) = &mut scanned {
+                so_far.torn = true;
+            }
+            return Ok(scanned);
+        }
+        read_records(&segment, &mut scanned, &mut visit)?;
+    }
+    if let Some(so_far) = &mut scanned {
+        let last = so_far.tail.at.segment;
+        so_far.torn = judge(source, identity, &[last], so_far.tail.at, so_far.boot)?;
+    }
+    Ok(scanned)
+}
+
+fn boot_of(scanned: &Option<Scanned>) -> u32 {
+    scanned.as_ref().map_or(0, |so_far| so_far.boot)
+}
+
+fn list(source: &mut dyn LogSource) -> Result<Vec<u64>, OpenError> {
+    let mut numbers = source.list().map_err(|e| OpenError::Io(e.to_string()))?;
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn load(
+    source: &mut dyn LogSource,
+    number: u64,
+    identity: &Identity,
+) -> Result<Segment, OpenError> {
+    let bytes = source
+        .read(number)
+        .map_err(|e| OpenError::Io(format!("segment {number}: {e}")))?;
+    let header = SegmentHeader::decode(&bytes, number, identity);
+    match &header {
+        Err(HeaderError::Version(found)) => Err(OpenError::Version {
+            segment: number,
+            found: *found,
+        }),
+        Err(HeaderError::Foreign(what)) => Err(OpenError::Foreign {
+            segment: number,
+            what: what.clone(),
+        }),
+        _ => Ok(Segment {
+            number,
+            bytes,
+            header,
+        }),
+    }
+}
+
+/// Visits the valid records from the start of a segment; stops at the first that is not.
+fn read_records(
+    segment: &Segment,
+    scanned: &mut Option<Scanned>,
+    visit: &mut impl FnMut(Found) -> Result<(), OpenError>,
+) -> Result<(), OpenError> {
+    let header = segment
+        .header
+        .as_ref()
+        .expect("only segments with a header are read");
+    let so_far = scanned.get_or_insert_with(|| Scanned {
+        tail: Tail {
+            at: Position::default(),
+            segment_bytes: 0,
+        },
+        boot: header.boot,
+        segments: Vec::new(),
+        torn: false,
+        records: 0,
+    });
+    let mut at = Position {
+        segment: segment.number,
+        offset: SEGMENT_HEADER_BYTES,
+    };
+    so_far.segments.push(segment.number);
+    so_far.boot = so_far.boot.max(header.boot);
+    while let Some((record, body)) = record_at(segment, at) {
+        if record.boot < so_far.boot {
+            break; // the remains of a tail that was cut
+        }
+        so_far.boot = record.boot;
+        so_far.records += 1;
+        let (kind, group, epoch) = (record.kind, record.group, record.epoch);
+        visit(Found {
+            at,
+            kind,
+            group,
+            epoch,
+            body,
+        })?;
+        at.offset += record.stride();
+    }
+    so_far.tail = Tail {
+        at,
+        segment_bytes: segment.bytes.len() as u32,
+    };
+    Ok(())
+}
+
+fn record_at(segment: &Segment, at: Position) -> Option<(RecordHeader, Bytes)> {
+    let start = at.offset as usize;
+    let (record, end) = decode_record(at, segment.bytes.get(start..)?)?;
+    Some((
+        record,
+        segment
+            .bytes
+            .slice(start + RECORD_HEADER_BYTES as usize..start + end),
+    ))
+}
+
+/// Decides whether what follows `end` may be cut: `Ok(true)` if there is a rest that was never
+/// acknowledged, `Ok(false)` if there is none, and an error if a mark proves that the log was
+/// durable beyond `end`.
+fn judge(
+    source: &mut dyn LogSource,
+    identity: &Identity,
+    numbers: &[u64],
+    end: Position,
+    boot: u32,
+) -> Result<bool, OpenError> {
+    let mut rest = false;
+    for number in numbers {
+        let segment = load(source, *number, identity)?;
+        let from = if *number == end.segment {
+            end.offset.max(ALIGN)
+        } else {
+            ALIGN
+        };
+        for offset in (from.next_multiple_of(ALIGN)..segment.bytes.len() as u32).step_by(16) {
+            let at = Position {
+                segment: *number,
+                offset,
+            };
+            let Some((record, body)) = record_at(&segment, at) else {
+                continue;
+            };
+            if record.boot < boot {
+                continue;
+            }
+            rest = true;
+            let through = decode_mark(&body).filter(|_| record.kind == Kind::Mark);
+            if through.is_some_and(|through| through > end) {
+                return Err(OpenError::Damaged {
+                    at: end,
+                    what: what_is_wrong(&segment, end),
+                });
+            }
+        }
+    }
+    Ok(rest)
+}
+
+fn what_is_wrong(witness: &Segment, end: Position) -> String {
+    if witness.number == end.segment {
+        "a record's checksum does not match, although later records were durable".into()
+    } else {
+        format!(
+            "segment {} shows that the log goes on, and its end is missing",
+            witness.number
+        )
+    }
+}

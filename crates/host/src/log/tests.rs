@@ -1,0 +1,320 @@
+//! The log against disks that forget, tear and rot.
+
+use super::format::{Identity, Kind, SEGMENT_HEADER_BYTES};
+use super::{LogSource, LogWriter, Position, scan};
+use crate::api::{Flush, OpenError};
+use bytes::Bytes;
+use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId};
+use std::collections::BTreeMap;
+use std::io;
+
+const SEGMENT_BYTES: u32 = 8192;
+
+fn identity() -> Identity {
+    Identity {
+        cluster: ClusterId(1),
+        replica: ReplicaId(2),
+        incarnation: Incarnation(3),
+    }
+}
+
+/// Files in memory: what was written, and what a crash leaves of it.
+#[derive(Clone, Default)]
+struct Disk {
+    written: BTreeMap<u64, Vec<u8>>,
+    synced: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Disk {
+    fn perform(&mut self, flush: &Flush) {
+        for write in &flush.writes {
+            let file = self.written.entry(write.segment).or_default();
+            file.resize(write.segment_bytes as usize, 0);
+            let bytes = write.chunks.concat();
+            file[write.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        if flush.sync {
+            for write in &flush.writes {
+                self.synced
+                    .insert(write.segment, self.written[&write.segment].clone());
+            }
+        }
+    }
+
+    fn lose_unsynced(&mut self) {
+        self.written = self.synced.clone();
+    }
+}
+
+impl LogSource for Disk {
+    fn list(&mut self) -> io::Result<Vec<u64>> {
+        Ok(self.written.keys().copied().collect())
+    }
+
+    fn read(&mut self, segment: u64) -> io::Result<Bytes> {
+        Ok(Bytes::from(self.written[&segment].clone()))
+    }
+}
+
+fn body(number: u64, len: usize) -> Encoder {
+    let mut out = Encoder::new();
+    out.u64(number);
+    out.slice(&vec![number as u8; len]);
+    out
+}
+
+/// Flushes what was appended, and writes the mark that follows a sync.
+fn flush(log: &mut LogWriter, disk: &mut Disk) {
+    while let Some(flush) = log.take_flush() {
+        disk.perform(&flush);
+        log.flushed(flush.through);
+    }
+}
+
+/// The numbers of the records read back, and how the log ends.
+fn read(disk: &mut Disk) -> Result<(Vec<u64>, super::Scanned), OpenError> {
+    let mut numbers = Vec::new();
+    let scanned = scan(disk, &identity(), |found| {
+        if found.kind == Kind::Machine {
+            numbers.push(u64::from_le_bytes(found.body[..8].try_into().unwrap()));
+        }
+        Ok(())
+    })?;
+    Ok((numbers, scanned.expect("a log")))
+}
+
+/// A log of `count` synced records over several segments.
+fn written(count: u64, len: usize) -> (LogWriter, Disk) {
+    let mut log = LogWriter::create(identity(), 0, 1, SEGMENT_BYTES);
+    let mut disk = Disk::default();
+    for number in 0..count {
+        log.append(Kind::Machine, body(number, len), true);
+        flush(&mut log, &mut disk);
+    }
+    (log, disk)
+}
+
+fn resume(disk: &mut Disk) -> LogWriter {
+    let (_, scanned) = read(disk).unwrap();
+    LogWriter::resume(
+        identity(),
+        0,
+        1,
+        SEGMENT_BYTES,
+        scanned.tail,
+        scanned.boot + 1,
+    )
+}
+
+#[test]
+fn records_come_back_in_order_across_segments() {
+    let (_, mut disk) = written(40, 500);
+    let (numbers, scanned) = read(&mut disk).unwrap();
+    assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+    assert!(scanned.segments.len() > 3 && !scanned.torn);
+}
+
+#[test]
+fn a_record_larger_than_a_segment_gets_one_of_its_size() {
+    let (_, mut disk) = written(3, 50_000);
+    assert_eq!(read(&mut disk).unwrap().0, [0, 1, 2]);
+}
+
+#[test]
+fn a_power_cut_keeps_every_synced_record() {
+    let (mut log, mut disk) = written(20, 300);
+    log.append(Kind::Machine, body(99, 300), false);
+    flush(&mut log, &mut disk);
+    disk.lose_unsynced();
+    assert_eq!(read(&mut disk).unwrap().0, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_unsynced_rest_torn_at_any_byte_is_cut_and_writing_goes_on() {
+    let (mut log, disk) = written(5, 100);
+    for number in [5, 6] {
+        log.append(Kind::Machine, body(number, 100), true);
+    }
+    let flush_of_rest = log.take_flush().unwrap();
+    let bytes = flush_of_rest.writes[0].chunks.concat();
+    let at = flush_of_rest.writes[0].offset as usize;
+    for kept in 0..bytes.len() {
+        // The tail of the write arrives and its head does not: records after a hole.
+        let mut disk = disk.clone();
+        disk.written.get_mut(&1).unwrap()[at + kept..at + bytes.len()]
+            .copy_from_slice(&bytes[kept..]);
+        let (numbers, scanned) = read(&mut disk).unwrap();
+        assert!(
+            numbers == [0, 1, 2, 3, 4] || kept == 0,
+            "{kept}: {numbers:?}"
+        );
+        let mut log = LogWriter::resume(
+            identity(),
+            0,
+            1,
+            SEGMENT_BYTES,
+            scanned.tail,
+            scanned.boot + 1,
+        );
+        log.append(Kind::Machine, body(50, 100), true);
+        flush(&mut log, &mut disk);
+        let (after, _) = read(&mut disk).unwrap();
+        let expected: Vec<u64> = numbers.iter().copied().chain([50]).collect();
+        assert_eq!(after, expected, "what was cut at {kept} came back");
+    }
+}
+
+#[test]
+fn damage_to_any_byte_of_a_marked_record_is_noticed() {
+    let (_, disk) = written(6, 40);
+    let (_, scanned) = read(&mut disk.clone()).unwrap();
+    let end = scanned.tail.at.offset;
+    let mut dropped = 0;
+    for at in 0..end {
+        let mut disk = disk.clone();
+        disk.written.get_mut(&1).unwrap()[at as usize] ^= 0x10;
+        match read(&mut disk) {
+            Err(OpenError::Damaged { .. }) => {}
+            Err(other) => panic!("byte {at}: {other}"),
+            Ok((numbers, _)) => {
+                // Unused bytes of the segment's header, padding, and the last mark itself hold
+                // nothing that was acknowledged.
+                assert_eq!(numbers, [0, 1, 2, 3, 4, 5], "byte {at}");
+                dropped += u32::from(at >= SEGMENT_HEADER_BYTES);
+            }
+        }
+    }
+    assert!(
+        dropped < 100,
+        "{dropped} bytes of records were not covered by a checksum"
+    );
+}
+
+#[test]
+fn a_missing_segment_in_the_middle_is_damage() {
+    let (_, mut disk) = written(40, 500);
+    disk.written.remove(&2);
+    assert!(matches!(read(&mut disk), Err(OpenError::Damaged { .. })));
+}
+
+#[test]
+fn a_misdirected_write_is_not_taken_for_a_record() {
+    let (_, disk) = written(6, 40);
+    let file = disk.written[&1].clone();
+    let record = SEGMENT_HEADER_BYTES as usize..SEGMENT_HEADER_BYTES as usize + 80;
+    let mut disk = disk.clone();
+    disk.written.get_mut(&1).unwrap()[record.start + 128..record.end + 128]
+        .copy_from_slice(&file[record]);
+    assert!(matches!(read(&mut disk), Err(OpenError::Damaged { .. })));
+}
+
+#[test]
+fn a_recycled_segment_shows_nothing_of_its_former_life() {
+    let (mut log, mut disk) = written(16, 400);
+    let old = disk.written[&1].clone();
+    let mut count = 16;
+    let next = log.append(Kind::Machine, body(count, 400), true).0.segment + 1;
+    disk.written.insert(next, old);
+    while log
+        .append(Kind::Machine, body(count + 1, 400), true)
+        .0
+        .segment
+        < next
+    {
+        count += 1;
+    }
+    flush(&mut log, &mut disk);
+    let (numbers, scanned) = read(&mut disk).unwrap();
+    assert_eq!(numbers, (0..=count + 1).collect::<Vec<_>>());
+    assert_eq!(scanned.segments.last(), Some(&next));
+}
+
+#[test]
+fn another_replicas_segment_and_a_newer_format_are_named() {
+    let (_, mut disk) = written(1, 10);
+    let other = Identity {
+        replica: ReplicaId(3),
+        ..identity()
+    };
+    let error = scan(&mut disk, &other, |_| Ok(())).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "log segment 1 does not belong here: its replica is 2, this replica's is 3"
+    );
+}
+
+#[test]
+fn unsynced_bytes_of_a_full_segment_are_covered_by_the_next_sync() {
+    let (mut log, mut disk) = written(7, 400);
+    while log.append(Kind::Decided, body(0, 400), false).0.segment == 1 {
+        flush(&mut log, &mut disk);
+    }
+    log.append(Kind::Machine, body(7, 400), true);
+    let last = log.take_flush().unwrap();
+    assert!(last.sync && last.writes.iter().any(|write| write.segment == 1));
+    disk.perform(&last);
+    log.flushed(last.through);
+    disk.lose_unsynced();
+    assert_eq!(read(&mut disk).unwrap().0, (0..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn crashes_at_random_never_lose_a_synced_record_or_revive_a_cut_one() {
+    for seed in 0..200 {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let mut disk = Disk::default();
+        let mut log = LogWriter::create(identity(), 0, 1, SEGMENT_BYTES);
+        log.append(Kind::Boot, body(0, 0), true);
+        flush(&mut log, &mut disk);
+        let (mut durable, mut number) = (Vec::new(), 0);
+        for _ in 0..60 {
+            let mut pending = Vec::new();
+            for _ in 0..dice.u32(1..4) {
+                log.append(Kind::Machine, body(number, dice.usize(..700)), true);
+                pending.push(number);
+                number += 1;
+            }
+            let taken = log.take_flush().unwrap();
+            if dice.u8(..8) > 0 {
+                disk.perform(&taken);
+                log.flushed(taken.through);
+                durable.append(&mut pending);
+                continue;
+            }
+            crash(&mut disk, &taken, &mut dice);
+            let (numbers, _) = read(&mut disk).unwrap();
+            assert!(
+                numbers.starts_with(&durable),
+                "seed {seed}: {numbers:?} lacks {durable:?}"
+            );
+            assert!(
+                pending.starts_with(&numbers[durable.len()..]),
+                "seed {seed}"
+            );
+            durable = numbers;
+            log = resume(&mut disk);
+        }
+    }
+}
+
+/// Each 512-byte block of an unfinished flush reached the disk or did not.
+fn crash(disk: &mut Disk, unfinished: &Flush, dice: &mut fastrand::Rng) {
+    disk.lose_unsynced();
+    for write in &unfinished.writes {
+        let file = disk.written.entry(write.segment).or_default();
+        file.resize(write.segment_bytes as usize, 0);
+        for (index, block) in write.chunks.concat().chunks(512).enumerate() {
+            if dice.bool() {
+                let at = write.offset as usize + index * 512;
+                file[at..at + block.len()].copy_from_slice(block);
+            }
+        }
+    }
+    disk.synced = disk.written.clone();
+}
+
+#[test]
+fn positions_order_by_segment_first() {
+    let at = |segment, offset| Position { segment, offset };
+    assert!(at(1, 900) < at(2, 0) && at(2, 0) < at(2, 1));
+}

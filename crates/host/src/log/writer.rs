@@ -1,0 +1,260 @@
+//! Turns records into writes, and flushes into marks.
+
+use super::Position;
+use super::format::{
+    Identity, Kind, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    SegmentHeader, encode_mark, padded,
+};
+use crate::api::{Flush, Write};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_core::Encoder;
+use std::collections::BTreeMap;
+
+/// A body chunk this long is written from where it lies instead of being copied.
+const ATTACH_BYTES_MIN: usize = 4096;
+
+/// Where writing goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tail {
+    /// The position of the next record.
+    pub(crate) at: Position,
+    /// Size of that segment's file.
+    pub(crate) segment_bytes: u32,
+}
+
+/// The writing end of the log. Appends collect until the driver takes them as one flush.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    identity: Identity,
+    group: u32,
+    epoch: u64,
+    boot: u32,
+    segment_bytes: u32,
+    tail: Tail,
+    /// Complete writes of this turn, before the one being built.
+    writes: Vec<Write>,
+    /// The write being built: contiguous bytes up to the tail.
+    building: Option<Write>,
+    copied: BytesMut,
+    /// Something appended since the last flush was taken must become durable.
+    sync_wanted: bool,
+    /// The flush the driver is performing: where it ends, and whether it is synced.
+    in_flight: Option<(Position, bool)>,
+    /// Segments written to since the last sync, by number, with where writing stopped.
+    unsynced: BTreeMap<u64, Tail>,
+    bytes_total: u64,
+    syncs_total: u64,
+}
+
+impl LogWriter {
+    /// Begins an empty log.
+    pub(crate) fn create(identity: Identity, group: u32, epoch: u64, segment_bytes: u32) -> Self {
+        let tail = Tail {
+            at: Position {
+                segment: 0,
+                offset: 0,
+            },
+            segment_bytes: 0,
+        };
+        let mut log = Self::resume(identity, group, epoch, segment_bytes, tail, 1);
+        log.roll(0);
+        log
+    }
+
+    /// Goes on at the tail of a log that was read; `boot` is greater than any in it.
+    pub(crate) fn resume(
+        identity: Identity,
+        group: u32,
+        epoch: u64,
+        segment_bytes: u32,
+        tail: Tail,
+        boot: u32,
+    ) -> Self {
+        LogWriter {
+            identity,
+            group,
+            epoch,
+            boot,
+            segment_bytes,
+            tail,
+            writes: Vec::new(),
+            building: None,
+            copied: BytesMut::new(),
+            sync_wanted: false,
+            in_flight: None,
+            unsynced: BTreeMap::new(),
+            bytes_total: 0,
+            syncs_total: 0,
+        }
+    }
+
+    /// Appends a record; says where it is and how long it is with its header. With `sync`, the
+    /// next flush is synced.
+    pub(crate) fn append(&mut self, kind: Kind, mut body: Encoder, sync: bool) -> (Position, u32) {
+        let body_bytes = u32::try_from(body.len()).expect("records are bounded far below 4 GiB");
+        let stride = padded(RECORD_HEADER_BYTES + body_bytes);
+        if self.tail.at.offset + stride + MARK_BYTES > self.tail.segment_bytes {
+            self.roll(stride);
+        }
+        self.sync_wanted |= sync;
+        let at = self.tail.at;
+        self.put(kind, &body.take_chunks(), body_bytes);
+        (at, RECORD_HEADER_BYTES + body_bytes)
+    }
+
+    /// Everything appended since the last flush; `None` while one is under way.
+    pub(crate) fn take_flush(&mut self) -> Option<Flush> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        self.finish_write();
+        if self.writes.is_empty() {
+            return None;
+        }
+        let sync = std::mem::take(&mut self.sync_wanted);
+        self.syncs_total += u64::from(sync);
+        self.cover_unsynced(sync);
+        let through = self.tail.at;
+        self.in_flight = Some((through, sync));
+        let writes = std::mem::take(&mut self.writes);
+        self.bytes_total += writes
+            .iter()
+            .flat_map(|w| &w.chunks)
+            .map(|c| c.len() as u64)
+            .sum::<u64>();
+        Some(Flush {
+            writes,
+            sync,
+            through,
+        })
+    }
+
+    /// The driver performed the flush that ends at `through`. A synced one gets its mark.
+    pub(crate) fn flushed(&mut self, through: Position) {
+        let (expected, sync) = self.in_flight.take().expect("a flush was taken");
+        assert_eq!(
+            expected, through,
+            "flushes end in the order they were taken"
+        );
+        if sync {
+            let mark = encode_mark(through);
+            let length = mark.len() as u32;
+            // Room for one mark is kept at the end of each segment; more records may have been
+            // appended meanwhile, so the segment may be full: the next flush brings a mark then.
+            if self.tail.at.offset + MARK_BYTES <= self.tail.segment_bytes {
+                self.put(Kind::Mark, &[mark], length);
+            }
+        }
+    }
+
+    /// Bytes handed out to be written, headers and marks included.
+    pub(crate) fn bytes_total(&self) -> u64 {
+        self.bytes_total
+    }
+
+    /// Flushes handed out that ask for a sync.
+    pub(crate) fn syncs_total(&self) -> u64 {
+        self.syncs_total
+    }
+
+    /// A sync must cover all bytes before it, also those of earlier flushes that were not synced:
+    /// their segments are touched by a write without bytes.
+    fn cover_unsynced(&mut self, sync: bool) {
+        for write in &self.writes {
+            let at = Position {
+                segment: write.segment,
+                offset: write.offset,
+            };
+            let segment_bytes = write.segment_bytes;
+            self.unsynced
+                .insert(write.segment, Tail { at, segment_bytes });
+        }
+        if !sync {
+            return;
+        }
+        for (segment, tail) in std::mem::take(&mut self.unsynced) {
+            if self.writes.iter().all(|write| write.segment != segment) {
+                let (offset, segment_bytes) = (tail.at.offset, tail.segment_bytes);
+                self.writes.push(Write {
+                    segment,
+                    segment_bytes,
+                    offset,
+                    chunks: Vec::new(),
+                });
+            }
+        }
+    }
+
+    fn put(&mut self, kind: Kind, body: &[Bytes], body_bytes: u32) {
+        let header = RecordHeader {
+            kind,
+            body_bytes,
+            boot: self.boot,
+            group: self.group,
+            epoch: self.epoch,
+        };
+        let at = self.tail.at;
+        self.copied_at(at).put_slice(&header.encode(at, body));
+        for chunk in body {
+            self.put_chunk(chunk);
+        }
+        let padding = header.stride() - RECORD_HEADER_BYTES - body_bytes;
+        self.copied.put_bytes(0, padding as usize);
+        self.tail.at.offset += header.stride();
+    }
+
+    fn put_chunk(&mut self, chunk: &Bytes) {
+        if chunk.len() < ATTACH_BYTES_MIN {
+            self.copied.put_slice(chunk);
+            return;
+        }
+        let write = self.building.as_mut().expect("the header went before");
+        write.chunks.push(self.copied.split().freeze());
+        write.chunks.push(chunk.clone());
+    }
+
+    /// The buffer of the write that ends at `at`, begun there if none is being built.
+    fn copied_at(&mut self, at: Position) -> &mut BytesMut {
+        let segment_bytes = self.tail.segment_bytes;
+        self.building.get_or_insert_with(|| Write {
+            segment: at.segment,
+            segment_bytes,
+            offset: at.offset,
+            chunks: Vec::new(),
+        });
+        &mut self.copied
+    }
+
+    fn finish_write(&mut self) {
+        if let Some(mut write) = self.building.take() {
+            if !self.copied.is_empty() {
+                write.chunks.push(self.copied.split().freeze());
+            }
+            self.writes.push(write);
+        }
+    }
+
+    /// Begins the next segment, large enough for a record of `stride` bytes.
+    fn roll(&mut self, stride: u32) {
+        self.finish_write();
+        let full = self.tail;
+        let segment = full.at.segment + 1;
+        let segment_bytes = self
+            .segment_bytes
+            .max(SEGMENT_HEADER_BYTES + stride + MARK_BYTES);
+        let header = SegmentHeader {
+            identity: self.identity,
+            segment,
+            previous_end: full.at.offset,
+            segment_bytes,
+            boot: self.boot,
+        };
+        self.tail = Tail {
+            at: Position { segment, offset: 0 },
+            segment_bytes,
+        };
+        let at = self.tail.at;
+        self.copied_at(at).put_slice(&header.encode());
+        self.tail.at.offset = SEGMENT_HEADER_BYTES;
+    }
+}

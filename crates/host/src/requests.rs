@@ -1,0 +1,258 @@
+//! Requests of this replica's clients, from submission to answer.
+
+use crate::api::Token;
+use bytes::Bytes;
+use quorate_core::{Boot, Class, ClientId, Command, Principal, ReplicaId, RequestId, Slot};
+use std::collections::{BTreeMap, VecDeque};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The client id under which machines see reads; they never enter the log.
+const READER: ClientId = ClientId(u64::MAX);
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) token: Token,
+    pub(crate) submitted_ns: u64,
+    /// When the machine got it; 0 before.
+    pub(crate) ordered_ns: u64,
+}
+
+/// Whether the host's own session may be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OwnSession {
+    /// To be opened with the next write.
+    Closed,
+    /// Its opening is on its way through the log.
+    Opening,
+    /// Open.
+    Open,
+}
+
+/// A read and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Read<Q> {
+    pub(crate) waiting: Waiting,
+    pub(crate) query: Q,
+}
+
+/// Everything submitted here and not answered yet.
+#[derive(Debug)]
+pub(crate) struct Requests<Q> {
+    me: ReplicaId,
+    client: ClientId,
+    session: OwnSession,
+    next_seq: u64,
+    next_read: u64,
+    /// Commands that the machine has not taken yet.
+    queue: VecDeque<Command>,
+    writes: BTreeMap<RequestId, Waiting>,
+    reads: BTreeMap<u64, Read<Q>>,
+    /// Reads whose slot is known, by that slot.
+    located: BTreeMap<Slot, Vec<Read<Q>>>,
+    located_count: usize,
+}
+
+impl<Q> Requests<Q> {
+    pub(crate) fn new(me: ReplicaId, boot: Boot) -> Self {
+        Requests {
+            me,
+            // One session per boot: requests of an earlier life can never be mistaken for new ones.
+            client: ClientId(xxh3_64_with_seed(&boot.0.to_le_bytes(), u64::from(me.0))),
+            session: OwnSession::Closed,
+            next_seq: 1,
+            next_read: 1,
+            queue: VecDeque::new(),
+            writes: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            located: BTreeMap::new(),
+            located_count: 0,
+        }
+    }
+
+    /// Requests without an answer.
+    pub(crate) fn count(&self) -> usize {
+        self.writes.len() + self.reads.len() + self.located_count
+    }
+
+    /// Queues a write under the host's own session.
+    pub(crate) fn write(&mut self, waiting: Waiting, body: Bytes, principal: Principal) {
+        let id = RequestId {
+            client: self.client,
+            seq: self.next_seq,
+        };
+        self.next_seq += 1;
+        self.writes.insert(id, waiting);
+        self.queue.push_back(Command {
+            id,
+            acked: 0,
+            class: Class::Write,
+            principal,
+            body,
+        });
+    }
+
+    /// Queues a command of a client with its own session. Submitting it again replaces who waits.
+    pub(crate) fn command(&mut self, waiting: Waiting, command: Command) {
+        self.writes.insert(command.id, waiting);
+        self.queue.push_back(command);
+    }
+
+    /// Queues a linearizable read.
+    pub(crate) fn read(&mut self, waiting: Waiting, query: Q) {
+        let id = RequestId {
+            client: READER,
+            seq: self.next_read,
+        };
+        self.next_read += 1;
+        self.reads.insert(id.seq, Read { waiting, query });
+        let (class, principal) = (Class::Read, Principal::default());
+        self.queue.push_back(Command {
+            id,
+            acked: 0,
+            class,
+            principal,
+            body: Bytes::new(),
+        });
+    }
+
+    /// Up to `room` commands for the machine. While the own session is not open, its opening goes
+    /// first and writes under it wait; everything else passes.
+    pub(crate) fn take(&mut self, room: usize, now_ns: u64) -> Vec<Command> {
+        let mut taken = Vec::with_capacity(room.min(self.queue.len()));
+        let mut held = VecDeque::new();
+        while taken.len() < room {
+            let Some(mut command) = self.queue.pop_front() else {
+                break;
+            };
+            let own = command.id.client == self.client;
+            if own && self.session != OwnSession::Open {
+                held.push_back(command);
+                continue;
+            }
+            if own {
+                command.acked = self.acked();
+            }
+            self.mark_ordered(command.id, now_ns);
+            taken.push(command);
+        }
+        if !held.is_empty() && self.session == OwnSession::Closed && taken.len() < room {
+            self.session = OwnSession::Opening;
+            taken.push(self.opening());
+        }
+        held.append(&mut self.queue);
+        self.queue = held;
+        taken
+    }
+
+    /// Whether the machine should be offered commands.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty() && (self.session != OwnSession::Opening || self.has_foreign())
+    }
+
+    /// The own session's state changed: opened, or its opening was refused.
+    pub(crate) fn set_session(&mut self, session: OwnSession) {
+        self.session = session;
+    }
+
+    /// Whether this names the opening of the own session.
+    pub(crate) fn is_opening(&self, id: RequestId) -> bool {
+        id.client == self.client && id.seq == 0
+    }
+
+    /// Takes who waits for a write.
+    pub(crate) fn take_write(&mut self, id: RequestId) -> Option<Waiting> {
+        self.writes.remove(&id)
+    }
+
+    /// Takes a read that the machine refused.
+    pub(crate) fn take_read(&mut self, id: RequestId) -> Option<Read<Q>> {
+        if id.client == READER {
+            self.reads.remove(&id.seq)
+        } else {
+            None
+        }
+    }
+
+    /// A read may be answered once every slot before `slot` is applied.
+    pub(crate) fn locate(&mut self, id: RequestId, slot: Slot) {
+        if let Some(read) = self.take_read(id) {
+            self.located.entry(slot).or_default().push(read);
+            self.located_count += 1;
+        }
+    }
+
+    /// Takes the reads that may be answered when `next` is the first slot not applied.
+    pub(crate) fn take_located(&mut self, next: Slot) -> Vec<Read<Q>> {
+        if self
+            .located
+            .first_key_value()
+            .is_none_or(|(slot, _)| *slot > next)
+        {
+            return Vec::new();
+        }
+        let later = self.located.split_off(&next.next());
+        let due = std::mem::replace(&mut self.located, later);
+        let due: Vec<_> = due.into_values().flatten().collect();
+        self.located_count -= due.len();
+        due
+    }
+
+    /// Takes every write under the own session that the machine has not got: it cannot be ordered.
+    pub(crate) fn take_held(&mut self) -> Vec<Waiting> {
+        let client = self.client;
+        let (own, others) = self.queue.drain(..).partition(|c| c.id.client == client);
+        self.queue = others;
+        let own: VecDeque<Command> = own;
+        own.iter()
+            .filter_map(|command| self.writes.remove(&command.id))
+            .collect()
+    }
+
+    fn has_foreign(&self) -> bool {
+        self.queue
+            .iter()
+            .any(|command| command.id.client != self.client)
+    }
+
+    fn mark_ordered(&mut self, id: RequestId, now_ns: u64) {
+        if id.client == READER {
+            if let Some(read) = self.reads.get_mut(&id.seq) {
+                read.waiting.ordered_ns = now_ns;
+            }
+        } else if let Some(waiting) = self.writes.get_mut(&id) {
+            waiting.ordered_ns = now_ns;
+        }
+    }
+
+    /// The own session has its answers to every sequence number below the first that waits.
+    fn acked(&self) -> u64 {
+        let from = RequestId {
+            client: self.client,
+            seq: 0,
+        };
+        let first = self
+            .writes
+            .range(from..)
+            .next()
+            .filter(|(id, _)| id.client == self.client);
+        first.map_or(self.next_seq, |(id, _)| id.seq) - 1
+    }
+
+    fn opening(&self) -> Command {
+        let id = RequestId {
+            client: self.client,
+            seq: 0,
+        };
+        // The owner ties the sessions of all boots of this replica together: opening one ends those
+        // of its former lives, whose clients are gone.
+        let body = Bytes::copy_from_slice(&(u64::from(self.me.0) + 1).to_le_bytes());
+        Command {
+            id,
+            acked: 0,
+            class: Class::OpenSession,
+            principal: Principal::default(),
+            body,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The timers of one host: few, so a sorted map is enough.
+
+use std::collections::BTreeMap;
+
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Timer<T> {
+    /// The machine's own.
+    Machine(T),
+    /// Look whether a peer is still ahead, and fetch from it if so.
+    Lag,
+    /// The fetch under way takes too long: ask another peer.
+    FetchTimeout,
+    /// Tell peers how far this replica is, after activity has ended.
+    Beat,
+}
+
+/// Armed timers and when they are due, on the monotonic clock in ns.
+#[derive(Clone, Debug)]
+pub(crate) struct Timers<T> {
+    due: BTreeMap<Timer<T>, u64>,
+}
+
+impl<T: Copy + Ord> Timers<T> {
+    pub(crate) fn new() -> Self {
+        Timers {
+            due: BTreeMap::new(),
+        }
+    }
+
+    /// Arms or moves a timer.
+    pub(crate) fn arm(&mut self, timer: Timer<T>, at_ns: u64) {
+        self.due.insert(timer, at_ns);
+    }
+
+    pub(crate) fn disarm(&mut self, timer: Timer<T>) {
+        self.due.remove(&timer);
+    }
+
+    pub(crate) fn is_armed(&self, timer: Timer<T>) -> bool {
+        self.due.contains_key(&timer)
+    }
+
+    /// When the earliest is due.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.due.values().min().copied()
+    }
+
+    /// Disarms and returns the earliest timer due by `now_ns`.
+    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Timer<T>> {
+        let (timer, at_ns) = self.due.iter().min_by_key(|(_, at_ns)| **at_ns)?;
+        let (timer, at_ns) = (*timer, *at_ns);
+        (at_ns <= now_ns).then(|| {
+            self.due.remove(&timer);
+            timer
+        })
+    }
+}
