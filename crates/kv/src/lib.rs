@@ -1,1 +1,31 @@
-//! Placeholder.
+//! A multi-version key-value store with etcd's semantics, as a deterministic application.
+//!
+//! Writes arrive as commands ([`command`]), reads as [`Query`] values. One revision counter covers
+//! the whole store: it starts at 1, and every transaction that changes something takes the next
+//! one. Every version of every key is kept, so that any revision since the last compaction can be
+//! read.
+//!
+//! # Semantics where etcd's are not obvious
+//!
+//! - All conditions of a transaction, those of inner transactions included, are evaluated before
+//!   its first operation. Operations see what earlier ones did.
+//! - A range of conditions holds when every key in it satisfies it. Over no key at all, the
+//!   condition is put to a key of zeros, except that a condition on a value never holds.
+//! - `count` ignores limit and filters. A sort target without an order sorts ascending, but only
+//!   what the limit let through.
+//! - Leases do not exist yet: a put that names one is refused with etcd's error.
+
+pub mod check;
+pub mod command;
+mod hash;
+mod history;
+mod plan;
+mod refused;
+mod span;
+mod store;
+mod view;
+mod write;
+
+pub use command::{Applied, decode_result};
+pub use refused::Refused;
+pub use store::{Answer, KeyHash, Query, Status, Store};

@@ -1,0 +1,98 @@
+//! A transaction after its conditions are known.
+
+use crate::refused::Refused;
+use crate::view::View;
+use quorate_etcd_api::etcdserverpb::request_op::Request;
+use quorate_etcd_api::etcdserverpb::response_op::Response;
+use quorate_etcd_api::etcdserverpb::{
+    DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest, TxnResponse,
+};
+
+/// The branch a transaction takes, and the branches its inner transactions take.
+///
+/// All conditions are evaluated against the state before the transaction; then every operation is
+/// admitted against that state; after that none can fail, so a transaction never stops half-way.
+pub(crate) struct Plan<'a> {
+    pub(crate) succeeded: bool,
+    pub(crate) steps: Vec<Step<'a>>,
+}
+
+/// One operation of the branch taken.
+pub(crate) enum Step<'a> {
+    Range(&'a RangeRequest),
+    Put(&'a PutRequest),
+    Delete(&'a DeleteRangeRequest),
+    Txn(Plan<'a>),
+}
+
+impl<'a> Plan<'a> {
+    /// Decides the branches of a checked transaction.
+    pub(crate) fn new(view: View<'_>, txn: &'a TxnRequest) -> Self {
+        let succeeded = view.all_hold(&txn.compare);
+        let taken = if succeeded {
+            &txn.success
+        } else {
+            &txn.failure
+        };
+        let steps = taken
+            .iter()
+            .filter_map(|op| op.request.as_ref())
+            .map(|request| match request {
+                Request::RequestRange(range) => Step::Range(range),
+                Request::RequestPut(put) => Step::Put(put),
+                Request::RequestDeleteRange(delete) => Step::Delete(delete),
+                Request::RequestTxn(inner) => Step::Txn(Plan::new(view, inner)),
+            })
+            .collect();
+        Plan { succeeded, steps }
+    }
+
+    /// Refuses the transaction if one of its operations cannot be done.
+    pub(crate) fn admit(&self, view: View<'_>) -> Result<(), Refused> {
+        self.steps.iter().try_for_each(|step| match step {
+            Step::Range(range) => admit_range(view, range),
+            Step::Put(put) => admit_put(view, put),
+            Step::Delete(_) => Ok(()),
+            Step::Txn(inner) => inner.admit(view),
+        })
+    }
+
+    /// Answers an admitted transaction that only reads.
+    pub(crate) fn read(&self, view: View<'_>) -> Result<TxnResponse, Refused> {
+        let responses = self.steps.iter().map(|step| {
+            Ok(match step {
+                Step::Range(range) => Response::ResponseRange(view.range(range)?),
+                Step::Txn(inner) => Response::ResponseTxn(inner.read(view)?),
+                Step::Put(_) | Step::Delete(_) => return Err(Refused::Malformed),
+            }
+            .into())
+        });
+        Ok(TxnResponse {
+            // Only the outermost transaction's header says something.
+            header: Some(crate::view::header(0)),
+            succeeded: self.succeeded,
+            responses: responses.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// In a transaction a negative revision is a compacted one, unlike in a range request of its own.
+fn admit_range(view: View<'_>, request: &RangeRequest) -> Result<(), Refused> {
+    match request.revision {
+        0 => Ok(()),
+        wanted if wanted > view.revision => Err(Refused::FutureRevision),
+        wanted if wanted < view.store.compacted => Err(Refused::Compacted),
+        _ => Ok(()),
+    }
+}
+
+/// A put that keeps something needs something to keep; leases do not exist yet.
+pub(crate) fn admit_put(view: View<'_>, request: &PutRequest) -> Result<(), Refused> {
+    if (request.ignore_value || request.ignore_lease) && view.get(&request.key).is_none() {
+        return Err(Refused::KeyNotFound);
+    }
+    if request.lease != 0 {
+        return Err(Refused::LeaseNotFound);
+    }
+    Ok(())
+}

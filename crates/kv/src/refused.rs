@@ -1,0 +1,72 @@
+//! Why the store says no.
+
+use quorate_etcd_api::errors::{self, Code, Error};
+use std::fmt;
+
+macro_rules! refused {
+    ($($(#[$doc:meta])* $name:ident = $code:literal => $error:expr,)*) => {
+        /// Why a request was refused. A refused request has changed nothing.
+        ///
+        /// The numbers travel in results, and are never given a new meaning.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Refused {
+            $($(#[$doc])* $name = $code,)*
+        }
+
+        impl Refused {
+            /// The refusal with this number.
+            #[must_use]
+            pub fn from_code(code: u8) -> Option<Self> {
+                match code {
+                    $($code => Some(Refused::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// What an etcd client is told.
+            #[must_use]
+            pub fn error(self) -> Error {
+                match self {
+                    $(Refused::$name => $error,)*
+                }
+            }
+        }
+    };
+}
+
+refused! {
+    /// The bytes are not a request of this store.
+    Malformed = 1 => Error {
+        code: Code::InvalidArgument,
+        text: "etcdserver: request cannot be decoded",
+    },
+    /// A key is empty.
+    EmptyKey = 2 => errors::EMPTY_KEY,
+    /// A value is given although the present one shall stay.
+    ValueProvided = 3 => errors::VALUE_PROVIDED,
+    /// A lease is given although the present one shall stay.
+    LeaseProvided = 4 => errors::LEASE_PROVIDED,
+    /// There is no such sort order or target.
+    InvalidSort = 5 => errors::INVALID_SORT_OPTION,
+    /// A transaction has more operations than allowed.
+    TooManyOps = 6 => errors::TOO_MANY_OPS,
+    /// A transaction writes one key twice.
+    DuplicateKey = 7 => errors::DUPLICATE_KEY,
+    /// Value or lease of a key shall stay, but there is no such key; or an operation is empty.
+    KeyNotFound = 8 => errors::KEY_NOT_FOUND,
+    /// There is no such lease.
+    LeaseNotFound = 9 => errors::LEASE_NOT_FOUND,
+    /// The revision is no longer there.
+    Compacted = 10 => errors::COMPACTED,
+    /// The revision is not there yet.
+    FutureRevision = 11 => errors::FUTURE_REVISION,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.error().text)
+    }
+}
+
+impl std::error::Error for Refused {}

@@ -1,0 +1,245 @@
+//! The store as an application.
+
+use crate::check;
+use crate::command::{self, Command};
+use crate::hash;
+use crate::history::{History, Version};
+use crate::plan::{Plan, admit_put};
+use crate::refused::Refused;
+use crate::view::{View, header};
+use crate::write::Writer;
+use bytes::Bytes;
+use quorate_core::{Application, At};
+use quorate_etcd_api::etcdserverpb::{
+    DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
+use std::collections::BTreeMap;
+
+/// A multi-version key-value store.
+#[derive(Debug)]
+pub struct Store {
+    /// Every key that has a version, deleted ones included.
+    pub(crate) keys: BTreeMap<Bytes, History>,
+    /// The revision of the last change.
+    pub(crate) revision: i64,
+    /// The first revision that can be read; -1, as in etcd, before any compaction.
+    pub(crate) compacted: i64,
+    /// Keys that exist now.
+    pub(crate) live: u64,
+    /// Estimated memory.
+    pub(crate) bytes: u64,
+}
+
+/// A read request.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Query {
+    /// Keys.
+    Range(RangeRequest),
+    /// A transaction that only reads ([`check::is_read_only`]); others are refused.
+    Txn(TxnRequest),
+    /// A digest of everything up to a revision. Walks the whole store.
+    HashKv {
+        /// The last revision to count; 0 for now.
+        revision: i64,
+    },
+    /// Figures.
+    Status,
+}
+
+/// The answer to a [`Query`] of the same name. Headers hold only the revision.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// Keys.
+    Range(RangeResponse),
+    /// Outcomes of a transaction that only reads.
+    Txn(TxnResponse),
+    /// A digest.
+    HashKv(KeyHash),
+    /// Figures.
+    Status(Status),
+    /// The query cannot be answered.
+    Refused(Refused),
+}
+
+/// A digest of the store, equal on every replica that has applied the same commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyHash {
+    /// The digest.
+    pub hash: u64,
+    /// The last revision counted.
+    pub hash_revision: i64,
+    /// The first revision that can be read; -1 before any compaction.
+    pub compacted: i64,
+    /// The store's revision.
+    pub revision: i64,
+}
+
+/// Figures about the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The store's revision.
+    pub revision: i64,
+    /// The first revision that can be read; -1 before any compaction.
+    pub compacted: i64,
+    /// Keys that exist now.
+    pub keys: u64,
+    /// Estimated memory of all versions, in bytes.
+    pub bytes: u64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Store {
+            keys: BTreeMap::new(),
+            revision: 1,
+            compacted: -1,
+            live: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl Store {
+    /// An empty store, at revision 1.
+    #[must_use]
+    pub fn new() -> Self {
+        Store::default()
+    }
+
+    /// The body of a command that puts; see [`command`].
+    #[must_use]
+    pub fn encode_put(request: &PutRequest) -> Bytes {
+        command::encode_put(request)
+    }
+
+    /// The body of a command that deletes.
+    #[must_use]
+    pub fn encode_delete_range(request: &DeleteRangeRequest) -> Bytes {
+        command::encode_delete_range(request)
+    }
+
+    /// The body of a command that is a transaction.
+    #[must_use]
+    pub fn encode_txn(request: &TxnRequest) -> Bytes {
+        command::encode_txn(request)
+    }
+
+    /// The revision of the last change; 1 before the first.
+    #[must_use]
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// A digest of everything up to a revision, 0 meaning now; see [`KeyHash`].
+    pub fn hash(&self, revision: i64) -> Result<KeyHash, Refused> {
+        let hash_revision = match revision {
+            revision if revision > self.revision => return Err(Refused::FutureRevision),
+            revision if revision <= 0 => self.revision,
+            revision if revision < self.compacted => return Err(Refused::Compacted),
+            revision => revision,
+        };
+        Ok(KeyHash {
+            hash: hash::digest(self, hash_revision),
+            hash_revision,
+            compacted: self.compacted,
+            revision: self.revision,
+        })
+    }
+
+    /// Figures.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            revision: self.revision,
+            compacted: self.compacted,
+            keys: self.live,
+            bytes: self.bytes,
+        }
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            store: self,
+            revision: self.revision,
+        }
+    }
+
+    fn execute(&mut self, body: &Bytes) -> Result<Bytes, Refused> {
+        match Command::decode(body)? {
+            Command::Put(request) => self.put(&request),
+            Command::DeleteRange(request) => self.delete_range(&request),
+            Command::Txn(request) => self.txn(&request),
+        }
+    }
+
+    fn put(&mut self, request: &PutRequest) -> Result<Bytes, Refused> {
+        check::put(request)?;
+        // A put of its own looks at the lease first; in a transaction the key comes first.
+        if request.lease != 0 {
+            return Err(Refused::LeaseNotFound);
+        }
+        admit_put(self.view(), request)?;
+        let mut writer = Writer::new(self);
+        let mut response = writer.put(request);
+        response.header = None;
+        Ok(command::applied(writer.finish(), &response))
+    }
+
+    fn delete_range(&mut self, request: &DeleteRangeRequest) -> Result<Bytes, Refused> {
+        check::delete_range(request)?;
+        let mut writer = Writer::new(self);
+        let mut response = writer.delete(request);
+        response.header = None;
+        Ok(command::applied(writer.finish(), &response))
+    }
+
+    fn txn(&mut self, request: &TxnRequest) -> Result<Bytes, Refused> {
+        check::txn(request, usize::MAX)?;
+        let plan = Plan::new(self.view(), request);
+        plan.admit(self.view())?;
+        let mut writer = Writer::new(self);
+        let mut response = writer.txn(&plan);
+        response.header = None;
+        Ok(command::applied(writer.finish(), &response))
+    }
+
+    fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Refused> {
+        check::range(request)?;
+        self.view().range(request)
+    }
+
+    fn read_txn(&self, request: &TxnRequest) -> Result<TxnResponse, Refused> {
+        check::txn(request, usize::MAX)?;
+        let plan = Plan::new(self.view(), request);
+        plan.admit(self.view())?;
+        let mut response = plan.read(self.view())?;
+        response.header = Some(header(self.revision));
+        Ok(response)
+    }
+}
+
+impl Application for Store {
+    type Query = Query;
+    type Answer = Answer;
+
+    fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
+        self.execute(body).unwrap_or_else(command::refused)
+    }
+
+    fn query(&self, query: &Query) -> Answer {
+        let answer = match query {
+            Query::Range(request) => self.range(request).map(Answer::Range),
+            Query::Txn(request) => self.read_txn(request).map(Answer::Txn),
+            Query::HashKv { revision } => self.hash(*revision).map(Answer::HashKv),
+            Query::Status => Ok(Answer::Status(self.status())),
+        };
+        answer.unwrap_or_else(Answer::Refused)
+    }
+}
+
+/// Estimated memory of a version without its value: the record and the allocations around it.
+pub(crate) const VERSION_BYTES: u64 = size_of::<Version>() as u64 + 16;
+
+/// Estimated memory of a key without its bytes: its place in the tree, which is two thirds full,
+/// and the allocations around it.
+pub(crate) const KEY_BYTES: u64 = (size_of::<Bytes>() + size_of::<History>()) as u64 * 3 / 2 + 32;

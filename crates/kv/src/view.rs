@@ -1,0 +1,234 @@
+//! Reading the store at a revision.
+
+use crate::history::{History, Version};
+use crate::refused::Refused;
+use crate::span::Span;
+use crate::store::Store;
+use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use quorate_etcd_api::etcdserverpb::{
+    Compare, RangeRequest, RangeResponse, ResponseHeader, SortOrder, SortTarget,
+};
+use quorate_etcd_api::mvccpb::KeyValue;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+/// The store as of its newest revision, which is one ahead of the store's own while a transaction
+/// that has already changed something is under way.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) revision: i64,
+}
+
+impl<'a> View<'a> {
+    /// One key, if it exists.
+    pub(crate) fn get(self, key: &[u8]) -> Option<&'a Version> {
+        self.store.keys.get(key)?.at(self.revision)
+    }
+
+    /// Visits the keys of a span that exist at a revision, ascending, until told to stop.
+    pub(crate) fn each(
+        self,
+        span: Span<'_>,
+        revision: i64,
+        mut visit: impl FnMut(&'a Bytes, &'a Version) -> ControlFlow<()>,
+    ) {
+        let mut step = |(key, history): (&'a Bytes, &'a History)| match history.at(revision) {
+            Some(version) => visit(key, version),
+            None => ControlFlow::Continue(()),
+        };
+        if let Span::One(key) = span {
+            // A point look-up is half the work of a range of one.
+            let _ = self.store.keys.get_key_value(key).map(step);
+        } else if let Some(bounds) = span.bounds() {
+            let _ = self
+                .store
+                .keys
+                .range::<[u8], _>(bounds)
+                .try_for_each(&mut step);
+        }
+    }
+
+    /// Answers a checked range request.
+    pub(crate) fn range(self, request: &RangeRequest) -> Result<RangeResponse, Refused> {
+        Ok(self.range_at(request, self.readable(request.revision)?))
+    }
+
+    /// Answers a checked range request at a revision known to be readable.
+    pub(crate) fn range_at(self, request: &RangeRequest, revision: i64) -> RangeResponse {
+        let span = Span::new(&request.key, &request.range_end);
+        let fetch = fetch_max(request);
+        let mut response = RangeResponse {
+            header: Some(header(self.revision)),
+            ..RangeResponse::default()
+        };
+        self.each(span, revision, |key, version| {
+            response.count += 1;
+            if response.kvs.len() < fetch && passes(request, version) {
+                response.kvs.push(key_value(key, version));
+            }
+            ControlFlow::Continue(())
+        });
+        sort(request, &mut response.kvs);
+        let limit = limit(request);
+        response.more = response.kvs.len() > limit;
+        response.kvs.truncate(limit);
+        if request.keys_only {
+            response.kvs.iter_mut().for_each(|kv| kv.value.clear());
+        }
+        response
+    }
+
+    /// The revision a range request means, if it can be read.
+    fn readable(self, wanted: i64) -> Result<i64, Refused> {
+        match wanted {
+            wanted if wanted > self.revision => Err(Refused::FutureRevision),
+            wanted if wanted <= 0 => Ok(self.revision),
+            wanted if wanted < self.store.compacted => Err(Refused::Compacted),
+            wanted => Ok(wanted),
+        }
+    }
+
+    /// Whether every condition holds.
+    pub(crate) fn all_hold(self, conditions: &[Compare]) -> bool {
+        conditions.iter().all(|condition| self.holds(condition))
+    }
+
+    fn holds(self, condition: &Compare) -> bool {
+        let span = Span::new(&condition.key, &condition.range_end);
+        let mut found = false;
+        let mut holds = true;
+        self.each(span, self.revision, |_, version| {
+            found = true;
+            holds = satisfies(condition, version);
+            if holds {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        if found {
+            return holds;
+        }
+        // A missing key is all zeros, but it has no value: not even the empty one.
+        condition.target != CompareTarget::Value as i32
+            && satisfies(condition, &Version::deletion(0, 0))
+    }
+}
+
+/// A header that knows only the revision; the face adds who answers.
+pub(crate) fn header(revision: i64) -> ResponseHeader {
+    ResponseHeader {
+        revision,
+        ..ResponseHeader::default()
+    }
+}
+
+/// A key as responses show it. Shares the bytes.
+pub(crate) fn key_value(key: &Bytes, version: &Version) -> KeyValue {
+    KeyValue {
+        key: key.clone(),
+        create_revision: version.created,
+        mod_revision: version.modified,
+        version: version.version,
+        value: version.value.clone(),
+        lease: version.lease,
+    }
+}
+
+/// Most keys to return.
+fn limit(request: &RangeRequest) -> usize {
+    match request.limit {
+        limit if limit > 0 => usize::try_from(limit).unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    }
+}
+
+/// Most keys to collect: one more than the limit tells whether there are more, but what is sorted
+/// or filtered has to be collected whole. A target without an order does not count as sorted here:
+/// that is etcd's way, and clients may see it.
+fn fetch_max(request: &RangeRequest) -> usize {
+    if request.count_only {
+        return 0;
+    }
+    let by_key = request.sort_target == SortTarget::Key as i32;
+    let sorted = match request.sort_order {
+        order if order == SortOrder::None as i32 => false,
+        order if order == SortOrder::Ascend as i32 => !by_key,
+        _ => true,
+    };
+    let filtered = request.min_mod_revision != 0
+        || request.max_mod_revision != 0
+        || request.min_create_revision != 0
+        || request.max_create_revision != 0;
+    if sorted || filtered {
+        usize::MAX
+    } else {
+        limit(request).saturating_add(1)
+    }
+}
+
+/// Whether a key passes the revision filters; a bound of 0 is none.
+fn passes(request: &RangeRequest, version: &Version) -> bool {
+    let within = |value, min, max| (min == 0 || value >= min) && (max == 0 || value <= max);
+    within(
+        version.modified,
+        request.min_mod_revision,
+        request.max_mod_revision,
+    ) && within(
+        version.created,
+        request.min_create_revision,
+        request.max_create_revision,
+    )
+}
+
+/// Sorts what was collected in key order. Equal keys of sorting stay in key order.
+fn sort(request: &RangeRequest, kvs: &mut [KeyValue]) {
+    let descend = request.sort_order == SortOrder::Descend as i32;
+    let compare: fn(&KeyValue, &KeyValue) -> Ordering =
+        match SortTarget::try_from(request.sort_target) {
+            Ok(SortTarget::Version) => |a, b| a.version.cmp(&b.version),
+            Ok(SortTarget::Create) => |a, b| a.create_revision.cmp(&b.create_revision),
+            Ok(SortTarget::Mod) => |a, b| a.mod_revision.cmp(&b.mod_revision),
+            Ok(SortTarget::Value) => |a, b| a.value.cmp(&b.value),
+            Ok(SortTarget::Key) | Err(_) => {
+                if descend {
+                    kvs.reverse();
+                }
+                return;
+            }
+        };
+    if descend {
+        kvs.sort_by(|a, b| compare(b, a));
+    } else {
+        kvs.sort_by(compare);
+    }
+}
+
+/// Whether one version satisfies a condition. An operand of another kind than the target counts as
+/// zero; an unknown relation always holds. Both are etcd's way.
+fn satisfies(condition: &Compare, version: &Version) -> bool {
+    use TargetUnion::{CreateRevision, Lease, ModRevision, Value, Version as Versions};
+    let operand = &condition.target_union;
+    let ordering = match (CompareTarget::try_from(condition.target), operand) {
+        (Ok(CompareTarget::Value), Some(Value(value))) => version.value.cmp(value),
+        (Ok(CompareTarget::Value), _) => version.value[..].cmp(&[]),
+        (Ok(CompareTarget::Version), Some(Versions(n))) => version.version.cmp(n),
+        (Ok(CompareTarget::Version), _) => version.version.cmp(&0),
+        (Ok(CompareTarget::Create), Some(CreateRevision(n))) => version.created.cmp(n),
+        (Ok(CompareTarget::Create), _) => version.created.cmp(&0),
+        (Ok(CompareTarget::Mod), Some(ModRevision(n))) => version.modified.cmp(n),
+        (Ok(CompareTarget::Mod), _) => version.modified.cmp(&0),
+        (Ok(CompareTarget::Lease), Some(Lease(n))) => version.lease.cmp(n),
+        (Ok(CompareTarget::Lease), _) => version.lease.cmp(&0),
+        (Err(_), _) => Ordering::Equal,
+    };
+    match CompareResult::try_from(condition.result) {
+        Ok(CompareResult::Equal) => ordering.is_eq(),
+        Ok(CompareResult::NotEqual) => ordering.is_ne(),
+        Ok(CompareResult::Greater) => ordering.is_gt(),
+        Ok(CompareResult::Less) => ordering.is_lt(),
+        Err(_) => true,
+    }
+}

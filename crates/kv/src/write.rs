@@ -1,0 +1,160 @@
+//! Changing the store: one write transaction.
+
+use crate::history::{History, Version};
+use crate::plan::{Plan, Step};
+use crate::span::Span;
+use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
+use crate::view::{View, header, key_value};
+use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::response_op::Response;
+use quorate_etcd_api::etcdserverpb::{
+    DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    TxnResponse,
+};
+
+/// A write transaction under way. Everything it changes gets the same revision, which the store
+/// takes when the transaction ends, if there was a change.
+pub(crate) struct Writer<'a> {
+    store: &'a mut Store,
+    changes: u32,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(store: &'a mut Store) -> Self {
+        Writer { store, changes: 0 }
+    }
+
+    /// Ends the transaction and returns the store's revision.
+    pub(crate) fn finish(self) -> i64 {
+        if self.changes > 0 {
+            self.store.revision += 1;
+        }
+        self.store.revision
+    }
+
+    /// What the next operation sees.
+    fn view(&self) -> View<'_> {
+        View {
+            store: self.store,
+            revision: self.store.revision + i64::from(self.changes > 0),
+        }
+    }
+
+    /// Runs an admitted transaction.
+    pub(crate) fn txn(&mut self, plan: &Plan<'_>) -> TxnResponse {
+        let responses = plan.steps.iter().map(|step| self.step(step).into());
+        TxnResponse {
+            // Only the outermost transaction's header says something.
+            header: Some(header(0)),
+            succeeded: plan.succeeded,
+            responses: responses.collect(),
+        }
+    }
+
+    fn step(&mut self, step: &Step<'_>) -> Response {
+        match step {
+            Step::Range(range) => Response::ResponseRange(self.range(range)),
+            Step::Put(put) => Response::ResponsePut(self.put(put)),
+            Step::Delete(delete) => Response::ResponseDeleteRange(self.delete(delete)),
+            Step::Txn(inner) => Response::ResponseTxn(self.txn(inner)),
+        }
+    }
+
+    /// Runs an admitted range: its revision, if it names one, is readable.
+    fn range(&self, request: &RangeRequest) -> RangeResponse {
+        let view = self.view();
+        let revision = match request.revision {
+            named if named > 0 => named,
+            _ => view.revision,
+        };
+        view.range_at(request, revision)
+    }
+
+    /// Runs an admitted put.
+    pub(crate) fn put(&mut self, request: &PutRequest) -> PutResponse {
+        let modified = self.store.revision + 1;
+        let mut next = Version {
+            value: Bytes::new(),
+            modified,
+            created: modified,
+            version: 1,
+            lease: request.lease,
+            sub: self.changes,
+        };
+        let mut prev_kv = None;
+        let history = self.store.keys.get_mut(&request.key[..]);
+        let present = history.as_ref().and_then(|history| history.now());
+        if let Some(present) = present {
+            next.created = present.created;
+            next.version = present.version + 1;
+            if request.ignore_lease {
+                next.lease = present.lease;
+            }
+            prev_kv = request.prev_kv.then(|| key_value(&request.key, present));
+        } else {
+            self.store.live += 1;
+        }
+        next.value = match present {
+            Some(present) if request.ignore_value => present.value.clone(),
+            _ => keep(&request.value),
+        };
+        self.store.bytes += VERSION_BYTES + next.value.len() as u64;
+        if let Some(history) = history {
+            history.push(next);
+        } else {
+            self.store.bytes += KEY_BYTES + request.key.len() as u64;
+            let key = keep(&request.key);
+            self.store.keys.insert(key, History::new(next));
+        }
+        self.changes += 1;
+        PutResponse {
+            header: Some(header(modified)),
+            prev_kv,
+        }
+    }
+
+    /// Runs a deletion.
+    pub(crate) fn delete(&mut self, request: &DeleteRangeRequest) -> DeleteRangeResponse {
+        let modified = self.store.revision + 1;
+        let mut response = DeleteRangeResponse::default();
+        let mut delete = |key: &Bytes, history: &mut History| {
+            let Some(present) = history.now() else {
+                return;
+            };
+            if request.prev_kv {
+                response.prev_kvs.push(key_value(key, present));
+            }
+            history.push(Version::deletion(modified, self.changes));
+            self.changes += 1;
+            response.deleted += 1;
+        };
+        let span = Span::new(&request.key, &request.range_end);
+        if let Span::One(key) = span {
+            if let Some(history) = self.store.keys.get_mut(key) {
+                delete(&request.key, history);
+            }
+        } else if let Some(bounds) = span.bounds() {
+            for (key, history) in self.store.keys.range_mut::<[u8], _>(bounds) {
+                delete(key, history);
+            }
+        }
+        let deleted = response.deleted.unsigned_abs();
+        self.store.live -= deleted;
+        self.store.bytes += VERSION_BYTES * deleted;
+        response.header = Some(header(self.view().revision));
+        response
+    }
+}
+
+/// The bytes in a form the store can hold on to. What a request carries is a slice of a large
+/// receive buffer, and one small value must not keep all of it in memory; a value that is large
+/// itself is not worth copying.
+fn keep(bytes: &Bytes) -> Bytes {
+    if bytes.len() < SHARED_BYTES_MIN {
+        Bytes::copy_from_slice(bytes)
+    } else {
+        bytes.clone()
+    }
+}
+
+const SHARED_BYTES_MIN: usize = 256 << 10;
