@@ -3,6 +3,7 @@
 //! A protocol is a pure state machine behind [`quorate_core::Machine`]. This crate depends on
 //! nothing that knows a clock, a socket, a file or a thread.
 
+pub mod rabia;
 mod registry;
 
 pub use registry::{Mutant, Protocol, Sabotage, Visitor, names, visit};

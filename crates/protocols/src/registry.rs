@@ -66,4 +66,4 @@ macro_rules! register {
     };
 }
 
-register! {}
+register! { crate::rabia::Rabia }

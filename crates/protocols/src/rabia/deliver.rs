@@ -1,0 +1,160 @@
+//! Decisions, and their delivery in slot order (Algorithm 1, lines 4 to 7).
+
+use super::Replica;
+use super::messages::{Done, Timer};
+use super::slot::{View, Wait};
+use quorate_core::{Base, EntryId, Event, Lsn, Out, Slot};
+
+impl Replica {
+    /// Takes note of an outcome, found here or told by a peer.
+    pub(super) fn decide(&mut self, slot: Slot, value: Option<EntryId>, out: &mut Out<Self>) {
+        let offset = self.offset(slot).expect("a decided slot is stored");
+        let instance = &mut self.slots[offset];
+        assert_eq!(instance.decided, None, "a slot is decided once");
+        instance.decided = Some(value);
+        if instance.hold == Wait::Running {
+            instance.hold = Wait::Over;
+            out.disarm(Timer::Hold(slot));
+        }
+        if instance.adopt == Wait::Running {
+            instance.adopt = Wait::Over;
+            out.disarm(Timer::Adopt(slot));
+        }
+        if let Some(id) = value {
+            let voices = self.slots[offset].voices.iter().enumerate();
+            let holders = voices
+                .filter(|(_, voice)| voice.prop == Some(value))
+                .fold(0, |mask, (member, _)| mask | 1 << member);
+            self.lack(id, holders, out);
+        }
+    }
+
+    /// Own values up to `lsn` survive a crash: decisions may count them now.
+    pub(super) fn on_durable(&mut self, lsn: Lsn, out: &mut Out<Self>) {
+        self.durable = self.durable.max(lsn);
+        while let Some((written, slot, trail_len)) = self.unflushed.front().copied() {
+            if written > lsn {
+                break;
+            }
+            self.unflushed.pop_front();
+            if let Some(instance) = self.instance_mut(slot) {
+                instance.harden(trail_len);
+                self.progress(slot, false, out);
+            }
+        }
+    }
+
+    /// Delivers every slot whose turn it is and whose payload is here. Says whether there was one.
+    pub(super) fn deliver(&mut self, out: &mut Out<Self>) -> bool {
+        let before = self.ap;
+        while let Some(value) = self.slots.front().and_then(|slot| slot.decided) {
+            let entry = match value {
+                None => None,
+                Some(id) if self.done.0.contains(id) => {
+                    out.emit(Event::Branch("double decision skipped"));
+                    None
+                }
+                Some(id) => match self.pool.get(id) {
+                    Some(entry) => Some(entry.clone()),
+                    None => break,
+                },
+            };
+            self.done.advance(self.ap, entry.as_ref());
+            if let Some(id) = value {
+                self.pool.remove(id);
+                self.needs.remove(&id);
+            }
+            out.deliver(self.ap, entry);
+            self.pass(self.ap.next());
+            self.settle_offers(out);
+        }
+        if self.ap != before {
+            self.forget_needs();
+        }
+        self.ap != before
+    }
+
+    /// The host caught up from a peer.
+    pub(super) fn on_installed(&mut self, next: Slot, base: Done, out: &mut Out<Self>) {
+        if next <= self.ap {
+            return;
+        }
+        let running = self
+            .slots
+            .iter()
+            .enumerate()
+            .take((next.0 - self.ap.0) as usize);
+        for (offset, instance) in running {
+            let slot = Slot(self.ap.0 + offset as u64);
+            if instance.hold == Wait::Running {
+                out.disarm(Timer::Hold(slot));
+            }
+            if instance.adopt == Wait::Running {
+                out.disarm(Timer::Adopt(slot));
+            }
+        }
+        self.done = base;
+        self.pass(next);
+        let done = &self.done;
+        self.pool.remove_where(|id| done.0.contains(id));
+        self.needs.retain(|id, _| !done.0.contains(*id));
+        self.forget_needs();
+        self.settle_offers(out);
+    }
+
+    /// Moves `ap`, and with it the window.
+    fn pass(&mut self, next: Slot) {
+        while self.ap < next {
+            self.ap = self.ap.next();
+            if let Some(mut instance) = self.slots.pop_front()
+                && self.spare.len() < self.config.recv_window
+            {
+                instance.clear(self.config.mode);
+                self.spare.push(instance);
+            }
+            if self.slots.is_empty() {
+                self.ap = next;
+            }
+        }
+        self.backoff = 0;
+    }
+
+    /// Lemmas over this replica's whole state.
+    pub(super) fn check_all(&self) {
+        self.slots.iter().for_each(|slot| slot.check(&self.config));
+        self.pool.check();
+        for instance in &self.slots {
+            let decided = instance.decision(&self.config, View::Durable);
+            if let (Some(verdict), Some(value)) = (decided, instance.decided) {
+                assert_eq!(
+                    verdict.value, value,
+                    "all decisions of a slot are equal (I5)"
+                );
+            }
+            assert!(
+                self.voting || !instance.is_proposed(),
+                "a learner says nothing"
+            );
+        }
+        let first = self.slots.front();
+        assert!(
+            first.is_none_or(|slot| match slot.decided {
+                None => true,
+                Some(value) => value.is_some_and(|id| !self.pool.holds(id)),
+            }),
+            "what can be delivered is delivered"
+        );
+        for offer in &self.offers {
+            assert!(!self.done.0.contains(offer.id), "an offer is open");
+            assert!(self.pool.holds(offer.id), "the origin holds its offers");
+        }
+        assert!(
+            self.pool.oldest_first().all(|id| !self.done.0.contains(id)),
+            "a pending batch is not in the log"
+        );
+        assert!(
+            self.unflushed.iter().all(|(lsn, ..)| *lsn > self.durable),
+            "what is durable is not awaited"
+        );
+    }
+}

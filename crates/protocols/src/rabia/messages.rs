@@ -1,0 +1,289 @@
+//! What replicas say, what they write down, what they wait for, and what the log implies.
+
+use super::trail::{Mode, Step, Trail};
+use quorate_core::{Base, Decoder, Encoder, Entry, EntryId, EntrySet, Slot, Wire, WireError};
+
+/// What replicas say to each other.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message {
+    /// A request (Algorithm 1, line 9), offered by its origin or given to who needs it. Promises
+    /// nothing.
+    Batch {
+        /// The batch.
+        entry: Entry,
+    },
+    /// "I lack these batches, and every slot from this one on."
+    Need {
+        /// The sender's first slot not delivered.
+        from: Slot,
+        /// The batches.
+        ids: Vec<EntryId>,
+    },
+    /// "I hold these": their origin need not send them again. Promises nothing.
+    Have {
+        /// The batches.
+        ids: Vec<EntryId>,
+    },
+    /// Proposal, State and vote of Algorithm 2 in one.
+    Slot(SlotMessage),
+    /// The outcome of a slot, for one that asked before its log could tell it.
+    Decided {
+        /// Which.
+        slot: Slot,
+        /// Its request, or NULL.
+        value: Option<EntryId>,
+    },
+}
+
+/// The sender's whole history in one slot. Cumulative, so any copy repairs the loss of all
+/// earlier ones, and counting by sender makes duplicates harmless.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotMessage {
+    /// Which slot.
+    pub slot: Slot,
+    /// The sender's proposal; `None` is NULL.
+    pub prop: Option<EntryId>,
+    /// The sender's values in the binary stage.
+    pub trail: Trail,
+    /// The request that has the slot if anyone has, as far as the sender knows. Every message
+    /// with a 1 in its trail names it, so that who decides 1 knows what it decided.
+    pub q: Option<EntryId>,
+    /// Asks for the receiver's history, or for the outcome.
+    pub want: bool,
+    /// The sender has more of its own than it has offered.
+    pub more: bool,
+}
+
+/// What must survive a crash before a message that contains it leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// A batch, before it is proposed here.
+    Batch {
+        /// The batch.
+        entry: Entry,
+    },
+    /// All of the replica's own values in one slot; the latest record of a slot counts.
+    Own {
+        /// Which slot.
+        slot: Slot,
+        /// The proposal; `None` is NULL.
+        prop: Option<EntryId>,
+        /// The values in the binary stage.
+        trail: Trail,
+        /// The request that has the slot if anyone has, as far as known.
+        q: Option<EntryId>,
+    },
+}
+
+/// What a replica waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Timer {
+    /// Something said here went unanswered for a while.
+    Retransmit,
+    /// A batch named by a peer has not come from its origin.
+    Need,
+    /// A peer is far ahead, and was for a while.
+    CatchUp,
+    /// The first vote of this slot has waited long enough for a faster decision.
+    Hold(Slot),
+    /// The proposal of this slot has waited long enough for a batch named by peers.
+    Adopt(Slot),
+}
+
+/// The batches decided so far: the paper's dictionary (section 4), complete and replicated, so
+/// that a batch decided a second time is skipped everywhere alike.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Done(pub EntrySet);
+
+impl Base for Done {
+    fn advance(&mut self, _: Slot, entry: Option<&Entry>) {
+        if let Some(entry) = entry {
+            self.0.insert(entry.id);
+        }
+    }
+}
+
+impl quorate_core::Record for Record {
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Record::Batch { .. } => None,
+            Record::Own { slot, .. } => Some(*slot),
+        }
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Record::Batch { entry } => Some(entry),
+            Record::Own { .. } => None,
+        }
+    }
+}
+
+impl Record {
+    /// Whether this is a proposal without any value of the binary stage.
+    pub(super) fn is_proposal(&self) -> bool {
+        matches!(self, Record::Own { trail, .. } if trail.is_empty())
+    }
+
+    /// Whether the last thing it records is a State.
+    pub(super) fn ends_with_state(&self) -> bool {
+        matches!(self, Record::Own { trail, .. } if matches!(trail.last_step(), Some(Step::State(_))))
+    }
+
+    /// Whether the last thing it records is a vote.
+    pub(super) fn ends_with_vote(&self) -> bool {
+        matches!(self, Record::Own { trail, .. } if matches!(trail.last_step(), Some(Step::Vote(_))))
+    }
+}
+
+impl SlotMessage {
+    /// What is wrong with this message whoever sent it, if anything.
+    pub(super) fn flaw(&self, mode: Mode) -> Option<&'static str> {
+        if self.trail.mode() != mode {
+            Some("a trail of the other mode")
+        } else if !self.trail.is_well_formed() {
+            Some("a State that is neither 0 nor 1")
+        } else if self.q.is_none() && self.trail.iter().any(|v| v == super::trail::Value::One) {
+            Some("a 1 without its request")
+        } else {
+            None
+        }
+    }
+}
+
+const ID_BYTES_MIN: usize = 10;
+
+fn encode_ids(ids: &[EntryId], out: &mut Encoder) {
+    out.varint(ids.len() as u64);
+    ids.iter().for_each(|id| id.encode(out));
+}
+
+fn decode_ids(input: &mut Decoder) -> Result<Vec<EntryId>, WireError> {
+    (0..input.count(ID_BYTES_MIN)?)
+        .map(|_| EntryId::decode(input))
+        .collect()
+}
+
+impl Wire for SlotMessage {
+    fn encode(&self, out: &mut Encoder) {
+        self.slot.encode(out);
+        out.u8(u8::from(self.want) | u8::from(self.more) << 1);
+        self.prop.encode(out);
+        self.trail.encode(out);
+        self.q.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let slot = Slot::decode(input)?;
+        let flags = input.u8()?;
+        if flags > 3 {
+            return Err(WireError::Tag("rabia slot flags", flags));
+        }
+        Ok(SlotMessage {
+            slot,
+            prop: Option::decode(input)?,
+            trail: Trail::decode(input)?,
+            q: Option::decode(input)?,
+            want: flags & 1 != 0,
+            more: flags & 2 != 0,
+        })
+    }
+}
+
+impl Wire for Message {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Message::Batch { entry } => {
+                out.u8(0);
+                entry.encode(out);
+            }
+            Message::Need { from, ids } => {
+                out.u8(1);
+                from.encode(out);
+                encode_ids(ids, out);
+            }
+            Message::Have { ids } => {
+                out.u8(2);
+                encode_ids(ids, out);
+            }
+            Message::Slot(message) => {
+                out.u8(3);
+                message.encode(out);
+            }
+            Message::Decided { slot, value } => {
+                out.u8(4);
+                slot.encode(out);
+                value.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Message::Batch {
+                entry: Entry::decode(input)?,
+            },
+            1 => Message::Need {
+                from: Slot::decode(input)?,
+                ids: decode_ids(input)?,
+            },
+            2 => Message::Have {
+                ids: decode_ids(input)?,
+            },
+            3 => Message::Slot(SlotMessage::decode(input)?),
+            4 => Message::Decided {
+                slot: Slot::decode(input)?,
+                value: Option::decode(input)?,
+            },
+            tag => return Err(WireError::Tag("rabia message", tag)),
+        })
+    }
+}
+
+impl Wire for Record {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Record::Batch { entry } => {
+                out.u8(0);
+                entry.encode(out);
+            }
+            Record::Own {
+                slot,
+                prop,
+                trail,
+                q,
+            } => {
+                out.u8(1);
+                slot.encode(out);
+                prop.encode(out);
+                trail.encode(out);
+                q.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Record::Batch {
+                entry: Entry::decode(input)?,
+            },
+            1 => Record::Own {
+                slot: Slot::decode(input)?,
+                prop: Option::decode(input)?,
+                trail: Trail::decode(input)?,
+                q: Option::decode(input)?,
+            },
+            tag => return Err(WireError::Tag("rabia record", tag)),
+        })
+    }
+}
+
+impl Wire for Done {
+    fn encode(&self, out: &mut Encoder) {
+        self.0.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        EntrySet::decode(input).map(Done)
+    }
+}

@@ -1,0 +1,306 @@
+//! Rabia: leaderless state machine replication with randomised consensus (Pan et al., SOSP'21).
+//!
+//! Every replica offers its batches of commands to all, keeps what it was offered in a priority
+//! queue, and proposes the oldest in the next slots of the log; Weak-MVC, one instance per slot,
+//! agrees on one proposal or on NULL. Nobody leads, so nothing has to fail over.
+//!
+//! # Why it is safe
+//!
+//! The paper's section 5 proves four invariants of Weak-MVC; `README.md` beside this file says
+//! which function embodies which line, where we depart from the paper, and why that is safe too.
+//! The arithmetic is in [`Thresholds`], the lemmas one replica can see are asserted by
+//! [`Machine::check`], and the others by the cluster in the tests:
+//!
+//! - I1: one value per replica, slot and step, over restarts. [`Record::Own`] is written before
+//!   the value is said, and a record extends its predecessors (`Instance::restore`).
+//! - I2: no two requests have `T` proposals in a slot (`Instance::check`).
+//! - I3: votes 0 and 1 exclude each other in a phase (`Instance::check`).
+//! - I4: who says 1 knows the request (`Instance::append`): it travels in every message that
+//!   holds a 1, so that Algorithm 3 never fails to find it.
+//! - I5: all decisions of a slot are equal (`Replica::check_all`, and the tests across replicas).
+//! - I6: a decided request is held by `T` replicas: a batch is written with the proposal naming it.
+//! - I7: every batch takes effect once: a second decision is skipped by [`Done`], on all alike.
+//! - I8: a slot starts only within the window (`Replica::propose`).
+//!
+//! # Whose values a decision counts
+//!
+//! A message waits for the disk, so that a peer's values can be counted as they come. The
+//! replica's own are different: a decision is acted on at once (a client is answered, a peer is
+//! told), so if it counted an own value that is not durable, a crash could undo the value and a
+//! restarted replica say another one; the decision would stand on one replica too few. Hence a
+//! decision counts the own proposal and the own trail only as far as [`Input::Durable`] has
+//! confirmed them (`View::Durable`). The next own value may rest on own values that are not
+//! durable yet (`View::All`): records are durable in order, so whatever becomes visible of the
+//! later value implies the earlier ones.
+//!
+//! # What waiting is for
+//!
+//! Every wait beyond the thresholds is for speed and ends by a timer: a vote waits a moment for
+//! the proposals that would decide without it ([`Timer::Hold`]), a proposal for a batch that
+//! peers already proposed ([`Timer::Adopt`]). More values at a step never make it less safe.
+
+mod config;
+mod deliver;
+mod messages;
+mod pool;
+mod propose;
+mod queue;
+mod recover;
+mod repair;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod trail;
+
+pub use config::{Config, Thresholds};
+pub use messages::{Done, Message, Record, SlotMessage, Timer};
+pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
+
+use crate::registry::{Mutant, Protocol, Sabotage};
+use pool::Pool;
+use queue::{Offer, Queue};
+use quorate_core::{
+    EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
+};
+use repair::Need;
+use slot::Instance;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// The protocol, as registered.
+pub struct Rabia;
+
+impl Protocol for Rabia {
+    const NAME: &'static str = "rabia";
+    type Machine = Replica;
+
+    fn config(seat: &Seat) -> Result<Config, String> {
+        Config::new(seat)
+    }
+
+    fn failures_survived(epoch: &Epoch) -> usize {
+        config::failures_survived(epoch).unwrap_or(epoch.n().saturating_sub(1) / 2)
+    }
+
+    fn mutants() -> Vec<Mutant<Replica>> {
+        let threshold = |name, what, lower: fn(&mut Config)| Mutant {
+            name,
+            what,
+            sabotage: Sabotage::Config(lower),
+        };
+        let omission = |name, what, forget: fn(&Record) -> bool| Mutant {
+            name,
+            what,
+            sabotage: Sabotage::Forget(forget),
+        };
+        vec![
+            threshold(
+                "fast-1",
+                "one proposal too few decides a request at once",
+                |c| {
+                    c.thresholds.fast_1 -= 1;
+                },
+            ),
+            threshold("fast-0", "one proposal too few decides NULL at once", |c| {
+                c.thresholds.fast_0 -= 1;
+            }),
+            threshold(
+                "proposal-threshold",
+                "less than a majority gives a request the slot",
+                |c| {
+                    c.thresholds.proposal -= 1;
+                },
+            ),
+            threshold(
+                "state-majority",
+                "less than a majority of States makes a vote",
+                |c| {
+                    c.thresholds.state_majority -= 1;
+                },
+            ),
+            threshold("decide-threshold", "f votes decide", |c| {
+                c.thresholds.decide -= 1
+            }),
+            threshold("wait-size", "n-f-1 values are a sample", |c| {
+                c.thresholds.wait -= 1
+            }),
+            threshold("fast-state", "one State too few decides", |c| {
+                c.thresholds.fast_state -= 1;
+            }),
+            omission(
+                "no-proposal-record",
+                "proposals are not written",
+                Record::is_proposal,
+            ),
+            omission(
+                "no-state-record",
+                "States are not written",
+                Record::ends_with_state,
+            ),
+            omission(
+                "no-vote-record",
+                "votes are not written",
+                Record::ends_with_vote,
+            ),
+        ]
+    }
+}
+
+/// One replica (`N_i` in Algorithm 1).
+#[derive(Clone, Debug)]
+pub struct Replica {
+    config: Arc<Config>,
+    /// Whether it kept its promises and may make new ones.
+    voting: bool,
+    /// The first slot not delivered (`seq` in Algorithm 1).
+    ap: Slot,
+    /// The batches delivered.
+    done: Done,
+    /// The slots from `ap` on, as far as anything is known of them.
+    slots: VecDeque<Instance>,
+    /// Slots of the past, for their memory.
+    spare: Vec<Instance>,
+    /// PQ.
+    pool: Pool,
+    /// Batches named in a slot and not held.
+    needs: BTreeMap<EntryId, Need>,
+    /// Commands and reads without a batch.
+    queue: Queue,
+    /// Own batches not delivered.
+    offers: Vec<Offer>,
+    /// Sequence number of the last own batch.
+    seq: u64,
+    /// The hybrid clock: the last stamp given, or seen if that was later.
+    hlc: u64,
+    /// Members whose link is not known to be down.
+    up: u64,
+    /// Members not waited for until they are in time again.
+    late: u64,
+    /// Own values written and not durable: record, slot, length of the trail.
+    unflushed: VecDeque<(Lsn, Slot, usize)>,
+    /// Records up to here are durable.
+    durable: Lsn,
+    /// A peer beyond the window, and the slot it was seen in.
+    ahead: Option<(ReplicaId, Slot)>,
+    /// A batch whose origin is to be told that it came.
+    acknowledge: Option<(usize, EntryId)>,
+    retransmit_armed: bool,
+    need_armed: bool,
+    catch_up_armed: bool,
+    /// Retransmissions since the last delivery.
+    backoff: u32,
+}
+
+impl Machine for Replica {
+    type Message = Message;
+    type Record = Record;
+    type Timer = Timer;
+    type Base = Done;
+    type Config = Config;
+
+    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
+        Replica::start(config, past, now, out)
+    }
+
+    fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        match input {
+            Input::Submit(commands) => self.on_submit(commands, out),
+            Input::Message { from, message } => self.on_message(now, from, message, out),
+            Input::Timer(timer) => self.on_timer(timer, out),
+            Input::Durable(lsn) => self.on_durable(lsn, out),
+            Input::Installed { next, base } => self.on_installed(next, base, out),
+            Input::Link { peer, up } => self.on_link(peer, up, out),
+        }
+        self.settle(now, out);
+    }
+
+    fn room(&self) -> usize {
+        self.queue_room()
+    }
+
+    fn fingerprint(&self, to: &mut impl Hasher) {
+        (self.voting, self.ap, self.seq, self.hlc, self.up, self.late).hash(to);
+        self.done.to_bytes().hash(to);
+        self.slots.hash(to);
+        self.pool.hash(to);
+        self.needs.hash(to);
+        self.queue.hash(to);
+        self.offers.hash(to);
+        for (lsn, slot, trail_len) in &self.unflushed {
+            (lsn.0 - self.durable.0, slot, trail_len).hash(to);
+        }
+        (self.ahead, self.acknowledge, self.backoff).hash(to);
+        (self.retransmit_armed, self.need_armed, self.catch_up_armed).hash(to);
+    }
+
+    fn check(&self) {
+        self.check_all();
+    }
+}
+
+impl Replica {
+    fn on_message(&mut self, now: Now, from: ReplicaId, message: Message, out: &mut Out<Self>) {
+        let Some(from) = self.member(from).filter(|member| *member != self.config.me) else {
+            let what = "a message from no other member";
+            return out.emit(quorate_core::Event::Misbehaved { peer: from, what });
+        };
+        match message {
+            Message::Batch { entry } => self.on_batch(now, from, entry, out),
+            Message::Need { from: slot, ids } => self.on_need(from, slot, &ids, out),
+            Message::Have { ids } => self.on_have(from, &ids),
+            Message::Slot(message) => self.on_slot(from, &message, out),
+            Message::Decided { slot, value } => self.on_decided(from, slot, value, out),
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
+        match timer {
+            Timer::Retransmit => self.on_retransmit(out),
+            Timer::Need => self.on_need_timer(out),
+            Timer::CatchUp => self.on_catch_up(out),
+            Timer::Hold(slot) => self.on_hold(slot, out),
+            Timer::Adopt(slot) => self.on_adopt(slot, out),
+        }
+    }
+
+    /// Does all that became possible: every input ends here.
+    fn settle(&mut self, now: Now, out: &mut Out<Self>) {
+        loop {
+            self.form_batches(now, out);
+            self.open_slots(out);
+            if !self.deliver(out) {
+                break;
+            }
+        }
+        self.acknowledge(out);
+        self.tend(out);
+    }
+
+    fn member(&self, id: ReplicaId) -> Option<usize> {
+        self.config.members.iter().position(|member| *member == id)
+    }
+
+    fn offset(&self, slot: Slot) -> Option<usize> {
+        let offset = slot.0.checked_sub(self.ap.0)? as usize;
+        (offset < self.slots.len()).then_some(offset)
+    }
+
+    fn instance(&self, slot: Slot) -> Option<&Instance> {
+        self.offset(slot).map(|offset| &self.slots[offset])
+    }
+
+    fn instance_mut(&mut self, slot: Slot) -> Option<&mut Instance> {
+        self.offset(slot).map(|offset| &mut self.slots[offset])
+    }
+
+    /// The slot at an offset from `ap`, made if nothing was known of it.
+    fn instance_grown(&mut self, offset: usize) -> &mut Instance {
+        while self.slots.len() <= offset {
+            let spare = self.spare.pop();
+            let instance = spare.unwrap_or_else(|| Instance::new(&self.config));
+            self.slots.push_back(instance);
+        }
+        &mut self.slots[offset]
+    }
+}

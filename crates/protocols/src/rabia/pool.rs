@@ -1,0 +1,134 @@
+//! PQ, the queue of pending requests (section 3.1), and the batches behind it.
+
+use super::config::Config;
+use quorate_core::{Entry, EntryId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+/// The batches held and not yet delivered, oldest stamp first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pool {
+    held: BTreeMap<EntryId, Held>,
+    /// Stamp first, so that the head is the oldest request and a late joiner cannot overtake
+    /// for ever.
+    queue: BTreeSet<(u64, EntryId)>,
+    /// By member: what is held of its batches.
+    load: Vec<Load>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    entry: Entry,
+    origin: usize,
+    persisted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Pool {
+    pub(super) fn new(members: usize) -> Pool {
+        Pool {
+            load: vec![Load::default(); members],
+            ..Pool::default()
+        }
+    }
+
+    pub(super) fn holds(&self, id: EntryId) -> bool {
+        self.held.contains_key(&id)
+    }
+
+    pub(super) fn get(&self, id: EntryId) -> Option<&Entry> {
+        self.held.get(&id).map(|held| &held.entry)
+    }
+
+    /// Ids from the oldest.
+    pub(super) fn oldest_first(&self) -> impl Iterator<Item = EntryId> {
+        self.queue.iter().map(|(_, id)| *id)
+    }
+
+    /// The place of a held batch in the queue.
+    pub(super) fn key(&self, id: EntryId) -> Option<(u64, EntryId)> {
+        self.get(id).map(|entry| (entry.stamp_ns, id))
+    }
+
+    /// Whether another batch of this size from member `origin` is within its share.
+    pub(super) fn has_room(&self, origin: usize, bytes: usize, config: &Config) -> bool {
+        let load = self.load[origin];
+        load.entries < config.pool_entries_max && load.bytes + bytes <= config.pool_bytes_max
+    }
+
+    /// Adds a batch of member `origin` that is not held.
+    pub(super) fn insert(&mut self, entry: Entry, origin: usize, persisted: bool) {
+        let id = entry.id;
+        let load = &mut self.load[origin];
+        load.entries += 1;
+        load.bytes += entry.body_len();
+        self.queue.insert((entry.stamp_ns, id));
+        let held = Held {
+            entry,
+            origin,
+            persisted,
+        };
+        let before = self.held.insert(id, held);
+        assert!(before.is_none(), "batch {id:?} is held once");
+    }
+
+    /// The batch, if it still has to be written down; from now on it counts as written.
+    pub(super) fn take_unwritten(&mut self, id: EntryId) -> Option<Entry> {
+        let held = self.held.get_mut(&id).filter(|held| !held.persisted)?;
+        held.persisted = true;
+        Some(held.entry.clone())
+    }
+
+    pub(super) fn remove(&mut self, id: EntryId) {
+        if let Some(held) = self.held.remove(&id) {
+            self.queue.remove(&(held.entry.stamp_ns, id));
+            let load = &mut self.load[held.origin];
+            load.entries -= 1;
+            load.bytes -= held.entry.body_len();
+        }
+    }
+
+    /// Drops every batch for which this holds.
+    pub(super) fn remove_where(&mut self, gone: impl Fn(EntryId) -> bool) {
+        let ids = self
+            .held
+            .keys()
+            .copied()
+            .filter(|id| gone(*id))
+            .collect::<Vec<_>>();
+        ids.into_iter().for_each(|id| self.remove(id));
+    }
+
+    pub(super) fn check(&self) {
+        assert_eq!(
+            self.held.len(),
+            self.queue.len(),
+            "the queue names what is held"
+        );
+        for (stamp, id) in &self.queue {
+            assert_eq!(
+                self.key(*id),
+                Some((*stamp, *id)),
+                "the queue names what is held"
+            );
+        }
+        let entries = self.load.iter().map(|load| load.entries).sum::<usize>();
+        assert_eq!(
+            entries,
+            self.held.len(),
+            "every batch is on its origin's account"
+        );
+    }
+}
+
+impl Hash for Pool {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.queue.hash(to);
+        self.held.values().for_each(|held| held.persisted.hash(to));
+    }
+}

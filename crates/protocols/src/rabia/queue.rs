@@ -1,0 +1,158 @@
+//! What clients sent: commands and reads waiting for a batch, and own batches waiting for a slot.
+
+use super::Replica;
+use super::messages::Message;
+use quorate_core::{
+    Class, Command, ENTRY_BYTES_MAX, EntryBuilder, EntryId, Now, Out, Outcome, Peers, Refusal,
+    RequestId,
+};
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+/// Commands and reads that no batch holds yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    commands: VecDeque<Command>,
+    bytes: usize,
+    reads: Vec<RequestId>,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.reads.is_empty()
+    }
+
+    /// Fills a batch: the oldest commands within the limits, and at least one if there is any.
+    fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
+        let mut batch = EntryBuilder::default();
+        while let Some(command) = self.commands.front() {
+            let size = command.encoded_len_max();
+            let is_full = batch.count() >= commands_max || batch.body_len() + size > bytes_max;
+            if is_full && batch.count() > 0 {
+                break;
+            }
+            batch.push(command);
+            self.bytes -= size;
+            self.commands.pop_front();
+        }
+        batch
+    }
+}
+
+impl Hash for Queue {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        for command in &self.commands {
+            (command.id, command.acked, command.principal).hash(to);
+            command.body.hash(to);
+        }
+        self.reads.hash(to);
+    }
+}
+
+/// An own batch that is not delivered yet.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Offer {
+    pub(super) id: EntryId,
+    /// Members known to hold it.
+    pub(super) held_by: u64,
+    /// Whether it was sent since the last retransmission timer.
+    pub(super) fresh: bool,
+    /// Reads that may be answered once it is delivered: it was formed after they came, so its
+    /// slot is behind every slot whose effects somebody had seen by then.
+    pub(super) reads: Vec<RequestId>,
+}
+
+impl Replica {
+    /// Algorithm 1, lines 8 and 9, up to the batch.
+    pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
+        for command in commands {
+            let refusal = if !self.voting {
+                Some(Refusal::NotServing)
+            } else if command.encoded_len_max() > ENTRY_BYTES_MAX {
+                Some(Refusal::TooLarge)
+            } else if self.queue_room() == 0 {
+                Some(Refusal::Overloaded)
+            } else {
+                None
+            };
+            match refusal {
+                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None if command.class == Class::Read => self.queue.reads.push(command.id),
+                None => {
+                    self.queue.bytes += command.encoded_len_max();
+                    self.queue.commands.push_back(command);
+                }
+            }
+        }
+    }
+
+    /// How many more commands may wait.
+    pub(super) fn queue_room(&self) -> usize {
+        let waiting = self.queue.commands.len() + self.queue.reads.len();
+        if self.queue.bytes >= self.config.queue_bytes_max {
+            0
+        } else {
+            self.config.queue_commands_max.saturating_sub(waiting)
+        }
+    }
+
+    /// Forms batches of whatever waits, while few enough are under way: under load a batch is
+    /// what came while its predecessors were decided. A batch is offered before anything is
+    /// written: the offer promises nothing, and peers flush while the origin does.
+    pub(super) fn form_batches(&mut self, now: Now, out: &mut Out<Self>) {
+        while self.offers.len() < self.config.outstanding && !self.queue.is_empty() {
+            let batch = self
+                .queue
+                .fill(self.config.batch_commands_max, self.config.batch_bytes_max);
+            self.seq += 1;
+            self.hlc = now.clock_ns.max(self.hlc + 1);
+            let id = EntryId {
+                origin: self.config.my_id(),
+                boot: self.config.boot,
+                seq: self.seq,
+            };
+            let entry = batch.finish(id, self.hlc);
+            let message = Message::Batch {
+                entry: entry.clone(),
+            };
+            out.send_early(Peers::All, message);
+            self.pool.insert(entry, self.config.me, false);
+            self.offers.push(Offer {
+                id,
+                held_by: 1 << self.config.me,
+                fresh: true,
+                reads: std::mem::take(&mut self.queue.reads),
+            });
+        }
+    }
+
+    /// An own batch is delivered: its reads see every slot before `ap`.
+    pub(super) fn settle_offers(&mut self, out: &mut Out<Self>) {
+        let (done, ap) = (&self.done, self.ap);
+        self.offers.retain(|offer| {
+            let is_done = done.0.contains(offer.id);
+            if is_done {
+                let answer = Outcome::ReadAt(ap);
+                offer
+                    .reads
+                    .iter()
+                    .for_each(|id| out.reply(*id, answer.clone()));
+            }
+            !is_done
+        });
+    }
+
+    /// Moves the own clock behind a stamp seen, unless the stamp is absurd.
+    pub(super) fn see_stamp(&mut self, now: Now, stamp_ns: u64) {
+        if stamp_ns <= now.clock_ns.saturating_add(self.config.hlc_skew_max_ns) {
+            self.hlc = self.hlc.max(stamp_ns);
+        }
+    }
+
+    /// A member holds an own batch.
+    pub(super) fn credit(&mut self, member: usize, id: EntryId) {
+        if let Some(offer) = self.offers.iter_mut().find(|offer| offer.id == id) {
+            offer.held_by |= 1 << member;
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! One instance of Weak-MVC (Algorithms 2 and 3): what was said in a slot, and what follows.
+//!
+//! Everything is recomputed from the values themselves, one per (replica, step). There are no
+//! counters to keep right, and a duplicate has nothing to increment.
+
+use super::config::{Config, Thresholds};
+use super::messages::SlotMessage;
+use super::trail::{Mode, Step, Trail, Value};
+use quorate_core::{EntryId, Slot, coin};
+
+/// What one replica has said in a slot.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Voice {
+    /// Its proposal once heard; the inner `None` is NULL.
+    pub(super) prop: Option<Option<EntryId>>,
+    /// Its values in the binary stage.
+    pub(super) trail: Trail,
+}
+
+/// The state of one slot.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Instance {
+    me: usize,
+    /// By member; the own one included.
+    pub(super) voices: Vec<Voice>,
+    /// The request that has the slot if anyone has.
+    pub(super) q: Option<EntryId>,
+    /// Whether the own proposal survives a crash.
+    pub(super) prop_durable: bool,
+    /// How many of the own trail's values survive a crash.
+    pub(super) trail_durable: usize,
+    /// The outcome; the inner `None` is NULL.
+    pub(super) decided: Option<Option<EntryId>>,
+    /// The first vote's wait for a faster decision.
+    pub(super) hold: Wait,
+    /// The proposal's wait for a batch that peers proposed.
+    pub(super) adopt: Wait,
+    /// Whether something was said here since the last retransmission timer.
+    pub(super) fresh: bool,
+}
+
+/// A wait that happens at most once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Wait {
+    /// Not begun.
+    Ahead,
+    /// The timer runs.
+    Running,
+    /// Done.
+    Over,
+}
+
+/// Whose account of this replica's own values to believe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum View {
+    /// Everything in memory: right for choosing the next own value.
+    All,
+    /// Only what survives a crash: right for a decision.
+    Durable,
+}
+
+/// An outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Verdict {
+    /// The request, or NULL.
+    pub(super) value: Option<EntryId>,
+    /// Whether no round after the first vote was needed.
+    pub(super) fast: bool,
+}
+
+/// The next own value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Take this one; rare ways to it have a name.
+    Take(Value, Option<&'static str>),
+    /// It could be taken, but a faster decision may be near.
+    Hold,
+    /// Not enough was heard.
+    Wait,
+}
+
+/// The proposals heard.
+struct Proposals {
+    seen: usize,
+    nulls: usize,
+    /// The request proposed most often, and how often.
+    best: Option<EntryId>,
+    best_count: usize,
+}
+
+/// The values heard at one index of the trails.
+#[derive(Default)]
+struct Tally {
+    zeros: usize,
+    ones: usize,
+    unsure: usize,
+}
+
+impl Tally {
+    fn seen(&self) -> usize {
+        self.zeros + self.ones + self.unsure
+    }
+}
+
+impl Instance {
+    pub(super) fn new(config: &Config) -> Instance {
+        let silent = Voice {
+            prop: None,
+            trail: Trail::new(config.mode),
+        };
+        Instance {
+            me: config.me,
+            voices: vec![silent; config.members.len()],
+            q: None,
+            prop_durable: false,
+            trail_durable: 0,
+            decided: None,
+            hold: Wait::Ahead,
+            adopt: Wait::Ahead,
+            fresh: false,
+        }
+    }
+
+    /// Forgets everything, keeping the allocation.
+    pub(super) fn clear(&mut self, mode: Mode) {
+        for voice in &mut self.voices {
+            voice.prop = None;
+            voice.trail = Trail::new(mode);
+        }
+        self.q = None;
+        self.prop_durable = false;
+        self.trail_durable = 0;
+        self.decided = None;
+        self.hold = Wait::Ahead;
+        self.adopt = Wait::Ahead;
+        self.fresh = false;
+    }
+
+    /// What this replica itself has said.
+    pub(super) fn own(&self) -> &Voice {
+        &self.voices[self.me]
+    }
+
+    /// Whether this replica has proposed.
+    pub(super) fn is_proposed(&self) -> bool {
+        self.own().prop.is_some()
+    }
+
+    /// Whether this replica takes part and the outcome is open.
+    pub(super) fn is_working(&self) -> bool {
+        self.is_proposed() && self.decided.is_none()
+    }
+
+    /// Whether anybody, this replica included, has started the slot.
+    pub(super) fn is_started(&self) -> bool {
+        self.decided.is_some() || self.voices.iter().any(|voice| voice.prop.is_some())
+    }
+
+    /// Members whose proposal was not heard, as a mask.
+    pub(super) fn unheard(&self) -> u64 {
+        let silent = self
+            .voices
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| v.prop.is_none());
+        silent.fold(0, |mask, (member, _)| mask | 1 << member)
+    }
+
+    /// How many propose `id` as far as heard.
+    pub(super) fn support(&self, id: EntryId) -> usize {
+        self.voices
+            .iter()
+            .filter(|v| v.prop == Some(Some(id)))
+            .count()
+    }
+
+    /// Whether the slot may still go to `id`, which somebody proposed in it.
+    pub(super) fn may_choose(&self, id: EntryId, thresholds: &Thresholds) -> bool {
+        match self.decided {
+            Some(value) => value == Some(id),
+            None => {
+                let support = self.support(id);
+                let unheard = self.unheard().count_ones() as usize;
+                support > 0 && support + unheard >= thresholds.proposal
+            }
+        }
+    }
+
+    /// Makes the own proposal.
+    pub(super) fn propose(&mut self, prop: Option<EntryId>) {
+        assert!(!self.is_proposed(), "one proposal per slot (I1)");
+        self.voices[self.me].prop = Some(prop);
+        self.fresh = true;
+    }
+
+    /// Appends an own value.
+    pub(super) fn append(&mut self, value: Value) {
+        assert!(
+            value != Value::One || self.q.is_some(),
+            "who says 1 knows the request (I4)"
+        );
+        self.voices[self.me].trail.push(value);
+        self.fresh = true;
+    }
+
+    /// The own values are on disk up to this many of the trail.
+    pub(super) fn harden(&mut self, trail_len: usize) {
+        self.prop_durable = true;
+        self.trail_durable = self.trail_durable.max(trail_len);
+    }
+
+    /// Takes up own values after a restart: what was written last says all that was ever said.
+    pub(super) fn restore(&mut self, prop: Option<EntryId>, trail: Trail, q: Option<EntryId>) {
+        let own = &mut self.voices[self.me];
+        assert!(
+            own.prop.is_none_or(|before| before == prop) && own.trail.is_prefix_of(&trail),
+            "records of a slot extend each other (I1)"
+        );
+        own.prop = Some(prop);
+        own.trail = trail;
+        self.q = self.q.or(q);
+        self.harden(trail.len());
+    }
+
+    /// Adds what a peer says to what it said before. Two statements of one replica, in whatever
+    /// order they come, extend one another; an error says how these do not.
+    pub(super) fn merge(&mut self, from: usize, message: &SlotMessage) -> Result<(), &'static str> {
+        let voice = &self.voices[from];
+        if voice.prop.is_some_and(|before| before != message.prop) {
+            return Err("two proposals in one slot");
+        }
+        let longer = voice.trail.is_prefix_of(&message.trail);
+        if !longer && !message.trail.is_prefix_of(&voice.trail) {
+            return Err("two values for one step");
+        }
+        if let (Some(mine), Some(theirs)) = (self.q, message.q)
+            && mine != theirs
+        {
+            return Err("two requests with a majority in one slot");
+        }
+        let voice = &mut self.voices[from];
+        voice.prop = Some(message.prop);
+        if longer {
+            voice.trail = message.trail;
+        }
+        self.q = self.q.or(message.q);
+        Ok(())
+    }
+
+    /// Algorithm 3, done as soon as it can be: the request with `T` proposals is the only one any
+    /// replica can ever find (I2), and it travels with every later message.
+    pub(super) fn learn(&mut self, thresholds: &Thresholds) {
+        let proposals = self.proposals(View::All);
+        if proposals.best_count >= thresholds.proposal && self.q.is_none() {
+            self.q = proposals.best;
+        }
+    }
+
+    /// The decision that follows from what was heard, by any rule at any step.
+    pub(super) fn decision(&self, config: &Config, view: View) -> Option<Verdict> {
+        let t = &config.thresholds;
+        if config.fast_rules {
+            let proposals = self.proposals(view);
+            if proposals.best_count >= t.fast_1 {
+                return Some(Verdict {
+                    value: proposals.best,
+                    fast: true,
+                });
+            }
+            if proposals.seen - proposals.best_count >= t.fast_0 {
+                return Some(Verdict {
+                    value: None,
+                    fast: true,
+                });
+            }
+        }
+        (0..self.longest_trail()).find_map(|index| self.decision_at(index, config, view))
+    }
+
+    fn decision_at(&self, index: usize, config: &Config, view: View) -> Option<Verdict> {
+        let tally = self.tally(index, view);
+        let enough = match config.mode.step(index) {
+            Step::Vote(_) => config.thresholds.decide,
+            Step::State(_) if config.fast_rules => config.thresholds.fast_state,
+            Step::State(_) => return None,
+        };
+        let fast = index <= config.mode.first_vote();
+        if tally.ones >= enough {
+            self.q.map(|q| Verdict {
+                value: Some(q),
+                fast,
+            })
+        } else if tally.zeros >= enough {
+            Some(Verdict { value: None, fast })
+        } else {
+            None
+        }
+    }
+
+    /// The next own value. `awaited` counts the members that have not proposed but are expected
+    /// to at any moment.
+    pub(super) fn next_value(&self, config: &Config, slot: Slot, awaited: usize) -> Next {
+        let trail = &self.own().trail;
+        if trail.is_full() {
+            return Next::Wait;
+        }
+        let index = trail.len();
+        match (index.checked_sub(1), config.mode.step(index)) {
+            (None, step) => self.first_value(config, step, awaited),
+            (Some(before), Step::Vote(_)) => self.vote(&self.tally(before, View::All), config),
+            (Some(before), Step::State(phase)) => {
+                self.state(&self.tally(before, View::All), config, slot, phase - 1)
+            }
+        }
+    }
+
+    /// Algorithm 2, lines 3 to 7. A vote is decisive as soon as `T` requests or `M` NULLs are
+    /// heard; only a value that says "nothing decisive" has to wait for `n - f`.
+    fn first_value(&self, config: &Config, step: Step, awaited: usize) -> Next {
+        let t = &config.thresholds;
+        let proposals = self.proposals(View::All);
+        let has_sample = proposals.seen >= t.wait;
+        let unheard = t.n - proposals.seen;
+        let fast_1_open = config.fast_rules && proposals.best_count + unheard >= t.fast_1;
+        if fast_1_open && t.is_fast_1_always_reachable() && !has_sample {
+            return Next::Wait;
+        }
+        let (value, may_hold) = if proposals.best_count >= t.proposal {
+            let near = proposals.best_count + awaited >= t.fast_1;
+            (Value::One, config.fast_rules && near)
+        } else if matches!(step, Step::Vote(_)) && proposals.nulls >= t.state_majority {
+            (Value::Zero, false)
+        } else if has_sample {
+            let indecisive = match step {
+                Step::Vote(_) => Value::Unsure,
+                Step::State(_) => Value::Zero,
+            };
+            (indecisive, config.fast_rules && awaited > 0)
+        } else {
+            return Next::Wait;
+        };
+        if may_hold && config.vote_hold_ns > 0 && self.hold != Wait::Over {
+            Next::Hold
+        } else {
+            Next::Take(value, None)
+        }
+    }
+
+    /// Algorithm 2, lines 13 to 17.
+    fn vote(&self, states: &Tally, config: &Config) -> Next {
+        let t = &config.thresholds;
+        if states.ones >= t.state_majority {
+            Next::Take(Value::One, None)
+        } else if states.zeros >= t.state_majority {
+            Next::Take(Value::Zero, None)
+        } else if states.seen() >= t.wait {
+            Next::Take(Value::Unsure, None)
+        } else {
+            Next::Wait
+        }
+    }
+
+    /// Algorithm 2, lines 20 to 26, where line 21 found no decision. After vote 0 of the
+    /// two-step mode nobody may know a request, so that there the coin is always 0.
+    fn state(&self, votes: &Tally, config: &Config, slot: Slot, phase: u32) -> Next {
+        if votes.seen() < config.thresholds.wait {
+            Next::Wait
+        } else if votes.ones > 0 {
+            Next::Take(Value::One, Some("vote adopted"))
+        } else if votes.zeros > 0 {
+            Next::Take(Value::Zero, Some("vote adopted"))
+        } else if phase == 0 {
+            Next::Take(Value::Zero, Some("no vote at all"))
+        } else if coin(config.seed, config.epoch, slot, phase) {
+            Next::Take(Value::One, Some("coin tossed"))
+        } else {
+            Next::Take(Value::Zero, Some("coin tossed"))
+        }
+    }
+
+    /// The lemmas of the paper's section 5 that one replica can see (I2, I3, I4).
+    pub(super) fn check(&self, config: &Config) {
+        let t = &config.thresholds;
+        for voice in &self.voices {
+            if let Some(Some(id)) = voice.prop
+                && self.support(id) >= t.proposal
+            {
+                assert_eq!(self.q, Some(id), "one request has T proposals (I2, I4)");
+            }
+        }
+        for index in 0..self.longest_trail() {
+            let tally = self.tally(index, View::All);
+            assert!(
+                tally.ones == 0 || self.q.is_some(),
+                "whoever hears a 1 knows the request (I4)"
+            );
+            assert!(
+                matches!(config.mode.step(index), Step::State(_))
+                    || tally.ones == 0
+                    || tally.zeros == 0,
+                "votes 0 and 1 exclude each other in a phase (I3): {self:?}"
+            );
+        }
+        let own = self.own();
+        assert!(
+            own.prop.is_some() || own.trail.is_empty(),
+            "who votes has proposed"
+        );
+        assert!(
+            self.prop_durable <= own.prop.is_some(),
+            "only what exists is durable"
+        );
+        assert!(
+            self.trail_durable <= own.trail.len(),
+            "only what exists is durable"
+        );
+    }
+
+    fn longest_trail(&self) -> usize {
+        self.voices.iter().map(|v| v.trail.len()).max().unwrap_or(0)
+    }
+
+    fn prop_of(&self, member: usize, view: View) -> Option<Option<EntryId>> {
+        let counts = member != self.me || view == View::All || self.prop_durable;
+        self.voices[member].prop.filter(|_| counts)
+    }
+
+    fn proposals(&self, view: View) -> Proposals {
+        let mut all = Proposals {
+            seen: 0,
+            nulls: 0,
+            best: None,
+            best_count: 0,
+        };
+        for member in 0..self.voices.len() {
+            match self.prop_of(member, view) {
+                None => {}
+                Some(None) => {
+                    all.seen += 1;
+                    all.nulls += 1;
+                }
+                Some(Some(id)) => {
+                    all.seen += 1;
+                    let count = (0..=member)
+                        .filter(|m| self.prop_of(*m, view) == Some(Some(id)))
+                        .count();
+                    if count > all.best_count {
+                        all.best = Some(id);
+                        all.best_count = count;
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn tally(&self, index: usize, view: View) -> Tally {
+        let mut tally = Tally::default();
+        for (member, voice) in self.voices.iter().enumerate() {
+            if member == self.me && view == View::Durable && index >= self.trail_durable {
+                continue;
+            }
+            match voice.trail.get(index) {
+                None => {}
+                Some(Value::Zero) => tally.zeros += 1,
+                Some(Value::One) => tally.ones += 1,
+                Some(Value::Unsure) => tally.unsure += 1,
+            }
+        }
+        tally
+    }
+}
