@@ -25,6 +25,17 @@ struct Outgoing<M: Machine> {
     after: Lsn,
 }
 
+/// What opening a host rebuilds.
+pub(crate) struct Parts<M: Machine, A: Application> {
+    pub(crate) machine: M,
+    /// What the machine wanted done when it recovered.
+    pub(crate) out: Out<M>,
+    pub(crate) base: M::Base,
+    pub(crate) applier: Applier<A>,
+    pub(crate) decided: DecidedLog,
+    pub(crate) log: Option<LogWriter>,
+}
+
 /// A replica of one group, without I/O.
 pub struct Host<M: Machine, A: Application> {
     pub(crate) seat: Seat,
@@ -63,18 +74,17 @@ const BEAT_NS: u64 = 200_000_000;
 const BEATS: u32 = 3;
 
 impl<M: Machine, A: Application> Host<M, A> {
-    /// The parts in their places; the machine has been recovered into `out`.
-    pub(crate) fn assemble(
-        config: &HostConfig<M::Config>,
-        machine: M,
-        base: M::Base,
-        applier: Applier<A>,
-        decided: DecidedLog,
-        log: Option<LogWriter>,
-        out: Out<M>,
-        now: Now,
-    ) -> Self {
+    /// The parts in their places.
+    pub(crate) fn assemble(config: &HostConfig<M::Config>, parts: Parts<M, A>, now: Now) -> Self {
         let seat = config.seat.clone();
+        let Parts {
+            machine,
+            out,
+            base,
+            applier,
+            decided,
+            log,
+        } = parts;
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
             catch_up: CatchUp::new(&seat),

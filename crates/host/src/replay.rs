@@ -3,7 +3,7 @@
 use crate::api::{HostConfig, OpenError, Opened, Start};
 use crate::apply::Applier;
 use crate::decided::{DecidedLog, Located};
-use crate::host::Host;
+use crate::host::{Host, Parts};
 use crate::log::{
     Found, Identity, Kind, LogSource, LogWriter, Position, RECORD_HEADER_BYTES, Scanned,
     decode_record, scan,
@@ -361,5 +361,16 @@ fn start<M: Machine, A: Application>(
         decided,
         ..
     } = replay;
-    Host::assemble(config, machine, base, applier, decided, log, out, now)
+    Host::assemble(
+        config,
+        Parts {
+            machine,
+            out,
+            base,
+            applier,
+            decided,
+            log,
+        },
+        now,
+    )
 }

@@ -1,0 +1,366 @@
+//! The host around the simplest protocol there is: replica 1 orders, the others follow.
+
+mod sequencer;
+
+use bytes::Bytes;
+use quorate_core::{
+    Class, ClientId, Command, Durability, Now, Peers, Principal, Refusal, ReplicaId, RequestId,
+    Slot,
+};
+use quorate_host::{Answer, Host, HostEvent, OpenError, Request, Start};
+use sequencer::{Disk, Journal, Sequencer, config, open};
+
+type Replica = Host<Sequencer, Journal>;
+
+fn at(ms: u64) -> Now {
+    Now {
+        mono_ns: ms * 1_000_000,
+        clock_ns: ms * 1_000_000,
+        clock_error_ns: u64::MAX,
+    }
+}
+
+fn write(text: &'static str) -> Request<()> {
+    Request::Write {
+        body: Bytes::from_static(text.as_bytes()),
+        principal: Principal(0),
+    }
+}
+
+fn command(seq: u64, acked: u64, class: Class, text: &'static str) -> Request<()> {
+    Request::Command(Command {
+        id: RequestId {
+            client: ClientId(5),
+            seq,
+        },
+        acked,
+        class,
+        principal: Principal(0),
+        body: Bytes::from_static(text.as_bytes()),
+    })
+}
+
+/// One replica and its disk.
+struct Node {
+    host: Replica,
+    disk: Disk,
+}
+
+impl Node {
+    fn new(me: u16) -> Node {
+        let mut disk = Disk::default();
+        let host = open(me, Start::FirstBoot, &mut disk, Journal::default()).unwrap();
+        let mut node = Node { host, disk };
+        node.flush(at(0));
+        node
+    }
+
+    /// Performs flushes until nothing is left to write.
+    fn flush(&mut self, now: Now) {
+        while let Some(flush) = self.host.take_flush(now) {
+            self.disk.perform(&flush);
+            self.host.flushed(now, flush.through);
+        }
+    }
+
+    /// Submits, orders and makes durable; returns the answers.
+    fn run(&mut self, now: Now, requests: Vec<Request<()>>) -> Vec<Answer<Vec<String>>> {
+        for (token, request) in requests.into_iter().enumerate() {
+            self.host.submit(now, token as u64, request);
+        }
+        for _ in 0..3 {
+            self.host.turn(now);
+            self.flush(now);
+        }
+        let mut answers = self.host.take_answers();
+        answers.sort_by_key(|(token, _)| *token);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    fn restart(self) -> Node {
+        let Node { mut disk, .. } = self;
+        let host = open(1, Start::Resume, &mut disk, Journal::default()).unwrap();
+        Node { host, disk }
+    }
+}
+
+/// Carries all frames from one host to another; returns how many.
+fn carry(from: &mut Replica, to: &mut Node, now: Now) -> usize {
+    let frames = from.take_frames();
+    for frame in &frames {
+        to.host
+            .frame(now, ReplicaId(1), frame.chunks.concat().into());
+        to.flush(now);
+    }
+    frames.len()
+}
+
+fn applied(slot: u64, text: &str) -> Answer<Vec<String>> {
+    Answer::Applied(Slot(slot), Bytes::copy_from_slice(text.as_bytes()))
+}
+
+#[test]
+fn what_depends_on_a_record_waits_for_the_disk_and_what_promises_nothing_does_not() {
+    let mut leader = Node::new(1);
+    leader.host.take_frames();
+    leader.host.submit(at(1), 0, write("a"));
+    leader.host.turn(at(1));
+    let early = leader.host.take_frames();
+    assert_eq!(early.len(), 1, "the offer leaves before the flush");
+    assert!(leader.host.take_answers().is_empty());
+    leader.flush(at(1));
+    assert_eq!(
+        leader.host.take_frames().len(),
+        1,
+        "the order leaves behind it"
+    );
+}
+
+#[test]
+fn writes_wait_for_the_hosts_own_session_and_are_answered_in_slots() {
+    let mut leader = Node::new(1);
+    let answers = leader.run(at(1), vec![write("a"), write("b")]);
+    assert_eq!(answers, [applied(1, "1:a"), applied(1, "2:b")]);
+    assert_eq!(leader.run(at(2), vec![write("c")]), [applied(2, "3:c")]);
+}
+
+#[test]
+fn a_command_sent_twice_is_executed_once() {
+    let mut leader = Node::new(1);
+    let open = command(0, 0, Class::OpenSession, "");
+    leader.run(at(1), vec![open]);
+    let first = leader.run(at(2), vec![command(1, 0, Class::Write, "a")]);
+    assert_eq!(first, [applied(1, "1:a")]);
+    assert_eq!(
+        leader.run(at(3), vec![command(1, 0, Class::Write, "a")]),
+        first
+    );
+    leader.run(at(4), vec![command(2, 1, Class::Write, "b")]);
+    let forgotten = leader.run(at(5), vec![command(1, 1, Class::Write, "a")]);
+    assert_eq!(forgotten, [Answer::Refused(Refusal::Forgotten)]);
+    assert_eq!(leader.host.app().lines, ["a", "b"]);
+}
+
+#[test]
+fn at_most_once_survives_a_restart() {
+    let mut leader = Node::new(1);
+    leader.run(at(1), vec![command(0, 0, Class::OpenSession, "")]);
+    let first = leader.run(at(2), vec![command(1, 0, Class::Write, "a")]);
+    let mut leader = leader.restart();
+    assert_eq!(leader.host.app().lines, ["a"]);
+    assert_eq!(
+        leader.run(at(3), vec![command(1, 0, Class::Write, "a")]),
+        first
+    );
+    assert_eq!(leader.host.app().lines, ["a"]);
+}
+
+#[test]
+fn a_command_without_a_session_is_refused_not_executed() {
+    let mut leader = Node::new(1);
+    let answers = leader.run(at(1), vec![command(1, 0, Class::Write, "a")]);
+    assert_eq!(answers, [Answer::Refused(Refusal::NoSession)]);
+    assert!(leader.host.app().lines.is_empty());
+}
+
+#[test]
+fn a_read_sees_every_write_answered_before_it() {
+    let mut leader = Node::new(1);
+    leader.run(at(1), vec![write("a")]);
+    let answers = leader.run(at(2), vec![Request::Read(()), Request::Peek(())]);
+    let lines = vec!["a".to_string()];
+    // The linearizable read went through the log and saw one slot more: its own.
+    let expected = [
+        Answer::Read(Slot(3), lines.clone()),
+        Answer::Read(Slot(2), lines),
+    ];
+    assert_eq!(answers, expected);
+}
+
+#[test]
+fn too_large_and_too_many_are_refused_at_once() {
+    let mut leader = Node::new(1);
+    let limits = config(1).limits;
+    let body = Bytes::from(vec![0; limits.command_bytes_max + 1]);
+    let large = Request::Write {
+        body,
+        principal: Principal(0),
+    };
+    leader.host.submit(at(1), 0, large);
+    for token in 1..=limits.requests_max as u64 + 1 {
+        leader.host.submit(at(1), token, write("a"));
+    }
+    let last = limits.requests_max as u64 + 1;
+    assert_eq!(
+        leader.host.take_answers(),
+        [
+            (0, Answer::Refused(Refusal::TooLarge)),
+            (last, Answer::Refused(Refusal::Overloaded))
+        ]
+    );
+}
+
+#[test]
+fn a_follower_that_lost_messages_fetches_what_it_missed() {
+    let (mut leader, mut follower) = (Node::new(1), Node::new(2));
+    // So many and such large entries that most are no longer in the leader's memory.
+    for ms in 1..200 {
+        leader.run(
+            at(ms),
+            vec![write("some text that takes a little room in the log")],
+        );
+        leader.host.take_frames();
+    }
+    leader.run(at(300), vec![write("last")]);
+    carry(&mut leader.host, &mut follower, at(300));
+    for ms in 301..2000 {
+        follower.host.turn(at(ms));
+        for frame in follower.host.take_frames() {
+            if frame.to != Peers::One(ReplicaId(3)) {
+                leader
+                    .host
+                    .frame(at(ms), ReplicaId(2), frame.chunks.concat().into());
+            }
+        }
+        for read in leader.host.take_reads() {
+            let bytes = leader.disk.read_at(read.at, read.len);
+            leader.host.read_done(at(ms), read.token, Ok(bytes));
+        }
+        carry(&mut leader.host, &mut follower, at(ms));
+    }
+    assert_eq!(follower.host.digest(), leader.host.digest());
+    assert!(follower.host.counters().caught_up > 100);
+    let mut again = Node {
+        host: follower.host,
+        disk: follower.disk,
+    };
+    let reopened = open(2, Start::Resume, &mut again.disk, Journal::default()).unwrap();
+    assert_eq!(
+        reopened.digest(),
+        leader.host.digest(),
+        "what was learned is in the log"
+    );
+}
+
+#[test]
+fn damage_in_the_own_log_ends_an_answer_early_and_is_reported() {
+    let mut leader = Node::new(1);
+    for ms in 1..200 {
+        leader.run(
+            at(ms),
+            vec![write("some text that takes a little room in the log")],
+        );
+    }
+    leader.host.take_frames();
+    let mut follower = Node::new(2);
+    carry(&mut leader.host, &mut follower, at(300));
+    let fetch = sequencer::fetch_frame(Slot(0));
+    leader.host.frame(at(301), ReplicaId(2), fetch);
+    let reads = leader.host.take_reads();
+    assert!(reads.len() > 2);
+    for (index, read) in reads.iter().enumerate() {
+        let mut bytes = leader.disk.read_at(read.at, read.len).to_vec();
+        bytes[40] ^= u8::from(index == 2);
+        leader.host.read_done(at(301), read.token, Ok(bytes.into()));
+    }
+    let reported = |event: &HostEvent| matches!(event, HostEvent::BadFrame { .. });
+    assert!(leader.host.take_events().iter().any(reported));
+    for frame in leader.host.take_frames() {
+        follower
+            .host
+            .frame(at(302), ReplicaId(1), frame.chunks.concat().into());
+    }
+    assert_eq!(follower.host.applied(), Slot(2));
+}
+
+#[test]
+fn replicas_whose_applications_disagree_notice_it() {
+    let mut leader = Node::new(1);
+    let mut disk = Disk::default();
+    let wrong = Journal {
+        shift: 1,
+        ..Journal::default()
+    };
+    let host = open(2, Start::FirstBoot, &mut disk, wrong).unwrap();
+    let mut follower = Node { host, disk };
+    for ms in 1..40 {
+        leader.run(at(ms), vec![write("a")]);
+        carry(&mut leader.host, &mut follower, at(ms));
+    }
+    let events = follower.host.take_events();
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, HostEvent::Diverged { .. })),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn hostile_frames_are_reported_and_change_nothing() {
+    let (mut leader, mut follower) = (Node::new(1), Node::new(2));
+    leader.run(at(1), vec![write("a")]);
+    let frames: Vec<Vec<u8>> = leader
+        .host
+        .take_frames()
+        .iter()
+        .map(|frame| frame.chunks.concat())
+        .collect();
+    let mut dice = fastrand::Rng::with_seed(3);
+    for _ in 0..20_000 {
+        let frame = &frames[dice.usize(..frames.len())];
+        let mut bytes = frame[..dice.usize(..=frame.len())].to_vec();
+        if !bytes.is_empty() && dice.bool() {
+            let at = dice.usize(..bytes.len().min(6));
+            bytes[at] = dice.u8(..);
+        }
+        follower
+            .host
+            .frame(at(2), ReplicaId(dice.u16(..5)), bytes.into());
+        follower.host.take_events();
+        follower.host.take_frames();
+    }
+}
+
+#[test]
+fn a_replica_that_ran_before_does_not_take_an_empty_log_for_a_new_one() {
+    let error = open(1, Start::Resume, &mut Disk::default(), Journal::default())
+        .err()
+        .unwrap();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn a_diskless_replica_answers_without_any_flush() {
+    let mut config = config(1);
+    config.seat.epoch.durability = Durability::Memory;
+    let mut disk = Disk::default();
+    let (mut host, _) = Replica::open(
+        config,
+        Start::FirstBoot,
+        &mut disk,
+        Journal::default(),
+        at(0),
+    )
+    .unwrap();
+    host.submit(at(1), 0, write("a"));
+    for _ in 0..2 {
+        host.turn(at(1));
+    }
+    assert_eq!(host.take_flush(at(1)), None);
+    assert_eq!(host.take_answers(), [(0, applied(1, "1:a"))]);
+}
+
+#[test]
+fn a_quiet_replica_falls_silent() {
+    let mut leader = Node::new(1);
+    leader.run(at(1), vec![write("a")]);
+    let mut now = 1;
+    while let Some(due_ns) = leader.host.next_wake() {
+        now = (due_ns / 1_000_000).max(now) + 1;
+        assert!(now < 60_000, "still ticking after a minute");
+        leader.host.turn(at(now));
+        leader.host.take_frames();
+    }
+    assert!(now > 1);
+}

@@ -1,0 +1,319 @@
+//! The simplest protocol, application and disk: just enough to see the host at work.
+
+use bytes::Bytes;
+use quorate_core::{
+    Application, At, Base, Boot, ClusterId, Command, Decoder, Durability, Encoder, Entry,
+    EntryBuilder, EntryId, Epoch, Group, Incarnation, Input, Lsn, Machine, Member, Now, Out,
+    Outcome, Past, Peers, Record, Refusal, ReplicaId, RequestId, Seat, Slot, Wire, WireError,
+};
+use quorate_host::{Flush, Host, HostConfig, Limits, LogSource, OpenError, Position, Start};
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::Hasher;
+use std::io;
+
+/// Replica 1 numbers entries; the others take them in order or ask the host to catch up.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequencer {
+    me: ReplicaId,
+    boot: Boot,
+    next: Slot,
+    proposed: Slot,
+    entries: u64,
+    waiting: VecDeque<(Lsn, Entry, Vec<RequestId>)>,
+}
+
+/// An entry and its slot, both as a message and as a record. As an offer it is early.
+#[derive(Clone, Debug)]
+pub(crate) struct Ordered {
+    slot: Slot,
+    entry: Entry,
+    offer: bool,
+}
+
+impl Wire for Ordered {
+    fn encode(&self, out: &mut Encoder) {
+        self.slot.encode(out);
+        self.entry.encode(out);
+        out.u8(u8::from(self.offer));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let (slot, entry) = (Slot::decode(input)?, Entry::decode(input)?);
+        Ok(Ordered {
+            slot,
+            entry,
+            offer: input.u8()? == 1,
+        })
+    }
+}
+
+impl Record for Ordered {
+    fn slot(&self) -> Option<Slot> {
+        Some(self.slot)
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        Some(&self.entry)
+    }
+}
+
+/// How many slots were decided.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Count(u64);
+
+impl Wire for Count {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.0);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Count(input.varint()?))
+    }
+}
+
+impl Base for Count {
+    fn advance(&mut self, slot: Slot, _entry: Option<&Entry>) {
+        assert_eq!(slot.0, self.0);
+        self.0 += 1;
+    }
+}
+
+impl Machine for Sequencer {
+    type Message = Ordered;
+    type Record = Ordered;
+    type Timer = ();
+    type Base = Count;
+    type Config = Seat;
+
+    fn recover(seat: &Seat, past: Past<Self>, _now: Now, _out: &mut Out<Self>) -> Self {
+        let next = match past {
+            Past::Fresh => Slot(0),
+            Past::Intact { next, base, .. } | Past::Lost { next, base } => {
+                assert_eq!(base, Count(next.0));
+                next
+            }
+        };
+        let (me, boot) = (seat.me, seat.boot);
+        Sequencer {
+            me,
+            boot,
+            next,
+            proposed: next,
+            entries: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn step(&mut self, _now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        match input {
+            Input::Submit(commands) => self.submit(&commands, out),
+            Input::Message { from, message } => self.take(from, message, out),
+            Input::Durable(lsn) => self.durable(lsn, out),
+            Input::Installed { next, base } => {
+                assert_eq!(base, Count(next.0));
+                self.next = next;
+            }
+            Input::Timer(()) | Input::Link { .. } => {}
+        }
+    }
+
+    fn room(&self) -> usize {
+        1024
+    }
+
+    fn fingerprint(&self, to: &mut impl Hasher) {
+        to.write_u64(self.next.0);
+    }
+}
+
+impl Sequencer {
+    fn submit(&mut self, commands: &[Command], out: &mut Out<Self>) {
+        if self.me != ReplicaId(1) {
+            let refused = Outcome::Refused(Refusal::NotServing);
+            return commands
+                .iter()
+                .for_each(|command| out.reply(command.id, refused.clone()));
+        }
+        self.entries += 1;
+        let mut builder = EntryBuilder::default();
+        let is_read = |command: &&Command| command.class == quorate_core::Class::Read;
+        commands
+            .iter()
+            .filter(|command| !is_read(command))
+            .for_each(|c| builder.push(c));
+        let reads = commands
+            .iter()
+            .filter(is_read)
+            .map(|command| command.id)
+            .collect();
+        let id = EntryId {
+            origin: self.me,
+            boot: self.boot,
+            seq: self.entries,
+        };
+        let entry = builder.finish(id, 0);
+        let slot = self.proposed;
+        self.proposed = slot.next();
+        out.send_early(
+            Peers::All,
+            Ordered {
+                slot,
+                entry: entry.clone(),
+                offer: true,
+            },
+        );
+        let lsn = out.persist(Ordered {
+            slot,
+            entry: entry.clone(),
+            offer: false,
+        });
+        self.waiting.push_back((lsn, entry.clone(), reads));
+        out.send(
+            Peers::All,
+            Ordered {
+                slot,
+                entry,
+                offer: false,
+            },
+        );
+    }
+
+    fn durable(&mut self, lsn: Lsn, out: &mut Out<Self>) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|(needs, _, _)| *needs <= lsn)
+        {
+            let (_, entry, reads) = self.waiting.pop_front().unwrap();
+            out.deliver(self.next, Some(entry));
+            self.next = self.next.next();
+            reads
+                .into_iter()
+                .for_each(|id| out.reply(id, Outcome::ReadAt(self.next)));
+        }
+    }
+
+    fn take(&mut self, from: ReplicaId, message: Ordered, out: &mut Out<Self>) {
+        if message.offer || self.me == ReplicaId(1) || message.slot < self.next {
+            return;
+        }
+        if message.slot > self.next {
+            return out.catch_up(from, message.slot);
+        }
+        out.deliver(message.slot, Some(message.entry));
+        self.next = self.next.next();
+    }
+}
+
+/// Numbers and keeps every line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    pub(crate) lines: Vec<String>,
+    /// A defect to try: results are off by this much.
+    pub(crate) shift: usize,
+}
+
+impl Application for Journal {
+    type Query = ();
+    type Answer = Vec<String>;
+
+    fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
+        self.lines.push(String::from_utf8_lossy(body).into_owned());
+        let number = self.lines.len() + self.shift;
+        Bytes::from(format!("{number}:{}", self.lines[self.lines.len() - 1]))
+    }
+
+    fn query(&self, (): &()) -> Vec<String> {
+        self.lines.clone()
+    }
+}
+
+/// Segments in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    files: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Disk {
+    pub(crate) fn perform(&mut self, flush: &Flush) {
+        for write in &flush.writes {
+            let file = self.files.entry(write.segment).or_default();
+            file.resize(write.segment_bytes as usize, 0);
+            let bytes = write.chunks.concat();
+            file[write.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+    }
+
+    pub(crate) fn read_at(&self, at: Position, len: u32) -> Bytes {
+        let from = at.offset as usize;
+        Bytes::copy_from_slice(&self.files[&at.segment][from..from + len as usize])
+    }
+}
+
+impl LogSource for Disk {
+    fn list(&mut self) -> io::Result<Vec<u64>> {
+        Ok(self.files.keys().copied().collect())
+    }
+
+    fn read(&mut self, segment: u64) -> io::Result<Bytes> {
+        Ok(Bytes::from(self.files[&segment].clone()))
+    }
+}
+
+/// A request for decided slots, as replica 2 would send it.
+pub(crate) fn fetch_frame(from: Slot) -> Bytes {
+    let mut out = Encoder::new();
+    out.varint(0); // group
+    out.varint(1); // epoch
+    out.varint(0); // applied
+    out.varint(0); // checkpoint slot
+    out.u64(0); // checkpoint digest
+    out.u8(2); // fetch
+    from.encode(&mut out);
+    out.into_bytes()
+}
+
+pub(crate) fn config(me: u16) -> HostConfig<Seat> {
+    let member = |id| Member {
+        id: ReplicaId(id),
+        incarnation: Incarnation(u128::from(id)),
+    };
+    let epoch = Epoch {
+        number: 1,
+        first_slot: Slot(0),
+        members: (1..=3).map(member).collect(),
+        protocol: "sequencer".into(),
+        durability: Durability::Disk,
+        seed: 0,
+        params: BTreeMap::new(),
+    };
+    let seat = Seat {
+        group: Group(0),
+        epoch,
+        me: ReplicaId(me),
+        boot: Boot(u64::from(me) + 10),
+    };
+    HostConfig {
+        cluster: ClusterId(1),
+        incarnation: Incarnation(u128::from(me)),
+        machine: seat.clone(),
+        seat,
+        limits: Limits {
+            segment_bytes: 8192,
+            recent_bytes_max: 1000,
+            checkpoint_slots: 16,
+            requests_max: 100,
+            ..Limits::default()
+        },
+        dice: 1,
+    }
+}
+
+pub(crate) fn open(
+    me: u16,
+    start: Start,
+    disk: &mut Disk,
+    app: Journal,
+) -> Result<Host<Sequencer, Journal>, OpenError> {
+    Host::open(config(me), start, disk, app, Now::default()).map(|(host, _)| host)
+}
