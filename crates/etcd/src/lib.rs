@@ -1,1 +1,73 @@
-//! Placeholder.
+//! The etcd v3 face: gRPC services and plain HTTP routes on one port.
+//!
+//! A request is checked here, in etcd's order and with etcd's texts, so that nonsense never enters
+//! the log. A write then becomes a command body ([`quorate_kv::command`]) and goes through the
+//! [`Handle`](quorate_server::Handle); its response comes back from the store already encoded, and
+//! only the header, which names this member, is put in front of it. A read becomes a
+//! [`Query`](quorate_kv::Query).
+//!
+//! # What differs from etcd
+//!
+//! - There is no leader: the member that answers names itself, unless it cannot reach a quorum.
+//!   The term is always 1, and the log index is the number of slots applied.
+//! - Member numbers are the replicas' own small numbers; the cluster number is the low half of
+//!   ours.
+//! - Compaction, changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as
+//!   do the services Watch, Lease and Auth.
+//! - A transaction without any operation is linearizable; etcd answers it from one member's state.
+
+mod cluster;
+mod face;
+mod health;
+mod kv;
+mod maintenance;
+mod reply;
+mod serve;
+
+pub use face::{Limits, Metrics};
+pub use serve::{router, serve};
+
+/// Clients of the three services, as tonic generates them.
+pub mod client {
+    mod generated {
+        pub(super) mod kv {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod cluster {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Cluster.rs"));
+        }
+        pub(super) mod maintenance {
+            include!(concat!(
+                env!("OUT_DIR"),
+                "/client/etcdserverpb.Maintenance.rs"
+            ));
+        }
+    }
+
+    pub use generated::cluster::cluster_client::ClusterClient;
+    pub use generated::kv::k_v_client::KVClient as KvClient;
+    pub use generated::maintenance::maintenance_client::MaintenanceClient;
+}
+
+// What is generated is public in its own modules, whoever can reach those.
+#[allow(unreachable_pub)]
+mod server {
+    mod generated {
+        pub(super) mod kv {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod cluster {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Cluster.rs"));
+        }
+        pub(super) mod maintenance {
+            include!(concat!(
+                env!("OUT_DIR"),
+                "/server/etcdserverpb.Maintenance.rs"
+            ));
+        }
+    }
+
+    pub(crate) use generated::cluster::cluster_server::{Cluster, ClusterServer};
+    pub(crate) use generated::kv::k_v_server::{KV as Kv, KVServer as KvServer};
+    pub(crate) use generated::maintenance::maintenance_server::{Maintenance, MaintenanceServer};
+}

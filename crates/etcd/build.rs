@@ -1,0 +1,160 @@
+//! Generates the gRPC services from a table: clients that speak etcd's messages, and servers whose
+//! responses may already be encoded (`crate::reply::Reply`).
+
+use std::fs;
+use std::path::Path;
+use tonic_build::manual::{Builder, Method, Service};
+
+/// (Rust name, gRPC name, request, response, whether the response is a stream)
+type Row = (&'static str, &'static str, &'static str, &'static str, bool);
+
+const KV: &[Row] = &[
+    ("range", "Range", "RangeRequest", "RangeResponse", false),
+    ("put", "Put", "PutRequest", "PutResponse", false),
+    (
+        "delete_range",
+        "DeleteRange",
+        "DeleteRangeRequest",
+        "DeleteRangeResponse",
+        false,
+    ),
+    ("txn", "Txn", "TxnRequest", "TxnResponse", false),
+    (
+        "compact",
+        "Compact",
+        "CompactionRequest",
+        "CompactionResponse",
+        false,
+    ),
+];
+
+const CLUSTER: &[Row] = &[
+    (
+        "member_add",
+        "MemberAdd",
+        "MemberAddRequest",
+        "MemberAddResponse",
+        false,
+    ),
+    (
+        "member_remove",
+        "MemberRemove",
+        "MemberRemoveRequest",
+        "MemberRemoveResponse",
+        false,
+    ),
+    (
+        "member_update",
+        "MemberUpdate",
+        "MemberUpdateRequest",
+        "MemberUpdateResponse",
+        false,
+    ),
+    (
+        "member_list",
+        "MemberList",
+        "MemberListRequest",
+        "MemberListResponse",
+        false,
+    ),
+    (
+        "member_promote",
+        "MemberPromote",
+        "MemberPromoteRequest",
+        "MemberPromoteResponse",
+        false,
+    ),
+];
+
+const MAINTENANCE: &[Row] = &[
+    ("alarm", "Alarm", "AlarmRequest", "AlarmResponse", false),
+    ("status", "Status", "StatusRequest", "StatusResponse", false),
+    (
+        "defragment",
+        "Defragment",
+        "DefragmentRequest",
+        "DefragmentResponse",
+        false,
+    ),
+    ("hash", "Hash", "HashRequest", "HashResponse", false),
+    (
+        "hash_kv",
+        "HashKV",
+        "HashKvRequest",
+        "HashKvResponse",
+        false,
+    ),
+    (
+        "snapshot",
+        "Snapshot",
+        "SnapshotRequest",
+        "SnapshotResponse",
+        true,
+    ),
+    (
+        "move_leader",
+        "MoveLeader",
+        "MoveLeaderRequest",
+        "MoveLeaderResponse",
+        false,
+    ),
+    (
+        "downgrade",
+        "Downgrade",
+        "DowngradeRequest",
+        "DowngradeResponse",
+        false,
+    ),
+];
+
+/// What the store answers in encoded form; the server sends it on as it is.
+const ENCODED: &[&str] = &["PutResponse", "DeleteRangeResponse", "TxnResponse"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    generate("client", |response| {
+        format!("quorate_etcd_api::etcdserverpb::{response}")
+    });
+    generate("server", |response| {
+        let message = format!("quorate_etcd_api::etcdserverpb::{response}");
+        if ENCODED.contains(&response) {
+            format!("crate::reply::Reply<{message}>")
+        } else {
+            message
+        }
+    });
+}
+
+fn generate(side: &str, response_type: impl Fn(&str) -> String) {
+    let root = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    let out = Path::new(&root).join(side);
+    fs::create_dir_all(&out).expect("OUT_DIR is writable");
+    let services = [
+        ("KV", KV),
+        ("Cluster", CLUSTER),
+        ("Maintenance", MAINTENANCE),
+    ]
+    .map(|(name, rows)| service(name, rows, &response_type));
+    Builder::new()
+        .build_client(side == "client")
+        .build_server(side == "server")
+        .out_dir(&out)
+        .compile(&services);
+}
+
+fn service(name: &str, rows: &[Row], response_type: impl Fn(&str) -> String) -> Service {
+    let mut service = Service::builder().name(name).package("etcdserverpb");
+    for &(rust, route, request, response, streaming) in rows {
+        let mut method = Method::builder()
+            .name(rust)
+            .route_name(route)
+            .input_type(format!("quorate_etcd_api::etcdserverpb::{request}"))
+            .output_type(response_type(response))
+            .codec_path("tonic_prost::ProstCodec");
+        if streaming {
+            method = method.server_streaming();
+        }
+        service = service.method(method.build());
+    }
+    service.build()
+}

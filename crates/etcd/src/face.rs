@@ -1,0 +1,165 @@
+//! What the services share.
+
+use bytes::Bytes;
+use quorate_core::Principal;
+use quorate_etcd_api::errors::{self, Error};
+use quorate_etcd_api::etcdserverpb::ResponseHeader;
+use quorate_kv::{Answer, Status as StoreStatus};
+use quorate_kv::{Applied, Query, Refused, Store, decode_result};
+use quorate_server::{Consistency, Failure, Handle};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tonic::{Code, Status};
+
+/// Renders the metrics page.
+pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// What the face lets in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Largest write request. Messages may be a little larger, for what is around it.
+    pub request_bytes_max: usize,
+    /// Most operations in a transaction.
+    pub txn_ops_max: usize,
+    /// Most requests at a time on one connection.
+    pub streams_max: u32,
+    /// Largest HTTP/2 frame taken.
+    pub frame_bytes_max: u32,
+    /// Bytes a client may send ahead on one stream; a connection gets four times as many.
+    pub window_bytes: u32,
+    /// How long a connection may be silent before it is asked for a sign of life.
+    pub keepalive_interval: Duration,
+    /// How long that sign may take before the connection is closed.
+    pub keepalive_timeout: Duration,
+    /// How long open requests may take after the face was told to stop.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            request_bytes_max: 16 << 20,
+            txn_ops_max: 128,
+            streams_max: 1 << 16,
+            frame_bytes_max: 1 << 20,
+            window_bytes: 4 << 20,
+            keepalive_interval: Duration::from_secs(2 * 60 * 60),
+            keepalive_timeout: Duration::from_secs(20),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The services of one replica. Cheap to share.
+pub(crate) struct Face {
+    pub(crate) handle: Handle<Store>,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Option<Metrics>,
+    identity: OnceCell<Identity>,
+}
+
+/// Who answers; never changes while a replica runs.
+#[derive(Clone, Copy)]
+struct Identity {
+    cluster: u64,
+    member: u64,
+}
+
+impl Face {
+    /// The face of the replica behind `handle`.
+    pub(crate) fn new(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Self {
+        Face {
+            handle,
+            limits,
+            metrics,
+            identity: OnceCell::new(),
+        }
+    }
+
+    /// The header of a response at a revision of the store, 0 where the store was not asked.
+    pub(crate) async fn header(&self, revision: i64) -> Result<ResponseHeader, Status> {
+        let ask = async || {
+            let status = self.handle.status().await.map_err(failed)?;
+            // Clients take 0 for "no cluster".
+            let cluster = (status.cluster.0 as u64).max(1);
+            let member = u64::from(status.me.0);
+            Ok::<_, Status>(Identity { cluster, member })
+        };
+        let identity = self.identity.get_or_try_init(ask).await?;
+        Ok(ResponseHeader {
+            cluster_id: identity.cluster,
+            member_id: identity.member,
+            revision,
+            raft_term: TERM,
+        })
+    }
+
+    /// Applies a command.
+    pub(crate) async fn write(&self, body: Bytes) -> Result<Applied, Status> {
+        if body.len() > self.limits.request_bytes_max {
+            return Err(status(errors::REQUEST_TOO_LARGE));
+        }
+        // Until there is authentication, everybody is the operator.
+        let result = self.handle.write(body, Principal::default()).await;
+        decode_result(&result.map_err(failed)?).map_err(refused)
+    }
+
+    /// Reads the store.
+    pub(crate) async fn read(
+        &self,
+        query: Query,
+        consistency: Consistency,
+    ) -> Result<Answer, Status> {
+        match self.handle.read(query, consistency).await.map_err(failed)? {
+            Answer::Refused(reason) => Err(refused(reason)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Figures about the store.
+    pub(crate) async fn figures(&self, consistency: Consistency) -> Result<StoreStatus, Status> {
+        match self.read(Query::Status, consistency).await? {
+            Answer::Status(figures) => Ok(figures),
+            _ => Err(mismatch()),
+        }
+    }
+}
+
+/// The term in every header: clients compare terms to notice elections, which we do not have.
+pub(crate) const TERM: u64 = 1;
+
+/// The version of etcd we speak for.
+pub(crate) const VERSION: &str = "3.7.0";
+
+/// An error as gRPC carries it.
+pub(crate) fn status(error: Error) -> Status {
+    Status::new(Code::from_i32(error.code as i32), error.text)
+}
+
+/// The store said no.
+pub(crate) fn refused(reason: Refused) -> Status {
+    status(reason.error())
+}
+
+/// The request got no result. A replica that cannot serve says what makes clients try another.
+pub(crate) fn failed(failure: Failure) -> Status {
+    status(match failure {
+        Failure::Overloaded => errors::TOO_MANY_REQUESTS,
+        Failure::TooLarge => errors::REQUEST_TOO_LARGE,
+        Failure::Timeout => errors::TIMEOUT,
+        Failure::NotServing => errors::NO_LEADER,
+        Failure::Stopping => errors::STOPPED,
+        Failure::NoSpace => errors::NO_SPACE,
+    })
+}
+
+/// The store answered a question nobody asked: a bug, told to the client rather than to no one.
+pub(crate) fn mismatch() -> Status {
+    Status::internal("the store's answer does not fit the question")
+}
+
+/// A request this server does not serve yet.
+pub(crate) fn unsupported(what: &'static str) -> Status {
+    Status::unimplemented(format!("quorate: {what} is not supported yet"))
+}

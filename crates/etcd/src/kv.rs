@@ -1,0 +1,94 @@
+//! The KV service.
+
+use crate::face::{Face, mismatch, refused, unsupported};
+use crate::reply::Reply;
+use crate::server::Kv;
+use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
+    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
+use quorate_kv::{Answer, Query, check, command};
+use quorate_server::Consistency;
+use tonic::{Request, Response, Status, async_trait};
+
+type Answered<M> = Result<Response<M>, Status>;
+
+#[async_trait]
+impl Kv for Face {
+    async fn range(&self, request: Request<RangeRequest>) -> Answered<RangeResponse> {
+        let request = request.into_inner();
+        check::range(&request).map_err(refused)?;
+        let consistency = consistency(request.serializable);
+        let Answer::Range(mut response) = self.read(Query::Range(request), consistency).await?
+        else {
+            return Err(mismatch());
+        };
+        let revision = response.header.map_or(0, |header| header.revision);
+        response.header = Some(self.header(revision).await?);
+        Ok(Response::new(response))
+    }
+
+    async fn put(&self, request: Request<PutRequest>) -> Answered<Reply<PutResponse>> {
+        let request = request.into_inner();
+        check::put(&request).map_err(refused)?;
+        let body = command::encode_put(&request);
+        // The receive buffer need not wait for the log.
+        drop(request);
+        self.order(body).await
+    }
+
+    async fn delete_range(
+        &self,
+        request: Request<DeleteRangeRequest>,
+    ) -> Answered<Reply<DeleteRangeResponse>> {
+        let request = request.into_inner();
+        check::delete_range(&request).map_err(refused)?;
+        let body = command::encode_delete_range(&request);
+        drop(request);
+        self.order(body).await
+    }
+
+    async fn txn(&self, request: Request<TxnRequest>) -> Answered<Reply<TxnResponse>> {
+        let request = request.into_inner();
+        check::txn(&request, self.limits.txn_ops_max).map_err(refused)?;
+        if check::is_read_only(&request) {
+            return self.read_txn(request).await;
+        }
+        let body = command::encode_txn(&request);
+        drop(request);
+        self.order(body).await
+    }
+
+    async fn compact(&self, _: Request<CompactionRequest>) -> Answered<CompactionResponse> {
+        Err(unsupported("compaction"))
+    }
+}
+
+impl Face {
+    /// Orders a command and passes its response on as the store encoded it.
+    async fn order<M>(&self, body: Bytes) -> Answered<Reply<M>> {
+        let applied = self.write(body).await?;
+        let header = self.header(applied.revision).await?;
+        Ok(Response::new(Reply::Encoded(header, applied.response)))
+    }
+
+    /// A transaction that changes nothing needs no place in the log.
+    async fn read_txn(&self, request: TxnRequest) -> Answered<Reply<TxnResponse>> {
+        let consistency = consistency(check::is_serializable(&request));
+        let Answer::Txn(mut response) = self.read(Query::Txn(request), consistency).await? else {
+            return Err(mismatch());
+        };
+        let revision = response.header.map_or(0, |header| header.revision);
+        response.header = Some(self.header(revision).await?);
+        Ok(Response::new(Reply::Message(response)))
+    }
+}
+
+fn consistency(serializable: bool) -> Consistency {
+    if serializable {
+        Consistency::Serializable
+    } else {
+        Consistency::Linearizable
+    }
+}

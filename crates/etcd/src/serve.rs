@@ -1,0 +1,89 @@
+//! Listening and serving.
+
+use crate::face::{Face, Limits, Metrics};
+use crate::health;
+use crate::server::{ClusterServer, KvServer, MaintenanceServer};
+use axum::Router;
+use quorate_kv::Store;
+use quorate_server::Handle;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+/// All routes of the face: gRPC and plain HTTP.
+pub fn router(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Router {
+    // A message is the request and a little around it; a write that is too large is refused with
+    // etcd's own text rather than by the transport.
+    let message_bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
+    let face = Arc::new(Face::new(handle, limits, metrics));
+    let services = Routes::new(
+        KvServer::from_arc(face.clone())
+            .max_decoding_message_size(message_bytes_max)
+            .max_encoding_message_size(usize::MAX),
+    )
+    .add_service(ClusterServer::from_arc(face.clone()))
+    .add_service(MaintenanceServer::from_arc(face.clone()));
+    health::add_routes(services.into_axum_router(), &face)
+}
+
+/// Serves until `shutdown` completes, then lets open requests finish for a while.
+pub async fn serve(
+    listener: TcpListener,
+    handle: Handle<Store>,
+    limits: Limits,
+    metrics: Option<Metrics>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), tonic::transport::Error> {
+    let (told, stopping) = oneshot::channel::<()>();
+    let drain = limits.drain;
+    let mut server = server(&limits);
+    let routes = Routes::from(router(handle, limits, metrics)).prepare();
+    let serving =
+        server
+            .add_routes(routes)
+            .serve_with_incoming_shutdown(connections(listener), async move {
+                shutdown.await;
+                let _ = told.send(());
+            });
+    let overdue = async move {
+        if stopping.await.is_ok() {
+            tokio::time::sleep(drain).await;
+        } else {
+            // Serving ended by itself, and says how.
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        result = serving => result,
+        () = overdue => Ok(()),
+    }
+}
+
+/// Every connection of the face comes from here: the place for TLS and for who the client is.
+fn connections(listener: TcpListener) -> TcpIncoming {
+    TcpIncoming::from(listener)
+        .with_nodelay(Some(true))
+        .with_keepalive(Some(TCP_KEEPALIVE))
+}
+
+fn server(limits: &Limits) -> Server {
+    Server::builder()
+        .accept_http1(true)
+        .max_concurrent_streams(limits.streams_max)
+        .max_frame_size(limits.frame_bytes_max)
+        .initial_stream_window_size(limits.window_bytes)
+        .initial_connection_window_size(limits.window_bytes.saturating_mul(4))
+        .http2_keepalive_interval(Some(limits.keepalive_interval))
+        .http2_keepalive_timeout(Some(limits.keepalive_timeout))
+}
+
+/// Room for what surrounds a request of the largest size.
+const MESSAGE_BYTES_EXTRA: usize = 512 << 10;
+
+/// Lets the kernel find peers that vanished without a word.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
