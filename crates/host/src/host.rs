@@ -53,6 +53,9 @@ pub struct Host<M: Machine, A: Application> {
     flushing: Lsn,
     durable: Lsn,
     flush_began_ns: u64,
+    /// Nothing leaves before the first flush: what was recovered, and counted as durable, may
+    /// until then be no more than what a killed process left in the page cache.
+    silent: bool,
     gated: VecDeque<Outgoing<M>>,
     early: Vec<(Peers, M::Message)>,
     timers: Timers<M::Timer>,
@@ -96,6 +99,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             spare: Vec::new(),
             applier,
             decided,
+            silent: log.is_some(),
             log,
             appended: Lsn(0),
             flushing: Lsn(0),
@@ -184,6 +188,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             .as_mut()
             .expect("only a replica with a log flushes");
         log.flushed(through);
+        self.silent = false;
         if self.flushing > self.durable {
             self.durable = self.flushing;
             let spent = now.mono_ns.saturating_sub(self.flush_began_ns);
@@ -194,6 +199,9 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Frames that may leave now.
     pub fn take_frames(&mut self) -> Vec<Frame> {
+        if self.silent {
+            return Vec::new();
+        }
         self.release_gated();
         self.pack_messages();
         self.counters.frames += self.frames.len() as u64;
@@ -202,7 +210,11 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Answers since the last call.
     pub fn take_answers(&mut self) -> Vec<(Token, Answer<A::Answer>)> {
-        std::mem::take(&mut self.answers)
+        if self.silent {
+            Vec::new()
+        } else {
+            std::mem::take(&mut self.answers)
+        }
     }
 
     /// Reads of the log to perform.

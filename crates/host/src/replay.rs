@@ -304,8 +304,7 @@ fn open_resumed<M: Machine, A: Application>(
         seat.group.0,
         seat.epoch.number,
         config.limits.segment_bytes,
-        scanned.tail,
-        scanned.boot + 1,
+        &scanned,
     );
     Host::<M, A>::append_boot(&mut log, seat.boot);
     let next = replay.applier.next();
@@ -317,7 +316,11 @@ fn open_resumed<M: Machine, A: Application>(
     };
     let opened = Opened {
         next,
-        segments: scanned.segments,
+        segments: scanned
+            .segments
+            .iter()
+            .map(|tail| tail.at.segment)
+            .collect(),
         torn: scanned.torn.then_some(scanned.tail.at),
         records: scanned.records,
     };

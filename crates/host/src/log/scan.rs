@@ -25,8 +25,10 @@ pub(crate) struct Scanned {
     pub(crate) tail: Tail,
     /// The highest ordinal of a boot in the log.
     pub(crate) boot: u32,
-    /// Segments that hold the log, ascending.
-    pub(crate) segments: Vec<u64>,
+    /// Segments that hold the log and where their files end, ascending.
+    pub(crate) segments: Vec<Tail>,
+    /// The latest position that a mark says is durable.
+    pub(crate) marked: Position,
     /// Whether an unacknowledged rest was cut at the tail.
     pub(crate) torn: bool,
     pub(crate) records: u64,
@@ -139,6 +141,7 @@ fn read_records(
         },
         boot: header.boot,
         segments: Vec::new(),
+        marked: Position::default(),
         torn: false,
         records: 0,
     });
@@ -146,7 +149,10 @@ fn read_records(
         segment: segment.number,
         offset: SEGMENT_HEADER_BYTES,
     };
-    so_far.segments.push(segment.number);
+    so_far.segments.push(Tail {
+        at,
+        segment_bytes: segment.bytes.len() as u32,
+    });
     so_far.boot = so_far.boot.max(header.boot);
     while let Some((record, body)) = record_at(segment, at) {
         if record.boot < so_far.boot {
@@ -154,6 +160,9 @@ fn read_records(
         }
         so_far.boot = record.boot;
         so_far.records += 1;
+        if let Some(through) = decode_mark(&body).filter(|_| record.kind == Kind::Mark) {
+            so_far.marked = so_far.marked.max(through);
+        }
         let (kind, group, epoch) = (record.kind, record.group, record.epoch);
         visit(Found {
             at,

@@ -96,14 +96,7 @@ fn written(count: u64, len: usize) -> (LogWriter, Disk) {
 
 fn resume(disk: &mut Disk) -> LogWriter {
     let (_, scanned) = read(disk).unwrap();
-    LogWriter::resume(
-        identity(),
-        0,
-        1,
-        SEGMENT_BYTES,
-        scanned.tail,
-        scanned.boot + 1,
-    )
+    LogWriter::resume(identity(), 0, 1, SEGMENT_BYTES, &scanned)
 }
 
 #[test]
@@ -148,14 +141,7 @@ fn an_unsynced_rest_torn_at_any_byte_is_cut_and_writing_goes_on() {
             numbers == [0, 1, 2, 3, 4] || kept == 0,
             "{kept}: {numbers:?}"
         );
-        let mut log = LogWriter::resume(
-            identity(),
-            0,
-            1,
-            SEGMENT_BYTES,
-            scanned.tail,
-            scanned.boot + 1,
-        );
+        let mut log = LogWriter::resume(identity(), 0, 1, SEGMENT_BYTES, &scanned);
         log.append(Kind::Machine, body(50, 100), true);
         flush(&mut log, &mut disk);
         let (after, _) = read(&mut disk).unwrap();
@@ -226,7 +212,10 @@ fn a_recycled_segment_shows_nothing_of_its_former_life() {
     flush(&mut log, &mut disk);
     let (numbers, scanned) = read(&mut disk).unwrap();
     assert_eq!(numbers, (0..=count + 1).collect::<Vec<_>>());
-    assert_eq!(scanned.segments.last(), Some(&next));
+    assert_eq!(
+        scanned.segments.last().map(|tail| tail.at.segment),
+        Some(next)
+    );
 }
 
 #[test]
@@ -256,6 +245,27 @@ fn unsynced_bytes_of_a_full_segment_are_covered_by_the_next_sync() {
     log.flushed(last.through);
     disk.lose_unsynced();
     assert_eq!(read(&mut disk).unwrap().0, (0..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_killed_process_left_unsynced_is_covered_by_the_first_sync_of_the_next() {
+    let (mut log, mut disk) = written(7, 400);
+    while log.append(Kind::Machine, body(7, 400), true).0.segment == 1 {}
+    let last = log.take_flush().unwrap();
+    disk.perform(&Flush {
+        sync: false,
+        ..last
+    });
+    let mut log = resume(&mut disk);
+    log.append(Kind::Boot, body(0, 0), true);
+    let before = read(&mut disk).unwrap().0;
+    flush(&mut log, &mut disk);
+    disk.lose_unsynced();
+    assert_eq!(
+        read(&mut disk).unwrap().0,
+        before,
+        "what was read was not durable"
+    );
 }
 
 #[test]

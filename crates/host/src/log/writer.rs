@@ -5,6 +5,7 @@ use super::format::{
     Identity, Kind, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
     SegmentHeader, encode_mark, padded,
 };
+use super::scan::Scanned;
 use crate::api::{Flush, Write};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_core::Encoder;
@@ -56,13 +57,41 @@ impl LogWriter {
             },
             segment_bytes: 0,
         };
-        let mut log = Self::resume(identity, group, epoch, segment_bytes, tail, 1);
+        let mut log = Self::new(identity, group, epoch, segment_bytes, tail, 1);
         log.roll(0);
         log
     }
 
-    /// Goes on at the tail of a log that was read; `boot` is greater than any in it.
+    /// Goes on at the tail of a log that was read.
+    ///
+    /// What was read may still lie in the page cache of a process that was killed before its sync
+    /// returned. The first sync therefore covers every segment that no mark vouches for.
     pub(crate) fn resume(
+        identity: Identity,
+        group: u32,
+        epoch: u64,
+        segment_bytes: u32,
+        scanned: &Scanned,
+    ) -> Self {
+        let mut log = Self::new(
+            identity,
+            group,
+            epoch,
+            segment_bytes,
+            scanned.tail,
+            scanned.boot + 1,
+        );
+        let unmarked = |tail: &&Tail| tail.at.segment >= scanned.marked.segment;
+        log.unsynced = scanned
+            .segments
+            .iter()
+            .filter(unmarked)
+            .map(|tail| (tail.at.segment, *tail))
+            .collect();
+        log
+    }
+
+    fn new(
         identity: Identity,
         group: u32,
         epoch: u64,
