@@ -22,8 +22,9 @@ if ! command -v go >/dev/null; then
   exit 1
 fi
 
-cd "$(mktemp -d)"
-trap 'rm -rf "$PWD"' EXIT
+module=$(mktemp -d)
+trap 'rm -rf "$module"' EXIT
+cd "$module"
 
 version=${1:-$(newest_of 3.7)}
 version=${version:-$(newest_of 3.6)}

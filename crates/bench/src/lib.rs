@@ -1,1 +1,164 @@
-//! Placeholder.
+//! Measuring Quorate, and anything else that speaks the etcd v3 API.
+//!
+//! - [`load`]: closed- and open-loop load with exact latency histograms, kill-test gaps, and
+//!   verification that no acknowledged write is lost;
+//! - [`floor`]: the least replicated program with the same I/O, which says how fast this machine
+//!   could be at best;
+//! - [`compare`]: interleaved runs of Quorate, etcd and the floor in one sitting.
+//!
+//! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
+//! commands start the executable again as `<executable> bench <hidden role>`.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "an outer ring: measuring needs clocks, threads and chance"
+)]
+
+mod children;
+mod cleanup;
+mod cluster;
+pub mod compare;
+pub mod floor;
+pub mod latency;
+pub mod load;
+pub mod process;
+pub mod report;
+pub mod scrape;
+mod units;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use load::Job;
+use report::Report;
+
+/// The subcommands of `bench`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BenchCommand {
+    /// Write values
+    #[command(after_help = PUT_EXAMPLES)]
+    Put(load::PutArgs),
+    /// Read values
+    #[command(after_help = GET_EXAMPLES)]
+    Get(load::GetArgs),
+    /// Read and write
+    #[command(after_help = MIXED_EXAMPLES)]
+    Mixed(load::MixedArgs),
+    /// Measure the least replicated program with the same I/O on this machine
+    #[command(after_help = FLOOR_EXAMPLES)]
+    Floor(floor::FloorArgs),
+    /// Compare Quorate, etcd and the floor, in turns, on this machine
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(compare::CompareArgs),
+    /// A role of another subcommand, started by it.
+    #[command(flatten)]
+    Role(Role),
+}
+
+/// Roles that other subcommands start as processes of their own.
+#[derive(Debug, Clone, Subcommand)]
+#[command(hide = true)]
+pub enum Role {
+    /// The floor's leader.
+    #[command(hide = true)]
+    FloorLeader(floor::LeaderArgs),
+    /// A follower of the floor.
+    #[command(hide = true)]
+    FloorFollower(floor::FollowerArgs),
+    /// Ties a program to the life of the process that starts it.
+    #[command(hide = true)]
+    Tether {
+        /// The process that starts this one.
+        parent: u32,
+        /// The program and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Runs a subcommand: 0 when all went well, 1 when a check failed, 2 when it could not run.
+pub fn run(command: BenchCommand) -> ExitCode {
+    match command {
+        BenchCommand::Put(args) => load(args.into()),
+        BenchCommand::Get(args) => load(args.into()),
+        BenchCommand::Mixed(args) => load(args.into()),
+        BenchCommand::Floor(args) => finish(floor::run(&args), args.json),
+        BenchCommand::Compare(args) => ended(compare::run(&args)),
+        BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
+        BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
+        BenchCommand::Role(Role::Tether { parent, command }) => {
+            ended(Err(children::tether(parent, &command)))
+        }
+    }
+}
+
+fn load(job: Job) -> ExitCode {
+    finish(load::run(&job), job.load.json)
+}
+
+fn finish(result: Result<Report, String>, json: bool) -> ExitCode {
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => return ended(Err(error)),
+    };
+    match json.then(|| serde_json::to_string(&report)).transpose() {
+        Ok(Some(line)) => println!("{line}"),
+        Ok(None) => print!("{}", report.table()),
+        Err(error) => return ended(Err(error)),
+    }
+    if report.failed() {
+        ExitCode::from(1)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn ended<E: std::fmt::Display>(result: Result<(), E>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+const PUT_EXAMPLES: &str = "\
+Examples:
+  As fast as 64 clients can, for half a minute, after a warm-up:
+    quorate bench put --clients 64 --duration 30s --warmup 2s
+  Ten thousand a second over three servers, latency from when each was due:
+    quorate bench put --endpoints http://10.0.0.1:2379,http://10.0.0.2:2379,http://10.0.0.3:2379 \\
+      --rate 10000 --clients 256
+  While servers are killed and restarted: how long were clients without service, is all there?
+    quorate bench put --endpoints ... --duration 60s --gap --verify --history history.jsonl";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  Linearizable reads of keys written first:
+    quorate bench get --fill --clients 64
+  What the nearest server knows:
+    quorate bench get --serializable --clients 64 --total 1000000";
+
+const MIXED_EXAMPLES: &str = "\
+Examples:
+  Nine reads to one write, with 4 KiB values:
+    quorate bench mixed --read-share 0.9 --fill --val-size 4KiB --clients 64
+  Keys overwritten again and again, each read checked against the last write:
+    quorate bench mixed --verify --key-space 1000 --duration 60s";
+
+const FLOOR_EXAMPLES: &str = "\
+Examples:
+  Three replicas, 64 clients, every batch flushed:
+    quorate bench floor --clients 64
+  Without the disk:
+    quorate bench floor --clients 64 --sync none";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  Everything, five times in turn (about ten minutes):
+    scripts/build-etcd.sh && quorate bench compare
+  A first impression:
+    quorate bench compare --pairs 1 --clients 1,64 --duration 2s";

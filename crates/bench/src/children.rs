@@ -1,0 +1,133 @@
+//! Processes a benchmark starts: tied to its life, and ended by their own ids.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
+use crate::cleanup;
+
+/// A process that does not outlive this one.
+#[derive(Debug)]
+pub(crate) struct Tethered {
+    child: Child,
+}
+
+impl Tethered {
+    /// Starts this executable again with a hidden subcommand of `bench`.
+    pub(crate) fn of_self<S: AsRef<OsStr>>(
+        arguments: impl IntoIterator<Item = S>,
+    ) -> io::Result<Tethered> {
+        let mut command = bench_command()?;
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        Tethered::spawn(command)
+    }
+
+    /// Starts another program through the hidden `tether` subcommand, which ties the process to
+    /// this one and then becomes the program. `prepare` sets the streams.
+    pub(crate) fn program<S: AsRef<OsStr>>(
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> io::Result<Tethered> {
+        let mut command = bench_command()?;
+        command
+            .arg("tether")
+            .arg(std::process::id().to_string())
+            .arg("--")
+            .arg(program);
+        command.args(arguments);
+        prepare(&mut command);
+        Tethered::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> io::Result<Tethered> {
+        let child = command.spawn()?;
+        cleanup::watch_process(child.id());
+        Ok(Tethered { child })
+    }
+
+    /// The process id; the tether keeps it when it becomes the program.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The process' standard streams and state.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Whether the process has ended, and how.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        self.child
+            .try_wait()
+            .ok()
+            .flatten()
+            .map(|status| status.to_string())
+    }
+
+    /// Asks the process to end, waits up to `patience`, then kills it.
+    pub(crate) fn stop(&mut self, patience: Duration) {
+        signal(self.child.id(), Signal::TERM);
+        let deadline = Instant::now() + patience;
+        while self.ended().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Tethered {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            // Neither can fail for a child that is ours and not yet waited for.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        cleanup::forget_process(self.child.id());
+    }
+}
+
+/// Sends a signal to a process we started; one that is gone needs none.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Makes the kernel end this process with its parent, whose id it must be.
+pub(crate) fn tie_to_parent(parent: u32, signal: Signal) -> io::Result<()> {
+    set_parent_process_death_signal(Some(signal))?;
+    // The parent may have ended before the line above; then no signal will come.
+    if std::os::unix::process::parent_id() != parent {
+        return Err(io::Error::other(
+            "the process that started this one has ended",
+        ));
+    }
+    Ok(())
+}
+
+/// The hidden `tether` subcommand: ties this process to its parent and becomes `command`.
+///
+/// The signal asks rather than kills, so that a program with children of its own can end them.
+pub(crate) fn tether(parent: u32, command: &[OsString]) -> io::Error {
+    if let Err(error) = tie_to_parent(parent, Signal::TERM) {
+        return error;
+    }
+    match command.split_first() {
+        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
+        None => io::Error::other("no program to run"),
+    }
+}
+
+/// Every executable that holds this crate mounts it as its `bench` subcommand.
+fn bench_command() -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("bench");
+    Ok(command)
+}

@@ -1,0 +1,239 @@
+//! Clusters on loopback that last as long as a value: started, waited for, stopped, cleaned up.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use crate::children::Tethered;
+use crate::cleanup::TempDir;
+use crate::{process, scrape};
+
+/// A running cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// Where it serves.
+    pub(crate) endpoints: Vec<String>,
+    processes: Vec<Tethered>,
+    directory: TempDir,
+}
+
+impl Cluster {
+    /// Starts etcd, one process per replica, with its own defaults: fdatasync before every answer.
+    pub(crate) fn etcd(
+        binary: &Path,
+        replicas: u8,
+        parent: Option<&Path>,
+    ) -> Result<Cluster, String> {
+        let base = free_ports(2 * u16::from(replicas))?;
+        let url = |offset: u16| format!("http://127.0.0.1:{}", base + offset);
+        let peer = |index: u8| url(u16::from(replicas) + u16::from(index));
+        let initial: Vec<String> = (0..replicas)
+            .map(|index| format!("n{index}={}", peer(index)))
+            .collect();
+        let mut cluster = Cluster::empty(parent)?;
+        for index in 0..replicas {
+            let (client, peer) = (url(index.into()), peer(index));
+            let data = cluster.directory.path().join(format!("n{index}"));
+            let arguments = [
+                format!("--name=n{index}"),
+                format!("--data-dir={}", data.display()),
+                format!("--listen-client-urls={client}"),
+                format!("--advertise-client-urls={client}"),
+                format!("--listen-peer-urls={peer}"),
+                format!("--initial-advertise-peer-urls={peer}"),
+                format!("--initial-cluster={}", initial.join(",")),
+                "--initial-cluster-state=new".to_owned(),
+                "--log-level=warn".to_owned(),
+            ];
+            cluster.spawn(
+                &format!("etcd-{index}"),
+                binary.as_os_str(),
+                &arguments,
+                false,
+            )?;
+            cluster.endpoints.push(client);
+        }
+        cluster.wait_healthy()?;
+        Ok(cluster)
+    }
+
+    /// Starts `quorate up`, which prints its endpoints once every replica serves.
+    pub(crate) fn quorate(
+        binary: &Path,
+        replicas: u8,
+        parent: Option<&Path>,
+        options: &[String],
+    ) -> Result<Cluster, String> {
+        // Client and peer ports and some to spare, whatever the layout behind the base port is.
+        let base = free_ports(4 * u16::from(replicas))?;
+        let mut cluster = Cluster::empty(parent)?;
+        let data = cluster.directory.path().join("data");
+        let mut arguments = vec![
+            "up".to_owned(),
+            format!("--replicas={replicas}"),
+            format!("--data-dir={}", data.display()),
+            format!("--port={base}"),
+        ];
+        arguments.extend_from_slice(options);
+        cluster.spawn("quorate", binary.as_os_str(), &arguments, true)?;
+        cluster.endpoints = cluster.read_endpoints()?;
+        Ok(cluster)
+    }
+
+    /// Every process of the cluster, those its processes started included.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.processes
+            .iter()
+            .flat_map(|process| process::descendants(process.pid()))
+            .collect()
+    }
+
+    fn empty(parent: Option<&Path>) -> Result<Cluster, String> {
+        let directory = TempDir::new(parent).map_err(|error| error.to_string())?;
+        Ok(Cluster {
+            endpoints: Vec::new(),
+            processes: Vec::new(),
+            directory,
+        })
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        program: &OsStr,
+        arguments: &[String],
+        read_output: bool,
+    ) -> Result<(), String> {
+        let failed = |error| format!("cannot start {}: {error}", program.display());
+        let log = File::create(self.log(name)).map_err(failed)?;
+        let output = match read_output {
+            true => Stdio::piped(),
+            false => log.try_clone().map_err(failed)?.into(),
+        };
+        let process = Tethered::program(program, arguments, |command| {
+            command.stdin(Stdio::null()).stdout(output).stderr(log);
+        });
+        self.processes.push(process.map_err(failed)?);
+        Ok(())
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.directory.path().join(format!("{name}.log"))
+    }
+
+    fn wait_healthy(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + START_PATIENCE;
+        let healthy =
+            |url: &String| scrape::get(url, "/health").is_ok_and(|body| body.contains("\"true\""));
+        while !self.endpoints.iter().all(healthy) {
+            self.check_alive()?;
+            if Instant::now() > deadline {
+                return Err(self.not_started("it was not healthy in time"));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    fn read_endpoints(&mut self) -> Result<Vec<String>, String> {
+        let output = self.processes[0].child().stdout.take();
+        let lines = lines(output.ok_or("no output to read")?);
+        let deadline = Instant::now() + START_PATIENCE;
+        loop {
+            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if let Some(endpoints) = line.trim().strip_prefix("endpoints:") {
+                        let urls = endpoints.split([',', ' ']).filter(|url| !url.is_empty());
+                        return Ok(urls.map(str::to_owned).collect());
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    return Err(self.not_started("it did not print its endpoints in time"));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(self.not_started("it ended without printing its endpoints"));
+                }
+            }
+        }
+    }
+
+    fn check_alive(&mut self) -> Result<(), String> {
+        let ended = self.processes.iter_mut().find_map(Tethered::ended);
+        ended.map_or(Ok(()), |status| {
+            Err(self.not_started(&format!("it ended with {status}")))
+        })
+    }
+
+    /// Why the cluster did not start, with the last words of its logs.
+    fn not_started(&self, why: &str) -> String {
+        let mut text = format!("the cluster did not start: {why}");
+        let entries = fs::read_dir(self.directory.path())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let logs = entries.filter(|entry| entry.path().extension() == Some(OsStr::new("log")));
+        for log in logs.filter_map(|entry| fs::read_to_string(entry.path()).ok()) {
+            let lines: Vec<&str> = log.lines().collect();
+            for line in &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..] {
+                text.push_str("\n  ");
+                text.push_str(line);
+            }
+        }
+        text
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let family = self.pids();
+        for process in &mut self.processes {
+            process.stop(STOP_PATIENCE);
+        }
+        // What a parent that did not end in time left behind; those that ended are not found.
+        self.processes.clear();
+        for pid in family
+            .into_iter()
+            .filter(|&pid| process::mentions(pid, self.directory.path()))
+        {
+            crate::children::signal(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+/// Lines of a child's output, read to the end by a thread so that the child never blocks on it.
+fn lines(output: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // Nobody may be listening any more; the output must be drained all the same.
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+/// The first of `count` consecutive ports that are free now, below those the kernel hands out.
+fn free_ports(count: u16) -> Result<u16, String> {
+    for _ in 0..ATTEMPTS {
+        let base = fastrand::u16(PORTS.start..PORTS.end - count);
+        let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if (base..base + count).all(free) {
+            return Ok(base);
+        }
+    }
+    Err(format!(
+        "no {count} free ports in a row between {} and {}",
+        PORTS.start, PORTS.end
+    ))
+}
+
+const PORTS: std::ops::Range<u16> = 12_000..32_000;
+const ATTEMPTS: u32 = 100;
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const LOG_LINES_SHOWN: usize = 3;

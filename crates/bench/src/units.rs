@@ -1,0 +1,97 @@
+//! Durations and sizes as people write them on a command line, and as tables print them.
+
+use std::time::Duration;
+
+/// Parses `250ms`, `30s`, `2m`, `1.5s`; a bare number counts seconds.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text)?;
+    let seconds = match unit {
+        "ns" => number / 1e9,
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "" | "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(format!("unknown unit '{unit}': use ns, us, ms, s, m or h")),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Parses `256`, `64KiB`, `1.33MiB`, `4k`; units are powers of 1024.
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    let (number, unit) = split(text)?;
+    let scale = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kib" => 1024.0,
+        "m" | "mib" => 1024.0 * 1024.0,
+        "g" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("unknown unit '{unit}': use B, KiB, MiB or GiB")),
+    };
+    Ok((number * scale).round() as usize)
+}
+
+/// Prints nanoseconds with three significant digits and a fitting unit.
+pub(crate) fn show_ns(ns: u64) -> String {
+    let ns = ns as f64;
+    let (value, unit) = match ns {
+        _ if ns < 1e3 => return format!("{ns:.0} ns"),
+        _ if ns < 1e6 => (ns / 1e3, "us"),
+        _ if ns < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let digits = if value < 10.0 {
+        2
+    } else {
+        usize::from(value < 100.0)
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Prints a whole number with a comma between thousands.
+pub(crate) fn show_count(count: f64) -> String {
+    let digits = format!("{count:.0}");
+    let mut shown = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+fn split(text: &str) -> Result<(f64, &str), String> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let number = text[..end]
+        .parse()
+        .map_err(|_| format!("'{text}' does not start with a number"))?;
+    Ok((number, text[end..].trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_are_read_as_people_write_them() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(bytes("64KiB"), Ok(65536));
+        assert_eq!(bytes("1.5k"), Ok(1536));
+        assert!(duration("3 weeks").is_err());
+        assert!(bytes("many").is_err());
+    }
+
+    #[test]
+    fn numbers_are_printed_for_people() {
+        assert_eq!(show_ns(512), "512 ns");
+        assert_eq!(show_ns(1_234), "1.23 us");
+        assert_eq!(show_ns(98_765_432), "98.8 ms");
+        assert_eq!(show_count(1234567.0), "1,234,567");
+        assert_eq!(show_count(12.0), "12");
+    }
+}
