@@ -1,1 +1,51 @@
-//! Placeholder.
+//! Whole clusters in virtual time.
+//!
+//! One seed is one cluster: hosts as they ship, around disks that forget what was not synced,
+//! links that lose, repeat and reorder, clocks that drift and jump, and machines that crash, stop
+//! and come back. Clients write and read through it all. First the cluster is hurt, and everything
+//! it says is checked; then it is healed, and every operation must finish and all replicas must
+//! come to the same state. Nothing but the seed decides what happens, so that a seed that fails
+//! fails again.
+//!
+//! # What is checked
+//!
+//! - Agreement: whatever any replica, dead or alive, applied in a slot is what all of them apply.
+//! - The clients' history is linearizable ([`checker`]); revisions grow as etcd promises.
+//! - A command is executed once, however often it was sent, and answered alike by everybody.
+//! - No acknowledged write is lost by a crash: the final reads of every key through every replica
+//!   are part of the history.
+//! - Progress: once the faults are over, nothing stays stuck.
+//! - The invariants of machines and hosts, which panic when broken; honest replicas are never
+//!   reported as misbehaving; queues and logs stay bounded.
+//!
+//! # A day in the life of an event
+//!
+//! [`world`](self) takes events from a queue in the order of virtual time. Most of them end in a
+//! replica's inbox; at its next turn the replica takes its inbox, as production does, and what its
+//! host wants done becomes new events.
+
+mod agreement;
+pub mod checker;
+mod clients;
+mod disk;
+mod drive;
+pub mod history;
+mod nemesis;
+mod network;
+mod node;
+mod options;
+mod panics;
+mod plan;
+mod probe;
+mod queue;
+mod report;
+mod runner;
+mod simulator;
+mod subject;
+mod trace;
+mod world;
+
+pub use options::{DurabilityName, SimOptions};
+pub use report::{Report, Totals, Violation};
+pub use runner::run;
+pub use simulator::Simulator;

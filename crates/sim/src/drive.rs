@@ -1,0 +1,333 @@
+//! Drives one host as production does: inputs, a turn, then frames, answers, reads and a flush.
+
+use crate::network::chance;
+use crate::node::Inbound;
+use crate::report::Violation;
+use crate::subject::Subject;
+use crate::world::{Event, World, replica};
+use bytes::Bytes;
+use fastrand::Rng;
+use quorate_core::{MICROS, Machine, Peers, Slot};
+use quorate_host::{Answer, Flush, Frame, HostEvent, LogRead, Token};
+
+/// Rounds of taking outputs in one turn; more are an endless loop.
+const ROUNDS_MAX: usize = 1_000;
+/// What arrives at a stopped replica beyond this is lost, as a full socket buffer loses it.
+const INBOX_MAX: usize = 50_000;
+/// A replica's log may not outgrow this in one seed.
+const DISK_BYTES_MAX: usize = 256 << 20;
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Puts an input into a replica's inbox, and has it take a turn soon.
+    pub(crate) fn arrive(&mut self, node: usize, input: Inbound<A::Query>) {
+        let target = &mut self.nodes[node];
+        if target.host.is_none() || target.inbox.len() >= INBOX_MAX {
+            return;
+        }
+        target.inbox.push(input);
+        self.turn_soon(node);
+    }
+
+    /// Has a replica take a turn as soon as it is free, if none is due already.
+    pub(crate) fn turn_soon(&mut self, node: usize) {
+        let now_ns = self.queue.now_ns();
+        let target = &mut self.nodes[node];
+        let service_ns = self.rng.u64(..=self.plan.service_max_ns);
+        let at_ns = (now_ns + service_ns).max(target.busy_until_ns);
+        if target.turn_at_ns.is_none_or(|due| due > at_ns) {
+            target.turn_at_ns = Some(at_ns);
+            self.queue
+                .after(at_ns - now_ns, Event::Turn { node, at_ns });
+        }
+    }
+
+    /// A frame reaches the other end, unless its connection was reset on the way.
+    pub(crate) fn frame_arrives(&mut self, from: usize, to: usize, connection: u32, bytes: Bytes) {
+        if self.network.life(from, to) == connection {
+            self.arrive(to, Inbound::Frame { from, bytes });
+        } else {
+            self.network.dropped += 1;
+        }
+    }
+
+    /// The disk has performed the flush it was given.
+    pub(crate) fn flush_done(&mut self, node: usize, life: u32) {
+        if self.nodes[node].life == life {
+            let target = &mut self.nodes[node];
+            let flush = target.in_flight.as_ref().expect("a flush was in flight");
+            target.disk.sync(flush);
+            self.arrive(node, Inbound::Flushed);
+        }
+    }
+
+    /// The disk has read what a peer needs.
+    pub(crate) fn read_done(&mut self, node: usize, life: u32, read: &LogRead) {
+        if self.nodes[node].life == life {
+            let bytes = self.nodes[node].disk.read_at(read);
+            self.arrive(
+                node,
+                Inbound::ReadDone {
+                    token: read.token,
+                    bytes,
+                },
+            );
+        }
+    }
+
+    /// One turn of a replica.
+    pub(crate) fn turn(&mut self, index: usize) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        let node = &mut self.nodes[index];
+        node.turn_at_ns = None;
+        let Some(host) = node.host.as_mut() else {
+            return Ok(());
+        };
+        if now_ns < node.busy_until_ns {
+            self.turn_soon(index);
+            return Ok(());
+        }
+        let now = node.clock.now(now_ns);
+        let inbox = std::mem::take(&mut node.inbox);
+        self.trace
+            .event(now_ns, "turn", &[index as u64, inbox.len() as u64], || {
+                format!("r{} takes {}", index + 1, inbox.len())
+            });
+        for input in inbox {
+            match input {
+                Inbound::Frame { from, bytes } => host.frame(now, replica(from), bytes),
+                Inbound::Request { token, request } => host.submit(now, token, request),
+                Inbound::Link { peer, up } => host.link(now, replica(peer), up),
+                Inbound::ReadDone { token, bytes } => host.read_done(now, token, bytes),
+                Inbound::Flushed => {
+                    node.started = true;
+                    let flush = node.in_flight.take().expect("a flush was in flight");
+                    host.flushed(now, flush.through);
+                }
+            }
+        }
+        host.turn(now);
+        host.machine().check();
+        self.perform(index)?;
+        self.compare(index)?;
+        self.wake_when_due(index);
+        Ok(())
+    }
+
+    /// Takes what the host wants done, until there is nothing more.
+    fn perform(&mut self, index: usize) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        for _ in 0..ROUNDS_MAX {
+            let node = &mut self.nodes[index];
+            let Some(host) = node.host.as_mut() else {
+                return Ok(());
+            };
+            let flush = host.take_flush(node.clock.now(now_ns));
+            // A replica that has not recorded its first start yet does not speak.
+            node.started |= flush.is_none() && node.in_flight.is_none();
+            let frames = if node.started {
+                host.take_frames()
+            } else {
+                Vec::new()
+            };
+            let (answers, reads) = (host.take_answers(), host.take_reads());
+            let events = host.take_events();
+            let busy = flush.is_some() || !frames.is_empty() || !reads.is_empty();
+            if !busy && answers.is_empty() && events.is_empty() {
+                return Ok(());
+            }
+            self.note_events(index, events)?;
+            frames.iter().for_each(|frame| self.send(index, frame));
+            for (token, answer) in answers {
+                self.answer_leaves(index, token, answer)?;
+            }
+            for read in reads {
+                let delay = self.rng.u64(20 * MICROS..200 * MICROS);
+                let life = self.nodes[index].life;
+                self.queue.after(
+                    delay,
+                    Event::ReadDone {
+                        node: index,
+                        life,
+                        read,
+                    },
+                );
+            }
+            if let Some(flush) = flush {
+                self.flush(index, flush)?;
+            }
+        }
+        let what = format!(
+            "replica {} has always more to do within one turn",
+            index + 1
+        );
+        Err(Violation::new("bound", what))
+    }
+
+    fn send(&mut self, from: usize, frame: &Frame) {
+        let now_ns = self.queue.now_ns();
+        let bytes: Bytes = match &frame.chunks[..] {
+            [one] => one.clone(),
+            chunks => chunks.concat().into(),
+        };
+        self.trace.event(now_ns, "send", &[from as u64], || {
+            format!("r{} -> {:?}, {} B", from + 1, frame.to, bytes.len())
+        });
+        self.trace.bytes(&bytes);
+        for to in 0..self.nodes.len() {
+            let meant = match frame.to {
+                Peers::All => to != from,
+                Peers::One(id) => id == replica(to),
+            };
+            if !meant {
+                continue;
+            }
+            let connection = self.network.life(from, to);
+            let links = &self.plan.links;
+            let copies = self.network.route(now_ns, &mut self.rng, links, from, to);
+            for delay in copies.into_iter().flatten() {
+                let bytes = bytes.clone();
+                self.queue.after(
+                    delay,
+                    Event::Frame {
+                        from,
+                        to,
+                        connection,
+                        bytes,
+                    },
+                );
+            }
+        }
+    }
+
+    fn answer_leaves(
+        &mut self,
+        index: usize,
+        token: Token,
+        answer: Answer<A::Answer>,
+    ) -> Result<(), Violation> {
+        self.check_answer(index, token, &answer)?;
+        if !chance(&mut self.rng, self.plan.load.answer_loss) {
+            let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+            self.queue.after(delay, Event::Answer { token, answer });
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, index: usize, flush: Flush) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        let sync = flush.sync;
+        self.trace
+            .event(now_ns, "flush", &[index as u64, u64::from(sync)], || {
+                format!("r{} through {:?}, sync {sync}", index + 1, flush.through)
+            });
+        let disk = &self.plan.disk;
+        let delay = if sync {
+            disk_delay(&mut self.rng, disk.slow, disk.slow_max_ns)
+        } else {
+            0
+        };
+        let node = &mut self.nodes[index];
+        node.disk.write(&flush);
+        if node.disk.bytes() > DISK_BYTES_MAX {
+            let what = format!(
+                "the log of replica {} has {} B",
+                index + 1,
+                node.disk.bytes()
+            );
+            return Err(Violation::new("bound", what));
+        }
+        if !sync {
+            let now = node.clock.now(now_ns);
+            let host = node.host.as_mut().expect("it asked for this flush");
+            host.flushed(now, flush.through);
+            return Ok(());
+        }
+        node.in_flight = Some(flush);
+        let life = node.life;
+        if disk.blocking {
+            node.busy_until_ns = node.busy_until_ns.max(now_ns + delay);
+        }
+        if std::mem::take(&mut node.crash_at_flush) {
+            let when = self.rng.u64(..=delay);
+            self.queue.after(when, Event::Crash { node: index, life });
+        }
+        self.queue
+            .after(delay, Event::Flushed { node: index, life });
+        Ok(())
+    }
+
+    fn note_events(&mut self, index: usize, events: Vec<HostEvent>) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        for event in events {
+            match event {
+                HostEvent::Spent(..) => continue,
+                HostEvent::Machine(quorate_core::Event::Branch(name)) => {
+                    *self.totals.branches.entry(name).or_default() += 1;
+                }
+                HostEvent::Machine(quorate_core::Event::Misbehaved { .. })
+                | HostEvent::BadFrame { .. }
+                | HostEvent::Diverged { .. } => {
+                    let what = format!("replica {} reports {event:?}", index + 1);
+                    return Err(Violation::new("honesty", what));
+                }
+                HostEvent::Machine(_) | HostEvent::CatchUp { .. } => {}
+            }
+            self.trace.event(now_ns, "event", &[index as u64], || {
+                format!("r{} {event:?}", index + 1)
+            });
+        }
+        Ok(())
+    }
+
+    /// Compares what a replica has newly applied with all others.
+    fn compare(&mut self, index: usize) -> Result<(), Violation> {
+        let node = &mut self.nodes[index];
+        let Some(host) = node.host.as_ref() else {
+            return Ok(());
+        };
+        let next = host.applied();
+        let disagreement = |why| Violation::new("agreement", why);
+        if node.compared < next {
+            for slot in (node.compared.0..next.0).map(Slot) {
+                if let Some(entry) = host.decided(slot) {
+                    self.agreement
+                        .applied(index, slot, entry)
+                        .map_err(disagreement)?;
+                }
+            }
+            node.compared = next;
+            let (slot, digest) = host.digest();
+            self.agreement
+                .digest(index, slot, digest)
+                .map_err(disagreement)?;
+        }
+        if next < node.compared {
+            let what = format!("replica {} went back to slot {next}", index + 1);
+            return Err(Violation::new("agreement", what));
+        }
+        Ok(())
+    }
+
+    fn wake_when_due(&mut self, index: usize) {
+        let now_ns = self.queue.now_ns();
+        let node = &mut self.nodes[index];
+        let Some(due) = node.host.as_ref().and_then(|host| host.next_wake()) else {
+            return;
+        };
+        // Time must pass between turns, or a timer that is always due would stop it.
+        let at_ns = due.max(now_ns + 1);
+        if node.wake_at_ns.is_none_or(|planned| planned > at_ns) {
+            node.wake_at_ns = Some(at_ns);
+            self.queue
+                .after(at_ns - now_ns, Event::Wake { node: index, at_ns });
+        }
+    }
+}
+
+fn disk_delay(rng: &mut Rng, slow: f64, slow_max_ns: u64) -> u64 {
+    if chance(rng, slow) {
+        rng.u64(400 * MICROS..slow_max_ns)
+    } else {
+        rng.u64(150 * MICROS..400 * MICROS)
+    }
+}

@@ -1,0 +1,121 @@
+//! One replica: its host while it lives, and what outlives a crash.
+
+use crate::disk::Disk;
+use bytes::Bytes;
+use quorate_core::{Application, Incarnation, Machine, Now, Slot};
+use quorate_host::{Flush, Host, Request, Token};
+
+/// The synchronised clocks' idea of when a seed begins, ns since the Unix epoch.
+const CLOCK_START_NS: i64 = 1_700_000_000_000_000_000;
+
+/// A replica.
+pub(crate) struct Node<M: Machine, A: Application> {
+    /// `None` while it is down.
+    pub(crate) host: Option<Host<M, A>>,
+    pub(crate) disk: Disk,
+    pub(crate) clock: Clock,
+    pub(crate) incarnation: Incarnation,
+    /// It has spoken: recorded on stable storage, as the driver's meta file does.
+    pub(crate) started: bool,
+    /// It restarted without a log: its promises are lost.
+    pub(crate) lost: bool,
+    /// Counts crashes, so that what belongs to an earlier life is recognised.
+    pub(crate) life: u32,
+    /// What arrived since the last turn.
+    pub(crate) inbox: Vec<Inbound<A::Query>>,
+    /// When the next turn is due, if one is.
+    pub(crate) turn_at_ns: Option<u64>,
+    /// When the next timer is due, if an event for it is queued.
+    pub(crate) wake_at_ns: Option<u64>,
+    /// It waits for its disk, or is stopped: no turn before.
+    pub(crate) busy_until_ns: u64,
+    /// The flush its disk is performing.
+    pub(crate) in_flight: Option<Flush>,
+    /// Power fails while the disk performs the next flush.
+    pub(crate) crash_at_flush: bool,
+    /// The first slot not compared with the other replicas yet.
+    pub(crate) compared: Slot,
+    /// The highest revision a stale read of this life has shown.
+    pub(crate) peeked: u64,
+}
+
+/// Something a turn takes in.
+pub(crate) enum Inbound<Q> {
+    Frame {
+        from: usize,
+        bytes: Bytes,
+    },
+    Request {
+        token: Token,
+        request: Request<Q>,
+    },
+    Link {
+        peer: usize,
+        up: bool,
+    },
+    ReadDone {
+        token: u64,
+        bytes: Result<Bytes, String>,
+    },
+    Flushed,
+}
+
+impl<M: Machine, A: Application> Node<M, A> {
+    pub(crate) fn new(disk: Disk, clock: Clock, incarnation: Incarnation) -> Self {
+        Node {
+            host: None,
+            disk,
+            clock,
+            incarnation,
+            started: false,
+            lost: false,
+            life: 0,
+            inbox: Vec::new(),
+            turn_at_ns: None,
+            wake_at_ns: None,
+            busy_until_ns: 0,
+            in_flight: None,
+            crash_at_flush: false,
+            compared: Slot(0),
+            peeked: 0,
+        }
+    }
+
+    /// Ends this life; what only memory held is gone.
+    pub(crate) fn fall(&mut self, rng: &mut fastrand::Rng) {
+        self.host = None;
+        self.disk.crash(rng);
+        self.life += 1;
+        self.inbox.clear();
+        self.turn_at_ns = None;
+        self.wake_at_ns = None;
+        self.busy_until_ns = 0;
+        self.in_flight = None;
+        self.crash_at_flush = false;
+        self.peeked = 0;
+    }
+
+    /// The first slot not applied; 0 while down.
+    pub(crate) fn applied(&self) -> Slot {
+        self.host.as_ref().map_or(Slot(0), Host::applied)
+    }
+}
+
+/// The clocks of one machine: the monotonic one is exact, the synchronised one is not.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    pub(crate) offset_ns: i64,
+    pub(crate) drift_ppm: i64,
+}
+
+impl Clock {
+    pub(crate) fn now(&self, now_ns: u64) -> Now {
+        let since = now_ns as i64;
+        let clock = CLOCK_START_NS + self.offset_ns + since + since / 1_000_000 * self.drift_ppm;
+        Now {
+            mono_ns: now_ns,
+            clock_ns: clock as u64,
+            clock_error_ns: u64::MAX,
+        }
+    }
+}

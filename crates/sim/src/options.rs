@@ -1,0 +1,168 @@
+//! The command line of the simulator.
+
+use clap::{Args, ValueEnum};
+use quorate_core::Durability;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Runs whole clusters in virtual time, one per seed, and checks what they do.
+#[derive(Args, Clone, Debug)]
+pub struct SimOptions {
+    /// The protocol to run.
+    #[arg(long, default_value = "rabia")]
+    pub protocol: String,
+
+    /// Seeds to run: A..B without B, or a single one.
+    #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..100")]
+    pub seeds: Range<u64>,
+
+    /// Replicas in each cluster.
+    #[arg(long, default_value_t = 3)]
+    pub replicas: usize,
+
+    /// What survives a crash.
+    #[arg(long, value_enum, default_value_t = DurabilityName::Disk)]
+    pub durability: DurabilityName,
+
+    /// A parameter of the protocol; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_param)]
+    pub param: Vec<(String, String)>,
+
+    /// Client operations each seed completes at least.
+    #[arg(long, default_value_t = 500)]
+    pub ops: u64,
+
+    /// Break the protocol on purpose: the simulator must find it.
+    #[arg(long, value_name = "NAME")]
+    pub mutant: Option<String>,
+
+    /// Seeds run at once; by default one per core.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+
+    /// Go on after a violation.
+    #[arg(long)]
+    pub keep_going: bool,
+
+    /// Run every seed twice and compare everything that happened.
+    #[arg(long)]
+    pub check_determinism: bool,
+
+    /// Print everything that happens in each seed.
+    #[arg(long)]
+    pub trace: bool,
+}
+
+/// [`Durability`] on the command line.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DurabilityName {
+    /// Replicas have disks, and lose what was not synced.
+    Disk,
+    /// Replicas have no disks: one that restarts has lost its promises.
+    Memory,
+}
+
+impl From<DurabilityName> for Durability {
+    fn from(name: DurabilityName) -> Self {
+        match name {
+            DurabilityName::Disk => Durability::Disk,
+            DurabilityName::Memory => Durability::Memory,
+        }
+    }
+}
+
+impl SimOptions {
+    /// The protocol's parameters by name; of a repeated one the last counts.
+    #[must_use]
+    pub fn params(&self) -> BTreeMap<String, String> {
+        self.param.iter().cloned().collect()
+    }
+
+    /// The one command that repeats a seed.
+    #[must_use]
+    pub fn command(&self, seed: u64) -> String {
+        let mut command = format!(
+            "quorate sim --protocol {} --replicas {} --durability {} --ops {}",
+            self.protocol,
+            self.replicas,
+            match self.durability {
+                DurabilityName::Disk => "disk",
+                DurabilityName::Memory => "memory",
+            },
+            self.ops
+        );
+        for (name, value) in self.params() {
+            command.push_str(&format!(" --param {name}={value}"));
+        }
+        if let Some(mutant) = &self.mutant {
+            command.push_str(&format!(" --mutant {mutant}"));
+        }
+        command.push_str(&format!(" --seeds {seed}..{}", seed + 1));
+        command
+    }
+}
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .map_err(|_| format!("{text:?} is no number"))
+    };
+    let seeds = match text.split_once("..") {
+        Some((from, to)) => number(from)?..number(to)?,
+        None => number(text)?..number(text)?.saturating_add(1),
+    };
+    if seeds.is_empty() {
+        return Err(format!(
+            "{text} holds no seed: the end is not part of the range"
+        ));
+    }
+    Ok(seeds)
+}
+
+fn parse_param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err(format!("{text:?} is not NAME=VALUE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        options: SimOptions,
+    }
+
+    fn parse(line: &str) -> Result<SimOptions, clap::Error> {
+        let words = std::iter::once("sim").chain(line.split_whitespace());
+        CommandLine::try_parse_from(words).map(|line| line.options)
+    }
+
+    #[test]
+    fn the_printed_command_gives_the_same_options_back() {
+        let line = "--protocol rabia --replicas 5 --durability memory --param window=4 \
+                    --param f=1 --mutant fast-1 --seeds 7";
+        let options = parse(line).unwrap();
+        let command = options.command(7);
+        let again = parse(command.strip_prefix("quorate sim ").unwrap()).unwrap();
+        assert_eq!(again.command(7), command);
+        assert_eq!((again.seeds, again.params()), (7..8, options.params()));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "--seeds 5..5",
+            "--seeds x",
+            "--seeds 9..3",
+            "--param window",
+            "--param =3",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

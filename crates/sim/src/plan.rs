@@ -1,0 +1,180 @@
+//! What one seed does to its cluster: every seed draws its own intensities (swarm testing), so
+//! that some are calm and crowded, some are all crashes, and most are something in between.
+
+use fastrand::Rng;
+use quorate_core::{MICROS, MILLIS, SECONDS};
+use quorate_host::Limits;
+
+/// The intensities of one seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) links: Links,
+    pub(crate) disk: DiskPlan,
+    pub(crate) load: Load,
+    /// Mean time between faults of each kind; `None`: none of that kind.
+    pub(crate) crash_every_ns: Option<u64>,
+    pub(crate) crash_all_every_ns: Option<u64>,
+    pub(crate) pause_every_ns: Option<u64>,
+    pub(crate) partition_every_ns: Option<u64>,
+    pub(crate) reset_every_ns: Option<u64>,
+    pub(crate) clock_jump_every_ns: Option<u64>,
+    /// Longest time a crashed replica stays down, a pause or a partition lasts.
+    pub(crate) outage_max_ns: u64,
+    /// How far synchronised clocks are apart, and how far they jump.
+    pub(crate) clock_offset_max_ns: u64,
+    /// Time from an input's arrival to the turn that takes it.
+    pub(crate) service_max_ns: u64,
+    pub(crate) limits: Limits,
+}
+
+/// How the network behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Links {
+    pub(crate) loss: f64,
+    pub(crate) duplication: f64,
+    pub(crate) delay_min_ns: u64,
+    /// Mean of the random part of a delay.
+    pub(crate) jitter_ns: u64,
+    pub(crate) spike: f64,
+    pub(crate) spike_max_ns: u64,
+    /// Frames of one link keep their order, as on one TCP connection.
+    pub(crate) ordered: bool,
+}
+
+/// How disks behave.
+#[derive(Clone, Debug)]
+pub(crate) struct DiskPlan {
+    pub(crate) slow: f64,
+    pub(crate) slow_max_ns: u64,
+    /// The replica does nothing else while it waits for its disk.
+    pub(crate) blocking: bool,
+    pub(crate) recycle: bool,
+}
+
+/// What clients do.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) clients: usize,
+    pub(crate) keys: u8,
+    /// Mean pause between the operations of a client.
+    pub(crate) think_ns: u64,
+    /// Clients act together, at multiples of this time.
+    pub(crate) storm_every_ns: Option<u64>,
+    pub(crate) timeout_ns: u64,
+    pub(crate) answer_loss: f64,
+    /// How often a client keeps two commands outstanding.
+    pub(crate) pairs: f64,
+    /// How often a client begins a new session.
+    pub(crate) reopen: f64,
+}
+
+impl Plan {
+    /// Draws a plan. `ops` are to be spread over the simulated time of a seed.
+    pub(crate) fn draw(rng: &mut Rng, ops: u64) -> Plan {
+        let calm = rng.u8(..5) == 0;
+        let mut sometimes = |range: std::ops::Range<u64>| {
+            let every = rng.u64(range) * MILLIS;
+            (!calm && rng.bool()).then_some(every)
+        };
+        let crash_every_ns = sometimes(150..2_000);
+        let crash_all_every_ns = sometimes(1_500..6_000);
+        let pause_every_ns = sometimes(200..2_000);
+        let partition_every_ns = sometimes(150..1_500);
+        let reset_every_ns = sometimes(50..800);
+        let clock_jump_every_ns = sometimes(200..2_000);
+        Plan {
+            links: Links::draw(rng, calm),
+            disk: DiskPlan::draw(rng, calm),
+            load: Load::draw(rng, ops),
+            crash_every_ns,
+            crash_all_every_ns,
+            pause_every_ns,
+            partition_every_ns,
+            reset_every_ns,
+            clock_jump_every_ns,
+            outage_max_ns: rng.u64(20..600) * MILLIS,
+            clock_offset_max_ns: [0, MILLIS, 50 * MILLIS, 2 * SECONDS][rng.usize(..4)],
+            service_max_ns: [1, 20 * MICROS, 100 * MICROS][rng.usize(..3)],
+            limits: limits(rng),
+        }
+    }
+
+    /// What remains when the faults are over.
+    pub(crate) fn heal(&mut self) {
+        self.links.loss = 0.0;
+        self.links.duplication = 0.0;
+        self.links.spike = 0.0;
+        self.links.jitter_ns = self.links.jitter_ns.min(100 * MICROS);
+        self.disk.slow = 0.0;
+        self.load.answer_loss = 0.0;
+    }
+}
+
+impl Links {
+    fn draw(rng: &mut Rng, calm: bool) -> Links {
+        let mut sometimes = |max: f64| {
+            if !calm && rng.bool() {
+                rng.f64() * max
+            } else {
+                0.0
+            }
+        };
+        let (loss, duplication, spike) = (sometimes(0.3), sometimes(0.1), sometimes(0.05));
+        Links {
+            loss,
+            duplication,
+            delay_min_ns: rng.u64(20..200) * MICROS,
+            jitter_ns: [5, 50, 300, 2_000][rng.usize(..4)] * MICROS,
+            spike,
+            spike_max_ns: rng.u64(5..200) * MILLIS,
+            ordered: rng.u8(..4) == 0,
+        }
+    }
+}
+
+impl DiskPlan {
+    fn draw(rng: &mut Rng, calm: bool) -> DiskPlan {
+        DiskPlan {
+            slow: if !calm && rng.bool() {
+                rng.f64() * 0.05
+            } else {
+                0.0
+            },
+            slow_max_ns: rng.u64(2..50) * MILLIS,
+            blocking: rng.bool(),
+            recycle: rng.bool(),
+        }
+    }
+}
+
+impl Load {
+    fn draw(rng: &mut Rng, ops: u64) -> Load {
+        let clients = rng.usize(4..=10);
+        // A little faster than needed: operations take their time, too.
+        let think_ns = clients as u64 * 4 * SECONDS / ops.max(1);
+        Load {
+            clients,
+            keys: rng.u8(1..=6),
+            think_ns,
+            storm_every_ns: (rng.u8(..3) == 0).then_some(think_ns.max(1)),
+            timeout_ns: rng.u64(10..300) * MILLIS,
+            answer_loss: if rng.bool() { rng.f64() * 0.1 } else { 0.0 },
+            pairs: if rng.bool() { rng.f64() * 0.5 } else { 0.0 },
+            reopen: if rng.bool() { rng.f64() * 0.05 } else { 0.0 },
+        }
+    }
+}
+
+/// Small sizes, so that a short run reaches what takes hours otherwise: full segments, entries
+/// that are no longer in memory, answers in several parts.
+fn limits(rng: &mut Rng) -> Limits {
+    Limits {
+        command_bytes_max: 64 << 10,
+        requests_max: 1 << 10,
+        segment_bytes: [16 << 10, 64 << 10, 256 << 10][rng.usize(..3)],
+        recent_bytes_max: [256, 4 << 10, 1 << 20][rng.usize(..3)],
+        catch_up_bytes_max: [200, 4 << 10, 1 << 20][rng.usize(..3)],
+        checkpoint_slots: rng.u64(8..64),
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,231 @@
+//! A machine around a machine: forgets what it should persist, or writes down what it does.
+//!
+//! Ordinary seeds run the protocol's machine as it ships; this one stands in only for mutants
+//! that lose records, and when a trace is asked for.
+
+use quorate_core::{Input, Lsn, Machine, Now, Out, Output, Past};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::Hasher;
+use std::rc::Rc;
+
+/// Lines of a trace, shared by all machines of a seed.
+pub(crate) type Lines = Rc<RefCell<Vec<String>>>;
+
+/// The machine inside, and what is done to it.
+#[derive(Clone)]
+pub(crate) struct Probe<M: Machine> {
+    inner: M,
+    scratch: Out<M>,
+    forget: Option<fn(&M::Record) -> bool>,
+    lines: Option<Lines>,
+    /// The outer number of each record not known durable yet, and the last inner number that is
+    /// durable with it. Number 0 stands for records that were forgotten before any was kept.
+    kept: VecDeque<(Lsn, Lsn)>,
+    /// The last outer number known durable.
+    durable: Lsn,
+}
+
+/// The inner configuration, and what to do.
+#[derive(Clone)]
+pub(crate) struct Config<M: Machine> {
+    pub(crate) inner: M::Config,
+    /// Claims to have persisted these records, and does not.
+    pub(crate) forget: Option<fn(&M::Record) -> bool>,
+    /// Where to write down inputs and outputs.
+    pub(crate) lines: Option<Lines>,
+}
+
+impl<M: Machine> fmt::Debug for Config<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, forgetful: {}", self.inner, self.forget.is_some())
+    }
+}
+
+impl<M: Machine> Machine for Probe<M> {
+    type Message = M::Message;
+    type Record = M::Record;
+    type Timer = M::Timer;
+    type Base = M::Base;
+    type Config = Config<M>;
+
+    fn recover(config: &Self::Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
+        let mut scratch = Out::default();
+        let past = match past {
+            Past::Fresh => Past::Fresh,
+            Past::Intact {
+                next,
+                base,
+                records,
+            } => Past::Intact {
+                next,
+                base,
+                records,
+            },
+            Past::Lost { next, base } => Past::Lost { next, base },
+        };
+        note(&config.lines, || {
+            format!("  recover {}", describe_past(&past))
+        });
+        let inner = M::recover(&config.inner, past, now, &mut scratch);
+        let mut probe = Probe {
+            inner,
+            scratch,
+            forget: config.forget,
+            lines: config.lines.clone(),
+            kept: VecDeque::new(),
+            durable: Lsn(0),
+        };
+        probe.settle(now, out);
+        probe
+    }
+
+    fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        let input = match input {
+            Input::Submit(commands) => Input::Submit(commands),
+            Input::Message { from, message } => Input::Message { from, message },
+            Input::Timer(timer) => Input::Timer(timer),
+            Input::Durable(lsn) => {
+                self.durable = lsn;
+                return self.settle(now, out);
+            }
+            Input::Installed { next, base } => Input::Installed { next, base },
+            Input::Link { peer, up } => Input::Link { peer, up },
+        };
+        self.step_inner(now, input);
+        self.settle(now, out);
+    }
+
+    fn room(&self) -> usize {
+        self.inner.room()
+    }
+
+    fn fingerprint(&self, to: &mut impl Hasher) {
+        self.inner.fingerprint(to);
+    }
+
+    fn check(&self) {
+        self.inner.check();
+    }
+}
+
+impl<M: Machine> Probe<M> {
+    fn step_inner(&mut self, now: Now, input: Input<M>) {
+        note(&self.lines, || format!("  -> {}", describe_input(&input)));
+        self.inner.step(now, input, &mut self.scratch);
+    }
+
+    /// Hands on what the inner machine said, and tells it of records that were forgotten: with
+    /// nothing kept before them that is still to become durable, they count as durable at once.
+    fn settle(&mut self, now: Now, out: &mut Out<Self>) {
+        loop {
+            self.forward(out);
+            match self.take_durable() {
+                Some(through) => self.step_inner(now, Input::Durable(through)),
+                None => return,
+            }
+        }
+    }
+
+    /// The last inner number that became durable, if any did since the last call.
+    fn take_durable(&mut self) -> Option<Lsn> {
+        let mut through = None;
+        while let Some((_, inner)) = self.kept.pop_front_if(|(outer, _)| *outer <= self.durable) {
+            through = Some(inner);
+        }
+        through
+    }
+
+    fn forward(&mut self, out: &mut Out<Self>) {
+        let outputs: Vec<Output<M>> = self.scratch.drain().collect();
+        for output in outputs {
+            note(&self.lines, || format!("  <- {}", describe_output(&output)));
+            match output {
+                Output::Send {
+                    to,
+                    message,
+                    after: Lsn(0),
+                } => out.send_early(to, message),
+                Output::Send { to, message, .. } => out.send(to, message),
+                Output::Persist { lsn, record } => self.persist(lsn, record, out),
+                Output::Note(record) => out.note(record),
+                Output::Arm { timer, due } => out.arm(timer, due),
+                Output::Disarm(timer) => out.disarm(timer),
+                Output::CatchUp { from, through } => out.catch_up(from, through),
+                Output::Inform { peer, from } => out.inform(peer, from),
+                Output::Deliver { slot, entry } => out.deliver(slot, entry),
+                Output::Reply { id, outcome } => out.reply(id, outcome),
+                Output::Emit(event) => out.emit(event),
+            }
+        }
+    }
+
+    fn persist(&mut self, inner: Lsn, record: M::Record, out: &mut Out<Self>) {
+        if !self.forget.is_some_and(|forget| forget(&record)) {
+            let outer = out.persist(record);
+            self.kept.push_back((outer, inner));
+            return;
+        }
+        match self.kept.back_mut() {
+            Some((_, through)) => *through = inner,
+            None => self.kept.push_back((self.durable, inner)),
+        }
+    }
+}
+
+fn note(lines: &Option<Lines>, line: impl FnOnce() -> String) {
+    if let Some(lines) = lines {
+        lines.borrow_mut().push(line());
+    }
+}
+
+// These types derive `Debug` only for machines that have it, which nothing asks of a machine.
+
+fn describe_past<M: Machine>(past: &Past<M>) -> String {
+    match past {
+        Past::Fresh => "Fresh".into(),
+        Past::Intact {
+            next,
+            base,
+            records,
+        } => {
+            format!("Intact at {next:?}, base {base:?}, records {records:?}")
+        }
+        Past::Lost { next, base } => format!("Lost at {next:?}, base {base:?}"),
+    }
+}
+
+fn describe_input<M: Machine>(input: &Input<M>) -> String {
+    match input {
+        Input::Submit(commands) => {
+            let ids: Vec<_> = commands
+                .iter()
+                .map(|command| (command.id, command.class))
+                .collect();
+            format!("Submit {ids:?}")
+        }
+        Input::Message { from, message } => format!("Message from {from:?}: {message:?}"),
+        Input::Timer(timer) => format!("Timer {timer:?}"),
+        Input::Durable(lsn) => format!("Durable {lsn:?}"),
+        Input::Installed { next, base } => format!("Installed before {next:?}, base {base:?}"),
+        Input::Link { peer, up } => format!("Link to {peer:?}, up {up}"),
+    }
+}
+
+fn describe_output<M: Machine>(output: &Output<M>) -> String {
+    match output {
+        Output::Send { to, message, after } => {
+            format!("Send to {to:?} after {after:?}: {message:?}")
+        }
+        Output::Persist { lsn, record } => format!("Persist {lsn:?}: {record:?}"),
+        Output::Note(record) => format!("Note {record:?}"),
+        Output::Arm { timer, due } => format!("Arm {timer:?} {due:?}"),
+        Output::Disarm(timer) => format!("Disarm {timer:?}"),
+        Output::CatchUp { from, through } => format!("CatchUp from {from:?} through {through:?}"),
+        Output::Inform { peer, from } => format!("Inform {peer:?} from {from:?}"),
+        Output::Deliver { slot, entry } => format!("Deliver {slot:?}: {entry:?}"),
+        Output::Reply { id, outcome } => format!("Reply {id:?}: {outcome:?}"),
+        Output::Emit(event) => format!("Emit {event:?}"),
+    }
+}

@@ -1,0 +1,66 @@
+//! What came of a seed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What must not happen, and did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Which promise was broken.
+    pub kind: &'static str,
+    /// How.
+    pub what: String,
+}
+
+impl Violation {
+    pub(crate) fn new(kind: &'static str, what: String) -> Self {
+        Violation { kind, what }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.what)
+    }
+}
+
+/// Counts of one seed, or of many.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Operations of clients that got an answer.
+    pub ops: u64,
+    /// Replicas that crashed.
+    pub crashes: u64,
+    /// Frames that were lost.
+    pub dropped: u64,
+    /// Virtual time.
+    pub simulated_ns: u64,
+    /// How often each named rare branch of the protocol was taken.
+    pub branches: BTreeMap<&'static str, u64>,
+}
+
+impl Totals {
+    /// Adds the counts of another seed.
+    pub fn add(&mut self, other: &Totals) {
+        self.ops += other.ops;
+        self.crashes += other.crashes;
+        self.dropped += other.dropped;
+        self.simulated_ns += other.simulated_ns;
+        for (name, count) in &other.branches {
+            *self.branches.entry(name).or_default() += count;
+        }
+    }
+}
+
+/// One seed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// Which.
+    pub seed: u64,
+    /// Hash of everything that happened: equal whenever the seed is run.
+    pub digest: u64,
+    /// What was done.
+    pub totals: Totals,
+    /// The promise that was broken first, if one was.
+    pub violation: Option<Violation>,
+}

@@ -1,0 +1,471 @@
+//! One seed: a whole cluster in virtual time, hurt first, then healed, and judged throughout.
+
+use crate::agreement::Agreement;
+use crate::checker;
+use crate::clients::Clients;
+use crate::disk::Disk;
+use crate::nemesis::{Fault, Nemesis};
+use crate::network::Network;
+use crate::node::{Clock, Inbound, Node};
+use crate::plan::Plan;
+use crate::probe::Lines;
+use crate::queue::Queue;
+use crate::report::{Report, Totals, Violation};
+use crate::subject::Subject;
+use crate::trace::Trace;
+use bytes::Bytes;
+use fastrand::Rng;
+use quorate_core::{
+    Boot, ClusterId, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, ReplicaId,
+    SECONDS, Seat, Slot,
+};
+use quorate_host::{Answer, Host, HostConfig, LogRead, Request, Start, Token};
+use std::collections::BTreeMap;
+
+/// The least simulated time under faults.
+const FAULTS_NS: u64 = 5 * SECONDS;
+/// From then on no new outage begins: a plan too harsh for progress still ends.
+const OUTAGES_UNTIL_NS: u64 = 20 * SECONDS;
+/// The operations must be done by then, for loss alone must not stop a cluster.
+const PROGRESS_NS: u64 = 120 * SECONDS;
+/// Once all is well, everything must be finished within this time.
+const HEALED_NS: u64 = 20 * SECONDS;
+/// How often it is checked whether a phase is over.
+const TICK_NS: u64 = 2 * MILLIS;
+/// More waiting events than this are a queue without a bound.
+const EVENTS_MAX: usize = 1 << 20;
+
+/// Gives the protocol's configuration of a seat.
+pub(crate) type Configure<'a, M> = &'a dyn Fn(&Seat) -> Result<<M as Machine>::Config, String>;
+
+/// What a seed is run with.
+pub(crate) struct Setup<'a, M: Machine> {
+    pub(crate) seed: u64,
+    pub(crate) protocol: &'static str,
+    pub(crate) replicas: usize,
+    pub(crate) durability: Durability,
+    pub(crate) params: &'a BTreeMap<String, String>,
+    pub(crate) ops: u64,
+    /// Crashes a cluster survives that loses its promises with each.
+    pub(crate) failures_survived: usize,
+    pub(crate) configure: Configure<'a, M>,
+    pub(crate) lines: Option<Lines>,
+}
+
+/// Something that happens at a time.
+pub(crate) enum Event<Q, R> {
+    Frame {
+        from: usize,
+        to: usize,
+        connection: u32,
+        bytes: Bytes,
+    },
+    Turn {
+        node: usize,
+        at_ns: u64,
+    },
+    Wake {
+        node: usize,
+        at_ns: u64,
+    },
+    Flushed {
+        node: usize,
+        life: u32,
+    },
+    ReadDone {
+        node: usize,
+        life: u32,
+        read: LogRead,
+    },
+    Link {
+        node: usize,
+        peer: usize,
+        up: bool,
+    },
+    Request {
+        node: usize,
+        token: Token,
+        request: Request<Q>,
+    },
+    Answer {
+        token: Token,
+        answer: Answer<R>,
+    },
+    Timeout {
+        token: Token,
+    },
+    Retry {
+        task: usize,
+    },
+    Client {
+        client: usize,
+    },
+    Fault(Fault),
+    Crash {
+        node: usize,
+        life: u32,
+    },
+    Restart {
+        node: usize,
+    },
+    Mend {
+        links: Vec<(usize, usize)>,
+    },
+    Tick,
+}
+
+/// How far a seed is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Clients work while things break.
+    Faults,
+    /// Nothing breaks any more; every operation must finish.
+    Healed { since_ns: u64 },
+    /// Every key is read through every replica.
+    Reading { since_ns: u64 },
+    /// All replicas must come to the same state.
+    Converging { since_ns: u64 },
+    /// Over.
+    Done,
+}
+
+/// The cluster, its clients and its judges.
+pub(crate) struct World<'a, M: Machine, A: Subject> {
+    pub(crate) setup: Setup<'a, M>,
+    pub(crate) plan: Plan,
+    pub(crate) queue: Queue<Event<A::Query, A::Answer>>,
+    pub(crate) rng: Rng,
+    pub(crate) nodes: Vec<Node<M, A>>,
+    pub(crate) network: Network,
+    pub(crate) clients: Clients,
+    pub(crate) nemesis: Nemesis,
+    pub(crate) agreement: Agreement,
+    pub(crate) trace: Trace,
+    pub(crate) phase: Phase,
+    pub(crate) totals: Totals,
+    epoch: Epoch,
+    cluster: ClusterId,
+}
+
+impl<'a, M: Machine, A: Subject> World<'a, M, A> {
+    /// Prepares a seed; nothing runs yet.
+    pub(crate) fn new(setup: Setup<'a, M>) -> Self {
+        let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
+        let plan = Plan::draw(&mut rng.fork(), setup.ops);
+        let n = setup.replicas;
+        let nodes: Vec<Node<M, A>> = (0..n)
+            .map(|_| {
+                let disk = Disk::new(plan.disk.recycle);
+                let clock = draw_clock(&mut rng, plan.clock_offset_max_ns);
+                Node::new(disk, clock, Incarnation(rng.u128(..)))
+            })
+            .collect();
+        let members = nodes.iter().enumerate().map(|(i, node)| Member {
+            id: replica(i),
+            incarnation: node.incarnation,
+        });
+        let epoch = Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: members.collect(),
+            protocol: setup.protocol.into(),
+            durability: setup.durability,
+            seed: rng.u64(..),
+            params: setup.params.clone(),
+        };
+        World {
+            clients: Clients::new(&plan.load, &mut rng),
+            cluster: ClusterId(rng.u128(..)),
+            network: Network::new(n),
+            nemesis: Nemesis::default(),
+            agreement: Agreement::default(),
+            trace: Trace::new(setup.lines.clone()),
+            queue: Queue::new(),
+            phase: Phase::Faults,
+            totals: Totals::default(),
+            epoch,
+            nodes,
+            plan,
+            rng,
+            setup,
+        }
+    }
+
+    /// Runs the seed to its end, or to the first violation.
+    pub(crate) fn run(mut self) -> Report {
+        let violation = self.begin().and_then(|()| self.go()).err();
+        self.totals.dropped = self.network.dropped;
+        self.totals.simulated_ns = self.queue.now_ns();
+        self.totals.ops = self.clients.completed;
+        Report {
+            seed: self.setup.seed,
+            digest: self.trace.digest(),
+            totals: self.totals,
+            violation,
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Violation> {
+        let plan = format!("{:?}", self.plan);
+        self.trace.event(0, "plan", &[], || plan);
+        for node in 0..self.nodes.len() {
+            self.open(node)?;
+        }
+        for client in 0..self.clients.count() {
+            let delay = self.rng.u64(..MILLIS);
+            self.queue.after(delay, Event::Client { client });
+        }
+        self.schedule_faults();
+        self.queue.after(TICK_NS, Event::Tick);
+        Ok(())
+    }
+
+    fn go(&mut self) -> Result<(), Violation> {
+        while self.phase != Phase::Done {
+            let Some(event) = self.queue.next() else {
+                return Err(Violation::new(
+                    "liveness",
+                    "nothing is left to happen".into(),
+                ));
+            };
+            if self.queue.len() > EVENTS_MAX {
+                return Err(Violation::new(
+                    "bound",
+                    format!("over {EVENTS_MAX} events wait"),
+                ));
+            }
+            self.happen(event)?;
+        }
+        let history = self.clients.history();
+        checker::check(&history).map_err(|why| Violation::new("linearizability", why))
+    }
+
+    fn happen(&mut self, event: Event<A::Query, A::Answer>) -> Result<(), Violation> {
+        match event {
+            Event::Frame {
+                from,
+                to,
+                connection,
+                bytes,
+            } => {
+                self.frame_arrives(from, to, connection, bytes);
+            }
+            Event::Turn { node, at_ns } if self.nodes[node].turn_at_ns == Some(at_ns) => {
+                return self.turn(node);
+            }
+            Event::Wake { node, at_ns } if self.nodes[node].wake_at_ns == Some(at_ns) => {
+                self.nodes[node].wake_at_ns = None;
+                self.turn_soon(node);
+            }
+            Event::Turn { .. } | Event::Wake { .. } => {}
+            Event::Flushed { node, life } => self.flush_done(node, life),
+            Event::ReadDone { node, life, read } => self.read_done(node, life, &read),
+            Event::Link { node, peer, up } => self.arrive(node, Inbound::Link { peer, up }),
+            Event::Request {
+                node,
+                token,
+                request,
+            } => {
+                self.arrive(node, Inbound::Request { token, request });
+            }
+            Event::Answer { token, answer } => return self.answer_arrives(token, answer),
+            Event::Timeout { token } => self.timeout(token),
+            Event::Retry { task } => self.retry(task),
+            Event::Client { client } => self.client_acts(client),
+            Event::Fault(fault) => self.strike(fault),
+            Event::Crash { node, life } if self.nodes[node].life == life => self.crash(node),
+            Event::Crash { .. } => {}
+            Event::Restart { node } => return self.open(node),
+            Event::Mend { links } => self.network.mend(&links),
+            Event::Tick => return self.tick(),
+        }
+        Ok(())
+    }
+
+    /// Starts a replica that is down, from what its disk holds.
+    pub(crate) fn open(&mut self, index: usize) -> Result<(), Violation> {
+        if self.nodes[index].host.is_some() {
+            return Ok(());
+        }
+        let now_ns = self.queue.now_ns();
+        let boot = Boot(self.rng.u64(..));
+        let seat = Seat {
+            group: Group(0),
+            epoch: self.epoch.clone(),
+            me: replica(index),
+            boot,
+        };
+        let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
+        let node = &mut self.nodes[index];
+        let start = if node.started {
+            Start::Resume
+        } else {
+            Start::FirstBoot
+        };
+        node.lost = node.started && self.setup.durability == Durability::Memory;
+        let config = HostConfig {
+            cluster: self.cluster,
+            incarnation: node.incarnation,
+            seat,
+            machine,
+            limits: self.plan.limits,
+            dice: self.rng.u64(..),
+        };
+        let now = node.clock.now(now_ns);
+        let (host, opened) = Host::open(config, start, &mut node.disk, A::fresh(), now)
+            .map_err(|e| Violation::new("open", format!("replica {}: {e}", index + 1)))?;
+        node.compared = Slot(0);
+        node.host = Some(host);
+        let numbers = [index as u64, boot.0, opened.next.0, opened.records];
+        self.trace.event(now_ns, "open", &numbers, || {
+            format!("r{} {start:?} {opened:?}", index + 1)
+        });
+        self.greet(index);
+        self.turn_soon(index);
+        Ok(())
+    }
+
+    /// Connections between a replica that came up and its peers.
+    fn greet(&mut self, index: usize) {
+        for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
+            let delay = self.rng.u64(..MILLIS);
+            self.queue.after(
+                delay,
+                Event::Link {
+                    node: index,
+                    peer,
+                    up: true,
+                },
+            );
+            self.queue.after(
+                delay,
+                Event::Link {
+                    node: peer,
+                    peer: index,
+                    up: true,
+                },
+            );
+        }
+    }
+
+    fn tick(&mut self) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        self.queue.after(TICK_NS, Event::Tick);
+        match self.phase {
+            Phase::Faults => {
+                if now_ns >= OUTAGES_UNTIL_NS {
+                    self.nemesis.tired = true;
+                }
+                if now_ns >= FAULTS_NS && self.clients.completed >= self.setup.ops {
+                    return self.heal();
+                }
+                if now_ns >= PROGRESS_NS {
+                    return Err(self.stuck("operations make no progress although most links work"));
+                }
+            }
+            Phase::Healed { since_ns } if self.clients.idle() => {
+                self.phase = Phase::Reading { since_ns };
+                self.read_everything();
+            }
+            Phase::Reading { since_ns } if self.clients.idle() => {
+                self.phase = Phase::Converging { since_ns };
+            }
+            Phase::Converging { .. } if self.converged() => {
+                self.compare_contents()?;
+                self.phase = Phase::Done;
+            }
+            Phase::Healed { since_ns }
+            | Phase::Reading { since_ns }
+            | Phase::Converging { since_ns } => {
+                if now_ns > since_ns + HEALED_NS {
+                    return Err(self.stuck("all faults are over"));
+                }
+            }
+            Phase::Done => {}
+        }
+        Ok(())
+    }
+
+    /// All links work, all replicas run, clients begin nothing new.
+    fn heal(&mut self) -> Result<(), Violation> {
+        let since_ns = self.queue.now_ns();
+        self.trace.event(since_ns, "heal", &[], String::new);
+        self.phase = Phase::Healed { since_ns };
+        self.plan.heal();
+        self.network.mend_all();
+        self.nemesis.tired = true;
+        self.clients.stopped = true;
+        for node in 0..self.nodes.len() {
+            self.nodes[node].crash_at_flush = false;
+            self.nodes[node].busy_until_ns = self.nodes[node].busy_until_ns.min(since_ns);
+            self.open(node)?;
+            self.greet(node);
+            self.turn_soon(node);
+        }
+        Ok(())
+    }
+
+    fn converged(&self) -> bool {
+        let digests = self
+            .nodes
+            .iter()
+            .map(|node| node.host.as_ref().map(Host::digest));
+        let digests: Vec<_> = digests.collect();
+        digests[0].is_some() && digests.iter().all(|digest| *digest == digests[0])
+    }
+
+    /// The replicas' applications hold the same.
+    fn compare_contents(&self) -> Result<(), Violation> {
+        for key in 0..self.plan.load.keys {
+            let looks: Result<Vec<_>, String> = self
+                .nodes
+                .iter()
+                .flat_map(|n| &n.host)
+                .map(|host| host.app().look(key))
+                .collect();
+            let looks = looks.map_err(|why| Violation::new("application", why))?;
+            if looks.iter().any(|look| *look != looks[0]) {
+                let what = format!("key {key} is not the same everywhere: {looks:?}");
+                return Err(Violation::new("convergence", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A liveness violation that names what is stuck where.
+    fn stuck(&self, why: &str) -> Violation {
+        let mut what = format!(
+            "{why}, in {:?}, {} operations done",
+            self.phase, self.totals.ops
+        );
+        for (index, node) in self.nodes.iter().enumerate() {
+            what.push_str(&format!("\n    replica {}: ", index + 1));
+            match &node.host {
+                None => what.push_str("down"),
+                Some(host) => {
+                    let (slot, digest) = host.digest();
+                    let role = if node.lost { "lost its promises, " } else { "" };
+                    let counters = host.counters();
+                    what.push_str(&format!(
+                        "{role}at slot {slot}, {digest:016x}, {counters:?}"
+                    ));
+                }
+            }
+        }
+        what.push_str(&self.clients.describe_pending());
+        Violation::new("liveness", what)
+    }
+}
+
+/// The number of a replica, from its index.
+pub(crate) fn replica(index: usize) -> ReplicaId {
+    ReplicaId(index as u16 + 1)
+}
+
+fn draw_clock(rng: &mut Rng, offset_max_ns: u64) -> Clock {
+    let offset_max = offset_max_ns as i64;
+    Clock {
+        offset_ns: rng.i64(-offset_max..=offset_max),
+        drift_ppm: rng.i64(-200..=200),
+    }
+}
