@@ -1,5 +1,32 @@
 //! The outer ring: the only one that knows threads, sockets, files and clocks.
+//!
+//! [`run`] drives one replica on one thread: faces, core and log take turns on it, and what arrives
+//! while the disk works is the next batch. Generic over the application: the server knows no
+//! client's protocol.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the outer ring knows clocks and threads"
+)]
+
+mod clock;
+mod core;
+mod disk;
+mod error;
+mod folder;
 mod handle;
+mod meta;
+mod metrics;
+mod peer;
+mod replies;
+mod run;
+mod security;
 
+pub use disk::DiskError;
+pub use error::ServerError;
+pub use folder::{Expected, Folder, FolderError, bootstrap, holds_data, read_meta};
 pub use handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
+pub use meta::{META_FORMAT, Meta, MetaError, State};
+pub use metrics::{Metrics, PeerMetrics};
+pub use run::{FaceContext, ServerConfig, Serving, run};
+pub use security::{Connection, Door, Listener, bind};

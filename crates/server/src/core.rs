@@ -1,0 +1,356 @@
+//! The core of one replica: takes what has arrived, lets the host make of it what follows, and
+//! carries that out.
+//!
+//! It shares one thread with the connections (the `fused` layout). While it writes and syncs,
+//! requests and frames gather in the kernel's and the faces' queues: they are the next batch.
+
+use crate::clock::{Alarm, Clock};
+use crate::disk::Disk;
+use crate::error::ServerError;
+use crate::folder::Folder;
+use crate::handle::{Consistency, Failure, MemberInfo, Request, Status};
+use crate::metrics::{Metrics, Upkeep, seconds};
+use crate::peer::{Arrival, Links};
+use crate::replies::{Replies, Reply};
+use quorate_core::{Application, Event, Machine, Now, ReplicaId, majority};
+use quorate_host::{Answer, Host, HostEvent, Request as HostRequest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+
+/// Arrivals of each kind taken in one turn: bounds how long a turn takes.
+const TURN_ARRIVALS_MAX: usize = 1024;
+
+/// Where the core's inputs come from.
+pub(crate) struct Inputs<A: Application> {
+    pub(crate) requests: mpsc::Receiver<Request<A>>,
+    pub(crate) arrivals: mpsc::Receiver<Arrival>,
+    /// True once the replica is to stop.
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// What the core acts with.
+pub(crate) struct Core<M: Machine, A: Application> {
+    pub(crate) host: Host<M, A>,
+    pub(crate) folder: Folder,
+    /// `None` for a replica that lives in memory.
+    pub(crate) disk: Option<Disk>,
+    pub(crate) links: Links,
+    pub(crate) clock: Clock,
+    pub(crate) members: Vec<MemberInfo>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) state: State<A>,
+}
+
+/// What the core keeps between turns.
+pub(crate) struct State<A: Application> {
+    replies: Replies<A::Answer>,
+    links_up: BTreeSet<ReplicaId>,
+    branches: BTreeMap<&'static str, metrics::Counter>,
+    upkeep: Upkeep,
+}
+
+impl<A: Application> Default for State<A> {
+    fn default() -> Self {
+        State {
+            replies: Replies::default(),
+            links_up: BTreeSet::new(),
+            branches: BTreeMap::new(),
+            upkeep: Upkeep::default(),
+        }
+    }
+}
+
+impl<M: Machine, A: Application> Core<M, A> {
+    /// Performs what opening the host asked for and records that the replica has started, before
+    /// anything is said to anybody.
+    pub(crate) fn begin(&mut self) -> Result<(), ServerError> {
+        let now = self.clock.now();
+        self.flush(now)?;
+        self.folder.mark_started()?;
+        Ok(())
+    }
+
+    /// Runs until the replica is to stop, or must.
+    pub(crate) async fn run(&mut self, mut inputs: Inputs<A>) -> Result<(), ServerError> {
+        let mut alarm = Alarm::new()?;
+        let mut requests = Vec::new();
+        let mut arrivals = Vec::new();
+        self.turn()?;
+        loop {
+            alarm.set(self.host.next_wake())?;
+            tokio::select! {
+                count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {
+                    // No face is left: there will be no further request.
+                    if count == 0 { return self.end(); }
+                }
+                count = inputs.arrivals.recv_many(&mut arrivals, TURN_ARRIVALS_MAX) => {
+                    if count == 0 { return self.end(); }
+                }
+                result = alarm.wait() => result?,
+                _ = inputs.stop.wait_for(|stop| *stop) => return self.end(),
+            }
+            take_waiting(&mut inputs.requests, &mut requests);
+            take_waiting(&mut inputs.arrivals, &mut arrivals);
+            self.metrics.face_queue.set(inputs.requests.len() as f64);
+            self.metrics.peer_queue.set(inputs.arrivals.len() as f64);
+            let now = self.clock.now();
+            for arrival in arrivals.drain(..) {
+                self.arrival(now, arrival);
+            }
+            for request in requests.drain(..) {
+                self.request(now, request);
+            }
+            self.turn()?;
+        }
+    }
+
+    /// Nobody waits for answers any more: what the host wants written is written, and that is all.
+    fn end(&mut self) -> Result<(), ServerError> {
+        let now = self.clock.now();
+        while self.flush(now)? {}
+        Ok(())
+    }
+
+    fn arrival(&mut self, now: Now, arrival: Arrival) {
+        match arrival {
+            Arrival::Frame {
+                from,
+                payload,
+                share,
+            } => {
+                self.host.frame(now, from, payload);
+                drop(share);
+            }
+            Arrival::Link { peer, up } => {
+                if up {
+                    self.state.links_up.insert(peer);
+                } else {
+                    self.state.links_up.remove(&peer);
+                }
+                self.host.link(now, peer, up);
+            }
+        }
+    }
+
+    fn request(&mut self, now: Now, request: Request<A>) {
+        match request {
+            Request::Write {
+                body,
+                principal,
+                reply,
+            } => {
+                if self.disk_is_full() {
+                    self.metrics.refused.increment(1);
+                    // The client may have left.
+                    let _ = reply.send(Err(Failure::NoSpace));
+                    return;
+                }
+                let token = self.state.replies.insert(Reply::Write(reply));
+                self.host
+                    .submit(now, token, HostRequest::Write { body, principal });
+            }
+            Request::Read {
+                query,
+                consistency,
+                reply,
+            } => {
+                let token = self.state.replies.insert(Reply::Read(reply));
+                let request = match consistency {
+                    Consistency::Linearizable => HostRequest::Read(query),
+                    Consistency::Serializable => HostRequest::Peek(query),
+                };
+                self.host.submit(now, token, request);
+            }
+            Request::Status { reply } => {
+                let _ = reply.send(self.status());
+            }
+        }
+    }
+
+    /// One turn: everything that follows from what has arrived. Messages that promise nothing leave
+    /// before the flush and travel while the disk works.
+    fn turn(&mut self) -> Result<(), ServerError> {
+        self.metrics.turns.increment(1);
+        loop {
+            let now = self.clock.now();
+            self.host.turn(now);
+            let performed = self.perform(now)?;
+            let flushed = self.flush(now)?;
+            if !performed && !flushed {
+                break;
+            }
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Everything but the flush. Says whether there was anything.
+    fn perform(&mut self, now: Now) -> Result<bool, ServerError> {
+        let frames = self.host.take_frames();
+        self.links.send(&frames);
+        let answers = self.host.take_answers();
+        let answered = !answers.is_empty();
+        for (token, answer) in answers {
+            self.answer(token, answer);
+        }
+        let reads = self.host.take_reads();
+        for read in &reads {
+            let bytes = match &mut self.disk {
+                Some(disk) => disk.read_at(read.at, read.len),
+                None => Err("this replica keeps no log".to_owned()),
+            };
+            self.host.read_done(now, read.token, bytes);
+        }
+        self.note_events()?;
+        Ok(!frames.is_empty() || answered || !reads.is_empty())
+    }
+
+    /// Writes and syncs what the host wants. Says whether there was anything.
+    fn flush(&mut self, now: Now) -> Result<bool, ServerError> {
+        let Some(flush) = self.host.take_flush(now) else {
+            return Ok(false);
+        };
+        if let Some(disk) = &mut self.disk {
+            disk.flush(&flush)?;
+        }
+        let done = self.clock.now();
+        if flush.sync {
+            let took = seconds(done.mono_ns.saturating_sub(now.mono_ns));
+            self.metrics.sync_seconds.0.record(took);
+            self.metrics.sync_seconds.1.record(took);
+            self.state.upkeep.sampled(&self.metrics, 2);
+        }
+        self.host.flushed(done, flush.through);
+        Ok(true)
+    }
+
+    fn answer(&mut self, token: u64, answer: Answer<A::Answer>) {
+        if let Answer::Refused(refusal) = &answer {
+            self.metrics.refused.increment(1);
+            tracing::debug!(?refusal, "request refused");
+        }
+        self.state.replies.answer(token, answer);
+    }
+
+    fn note_events(&mut self) -> Result<(), ServerError> {
+        let events = self.host.take_events();
+        self.state.upkeep.sampled(&self.metrics, events.len());
+        for event in events {
+            match event {
+                HostEvent::Spent(place, ns) => self.metrics.spent(place, ns),
+                HostEvent::Machine(event) => self.note_machine(event),
+                HostEvent::BadFrame { peer, why } => {
+                    self.metrics.bad_frames.increment(1);
+                    tracing::warn!(%peer, "a frame was dropped: {why}");
+                }
+                HostEvent::CatchUp { from, peer_applied } => {
+                    self.metrics.catch_ups.increment(1);
+                    tracing::info!(%from, %peer_applied, "catching up from a peer's log");
+                }
+                HostEvent::Diverged {
+                    peer,
+                    slot,
+                    mine,
+                    theirs,
+                } => {
+                    return Err(ServerError::Diverged {
+                        peer,
+                        slot,
+                        mine,
+                        theirs,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_machine(&mut self, event: Event) {
+        match event {
+            Event::Decided { fast: true, .. } => self.metrics.decided_fast.increment(1),
+            Event::Decided { fast: false, .. } => self.metrics.decided_slow.increment(1),
+            Event::Branch(name) => {
+                let metrics = &self.metrics;
+                self.state
+                    .branches
+                    .entry(name)
+                    .or_insert_with(|| metrics.branch(name))
+                    .increment(1);
+            }
+            Event::Misbehaved { peer, what } => {
+                self.metrics.misbehaved.increment(1);
+                tracing::warn!(%peer, "a message broke the protocol and was ignored: {what}");
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let counters = self.host.counters();
+        let metrics = &self.metrics;
+        metrics.commands.0.absolute(counters.commands);
+        metrics.commands.1.absolute(counters.commands);
+        metrics.duplicates.absolute(counters.duplicates);
+        metrics.slots.absolute(counters.slots);
+        metrics.noop_slots.absolute(counters.noops);
+        metrics.caught_up_slots.absolute(counters.caught_up);
+        metrics.log_syncs.absolute(counters.syncs);
+        metrics.log_bytes.absolute(counters.log_bytes);
+        metrics.frames.absolute(counters.frames);
+        metrics
+            .log_size_bytes
+            .set(self.disk.as_ref().map_or(0, Disk::bytes) as f64);
+        metrics.applied_slot.set(self.host.applied().0 as f64);
+        let waiting = self.host.waiting() as f64;
+        metrics.waiting.0.set(waiting);
+        metrics.waiting.1.set(waiting);
+        let quorum = f64::from(u8::from(self.has_quorum()));
+        metrics.has_quorum.0.set(quorum);
+        metrics.has_quorum.1.set(quorum);
+    }
+
+    /// Whether the next segment could not be prepared for want of space. Asks for another attempt:
+    /// space may have been freed since.
+    fn disk_is_full(&mut self) -> bool {
+        let Some(disk) = &mut self.disk else {
+            return false;
+        };
+        let full = disk.trouble().is_some();
+        if full {
+            disk.retry_spare();
+        }
+        full
+    }
+
+    fn has_quorum(&self) -> bool {
+        self.state.links_up.len() + 1 >= majority(self.members.len())
+    }
+
+    fn status(&self) -> Status {
+        let meta = self.folder.meta();
+        let trouble = self.disk.as_ref().and_then(Disk::trouble);
+        Status {
+            cluster: meta.cluster,
+            me: meta.replica,
+            members: self.members.clone(),
+            protocol: meta.epoch.protocol.clone(),
+            applied: self.host.applied(),
+            log_bytes: self.disk.as_ref().map_or(0, Disk::bytes),
+            quorum: self.has_quorum(),
+            alarms: trouble
+                .into_iter()
+                .map(|why| format!("NOSPACE: {why}"))
+                .collect(),
+        }
+    }
+}
+
+/// Adds what waits to what was received, up to the bound of a turn.
+fn take_waiting<T>(queue: &mut mpsc::Receiver<T>, taken: &mut Vec<T>) {
+    while taken.len() < TURN_ARRIVALS_MAX {
+        match queue.try_recv() {
+            Ok(item) => taken.push(item),
+            Err(_) => return,
+        }
+    }
+}

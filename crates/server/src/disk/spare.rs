@@ -1,0 +1,195 @@
+//! The next segment, prepared ahead: filled with zeros and synced before its first use, because
+//! overwriting written blocks syncs twice as fast as filling new ones.
+
+use super::is_full;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const NAME: &str = "spare.tmp";
+/// Each slice is synced on its own, so that the log's own flushes never queue behind much.
+const SLICE_BYTES: usize = 1 << 20;
+/// Below everything else this replica does.
+const NICENESS: i32 = 10;
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// At most one segment file that waits for its number.
+#[derive(Debug)]
+pub(super) struct Spare {
+    path: PathBuf,
+    /// Size of the segments asked for so far, and of those prepared ahead.
+    size: u64,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Debug)]
+enum State {
+    None,
+    Preparing,
+    Ready(u64),
+    Failed {
+        why: String,
+        full: bool,
+        at: Instant,
+    },
+}
+
+impl Spare {
+    pub(super) fn new(dir: &Path) -> Self {
+        Spare {
+            path: dir.join(NAME),
+            size: 0,
+            state: Arc::new((Mutex::new(State::None), Condvar::new())),
+        }
+    }
+
+    /// Puts a file of `size` written bytes at `path` and begins to prepare the next one. The caller
+    /// syncs the folder.
+    pub(super) fn take(&mut self, path: &Path, size: u64) -> io::Result<()> {
+        // A larger record gets a segment of its own; the usual size is the smallest seen.
+        let usual = self.size == 0 || size <= self.size;
+        if !usual {
+            let own = path.with_extension("tmp");
+            fill(&own, size)?;
+            return fs::rename(own, path);
+        }
+        self.size = size;
+        if !matches!(self.wait(), State::Ready(ready) if ready == size) {
+            fill(&self.path, size)?;
+        }
+        fs::rename(&self.path, path)?;
+        self.prepare();
+        Ok(())
+    }
+
+    /// Why the disk refused the last attempt for want of space.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match &*lock(&self.state.0) {
+            State::Failed {
+                why, full: true, ..
+            } => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn retry(&mut self) {
+        let due = match &*lock(&self.state.0) {
+            State::Failed { at, .. } => at.elapsed() >= RETRY_AFTER,
+            _ => false,
+        };
+        if due {
+            self.prepare();
+        }
+    }
+
+    /// Waits for a preparation under way and takes its result.
+    fn wait(&self) -> State {
+        let (state, changed) = &*self.state;
+        let mut state = lock(state);
+        while matches!(*state, State::Preparing) {
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::replace(&mut state, State::None)
+    }
+
+    fn prepare(&mut self) {
+        *lock(&self.state.0) = State::Preparing;
+        let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
+        let work = move || {
+            // Only a courtesy to other threads: refused, it changes nothing.
+            let _ = rustix::process::setpriority_process(None, NICENESS);
+            let result = fill(&path, size);
+            let (state, changed) = &*shared;
+            *lock(state) = State::after(size, result);
+            changed.notify_all();
+        };
+        if let Err(error) = thread::Builder::new()
+            .name("spare-segment".into())
+            .spawn(work)
+        {
+            *lock(&self.state.0) = State::after(self.size, Err(error));
+        }
+    }
+}
+
+impl State {
+    fn after(size: u64, result: io::Result<()>) -> State {
+        match result {
+            Ok(()) => State::Ready(size),
+            Err(error) => State::Failed {
+                why: error.to_string(),
+                full: is_full(&error),
+                at: Instant::now(),
+            },
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+    // A thread that panicked while holding it left a value all the same.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes and syncs `size` zeros. A failure gives the space back.
+fn fill(path: &Path, size: u64) -> io::Result<()> {
+    fill_slices(path, size).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })
+}
+
+fn fill_slices(path: &Path, size: u64) -> io::Result<()> {
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    file.set_len(size)?;
+    let zeros = vec![0; SLICE_BYTES];
+    let mut left = size;
+    while left > 0 {
+        let slice = left.min(SLICE_BYTES as u64);
+        file.write_all(&zeros[..slice as usize])?;
+        file.sync_data()?;
+        left -= slice;
+    }
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(path: &Path) -> u64 {
+        fs::metadata(path).unwrap().len()
+    }
+
+    #[test]
+    fn segments_come_from_the_spare_and_odd_sizes_do_not_disturb_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spare = Spare::new(dir.path());
+        for (name, bytes) in [("1", 4096), ("2", 4096), ("3", 3 << 20), ("4", 4096)] {
+            let path = dir.path().join(name);
+            spare.take(&path, bytes).unwrap();
+            assert_eq!(size(&path), bytes);
+        }
+        assert!(matches!(spare.wait(), State::Ready(4096)));
+        assert_eq!(size(&dir.path().join(NAME)), 4096);
+        assert_eq!(spare.trouble(), None);
+    }
+
+    #[test]
+    fn a_full_disk_is_noticed_before_the_segment_is_needed() {
+        // Every write to /dev/full fails with ENOSPC; its length cannot be set, so fill is
+        // bypassed and only the judgement is tested.
+        let spare = Spare::new(Path::new("/nonexistent"));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        *lock(&spare.state.0) = State::after(1, Err(full));
+        assert!(spare.trouble().is_some());
+        let other = io::Error::from(io::ErrorKind::PermissionDenied);
+        *lock(&spare.state.0) = State::after(1, Err(other));
+        assert_eq!(spare.trouble(), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! Why a replica cannot start or had to stop.
+
+use crate::disk::DiskError;
+use crate::folder::FolderError;
+use quorate_core::{ReplicaId, Slot};
+use quorate_host::OpenError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a replica cannot start or had to stop: what, where, and what to do.
+#[derive(Debug)]
+pub enum ServerError {
+    /// The data folder.
+    Folder(FolderError),
+    /// The log, while it was read at the start.
+    Log {
+        /// Where its segments are.
+        dir: PathBuf,
+        /// What is wrong.
+        error: OpenError,
+    },
+    /// The log, while it was written.
+    Disk(DiskError),
+    /// The epoch in the data folder, judged by its protocol.
+    Epoch(String),
+    /// A port.
+    Listen {
+        /// What for.
+        what: &'static str,
+        /// Which.
+        address: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// This replica and a peer applied the same slots with different results.
+    Diverged {
+        /// With whom.
+        peer: ReplicaId,
+        /// Where it was noticed.
+        slot: Slot,
+        /// The digest here.
+        mine: u64,
+        /// The digest there.
+        theirs: u64,
+    },
+    /// The face ended by itself.
+    Face(String),
+    /// A service of the operating system.
+    System(io::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerError::Folder(error) => write!(f, "{error}"),
+            ServerError::Log {
+                dir,
+                error: error @ OpenError::Damaged { .. },
+            } => write!(
+                f,
+                "{}: {error}: nothing was changed; keep this folder for inspection and restore \
+                 it from a copy that is not older than the damage, the other replicas go on",
+                dir.display()
+            ),
+            ServerError::Log {
+                dir,
+                error: error @ OpenError::Version { .. },
+            } => {
+                write!(
+                    f,
+                    "{}: {error}: run the version of quorate that wrote it",
+                    dir.display()
+                )
+            }
+            ServerError::Log { dir, error } => {
+                write!(
+                    f,
+                    "{}: {error}: check that the folder was not mixed up",
+                    dir.display()
+                )
+            }
+            ServerError::Disk(error) => write!(f, "{error}"),
+            ServerError::Epoch(why) => write!(f, "the configuration of this cluster: {why}"),
+            ServerError::Listen {
+                what,
+                address,
+                error,
+            } => {
+                write!(f, "cannot listen for {what} on {address}: {error}")?;
+                match error.kind() {
+                    io::ErrorKind::AddrInUse => f.write_str(
+                        "; another program has this port: stop it, or choose another port",
+                    ),
+                    io::ErrorKind::PermissionDenied => {
+                        f.write_str("; choose a port from 1024 up, or run with more rights")
+                    }
+                    _ => f.write_str("; check the address"),
+                }
+            }
+            ServerError::Diverged {
+                peer,
+                slot,
+                mine,
+                theirs,
+            } => write!(
+                f,
+                "this replica and replica {peer} applied the same commands before slot {slot} \
+                 with different results (digest {mine:016x} here, {theirs:016x} there): it stops, \
+                 for one of the two is wrong; compare `etcdctl endpoint hashkv` of all replicas \
+                 and report this"
+            ),
+            ServerError::Face(why) => write!(f, "serving clients ended: {why}"),
+            ServerError::System(error) => write!(f, "the operating system refused: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+impl From<FolderError> for ServerError {
+    fn from(error: FolderError) -> Self {
+        ServerError::Folder(error)
+    }
+}
+
+impl From<DiskError> for ServerError {
+    fn from(error: DiskError) -> Self {
+        ServerError::Disk(error)
+    }
+}
+
+impl From<io::Error> for ServerError {
+    fn from(error: io::Error) -> Self {
+        ServerError::System(error)
+    }
+}

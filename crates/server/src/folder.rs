@@ -1,0 +1,563 @@
+//! A replica's data folder: `meta`, `lock` and `log/`.
+
+use crate::meta::{META_FORMAT, Meta, MetaError, State};
+use quorate_core::{ClusterId, Durability, ReplicaId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+const META: &str = "meta";
+const META_TEMPORARY: &str = "meta.tmp";
+const LOCK: &str = "lock";
+const LOG: &str = "log";
+
+/// What a data folder should turn out to be; `None` where any will do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// Whose data.
+    pub replica: ReplicaId,
+    /// Of which cluster.
+    pub cluster: Option<ClusterId>,
+    /// Ordered by which protocol.
+    pub protocol: Option<String>,
+    /// Surviving what.
+    pub durability: Option<Durability>,
+    /// With these agreed parameters.
+    pub params: Option<BTreeMap<String, String>>,
+}
+
+/// An open data folder, locked for as long as this lives.
+#[derive(Debug)]
+pub struct Folder {
+    dir: PathBuf,
+    meta: Meta,
+    _lock: File,
+}
+
+/// Creates a replica's data in a folder that holds none. A folder with data is never touched.
+pub fn bootstrap(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
+    if holds_data(dir)? {
+        return Err(FolderError::Occupied { dir: dir.into() });
+    }
+    let log = dir.join(LOG);
+    fs::create_dir_all(&log).map_err(|error| io_error("create", &log, &error))?;
+    write_meta(dir, meta)?;
+    // The folder's own name must survive a crash as well.
+    match dir.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => sync_dir(Path::new(".")),
+        Some(parent) => sync_dir(parent),
+        None => Ok(()),
+    }
+}
+
+/// Whether the folder holds data of some replica, readable or not.
+pub fn holds_data(dir: &Path) -> Result<bool, FolderError> {
+    if dir.join(META).exists() {
+        return Ok(true);
+    }
+    let log = dir.join(LOG);
+    match fs::read_dir(&log) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(io_error("read", &log, &error)),
+    }
+}
+
+impl Folder {
+    /// Opens and locks a data folder and checks that it is the one expected.
+    pub fn open(dir: &Path, expected: &Expected) -> Result<Folder, FolderError> {
+        if !dir.join(META).exists() {
+            return Err(match holds_data(dir)? {
+                true => FolderError::MetaMissing { dir: dir.into() },
+                false => FolderError::NoData { dir: dir.into() },
+            });
+        }
+        let lock = lock(dir)?;
+        let meta = read_meta(dir)?;
+        expected.check(dir, &meta)?;
+        Ok(Folder {
+            dir: dir.into(),
+            meta,
+            _lock: lock,
+        })
+    }
+
+    /// Who lives here.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Where.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the log's segments are.
+    #[must_use]
+    pub fn log_dir(&self) -> PathBuf {
+        self.dir.join(LOG)
+    }
+
+    /// Records that the replica may have spoken. Returns once that survives a crash.
+    pub fn mark_started(&mut self) -> Result<(), FolderError> {
+        if self.meta.state != State::Started {
+            let started = Meta {
+                state: State::Started,
+                ..self.meta.clone()
+            };
+            write_meta(&self.dir, &started)?;
+            self.meta = started;
+        }
+        Ok(())
+    }
+}
+
+impl Expected {
+    /// The most telling difference first: a wrong protocol says more than the wrong cluster id
+    /// that may follow from it.
+    fn check(&self, dir: &Path, meta: &Meta) -> Result<(), FolderError> {
+        let differs = |what, found: String, expected: String| {
+            Err(FolderError::Differs {
+                dir: dir.into(),
+                what,
+                found,
+                expected,
+            })
+        };
+        match self.cluster {
+            Some(cluster) if cluster != meta.cluster => {
+                let (found, expected) = (meta.cluster, cluster);
+                return Err(FolderError::OtherCluster {
+                    dir: dir.into(),
+                    found,
+                    expected,
+                });
+            }
+            _ => {}
+        }
+        if self.replica != meta.replica {
+            let (found, expected) = (meta.replica, self.replica);
+            return Err(FolderError::OtherReplica {
+                dir: dir.into(),
+                found,
+                expected,
+            });
+        }
+        if let Some(protocol) = self
+            .protocol
+            .as_ref()
+            .filter(|name| **name != meta.epoch.protocol)
+        {
+            return differs("protocol", meta.epoch.protocol.clone(), protocol.clone());
+        }
+        if let Some(durability) = self
+            .durability
+            .filter(|mode| *mode != meta.epoch.durability)
+        {
+            return differs(
+                "durability",
+                format!("{:?}", meta.epoch.durability).to_lowercase(),
+                format!("{durability:?}").to_lowercase(),
+            );
+        }
+        if let Some(params) = self
+            .params
+            .as_ref()
+            .filter(|params| **params != meta.epoch.params)
+        {
+            return differs("parameters", list(&meta.epoch.params), list(params));
+        }
+        Ok(())
+    }
+}
+
+fn list(params: &BTreeMap<String, String>) -> String {
+    if params.is_empty() {
+        return "none".to_owned();
+    }
+    params
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Reads a folder's identity without locking it.
+pub fn read_meta(dir: &Path) -> Result<Meta, FolderError> {
+    let path = dir.join(META);
+    let bytes = fs::read(&path).map_err(|error| io_error("read", &path, &error))?;
+    let text = String::from_utf8(bytes).map_err(|_| FolderError::Corrupt {
+        path: path.clone(),
+        why: "it is not text".to_owned(),
+    })?;
+    Meta::from_text(&text).map_err(|error| match error {
+        MetaError::Corrupt(why) => FolderError::Corrupt { path, why },
+        MetaError::Newer(found) => FolderError::Newer { path, found },
+    })
+}
+
+/// Replaces the meta file so that a crash leaves the old one or the new one.
+fn write_meta(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
+    let (temporary, path) = (dir.join(META_TEMPORARY), dir.join(META));
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(meta.to_text().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, &path)
+    };
+    write().map_err(|error| io_error("write", &path, &error))?;
+    sync_dir(dir)
+}
+
+fn sync_dir(dir: &Path) -> Result<(), FolderError> {
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|error| io_error("sync", dir, &error))
+}
+
+/// Takes the lock that keeps two processes from running one replica. The kernel drops it with
+/// the process, however that ends.
+fn lock(dir: &Path) -> Result<File, FolderError> {
+    let path = dir.join(LOCK);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|error| io_error("open", &path, &error))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // The name of the holder is a courtesy: the lock itself is what counts.
+            let _ = file.read_to_string(&mut holder);
+            let pid = holder.trim().parse().ok();
+            return Err(FolderError::Locked {
+                dir: dir.into(),
+                pid,
+            });
+        }
+        Err(fs::TryLockError::Error(error)) => return Err(io_error("lock", &path, &error)),
+    }
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(|error| io_error("write", &path, &error))?;
+    Ok(file)
+}
+
+fn io_error(verb: &'static str, path: &Path, error: &io::Error) -> FolderError {
+    FolderError::Io {
+        verb,
+        path: path.into(),
+        why: error.to_string(),
+    }
+}
+
+/// Why a data folder cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FolderError {
+    /// The operating system refused.
+    Io {
+        /// What was tried.
+        verb: &'static str,
+        /// With which file or folder.
+        path: PathBuf,
+        /// Its reason.
+        why: String,
+    },
+    /// No replica's data, and no leave to begin with none.
+    NoData {
+        /// Where.
+        dir: PathBuf,
+    },
+    /// A log without the file that says whose it is.
+    MetaMissing {
+        /// Where.
+        dir: PathBuf,
+    },
+    /// Data is there already.
+    Occupied {
+        /// Where.
+        dir: PathBuf,
+    },
+    /// The meta file is not what was written.
+    Corrupt {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The meta file has a format of the future.
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// Another cluster's data.
+    OtherCluster {
+        /// Where.
+        dir: PathBuf,
+        /// Whose it is.
+        found: ClusterId,
+        /// Whose was expected.
+        expected: ClusterId,
+    },
+    /// Another replica's data.
+    OtherReplica {
+        /// Where.
+        dir: PathBuf,
+        /// Whose it is.
+        found: ReplicaId,
+        /// Whose was expected.
+        expected: ReplicaId,
+    },
+    /// Bootstrapped with something else than asked for now.
+    Differs {
+        /// Where.
+        dir: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What the data says.
+        found: String,
+        /// What was asked for.
+        expected: String,
+    },
+    /// A running replica uses it.
+    Locked {
+        /// Where.
+        dir: PathBuf,
+        /// Its process id, if it could be read.
+        pid: Option<u32>,
+    },
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FolderError::Io { verb, path, why } => {
+                write!(f, "cannot {verb} {}: {why}", path.display())
+            }
+            FolderError::NoData { dir } => write!(
+                f,
+                "data folder {} holds no replica, and there is no leave to begin an empty one: if \
+                 this cluster is new, say so with --initial-cluster-state new; if this replica \
+                 had data, point --data-dir at it or restore it",
+                dir.display()
+            ),
+            FolderError::MetaMissing { dir } => write!(
+                f,
+                "data folder {} holds a log but no file `{META}` that says whose it is: restore \
+                 that file from where the log came from",
+                dir.display()
+            ),
+            FolderError::Occupied { dir } => write!(
+                f,
+                "data folder {} holds a replica already and is never bootstrapped again: choose \
+                 an empty folder, or start the replica that is there",
+                dir.display()
+            ),
+            FolderError::Corrupt { path, why } => write!(
+                f,
+                "{} is damaged ({why}): restore it from a copy; the other replicas are not \
+                 affected",
+                path.display()
+            ),
+            FolderError::Newer { path, found } => write!(
+                f,
+                "{} has format {found} and this program reads up to {META_FORMAT}: run the \
+                 version of quorate that wrote it, or a newer one",
+                path.display()
+            ),
+            FolderError::OtherCluster {
+                dir,
+                found,
+                expected,
+            } => write!(
+                f,
+                "data folder {} belongs to cluster {found}, not to cluster {expected}: check \
+                 --data-dir, --initial-cluster and --initial-cluster-token",
+                dir.display()
+            ),
+            FolderError::OtherReplica {
+                dir,
+                found,
+                expected,
+            } => write!(
+                f,
+                "data folder {} belongs to replica {found}, not to replica {expected}: check \
+                 --data-dir and --id",
+                dir.display()
+            ),
+            FolderError::Differs {
+                dir,
+                what,
+                found,
+                expected,
+            } => write!(
+                f,
+                "data folder {} was bootstrapped with {what} {found}, not {expected}: leave the \
+                 flag out to go on with {found}, or choose an empty folder",
+                dir.display()
+            ),
+            FolderError::Locked {
+                dir,
+                pid: Some(pid),
+            } => write!(
+                f,
+                "data folder {} is in use by the running replica with process id {pid}: stop it \
+                 first, or choose another folder",
+                dir.display()
+            ),
+            FolderError::Locked { dir, pid: None } => write!(
+                f,
+                "data folder {} is in use by a running replica: stop it first, or choose another \
+                 folder",
+                dir.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::tests::meta;
+
+    fn any(replica: u16) -> Expected {
+        Expected {
+            replica: ReplicaId(replica),
+            cluster: None,
+            protocol: None,
+            durability: None,
+            params: None,
+        }
+    }
+
+    fn bootstrapped() -> (tempfile::TempDir, PathBuf) {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("1");
+        bootstrap(&dir, &meta(1)).unwrap();
+        (home, dir)
+    }
+
+    #[test]
+    fn a_folder_is_bootstrapped_once_and_remembers_that_it_started() {
+        let (_home, dir) = bootstrapped();
+        assert_eq!(
+            bootstrap(&dir, &meta(1)),
+            Err(FolderError::Occupied { dir: dir.clone() })
+        );
+        let mut folder = Folder::open(&dir, &any(1)).unwrap();
+        assert_eq!(folder.meta(), &meta(1));
+        folder.mark_started().unwrap();
+        drop(folder);
+        let folder = Folder::open(&dir, &any(1)).unwrap();
+        assert_eq!(folder.meta().state, State::Started);
+    }
+
+    /// Scenario: everything that can be wrong with a folder, one message each.
+    #[test]
+    fn every_wrong_folder_has_one_clear_message() {
+        type Spoil = fn(&Path) -> Expected;
+        let cases: [(Spoil, &str); 9] = [
+            (
+                |dir| {
+                    fs::remove_dir_all(dir).unwrap();
+                    any(1)
+                },
+                "holds no replica, and there is no leave to begin an empty one",
+            ),
+            (
+                |dir| {
+                    fs::remove_file(dir.join(META)).unwrap();
+                    fs::write(dir.join(LOG).join("0000000001.seg"), b"x").unwrap();
+                    any(1)
+                },
+                "holds a log but no file `meta`",
+            ),
+            (
+                |dir| {
+                    fs::write(dir.join(META), b"magic = \"quorate-meta\"\n").unwrap();
+                    any(1)
+                },
+                "meta is damaged (its checksum line is missing): restore it",
+            ),
+            (
+                |dir| {
+                    let text = fs::read_to_string(dir.join(META)).unwrap();
+                    fs::write(dir.join(META), text.replace("rabia", "chora")).unwrap();
+                    any(1)
+                },
+                "meta is damaged (its checksum is",
+            ),
+            (
+                |_| Expected {
+                    cluster: Some(ClusterId(5)),
+                    ..any(1)
+                },
+                "belongs to cluster 000000000000abcd0000000000000000, not to cluster \
+                 00000000000000000000000000000005",
+            ),
+            (
+                |_| any(2),
+                "belongs to replica 1, not to replica 2: check --data-dir and --id",
+            ),
+            (
+                |_| Expected {
+                    protocol: Some("chora".into()),
+                    ..any(1)
+                },
+                "was bootstrapped with protocol rabia, not chora",
+            ),
+            (
+                |_| Expected {
+                    durability: Some(Durability::Memory),
+                    ..any(1)
+                },
+                "was bootstrapped with durability disk, not memory",
+            ),
+            (
+                |_| Expected {
+                    params: Some(BTreeMap::new()),
+                    ..any(1)
+                },
+                "was bootstrapped with parameters window=4, not none",
+            ),
+        ];
+        for (spoil, message) in cases {
+            let (_home, dir) = bootstrapped();
+            let expected = spoil(&dir);
+            let error = Folder::open(&dir, &expected).unwrap_err().to_string();
+            assert!(error.contains(message), "{error:?} lacks {message:?}");
+            assert!(
+                error.contains(&dir.display().to_string()),
+                "{error:?} says not where"
+            );
+        }
+    }
+
+    #[test]
+    fn a_running_replica_keeps_its_folder_to_itself() {
+        let (_home, dir) = bootstrapped();
+        let first = Folder::open(&dir, &any(1)).unwrap();
+        let pid = Some(std::process::id());
+        let error = Folder::open(&dir, &any(1)).unwrap_err();
+        assert_eq!(
+            error,
+            FolderError::Locked {
+                dir: dir.clone(),
+                pid
+            }
+        );
+        drop(first);
+        Folder::open(&dir, &any(1)).unwrap();
+    }
+}

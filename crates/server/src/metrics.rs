@@ -1,0 +1,336 @@
+//! What a replica counts, under its own names and, where they mean the same, under etcd's.
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use quorate_core::ReplicaId;
+use quorate_host::Place;
+use std::fmt;
+
+/// Histogram samples between two clean-ups; without them the samples would pile up until somebody
+/// scrapes.
+const UPKEEP_SAMPLES: u32 = 1 << 16;
+
+/// From a few microseconds to ten seconds, three per decade.
+const LATENCY_BUCKETS: [f64; 20] = [
+    5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
+    0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// The handles of all metrics, registered once.
+pub struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    pub(crate) commands: Twin<Counter>,
+    pub(crate) duplicates: Counter,
+    pub(crate) slots: Counter,
+    pub(crate) noop_slots: Counter,
+    pub(crate) caught_up_slots: Counter,
+    pub(crate) log_syncs: Counter,
+    pub(crate) log_bytes: Counter,
+    pub(crate) log_size_bytes: Gauge,
+    pub(crate) turns: Counter,
+    pub(crate) frames: Counter,
+    pub(crate) decided_fast: Counter,
+    pub(crate) decided_slow: Counter,
+    pub(crate) catch_ups: Counter,
+    pub(crate) bad_frames: Counter,
+    pub(crate) misbehaved: Counter,
+    pub(crate) oversized_frames: Counter,
+    pub(crate) peer_rejected: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) has_quorum: Twin<Gauge>,
+    pub(crate) applied_slot: Gauge,
+    pub(crate) waiting: Twin<Gauge>,
+    pub(crate) face_queue: Gauge,
+    pub(crate) peer_queue: Gauge,
+    pub(crate) sync_seconds: Twin<Histogram>,
+    places: [Histogram; 4],
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+/// A metric under our name and etcd's.
+#[derive(Clone)]
+pub(crate) struct Twin<T>(pub(crate) T, pub(crate) T);
+
+/// The metrics of the link to one peer.
+#[derive(Clone)]
+pub struct PeerMetrics {
+    pub(crate) connected: Gauge,
+    pub(crate) failed_dials: Counter,
+    pub(crate) sent_frames: Counter,
+    pub(crate) sent_bytes: Counter,
+    pub(crate) dropped: Counter,
+    pub(crate) queued_bytes: Gauge,
+    pub(crate) received_frames: Counter,
+    pub(crate) received_bytes: Counter,
+}
+
+impl fmt::Debug for PeerMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerMetrics")
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// Registers everything.
+    #[must_use]
+    pub fn new() -> Self {
+        let builder = PrometheusBuilder::new()
+            .set_buckets(&LATENCY_BUCKETS)
+            .unwrap_or_else(|error| unreachable!("the buckets are not empty: {error}"));
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        let on = Registry(&recorder);
+        Metrics {
+            commands: Twin(
+                on.counter("quorate_commands_applied_total", "Commands applied."),
+                on.counter("etcd_server_proposals_applied_total", "Commands applied."),
+            ),
+            duplicates: on.counter(
+                "quorate_commands_duplicate_total",
+                "Commands answered from a saved result instead of executing them twice.",
+            ),
+            slots: on.counter("quorate_slots_total", "Slots applied."),
+            noop_slots: on.counter(
+                "quorate_noop_slots_total",
+                "Slots applied without an entry.",
+            ),
+            caught_up_slots: on.counter(
+                "quorate_caught_up_slots_total",
+                "Slots learned from peers' logs.",
+            ),
+            log_syncs: on.counter("quorate_log_syncs_total", "Flushes of the log that synced."),
+            log_bytes: on.counter("quorate_log_bytes_total", "Bytes written to the log."),
+            log_size_bytes: on.gauge("quorate_log_size_bytes", "Size of the log on disk."),
+            turns: on.counter(
+                "quorate_turns_total",
+                "Turns of the core: how often it woke up.",
+            ),
+            frames: on.counter(
+                "quorate_frames_total",
+                "Frames to peers, a broadcast counted once.",
+            ),
+            decided_fast: on.labelled(
+                "quorate_decided_slots_total",
+                "Slots decided by this replica's own count, by path.",
+                ("path", "fast"),
+            ),
+            decided_slow: on.labelled("quorate_decided_slots_total", "", ("path", "slow")),
+            catch_ups: on.counter("quorate_catch_ups_total", "Times this replica fell behind."),
+            bad_frames: on.counter("quorate_peer_bad_frames_total", "Frames nobody could use."),
+            misbehaved: on.counter(
+                "quorate_peer_misbehaved_total",
+                "Messages that broke the protocol.",
+            ),
+            oversized_frames: on.counter(
+                "quorate_peer_oversized_frames_total",
+                "Frames dropped because no peer would take them.",
+            ),
+            peer_rejected: on.counter(
+                "quorate_peer_rejected_connections_total",
+                "Connections to the peer port that were refused or closed for what they sent.",
+            ),
+            refused: on.counter("quorate_requests_refused_total", "Requests refused."),
+            has_quorum: Twin(
+                on.gauge(
+                    "quorate_has_quorum",
+                    "Whether a quorum of replicas can be reached.",
+                ),
+                on.gauge("etcd_server_has_leader", "Whether a quorum can be reached."),
+            ),
+            applied_slot: on.gauge("quorate_applied_slot", "The first slot not applied."),
+            waiting: Twin(
+                on.labelled_gauge("quorate_queue_length", "What waits.", ("place", "host")),
+                on.gauge(
+                    "etcd_server_proposals_pending",
+                    "Requests waiting for an answer.",
+                ),
+            ),
+            face_queue: on.labelled_gauge("quorate_queue_length", "", ("place", "face")),
+            peer_queue: on.labelled_gauge("quorate_queue_length", "", ("place", "peer")),
+            sync_seconds: Twin(
+                on.histogram(
+                    "quorate_log_sync_seconds",
+                    "Writing and syncing one flush.",
+                    None,
+                ),
+                on.histogram(
+                    "etcd_disk_wal_fsync_duration_seconds",
+                    "Writing and syncing one flush.",
+                    None,
+                ),
+            ),
+            places: ["ring", "order", "log", "total"].map(|place| {
+                on.histogram(
+                    "quorate_latency_seconds",
+                    "Time spent, by place.",
+                    Some(place),
+                )
+            }),
+            handle,
+            recorder,
+        }
+    }
+
+    /// The text of a Prometheus scrape.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// The metrics of the link to `peer`.
+    #[must_use]
+    pub fn peer(&self, peer: ReplicaId) -> PeerMetrics {
+        let on = Registry(&self.recorder);
+        let peer = peer.to_string();
+        let counter = |name, help| on.labelled(name, help, ("peer", peer.as_str()));
+        let gauge = |name, help| on.labelled_gauge(name, help, ("peer", peer.as_str()));
+        PeerMetrics {
+            connected: gauge(
+                "quorate_peer_connected",
+                "Whether frames can be sent to it.",
+            ),
+            failed_dials: counter("quorate_peer_failed_dials_total", "Connections not made."),
+            sent_frames: counter("quorate_peer_sent_frames_total", "Frames sent."),
+            sent_bytes: counter("quorate_peer_sent_bytes_total", "Bytes sent."),
+            dropped: counter(
+                "quorate_peer_dropped_frames_total",
+                "Frames dropped unsent.",
+            ),
+            queued_bytes: gauge(
+                "quorate_peer_queued_bytes",
+                "Bytes the socket did not take yet.",
+            ),
+            received_frames: counter("quorate_peer_received_frames_total", "Frames received."),
+            received_bytes: counter("quorate_peer_received_bytes_total", "Bytes received."),
+        }
+    }
+
+    /// The counter of a named rare branch.
+    pub(crate) fn branch(&self, name: &'static str) -> Counter {
+        let help = "Rare branches of the protocol, by name.";
+        Registry(&self.recorder).labelled("quorate_branches_total", help, ("branch", name))
+    }
+
+    pub(crate) fn spent(&self, place: Place, ns: u64) {
+        let at = match place {
+            Place::Ring => 0,
+            Place::Order => 1,
+            Place::Log => 2,
+            Place::Total => 3,
+        };
+        self.places[at].record(seconds(ns));
+    }
+}
+
+pub(crate) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Counts samples and cleans up after them now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    samples: u32,
+}
+
+impl Upkeep {
+    pub(crate) fn sampled(&mut self, metrics: &Metrics, count: usize) {
+        self.samples = self
+            .samples
+            .saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        if self.samples >= UPKEEP_SAMPLES {
+            self.samples = 0;
+            metrics.handle.run_upkeep();
+        }
+    }
+}
+
+struct Registry<'a>(&'a PrometheusRecorder);
+
+const METADATA: Metadata<'static> = Metadata::new("quorate", Level::INFO, None);
+
+impl Registry<'_> {
+    fn counter(&self, name: &'static str, help: &'static str) -> Counter {
+        self.0
+            .describe_counter(KeyName::from_const_str(name), None, help.into());
+        self.0
+            .register_counter(&Key::from_static_name(name), &METADATA)
+    }
+
+    fn labelled(&self, name: &'static str, help: &'static str, label: (&str, &str)) -> Counter {
+        if !help.is_empty() {
+            self.0
+                .describe_counter(KeyName::from_const_str(name), None, help.into());
+        }
+        self.0.register_counter(&key(name, label), &METADATA)
+    }
+
+    fn gauge(&self, name: &'static str, help: &'static str) -> Gauge {
+        self.0
+            .describe_gauge(KeyName::from_const_str(name), None, help.into());
+        self.0
+            .register_gauge(&Key::from_static_name(name), &METADATA)
+    }
+
+    fn labelled_gauge(&self, name: &'static str, help: &'static str, label: (&str, &str)) -> Gauge {
+        if !help.is_empty() {
+            self.0
+                .describe_gauge(KeyName::from_const_str(name), None, help.into());
+        }
+        self.0.register_gauge(&key(name, label), &METADATA)
+    }
+
+    fn histogram(&self, name: &'static str, help: &'static str, place: Option<&str>) -> Histogram {
+        self.0.describe_histogram(
+            KeyName::from_const_str(name),
+            Some(Unit::Seconds),
+            help.into(),
+        );
+        let key = match place {
+            Some(place) => key(name, ("place", place)),
+            None => Key::from_static_name(name),
+        };
+        self.0.register_histogram(&key, &METADATA)
+    }
+}
+
+fn key(name: &'static str, (label, value): (&str, &str)) -> Key {
+    Key::from_parts(name, vec![Label::new(label.to_owned(), value.to_owned())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrape_shows_our_names_and_etcds() {
+        let metrics = Metrics::new();
+        metrics.commands.0.absolute(5);
+        metrics.commands.1.absolute(5);
+        metrics.branch("catch-up").increment(1);
+        metrics.peer(ReplicaId(2)).sent_frames.increment(3);
+        metrics.spent(Place::Log, 150_000);
+        let text = metrics.render();
+        for line in [
+            "quorate_commands_applied_total 5",
+            "etcd_server_proposals_applied_total 5",
+            "quorate_branches_total{branch=\"catch-up\"} 1",
+            "quorate_peer_sent_frames_total{peer=\"2\"} 3",
+            "quorate_latency_seconds_bucket{place=\"log\",le=\"0.00025\"} 1",
+            "# HELP quorate_slots_total Slots applied.",
+        ] {
+            assert!(text.contains(line), "{line} is missing from\n{text}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Frames on a peer connection: `length u32 | crc32c of the payload u32 | payload`, little-endian.
+
+use bytes::{Buf, Bytes, BytesMut};
+use crc_fast::{CrcAlgorithm, Digest};
+use quorate_core::ENTRY_BYTES_MAX;
+use std::fmt;
+
+/// Bytes before each payload.
+pub(crate) const HEADER_BYTES: usize = 8;
+/// The largest payload: the largest entry with what a message adds to it.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + (1 << 20);
+
+/// How much a connection asks of the kernel at once.
+const READ_BYTES: usize = 64 << 10;
+/// Payloads below this are copied out of the read buffer, so that one kept small entry does not
+/// keep a whole buffer alive.
+const COPY_BYTES_MAX: usize = 16 << 10;
+
+/// The header of a payload given in pieces; `None` if it is larger than a peer would take.
+#[must_use]
+pub(crate) fn header(pieces: &[Bytes]) -> Option<[u8; HEADER_BYTES]> {
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    if length == 0 || length > PAYLOAD_BYTES_MAX {
+        return None;
+    }
+    let checksum = match pieces {
+        [one] => crc_fast::crc32_iscsi(one),
+        many => {
+            let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+            many.iter().for_each(|piece| digest.update(piece));
+            digest.finalize() as u32
+        }
+    };
+    let mut header = [0; HEADER_BYTES];
+    header[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    header[4..].copy_from_slice(&checksum.to_le_bytes());
+    Some(header)
+}
+
+/// Why a connection's bytes are not frames. The connection is closed: nothing after them means
+/// anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FrameError {
+    /// No payload.
+    Empty,
+    /// A length no replica sends.
+    TooLong(u32),
+    /// The payload is not what was sent.
+    Checksum,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FrameError::Empty => f.write_str("a frame without payload"),
+            FrameError::TooLong(length) => write!(
+                f,
+                "a frame that claims {length} bytes, where {PAYLOAD_BYTES_MAX} are the most"
+            ),
+            FrameError::Checksum => f.write_str("a frame whose checksum does not match"),
+        }
+    }
+}
+
+/// Cuts a connection's bytes into payloads. Its memory grows only as bytes arrive.
+#[derive(Debug, Default)]
+pub(crate) struct FrameDecoder {
+    buffer: BytesMut,
+}
+
+impl FrameDecoder {
+    /// Where to append what arrives next, with room for some.
+    pub(crate) fn input(&mut self) -> &mut BytesMut {
+        // Twice what has arrived at the most, whatever a header promises.
+        let want = READ_BYTES.max(self.missing().min(self.buffer.len()));
+        self.buffer.reserve(want);
+        &mut self.buffer
+    }
+
+    /// The next complete payload; `None` if more bytes are needed.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let Some(length) = self.promised()? else {
+            return Ok(None);
+        };
+        if self.buffer.len() < HEADER_BYTES + length {
+            return Ok(None);
+        }
+        self.buffer.get_u32_le();
+        let checksum = self.buffer.get_u32_le();
+        let payload = if length < COPY_BYTES_MAX {
+            let payload = Bytes::copy_from_slice(&self.buffer[..length]);
+            self.buffer.advance(length);
+            payload
+        } else {
+            self.buffer.split_to(length).freeze()
+        };
+        if crc_fast::crc32_iscsi(&payload) == checksum {
+            Ok(Some(payload))
+        } else {
+            Err(FrameError::Checksum)
+        }
+    }
+
+    /// The length in the header, once that is here and sensible.
+    fn promised(&self) -> Result<Option<usize>, FrameError> {
+        let Some(bytes) = self.buffer.first_chunk::<4>() else {
+            return Ok(None);
+        };
+        match u32::from_le_bytes(*bytes) {
+            0 => Err(FrameError::Empty),
+            length if length as usize > PAYLOAD_BYTES_MAX => Err(FrameError::TooLong(length)),
+            length => Ok(Some(length as usize)),
+        }
+    }
+
+    fn missing(&self) -> usize {
+        match self.promised() {
+            Ok(Some(length)) => (HEADER_BYTES + length).saturating_sub(self.buffer.len()),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framed(payload: &[u8]) -> Vec<u8> {
+        let payload = Bytes::copy_from_slice(payload);
+        let header = header(std::slice::from_ref(&payload)).unwrap();
+        [&header[..], &payload[..]].concat()
+    }
+
+    fn drain(decoder: &mut FrameDecoder) -> Result<Vec<Bytes>, FrameError> {
+        let mut payloads = Vec::new();
+        while let Some(payload) = decoder.next()? {
+            payloads.push(payload);
+        }
+        Ok(payloads)
+    }
+
+    #[test]
+    fn payloads_come_out_as_they_went_in_however_the_bytes_are_cut() {
+        let mut dice = fastrand::Rng::with_seed(7);
+        for _ in 0..200 {
+            let payloads: Vec<Vec<u8>> = (0..dice.usize(1..8))
+                .map(|_| (0..dice.usize(1..40_000)).map(|_| dice.u8(..)).collect())
+                .collect();
+            let stream: Vec<u8> = payloads
+                .iter()
+                .flat_map(|payload| framed(payload))
+                .collect();
+            let mut decoder = FrameDecoder::default();
+            let (mut got, mut at) = (Vec::new(), 0);
+            while at < stream.len() {
+                let end = (at + dice.usize(1..60_000)).min(stream.len());
+                decoder.input().extend_from_slice(&stream[at..end]);
+                at = end;
+                got.extend(drain(&mut decoder).unwrap());
+            }
+            assert_eq!(got, payloads);
+        }
+    }
+
+    #[test]
+    fn pieces_have_the_checksum_of_the_whole() {
+        let pieces = [
+            Bytes::from_static(b"one "),
+            Bytes::new(),
+            Bytes::from_static(b"two"),
+        ];
+        let whole = Bytes::from(pieces.concat());
+        assert_eq!(header(&pieces), header(&[whole]));
+        assert_eq!(header(&[]), None);
+    }
+
+    #[test]
+    fn each_kind_of_nonsense_is_named() {
+        let mut huge = framed(b"x");
+        huge[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        let mut flipped = framed(b"hello");
+        flipped[10] ^= 4;
+        let cases: [(&[u8], FrameError); 3] = [
+            (&[0; 8], FrameError::Empty),
+            (&huge, FrameError::TooLong(u32::MAX)),
+            (&flipped, FrameError::Checksum),
+        ];
+        for (bytes, expected) in cases {
+            let mut decoder = FrameDecoder::default();
+            decoder.input().extend_from_slice(bytes);
+            assert_eq!(decoder.next(), Err(expected));
+        }
+    }
+
+    #[test]
+    fn a_promised_length_allocates_nothing_before_its_bytes_arrive() {
+        let mut decoder = FrameDecoder::default();
+        let promised = (PAYLOAD_BYTES_MAX as u32).to_le_bytes();
+        decoder.input().extend_from_slice(&promised);
+        for arrived in [4, 8, 100_000, 300_000] {
+            let missing = arrived - decoder.buffer.len();
+            decoder.input().extend_from_slice(&vec![1; missing]);
+            assert_eq!(decoder.next(), Ok(None));
+            let most = 4 * arrived.max(READ_BYTES);
+            let capacity = decoder.input().capacity();
+            assert!(
+                capacity <= most,
+                "{capacity} bytes allocated for {arrived} arrived"
+            );
+        }
+    }
+
+    /// Scenario: a peer, or an attacker, sends damaged and random bytes. The decoder gives an error
+    /// or waits for more; it never panics and never holds more than a few times what arrived.
+    #[test]
+    fn hostile_bytes_never_panic_and_never_allocate_beyond_what_arrived() {
+        for seed in 0..5_000 {
+            let mut dice = fastrand::Rng::with_seed(seed);
+            let mut stream = framed(&vec![dice.u8(..); dice.usize(1..2_000)]);
+            match dice.u8(0..4) {
+                0 => stream.truncate(dice.usize(0..stream.len())),
+                1 => (0..dice.usize(1..9)).for_each(|_| {
+                    let at = dice.usize(0..stream.len());
+                    stream[at] ^= 1 << dice.u8(0..8);
+                }),
+                2 => stream[..4].copy_from_slice(&dice.u32(..).to_le_bytes()),
+                _ => stream.iter_mut().for_each(|byte| *byte = dice.u8(..)),
+            }
+            let mut decoder = FrameDecoder::default();
+            decoder.input().extend_from_slice(&stream);
+            let _ = drain(&mut decoder);
+            let most = 4 * READ_BYTES.max(stream.len());
+            assert!(decoder.input().capacity() <= most, "seed {seed}");
+        }
+    }
+}

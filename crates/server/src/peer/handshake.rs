@@ -1,0 +1,486 @@
+//! What two replicas tell each other before the first frame.
+//!
+//! The dialler sends a hello and the acceptor answers with a welcome. Both travel as
+//! `magic [8] | wire version u32 | length u32 | crc32c of the body u32 | body`, a layout that every
+//! wire version keeps, so that a version this program does not speak can be named.
+
+use bytes::Bytes;
+use quorate_core::{
+    Boot, ClusterId, Decoder, Encoder, Group, Incarnation, Member, ReplicaId, Wire, WireError,
+};
+use std::fmt;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// The wire version this program speaks.
+pub(crate) const WIRE_VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"QUORPEER";
+const HEAD_BYTES: usize = 20;
+const BODY_BYTES_MAX: usize = 4096;
+const TEXT_BYTES_MAX: usize = 512;
+
+/// Everything a handshake compares, as this replica has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// This replica.
+    pub me: ReplicaId,
+    /// The life of its promises.
+    pub incarnation: Incarnation,
+    /// This start of its process.
+    pub boot: Boot,
+    /// The protocol's registered name.
+    pub protocol: String,
+    /// The log.
+    pub group: Group,
+    /// The epoch's number.
+    pub epoch: u64,
+    /// The epoch's digest.
+    pub epoch_digest: u64,
+    /// The epoch's members.
+    pub members: Vec<Member>,
+}
+
+/// What a dialler says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Hello {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Its number.
+    pub from: ReplicaId,
+    /// The life of its promises.
+    pub incarnation: Incarnation,
+    /// This start of its process.
+    pub boot: Boot,
+    /// Whom it wants to reach.
+    pub to: ReplicaId,
+    /// Its protocol.
+    pub protocol: String,
+    /// Its log.
+    pub group: Group,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The digest of that.
+    pub epoch_digest: u64,
+}
+
+/// The acceptor's answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Welcome {
+    /// The acceptor's number.
+    pub from: ReplicaId,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// The life of its promises.
+    pub incarnation: Incarnation,
+    /// This start of its process.
+    pub boot: Boot,
+    /// Why it does not take the connection, if it does not.
+    pub rejected: Option<Rejection>,
+}
+
+/// Why a connection is refused: a code for programs, a sentence for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Rejection {
+    /// The kind.
+    pub code: RejectCode,
+    /// What differs, with both values.
+    pub text: String,
+}
+
+/// Kinds of refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RejectCode {
+    /// A wire version the acceptor does not speak.
+    WireVersion,
+    /// Another cluster.
+    Cluster,
+    /// Meant for another replica.
+    Recipient,
+    /// Not a member.
+    UnknownReplica,
+    /// A member, in another life of its promises.
+    Incarnation,
+    /// Another protocol.
+    Protocol,
+    /// Another epoch, or the same number with other content.
+    Epoch,
+}
+
+const CODES: [RejectCode; 7] = [
+    RejectCode::WireVersion,
+    RejectCode::Cluster,
+    RejectCode::Recipient,
+    RejectCode::UnknownReplica,
+    RejectCode::Incarnation,
+    RejectCode::Protocol,
+    RejectCode::Epoch,
+];
+
+impl Identity {
+    /// The hello to a peer.
+    #[must_use]
+    pub(crate) fn hello(&self, to: ReplicaId) -> Hello {
+        Hello {
+            cluster: self.cluster,
+            from: self.me,
+            incarnation: self.incarnation,
+            boot: self.boot,
+            to,
+            protocol: self.protocol.clone(),
+            group: self.group,
+            epoch: self.epoch,
+            epoch_digest: self.epoch_digest,
+        }
+    }
+
+    /// The answer to a hello, or to one in a wire version not spoken here.
+    #[must_use]
+    pub(crate) fn welcome(&self, rejected: Option<Rejection>) -> Welcome {
+        Welcome {
+            from: self.me,
+            cluster: self.cluster,
+            incarnation: self.incarnation,
+            boot: self.boot,
+            rejected,
+        }
+    }
+
+    /// Whether frames of the replica that says `hello` may be taken.
+    pub(crate) fn judge(&self, hello: &Hello) -> Result<(), Rejection> {
+        let reject = |code, text| Err(Rejection { code, text });
+        if hello.cluster != self.cluster {
+            let text = format!(
+                "it is of cluster {}, I am of {}",
+                hello.cluster, self.cluster
+            );
+            return reject(RejectCode::Cluster, text);
+        }
+        if hello.to != self.me {
+            let text = format!("it looks for replica {}, I am {}", hello.to, self.me);
+            return reject(RejectCode::Recipient, text);
+        }
+        let member = self.members.iter().find(|member| member.id == hello.from);
+        let Some(member) = member.filter(|member| member.id != self.me) else {
+            let text = format!("replica {} is not among my peers", hello.from);
+            return reject(RejectCode::UnknownReplica, text);
+        };
+        if hello.protocol != self.protocol {
+            let text = format!(
+                "it runs protocol {:?}, I run {:?}",
+                hello.protocol, self.protocol
+            );
+            return reject(RejectCode::Protocol, text);
+        }
+        if hello.incarnation != member.incarnation {
+            let (its, known) = (hello.incarnation, member.incarnation);
+            let text = format!(
+                "replica {} is in incarnation {its}, I know {known}",
+                hello.from
+            );
+            return reject(RejectCode::Incarnation, text);
+        }
+        let (its, mine) = (
+            (hello.group, hello.epoch, hello.epoch_digest),
+            (self.group, self.epoch, self.epoch_digest),
+        );
+        if its != mine {
+            let text = format!(
+                "it is in group {} epoch {} (digest {:016x}), I am in group {} epoch {} (digest \
+                 {:016x}): members, parameters or durability differ",
+                its.0, its.1, its.2, mine.0, mine.1, mine.2
+            );
+            return reject(RejectCode::Epoch, text);
+        }
+        Ok(())
+    }
+
+    /// Whether the answer comes from the replica that was dialled.
+    pub(crate) fn judge_welcome(&self, to: ReplicaId, welcome: &Welcome) -> Result<(), Rejection> {
+        if let Some(rejection) = &welcome.rejected {
+            return Err(rejection.clone());
+        }
+        let member = self.members.iter().find(|member| member.id == to);
+        let known = member.map(|member| member.incarnation);
+        if (welcome.cluster, welcome.from, Some(welcome.incarnation)) == (self.cluster, to, known) {
+            return Ok(());
+        }
+        Err(Rejection {
+            code: RejectCode::Recipient,
+            text: format!(
+                "replica {} of cluster {} answered where replica {to} was expected",
+                welcome.from, welcome.cluster
+            ),
+        })
+    }
+}
+
+impl Wire for Hello {
+    fn encode(&self, out: &mut Encoder) {
+        self.cluster.encode(out);
+        self.from.encode(out);
+        self.incarnation.encode(out);
+        out.u64(self.boot.0);
+        self.to.encode(out);
+        out.string(&self.protocol);
+        self.group.encode(out);
+        out.varint(self.epoch);
+        out.u64(self.epoch_digest);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Hello {
+            cluster: ClusterId::decode(input)?,
+            from: ReplicaId::decode(input)?,
+            incarnation: Incarnation::decode(input)?,
+            boot: Boot(input.u64()?),
+            to: ReplicaId::decode(input)?,
+            protocol: input.string()?,
+            group: Group::decode(input)?,
+            epoch: input.varint()?,
+            epoch_digest: input.u64()?,
+        })
+    }
+}
+
+impl Wire for Welcome {
+    fn encode(&self, out: &mut Encoder) {
+        self.from.encode(out);
+        self.cluster.encode(out);
+        self.incarnation.encode(out);
+        out.u64(self.boot.0);
+        self.rejected.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Welcome {
+            from: ReplicaId::decode(input)?,
+            cluster: ClusterId::decode(input)?,
+            incarnation: Incarnation::decode(input)?,
+            boot: Boot(input.u64()?),
+            rejected: Option::decode(input)?,
+        })
+    }
+}
+
+impl Wire for Rejection {
+    fn encode(&self, out: &mut Encoder) {
+        let code = CODES
+            .iter()
+            .position(|code| *code == self.code)
+            .unwrap_or_default();
+        out.u8(code as u8);
+        let end = self.text.floor_char_boundary(TEXT_BYTES_MAX);
+        out.string(&self.text[..end]);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let tag = input.u8()?;
+        let code = CODES
+            .get(usize::from(tag))
+            .copied()
+            .ok_or(WireError::Tag("rejection", tag))?;
+        Ok(Rejection {
+            code,
+            text: input.string()?,
+        })
+    }
+}
+
+/// Why no handshake came about.
+#[derive(Debug)]
+pub(crate) enum HandshakeError {
+    /// The connection failed or closed.
+    Io(io::Error),
+    /// Not a replica of this kind at all.
+    NotAPeer,
+    /// A replica that speaks another wire version.
+    Version(u32),
+    /// A message that is damaged or larger than any of its kind.
+    Malformed(String),
+    /// One side does not want the other.
+    Rejected(Rejection),
+    /// It took too long.
+    Timeout,
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HandshakeError::Io(error) => write!(f, "{error}"),
+            HandshakeError::NotAPeer => f.write_str(
+                "what answers there is not a Quorate replica's peer port: check the addresses in \
+                 --initial-cluster",
+            ),
+            HandshakeError::Version(found) => write!(
+                f,
+                "it speaks wire version {found}, this program speaks {WIRE_VERSION}: upgrade the \
+                 older one"
+            ),
+            HandshakeError::Malformed(why) => write!(f, "a malformed handshake: {why}"),
+            HandshakeError::Rejected(rejection) => f.write_str(&rejection.text),
+            HandshakeError::Timeout => f.write_str("no handshake in time"),
+        }
+    }
+}
+
+/// Sends one handshake message.
+pub(crate) async fn send<T: Wire>(
+    to: &mut (impl AsyncWrite + Unpin),
+    message: &T,
+) -> io::Result<()> {
+    let body = message.to_bytes();
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&WIRE_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&crc_fast::crc32_iscsi(&body).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    to.write_all(&bytes).await
+}
+
+/// Receives one handshake message.
+pub(crate) async fn receive<T: Wire>(
+    from: &mut (impl AsyncRead + Unpin),
+) -> Result<T, HandshakeError> {
+    let mut magic = [0; 8];
+    from.read_exact(&mut magic)
+        .await
+        .map_err(HandshakeError::Io)?;
+    if magic != MAGIC {
+        return Err(HandshakeError::NotAPeer);
+    }
+    let mut head = [0; HEAD_BYTES - MAGIC.len()];
+    from.read_exact(&mut head)
+        .await
+        .map_err(HandshakeError::Io)?;
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let (version, length, checksum) = (word(0), word(4) as usize, word(8));
+    if length > BODY_BYTES_MAX {
+        return Err(HandshakeError::Malformed(format!(
+            "it claims {length} bytes"
+        )));
+    }
+    let mut body = vec![0; length];
+    from.read_exact(&mut body)
+        .await
+        .map_err(HandshakeError::Io)?;
+    // Only after the body is read: closing with unread bytes resets the connection, and the peer
+    // would never see the answer that names the version.
+    if version != WIRE_VERSION {
+        return Err(HandshakeError::Version(version));
+    }
+    if crc_fast::crc32_iscsi(&body) != checksum {
+        return Err(HandshakeError::Malformed(
+            "its checksum does not match".into(),
+        ));
+    }
+    T::from_bytes(Bytes::from(body)).map_err(|error| HandshakeError::Malformed(error.to_string()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn identity(me: u16) -> Identity {
+        let members: Vec<_> = (1..=3)
+            .map(|id| Member {
+                id: ReplicaId(id),
+                incarnation: Incarnation(u128::from(id) + 10),
+            })
+            .collect();
+        Identity {
+            cluster: ClusterId(99),
+            me: ReplicaId(me),
+            incarnation: members[usize::from(me) - 1].incarnation,
+            boot: Boot(1000 + u64::from(me)),
+            protocol: "rabia".into(),
+            group: Group(0),
+            epoch: 1,
+            epoch_digest: 42,
+            members,
+        }
+    }
+
+    #[test]
+    fn members_of_one_epoch_take_each_other() {
+        let hello = identity(1).hello(ReplicaId(2));
+        assert_eq!(Hello::from_bytes(hello.to_bytes()), Ok(hello.clone()));
+        assert_eq!(identity(2).judge(&hello), Ok(()));
+        let welcome = identity(2).welcome(None);
+        assert_eq!(Welcome::from_bytes(welcome.to_bytes()), Ok(welcome.clone()));
+        assert_eq!(identity(1).judge_welcome(ReplicaId(2), &welcome), Ok(()));
+        assert!(identity(1).judge_welcome(ReplicaId(3), &welcome).is_err());
+    }
+
+    #[test]
+    fn each_difference_is_refused_by_its_own_code() {
+        type Change = fn(&mut Hello);
+        let cases: [(Change, RejectCode); 7] = [
+            (|hello| hello.cluster = ClusterId(1), RejectCode::Cluster),
+            (|hello| hello.to = ReplicaId(3), RejectCode::Recipient),
+            (
+                |hello| hello.from = ReplicaId(7),
+                RejectCode::UnknownReplica,
+            ),
+            (
+                |hello| hello.from = ReplicaId(2),
+                RejectCode::UnknownReplica,
+            ),
+            (
+                |hello| hello.incarnation = Incarnation(0),
+                RejectCode::Incarnation,
+            ),
+            (
+                |hello| hello.protocol = "chora".into(),
+                RejectCode::Protocol,
+            ),
+            (|hello| hello.epoch_digest = 0, RejectCode::Epoch),
+        ];
+        for (change, code) in cases {
+            let mut hello = identity(1).hello(ReplicaId(2));
+            change(&mut hello);
+            let rejection = identity(2).judge(&hello).unwrap_err();
+            assert_eq!(rejection.code, code);
+            let welcome = identity(2).welcome(Some(rejection.clone()));
+            let back = Welcome::from_bytes(welcome.to_bytes()).unwrap();
+            assert_eq!(
+                identity(1).judge_welcome(ReplicaId(2), &back),
+                Err(rejection)
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn hostile_handshakes_are_errors() {
+        let mut good = Vec::new();
+        send(&mut good, &identity(1).hello(ReplicaId(2)))
+            .await
+            .unwrap();
+        assert!(receive::<Hello>(&mut &good[..]).await.is_ok());
+        for seed in 0..2_000 {
+            let mut dice = fastrand::Rng::with_seed(seed);
+            let mut bytes = good.clone();
+            match dice.u8(0..3) {
+                0 => bytes.truncate(dice.usize(0..good.len())),
+                1 => {
+                    let at = dice.usize(0..bytes.len());
+                    bytes[at] ^= 1 << dice.u8(0..8);
+                }
+                _ => bytes.iter_mut().for_each(|byte| *byte = dice.u8(..)),
+            }
+            assert!(
+                receive::<Hello>(&mut &bytes[..]).await.is_err(),
+                "seed {seed}"
+            );
+        }
+        let mut newer = good.clone();
+        newer[8] = 7;
+        assert!(matches!(
+            receive::<Hello>(&mut &newer[..]).await,
+            Err(HandshakeError::Version(7))
+        ));
+    }
+}

@@ -1,0 +1,137 @@
+//! Connections from peers: a handshake, then frames in one direction.
+
+use super::frame::FrameDecoder;
+use super::handshake::{
+    self, HandshakeError, Hello, Identity, RejectCode, Rejection, WIRE_VERSION,
+};
+use super::outgoing::Shared;
+use super::{Arrivals, HANDSHAKE_TIMEOUT};
+use crate::metrics::PeerMetrics;
+use crate::security::{Connection, Listener};
+use quorate_core::ReplicaId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::AsyncReadExt;
+use tokio::sync::{Notify, Semaphore};
+
+/// Strangers that may be in a handshake at once.
+const STRANGERS_MAX: usize = 64;
+
+/// What the acceptor knows of all peers.
+pub(super) struct Acceptor {
+    pub(super) identity: Arc<Identity>,
+    pub(super) arrivals: Arrivals,
+    pub(super) metrics: BTreeMap<ReplicaId, PeerMetrics>,
+    pub(super) strangers: metrics::Counter,
+    /// To wake a dialler when its peer calls.
+    pub(super) dialers: Vec<Arc<Shared>>,
+    /// The present connection of each peer; a new one ends the one before.
+    pub(super) current: Mutex<BTreeMap<ReplicaId, Arc<Notify>>>,
+}
+
+/// Takes connections for as long as the replica runs.
+pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    loop {
+        let (connection, from) = listener.accept().await;
+        let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else {
+            acceptor.strangers.increment(1);
+            continue;
+        };
+        let acceptor = Arc::clone(&acceptor);
+        tokio::spawn(async move {
+            let mut connection = connection;
+            let greeted =
+                tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(&mut connection, &acceptor)).await;
+            drop(permit);
+            match greeted.unwrap_or(Err(HandshakeError::Timeout)) {
+                Ok(peer) => serve(connection, peer, &acceptor).await,
+                Err(error) => {
+                    acceptor.strangers.increment(1);
+                    tracing::warn!(%from, "connection to the peer port refused: {}", why(&error));
+                }
+            }
+        });
+    }
+}
+
+fn why(error: &HandshakeError) -> String {
+    match error {
+        HandshakeError::NotAPeer => "not a Quorate replica".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+async fn greet(
+    connection: &mut Connection,
+    acceptor: &Acceptor,
+) -> Result<ReplicaId, HandshakeError> {
+    let identity = &acceptor.identity;
+    let judged = match handshake::receive::<Hello>(connection).await {
+        Ok(hello) => identity.judge(&hello).map(|()| hello.from),
+        Err(HandshakeError::Version(found)) => Err(Rejection {
+            code: RejectCode::WireVersion,
+            text: format!(
+                "replica {} speaks wire version {WIRE_VERSION}, not {found}: upgrade the older one",
+                identity.me
+            ),
+        }),
+        Err(error) => return Err(error),
+    };
+    let welcome = identity.welcome(judged.as_ref().err().cloned());
+    handshake::send(connection, &welcome)
+        .await
+        .map_err(HandshakeError::Io)?;
+    judged.map_err(HandshakeError::Rejected)
+}
+
+/// Passes a peer's frames to the core until the connection ends.
+async fn serve(connection: Connection, peer: ReplicaId, acceptor: &Acceptor) {
+    if let Some(dialer) = acceptor.dialers.iter().find(|dialer| dialer.peer == peer) {
+        dialer.heard();
+    }
+    let replaced = acceptor.replace(peer);
+    let from = connection.peer_addr().ok();
+    tokio::select! {
+        () = replaced.notified() => {}
+        why = read(connection, peer, acceptor) => {
+            if let Some(why) = why {
+                acceptor.strangers.increment(1);
+                tracing::warn!(%peer, ?from, "connection closed: the peer sent {why}");
+            }
+        }
+    }
+}
+
+impl Acceptor {
+    fn replace(&self, peer: ReplicaId) -> Arc<Notify> {
+        let mine = Arc::new(Notify::new());
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = current.insert(peer, Arc::clone(&mine)) {
+            before.notify_one();
+        }
+        mine
+    }
+}
+
+/// Returns what was wrong with the bytes, or nothing if the connection just ended.
+async fn read(mut connection: Connection, peer: ReplicaId, acceptor: &Acceptor) -> Option<String> {
+    let metrics = acceptor.metrics.get(&peer)?;
+    let mut decoder = FrameDecoder::default();
+    loop {
+        match connection.read_buf(decoder.input()).await {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => metrics.received_bytes.increment(count as u64),
+        }
+        loop {
+            match decoder.next() {
+                Ok(Some(payload)) => {
+                    metrics.received_frames.increment(1);
+                    acceptor.arrivals.frame(peer, payload).await?;
+                }
+                Ok(None) => break,
+                Err(error) => return Some(error.to_string()),
+            }
+        }
+    }
+}

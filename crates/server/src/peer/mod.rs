@@ -1,0 +1,292 @@
+//! Links to the other replicas: each dials every other, and the dialled connection carries frames
+//! from the dialler to the acceptor.
+
+pub(crate) mod frame;
+pub(crate) mod handshake;
+mod incoming;
+mod outgoing;
+
+use crate::metrics::Metrics;
+use crate::security::Listener;
+use bytes::Bytes;
+use handshake::Identity;
+use incoming::{Acceptor, accept_all};
+use outgoing::{Outgoing, keep_connected};
+use quorate_core::{Peers, ReplicaId};
+use quorate_host::Frame;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Arrivals that may wait for the core, and how many KiB of frames among them.
+const ARRIVALS_MAX: usize = 1024;
+const ARRIVED_KIB_MAX: u32 = 128 << 10;
+
+/// Something a peer did.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// It sent a frame.
+    Frame {
+        /// Who.
+        from: ReplicaId,
+        /// What.
+        payload: Bytes,
+        /// Its share of what may wait; given back when the frame is dropped.
+        share: OwnedSemaphorePermit,
+    },
+    /// The link to it came up or went down.
+    Link {
+        /// Who.
+        peer: ReplicaId,
+        /// Whether frames to it have a chance.
+        up: bool,
+    },
+}
+
+/// The connections' end of the queue to the core.
+#[derive(Clone, Debug)]
+struct Arrivals {
+    queue: mpsc::Sender<Arrival>,
+    budget: Arc<Semaphore>,
+}
+
+impl Arrivals {
+    /// Waits while too much waits already, which makes the peer's socket wait in turn. `None` when
+    /// the core is gone.
+    async fn frame(&self, from: ReplicaId, payload: Bytes) -> Option<()> {
+        let kib = u32::try_from(payload.len() >> 10).unwrap_or(u32::MAX);
+        let share = kib.saturating_add(1).min(ARRIVED_KIB_MAX);
+        let share = Arc::clone(&self.budget)
+            .acquire_many_owned(share)
+            .await
+            .ok()?;
+        self.queue
+            .send(Arrival::Frame {
+                from,
+                payload,
+                share,
+            })
+            .await
+            .ok()
+    }
+
+    async fn link(&self, peer: ReplicaId, up: bool) {
+        // Without a core there is nobody to tell.
+        let _ = self.queue.send(Arrival::Link { peer, up }).await;
+    }
+}
+
+/// The core's end of all links.
+#[derive(Debug)]
+pub(crate) struct Links {
+    outgoing: Vec<(ReplicaId, Outgoing)>,
+    metrics: Arc<Metrics>,
+}
+
+impl Links {
+    /// Begins to accept and to dial. `addresses` are the other members' `host:port`.
+    ///
+    /// Must be called inside the runtime that drives them.
+    pub(crate) fn start(
+        listener: Listener,
+        identity: Identity,
+        addresses: &[(ReplicaId, String)],
+        metrics: &Arc<Metrics>,
+    ) -> (Links, mpsc::Receiver<Arrival>) {
+        let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
+        let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
+        let arrivals = Arrivals { queue, budget };
+        let identity = Arc::new(identity);
+        let per_peer: BTreeMap<_, _> = addresses
+            .iter()
+            .map(|(peer, _)| (*peer, metrics.peer(*peer)))
+            .collect();
+        let outgoing: Vec<_> = addresses
+            .iter()
+            .map(|(peer, address)| {
+                let link = Outgoing::new(*peer, address.clone(), per_peer[peer].clone());
+                let (shared, identity) = (link.shared(), Arc::clone(&identity));
+                tokio::spawn(keep_connected(shared, identity, arrivals.clone()));
+                (*peer, link)
+            })
+            .collect();
+        let acceptor = Acceptor {
+            identity,
+            arrivals,
+            metrics: per_peer,
+            strangers: metrics.peer_rejected.clone(),
+            dialers: outgoing.iter().map(|(_, link)| link.shared()).collect(),
+            current: Mutex::default(),
+        };
+        tokio::spawn(accept_all(listener, Arc::new(acceptor)));
+        (
+            Links {
+                outgoing,
+                metrics: Arc::clone(metrics),
+            },
+            receiver,
+        )
+    }
+
+    /// Sends frames: everything for one peer in as few system calls as possible.
+    pub(crate) fn send(&self, frames: &[Frame]) {
+        if frames.is_empty() {
+            return;
+        }
+        for frame in frames {
+            let Some(header) = outgoing::header(&frame.chunks) else {
+                // The host keeps entries below the limit; a frame beyond it would be refused there.
+                tracing::error!(bytes = frame.len(), "a frame too large to send was dropped");
+                self.metrics.oversized_frames.increment(1);
+                continue;
+            };
+            let length = header.len() + frame.len();
+            for (peer, link) in &self.outgoing {
+                if frame.to == Peers::All || frame.to == Peers::One(*peer) {
+                    link.push(&header, &frame.chunks, length);
+                }
+            }
+        }
+        for (_, link) in &self.outgoing {
+            link.flush();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::handshake::tests::identity;
+    use super::*;
+    use crate::security::{Door, bind};
+
+    struct Replica {
+        links: Links,
+        arrivals: mpsc::Receiver<Arrival>,
+    }
+
+    /// Two replicas, 1 and 2, each with the identity given.
+    fn pair(one: Identity, two: Identity) -> (Replica, Replica, String) {
+        let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
+        let addresses = ports
+            .each_ref()
+            .map(|port| port.local_addr().unwrap().to_string());
+        let [first, second] = ports.map(|port| Listener::new(port, Door::Peer).unwrap());
+        let start = |listener, identity, peer, address: &str| {
+            let metrics = Arc::new(Metrics::new());
+            let (links, arrivals) = Links::start(
+                listener,
+                identity,
+                &[(ReplicaId(peer), address.into())],
+                &metrics,
+            );
+            Replica { links, arrivals }
+        };
+        let address = addresses[0].clone();
+        (
+            start(first, one, 2, &addresses[1]),
+            start(second, two, 1, &addresses[0]),
+            address,
+        )
+    }
+
+    async fn next(replica: &mut Replica) -> Arrival {
+        let arrival = tokio::time::timeout(Duration::from_secs(10), replica.arrivals.recv());
+        arrival
+            .await
+            .expect("nothing arrived in time")
+            .expect("the links are gone")
+    }
+
+    async fn up(replica: &mut Replica) {
+        assert!(matches!(
+            next(replica).await,
+            Arrival::Link { up: true, .. }
+        ));
+    }
+
+    fn frame(payload: &[u8]) -> Frame {
+        let (one, two) = payload.split_at(payload.len() / 2);
+        let chunks = vec![Bytes::copy_from_slice(one), Bytes::copy_from_slice(two)];
+        Frame {
+            to: Peers::All,
+            chunks,
+        }
+    }
+
+    async fn expect_frame(replica: &mut Replica, expected: &[u8]) {
+        match next(replica).await {
+            Arrival::Frame { payload, .. } => assert!(payload == expected),
+            Arrival::Link { .. } => panic!("a link changed where a frame was expected"),
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_of_every_size_arrive_in_order() {
+        let (mut one, mut two, _) = pair(identity(1), identity(2));
+        up(&mut one).await;
+        up(&mut two).await;
+        let payloads: Vec<Vec<u8>> = [1, 3000, 100_000, 5, 9 << 20]
+            .map(|size| vec![size as u8; size])
+            .to_vec();
+        one.links.send(
+            &payloads
+                .iter()
+                .map(|payload| frame(payload))
+                .collect::<Vec<_>>(),
+        );
+        for payload in &payloads {
+            expect_frame(&mut two, payload).await;
+        }
+        two.links.send(&[frame(b"back")]);
+        expect_frame(&mut one, b"back").await;
+    }
+
+    #[tokio::test]
+    async fn a_replica_of_another_cluster_never_gets_through() {
+        let mut stranger = identity(2);
+        stranger.cluster = quorate_core::ClusterId(5);
+        let (mut one, mut two, _) = pair(identity(1), stranger);
+        two.links.send(&[frame(b"poison")]);
+        let silence = Duration::from_millis(300);
+        assert!(
+            tokio::time::timeout(silence, one.arrivals.recv())
+                .await
+                .is_err()
+        );
+        assert!(
+            tokio::time::timeout(silence, two.arrivals.recv())
+                .await
+                .is_err()
+        );
+    }
+
+    #[tokio::test]
+    async fn hostile_bytes_on_the_peer_port_disturb_nobody() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (mut one, mut two, address) = pair(identity(1), identity(2));
+        up(&mut one).await;
+        up(&mut two).await;
+        for seed in 0..40 {
+            let mut dice = fastrand::Rng::with_seed(seed);
+            let mut hostile = tokio::net::TcpStream::connect(&address).await.unwrap();
+            let mut bytes: Vec<u8> = Vec::new();
+            if seed % 2 == 0 {
+                // A member's own voice, to get past the door.
+                handshake::send(&mut bytes, &identity(3).hello(ReplicaId(1)))
+                    .await
+                    .unwrap();
+            }
+            bytes.extend(std::iter::repeat_with(|| dice.u8(..)).take(500));
+            hostile.write_all(&bytes).await.unwrap();
+            hostile.shutdown().await.unwrap();
+            let mut rest = Vec::new();
+            let closed = hostile.read_to_end(&mut rest);
+            let closed = tokio::time::timeout(Duration::from_secs(10), closed).await;
+            assert!(closed.is_ok(), "seed {seed}: the connection stayed open");
+        }
+        two.links.send(&[frame(b"still here")]);
+        expect_frame(&mut one, b"still here").await;
+    }
+}

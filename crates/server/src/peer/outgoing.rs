@@ -1,0 +1,294 @@
+//! The connection to one peer: written by the core itself while the socket takes bytes, by a task
+//! of its own when it does not.
+
+use super::frame;
+use super::handshake::{self, HandshakeError, Identity, RejectCode, Welcome};
+use super::{Arrivals, HANDSHAKE_TIMEOUT};
+use crate::metrics::PeerMetrics;
+use crate::security::{self, Connection};
+use bytes::{Buf, Bytes};
+use quorate_core::ReplicaId;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// What may wait for a slow peer; beyond it frames are dropped, as the protocols expect of links.
+/// One frame of any size may go over.
+const QUEUE_BYTES_MAX: usize = 8 << 20;
+/// Pieces handed to the kernel at once.
+const PIECES_MAX: usize = 256;
+
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// A peer that refuses will not change its mind soon.
+const BACKOFF_REJECTED_MAX: Duration = Duration::from_secs(5);
+
+/// The core's end of the connection to one peer.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    shared: Arc<Shared>,
+}
+
+/// What the core and the connection's task share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) peer: ReplicaId,
+    address: String,
+    queue: Mutex<Queue>,
+    /// The core left something in the queue.
+    leftover: Notify,
+    /// The peer was heard of: dial now.
+    heard: Notify,
+    metrics: PeerMetrics,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    connection: Option<Arc<Connection>>,
+    pieces: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Outgoing {
+    pub(super) fn new(peer: ReplicaId, address: String, metrics: PeerMetrics) -> Self {
+        let shared = Shared {
+            peer,
+            address,
+            queue: Mutex::default(),
+            leftover: Notify::new(),
+            heard: Notify::new(),
+            metrics,
+        };
+        Outgoing {
+            shared: Arc::new(shared),
+        }
+    }
+
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection.
+    pub(super) fn push(&self, header: &Bytes, payload: &[Bytes], length: usize) {
+        let mut queue = self.shared.queue();
+        if queue.connection.is_none() || queue.bytes > QUEUE_BYTES_MAX {
+            self.shared.metrics.dropped.increment(1);
+            return;
+        }
+        queue.pieces.push_back(header.clone());
+        queue
+            .pieces
+            .extend(payload.iter().filter(|piece| !piece.is_empty()).cloned());
+        queue.bytes += length;
+        self.shared.metrics.sent_frames.increment(1);
+        self.shared.metrics.sent_bytes.increment(length as u64);
+    }
+
+    /// Gives the kernel all it takes right now; the rest goes when the socket is ready.
+    pub(super) fn flush(&self) {
+        let left = {
+            let mut queue = self.shared.queue();
+            // An error shows in the connection's own task as well, which ends it there.
+            let _ = queue.write();
+            queue.bytes
+        };
+        self.shared.metrics.queued_bytes.set(left as f64);
+        if left > 0 {
+            self.shared.leftover.notify_one();
+        }
+    }
+}
+
+impl Queue {
+    /// Writes until the queue is empty or the socket full.
+    fn write(&mut self) -> io::Result<()> {
+        let Some(connection) = self.connection.clone() else {
+            return Ok(());
+        };
+        while !self.pieces.is_empty() {
+            let pieces: Vec<IoSlice<'_>> = self
+                .pieces
+                .iter()
+                .take(PIECES_MAX)
+                .map(|piece| IoSlice::new(piece))
+                .collect();
+            match connection.try_write_vectored(&pieces) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.written(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&mut self, mut count: usize) {
+        self.bytes -= count;
+        while count > 0 {
+            let Some(first) = self.pieces.front_mut() else {
+                return;
+            };
+            if first.len() > count {
+                first.advance(count);
+                return;
+            }
+            count -= first.len();
+            self.pieces.pop_front();
+        }
+    }
+}
+
+impl Shared {
+    /// The peer showed that it lives: a dialler that waits tries at once.
+    pub(super) fn heard(&self) {
+        self.heard.notify_one();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attach(&self, connection: Option<Arc<Connection>>) {
+        *self.queue() = Queue {
+            connection,
+            ..Queue::default()
+        };
+        self.metrics.queued_bytes.set(0.0);
+    }
+}
+
+/// Keeps a connection to one peer for as long as the replica runs.
+pub(super) async fn keep_connected(
+    shared: Arc<Shared>,
+    identity: Arc<Identity>,
+    arrivals: Arrivals,
+) {
+    let mut backoff = BACKOFF_MIN;
+    let mut complaint = String::new();
+    loop {
+        let most = match dial(&shared, &identity).await {
+            Ok(connection) => {
+                tracing::info!(peer = %shared.peer, address = %shared.address, "peer connected");
+                (backoff, complaint) = (BACKOFF_MIN, String::new());
+                let why = serve(&shared, connection, &arrivals).await;
+                tracing::warn!(peer = %shared.peer, "peer connection lost: {why}");
+                BACKOFF_MAX
+            }
+            Err(error) => {
+                shared.metrics.failed_dials.increment(1);
+                complain(&shared, &error, &mut complaint);
+                match error {
+                    HandshakeError::Io(_) | HandshakeError::Timeout => BACKOFF_MAX,
+                    _ => BACKOFF_REJECTED_MAX,
+                }
+            }
+        };
+        let jitter = fastrand::f64().mul_add(0.5, 0.75);
+        tokio::select! {
+            () = tokio::time::sleep(backoff.min(most).mul_f64(jitter)) => {}
+            () = shared.heard.notified() => {}
+        }
+        backoff = (backoff * 2).min(most);
+    }
+}
+
+/// Says what is wrong once, not at every attempt.
+fn complain(shared: &Shared, error: &HandshakeError, last: &mut String) {
+    let text = match error {
+        HandshakeError::Rejected(rejection) if rejection.code == RejectCode::WireVersion => {
+            rejection.text.clone()
+        }
+        HandshakeError::Rejected(rejection) => {
+            format!(
+                "the peer refused ({:?}): {}",
+                rejection.code, rejection.text
+            )
+        }
+        other => other.to_string(),
+    };
+    if text != *last {
+        tracing::warn!(
+            peer = %shared.peer, address = %shared.address,
+            "no connection to the peer, retrying: {text}"
+        );
+        *last = text;
+    }
+}
+
+async fn dial(shared: &Shared, identity: &Identity) -> Result<Connection, HandshakeError> {
+    let greet = async {
+        let mut connection = security::dial(&shared.address)
+            .await
+            .map_err(HandshakeError::Io)?;
+        let hello = identity.hello(shared.peer);
+        handshake::send(&mut connection, &hello)
+            .await
+            .map_err(HandshakeError::Io)?;
+        let welcome: Welcome = handshake::receive(&mut connection).await?;
+        identity
+            .judge_welcome(shared.peer, &welcome)
+            .map_err(HandshakeError::Rejected)?;
+        Ok(connection)
+    };
+    tokio::time::timeout(HANDSHAKE_TIMEOUT, greet)
+        .await
+        .map_err(|_| HandshakeError::Timeout)?
+}
+
+/// Looks after an established connection until it ends; returns why.
+async fn serve(shared: &Shared, connection: Connection, arrivals: &Arrivals) -> String {
+    let connection = Arc::new(connection);
+    shared.attach(Some(Arc::clone(&connection)));
+    shared.metrics.connected.set(1.0);
+    arrivals.link(shared.peer, true).await;
+    let why = tokio::select! {
+        why = drain(shared, &connection) => why,
+        why = closed(&connection) => why,
+    };
+    shared.attach(None);
+    shared.metrics.connected.set(0.0);
+    arrivals.link(shared.peer, false).await;
+    why
+}
+
+/// Writes what the core could not, whenever the socket takes more.
+async fn drain(shared: &Shared, connection: &Connection) -> String {
+    loop {
+        shared.leftover.notified().await;
+        loop {
+            if let Err(error) = connection.writable().await {
+                return error.to_string();
+            }
+            let mut queue = shared.queue();
+            if let Err(error) = queue.write() {
+                return error.to_string();
+            }
+            if queue.pieces.is_empty() {
+                break;
+            }
+        }
+        shared.metrics.queued_bytes.set(0.0);
+    }
+}
+
+/// Nothing is ever received here after the handshake: whatever there is to read ends it.
+async fn closed(connection: &Connection) -> String {
+    loop {
+        if let Err(error) = connection.readable().await {
+            return error.to_string();
+        }
+        match connection.try_read(&mut [0; 1]) {
+            Ok(0) => return "closed by the peer".to_owned(),
+            Ok(_) => return "the peer sent bytes where none belong".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return error.to_string(),
+        }
+    }
+}
+
+/// The header of a frame as a piece of its own; `None` if the frame is too large to send.
+pub(super) fn header(payload: &[Bytes]) -> Option<Bytes> {
+    frame::header(payload).map(|header| Bytes::copy_from_slice(&header))
+}

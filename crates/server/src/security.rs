@@ -1,0 +1,95 @@
+//! The one place every connection passes, in and out: where TLS and authentication attach.
+
+use rustix::net::sockopt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+
+/// How long data may stay unacknowledged before a connection counts as dead: a peer behind a
+/// partition is found soon after the partition heals, instead of after the kernel's own minutes.
+const UNACKNOWLEDGED_MS_MAX: u32 = 5_000;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection that passed.
+pub type Connection = TcpStream;
+
+/// Who is expected at a door.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Door {
+    /// Clients.
+    Client,
+    /// Other replicas.
+    Peer,
+}
+
+/// A port with somebody at the door.
+#[derive(Debug)]
+pub struct Listener {
+    inner: TcpListener,
+    door: Door,
+}
+
+impl Listener {
+    /// Takes over a bound port.
+    pub fn new(port: std::net::TcpListener, door: Door) -> io::Result<Self> {
+        port.set_nonblocking(true)?;
+        Ok(Listener {
+            inner: TcpListener::from_std(port)?,
+            door,
+        })
+    }
+
+    /// The port itself, for a face that takes its connections on its own.
+    #[must_use]
+    pub fn into_inner(self) -> TcpListener {
+        self.inner
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    /// The next connection. Waits out a shortage of file descriptors.
+    pub async fn accept(&self) -> (Connection, SocketAddr) {
+        loop {
+            match self.inner.accept().await {
+                Ok((connection, from)) => match admit(&connection, self.door) {
+                    Ok(()) => return (connection, from),
+                    Err(error) => tracing::debug!(%from, %error, "connection lost at the door"),
+                },
+                Err(error) => {
+                    tracing::warn!(door = ?self.door, %error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Connects to a peer at `host:port`.
+pub(crate) async fn dial(address: &str) -> io::Result<Connection> {
+    let connection = TcpStream::connect(address).await?;
+    admit(&connection, Door::Peer)?;
+    Ok(connection)
+}
+
+fn admit(connection: &TcpStream, door: Door) -> io::Result<()> {
+    connection.set_nodelay(true)?;
+    if door == Door::Peer {
+        sockopt::set_socket_keepalive(connection, true)?;
+        sockopt::set_tcp_keepidle(connection, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(connection, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_user_timeout(connection, UNACKNOWLEDGED_MS_MAX)?;
+    }
+    Ok(())
+}
+
+/// Binds a port at `host:port`, so that one in use is found before anything else begins.
+pub fn bind(address: &str) -> io::Result<std::net::TcpListener> {
+    let addresses: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
+    std::net::TcpListener::bind(&addresses[..])
+}
