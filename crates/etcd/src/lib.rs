@@ -29,6 +29,7 @@ pub use serve::{router, serve};
 
 /// Clients of the three services, as tonic generates them.
 pub mod client {
+    #[allow(unreachable_pub)]
     mod generated {
         pub(super) mod kv {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.KV.rs"));

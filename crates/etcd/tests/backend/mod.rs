@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
 /// Starts one, and returns the way to it.
-pub fn start() -> Handle<Store> {
+pub(crate) fn start() -> Handle<Store> {
     let (handle, requests) = Handle::new(4096, Duration::from_secs(5));
     tokio::spawn(run(requests));
     handle

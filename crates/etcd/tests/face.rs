@@ -1,0 +1,358 @@
+//! The face over the network, driven by the generated clients.
+
+mod backend;
+
+use bytes::Bytes;
+use quorate_etcd::client::{ClusterClient, KvClient, MaintenanceClient};
+use quorate_etcd::{Limits, Metrics, serve};
+use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
+use quorate_etcd_api::etcdserverpb::request_op::Request;
+use quorate_etcd_api::etcdserverpb::{
+    CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, MemberListRequest, PutRequest,
+    RangeRequest, ResponseHeader, StatusRequest, TxnRequest,
+};
+use quorate_kv::Store;
+use quorate_server::Handle;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tonic::Code;
+use tonic::transport::Channel;
+
+/// Serves on a port of its own until the test ends.
+async fn start(handle: Handle<Store>, limits: Limits) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let metrics: Metrics = Arc::new(|| "up 1\n".to_owned());
+    tokio::spawn(serve(
+        listener,
+        handle,
+        limits,
+        Some(metrics),
+        std::future::pending(),
+    ));
+    address
+}
+
+async fn connect(address: SocketAddr) -> Channel {
+    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
+    endpoint.connect().await.expect("the face listens")
+}
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn put(key: &str, value: &str) -> PutRequest {
+    PutRequest {
+        key: bytes(key),
+        value: bytes(value),
+        ..PutRequest::default()
+    }
+}
+
+fn range(key: &str) -> RangeRequest {
+    RangeRequest {
+        key: bytes(key),
+        ..RangeRequest::default()
+    }
+}
+
+fn header(revision: i64) -> Option<ResponseHeader> {
+    Some(ResponseHeader {
+        cluster_id: 7,
+        member_id: 2,
+        revision,
+        raft_term: 1,
+    })
+}
+
+#[tokio::test]
+async fn a_key_is_written_read_and_deleted() {
+    let address = start(backend::start(), Limits::default()).await;
+    let mut kv = KvClient::new(connect(address).await);
+
+    let response = kv.put(put("a", "1")).await.expect("put").into_inner();
+    assert_eq!((response.header, response.prev_kv), (header(2), None));
+    let mut again = put("a", "2");
+    again.prev_kv = true;
+    let response = kv.put(again).await.expect("put").into_inner();
+    assert_eq!(response.header, header(3));
+    assert_eq!(response.prev_kv.map(|kv| kv.value), Some(bytes("1")));
+
+    for serializable in [false, true] {
+        let mut request = range("a");
+        request.serializable = serializable;
+        let response = kv.range(request).await.expect("range").into_inner();
+        assert_eq!((response.header, response.count), (header(3), 1));
+        assert_eq!(response.kvs[0].value, "2");
+    }
+
+    let delete = DeleteRangeRequest {
+        key: bytes("a"),
+        prev_kv: true,
+        ..DeleteRangeRequest::default()
+    };
+    let response = kv.delete_range(delete).await.expect("delete").into_inner();
+    assert_eq!((response.header, response.deleted), (header(4), 1));
+    assert_eq!(response.prev_kvs[0].value, "2");
+}
+
+#[tokio::test]
+async fn transactions_that_write_and_that_only_read() {
+    let address = start(backend::start(), Limits::default()).await;
+    let mut kv = KvClient::new(connect(address).await);
+    let create = TxnRequest {
+        compare: vec![Compare {
+            key: bytes("a"),
+            target: CompareTarget::Mod as i32,
+            target_union: Some(TargetUnion::ModRevision(0)),
+            ..Compare::default()
+        }],
+        success: vec![Request::RequestPut(put("a", "1")).into()],
+        failure: vec![Request::RequestRange(range("a")).into()],
+    };
+    for (revision, succeeded) in [(2, true), (2, false)] {
+        let response = kv.txn(create.clone()).await.expect("txn").into_inner();
+        assert_eq!(response.header, header(revision));
+        assert_eq!(response.succeeded, succeeded);
+        assert_eq!(response.responses.len(), 1);
+    }
+    let read = TxnRequest {
+        success: vec![Request::RequestRange(range("a")).into()],
+        ..TxnRequest::default()
+    };
+    let response = kv.txn(read).await.expect("txn").into_inner();
+    assert_eq!((response.header, response.succeeded), (header(2), true));
+    let applied = MaintenanceClient::new(connect(address).await)
+        .status(StatusRequest {})
+        .await
+        .expect("status")
+        .into_inner()
+        .raft_applied_index;
+    assert_eq!(
+        applied, 2,
+        "a transaction that only reads is not in the log"
+    );
+}
+
+#[tokio::test]
+async fn what_is_refused_has_the_code_and_text_of_etcd() {
+    let limits = Limits {
+        request_bytes_max: 1000,
+        txn_ops_max: 2,
+        ..Limits::default()
+    };
+    let address = start(backend::start(), limits).await;
+    let mut kv = KvClient::new(connect(address).await);
+
+    let mut kept = put("a", "1");
+    kept.ignore_value = true;
+    let mut missing = put("a", "");
+    missing.ignore_value = true;
+    let mut leased = put("a", "1");
+    leased.lease = 5;
+    let invalid = Code::InvalidArgument;
+    for (request, code, text) in [
+        (put("", "1"), invalid, "etcdserver: key is not provided"),
+        (kept, invalid, "etcdserver: value is provided"),
+        (missing, invalid, "etcdserver: key not found"),
+        (
+            leased,
+            Code::NotFound,
+            "etcdserver: requested lease not found",
+        ),
+        (
+            put("a", &"x".repeat(1000)),
+            invalid,
+            "etcdserver: request is too large",
+        ),
+    ] {
+        let status = kv.put(request).await.expect_err(text);
+        assert_eq!((status.code(), status.message()), (code, text));
+    }
+
+    let op = |key| Request::RequestPut(put(key, "1")).into();
+    for (ops, text) in [
+        (
+            vec![op("a"), op("b"), op("c")],
+            "etcdserver: too many operations in txn request",
+        ),
+        (
+            vec![op("a"), op("a")],
+            "etcdserver: duplicate key given in txn request",
+        ),
+    ] {
+        let request = TxnRequest {
+            success: ops,
+            ..TxnRequest::default()
+        };
+        let status = kv.txn(request).await.expect_err(text);
+        assert_eq!((status.code(), status.message()), (invalid, text));
+    }
+
+    let mut future = range("a");
+    future.revision = 9;
+    let mut unsorted = range("a");
+    unsorted.sort_target = 9;
+    let future_text = "etcdserver: mvcc: required revision is a future revision";
+    for (request, code, text) in [
+        (future, Code::OutOfRange, future_text),
+        (unsorted, invalid, "etcdserver: invalid sort option"),
+    ] {
+        let status = kv.range(request).await.expect_err(text);
+        assert_eq!((status.code(), status.message()), (code, text));
+    }
+
+    let compact = kv.compact(CompactionRequest::default()).await;
+    let status = compact.expect_err("not supported yet");
+    assert_eq!(status.code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_answer() {
+    // Nobody drains the requests: the first waits in vain, and there is no room for a second.
+    let (handle, requests) = Handle::new(1, Duration::from_millis(50));
+    let address = start(handle, Limits::default()).await;
+    let channel = connect(address).await;
+    let (mut first, mut second) = (KvClient::new(channel.clone()), KvClient::new(channel));
+    let (one, two) = tokio::join!(first.put(put("a", "1")), second.put(put("a", "1")));
+    let mut seen = [one, two].map(|answer| {
+        let status = answer.expect_err("nobody answers");
+        (status.message().to_owned(), status.code())
+    });
+    seen.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(
+        seen,
+        [
+            (
+                "etcdserver: request timed out".to_owned(),
+                Code::Unavailable
+            ),
+            (
+                "etcdserver: too many requests".to_owned(),
+                Code::ResourceExhausted
+            ),
+        ]
+    );
+    drop(requests);
+    let status = first.put(put("a", "1")).await.expect_err("it has stopped");
+    let got = (status.code(), status.message());
+    assert_eq!(got, (Code::Unavailable, "etcdserver: server stopped"));
+}
+
+#[tokio::test]
+async fn status_digest_and_members() {
+    let address = start(backend::start(), Limits::default()).await;
+    let channel = connect(address).await;
+    KvClient::new(channel.clone())
+        .put(put("a", "1"))
+        .await
+        .expect("put");
+    let mut maintenance = MaintenanceClient::new(channel.clone());
+
+    let status = maintenance.status(StatusRequest {}).await;
+    let status = status.expect("status").into_inner();
+    assert_eq!(status.header, header(2));
+    assert_eq!(status.version, "3.7.0");
+    assert_eq!(
+        (status.leader, status.raft_term, status.raft_index),
+        (2, 1, 1)
+    );
+    assert!(status.db_size > 0 && status.errors.is_empty());
+
+    let hash = maintenance.hash_kv(HashKvRequest { revision: 0 }).await;
+    let hash = hash.expect("hash").into_inner();
+    assert_eq!((hash.hash_revision, hash.compact_revision), (2, -1));
+
+    let members = ClusterClient::new(channel)
+        .member_list(MemberListRequest { linearizable: true })
+        .await
+        .expect("members")
+        .into_inner()
+        .members;
+    let [member] = &members[..] else {
+        panic!("one member: {members:?}");
+    };
+    assert_eq!((member.id, &member.name[..]), (2, "two"));
+    assert_eq!(member.peer_urls, ["http://127.0.0.1:2380"]);
+    assert!(member.client_urls.is_empty());
+}
+
+/// Sends a plain HTTP/1 request and returns status and body.
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("answered");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
+    let code = head[9..12].parse().expect("a status code");
+    (code, body.to_owned())
+}
+
+#[tokio::test]
+async fn plain_routes_share_the_port() {
+    let address = start(backend::start(), Limits::default()).await;
+    let local = "[+]serializable_read ok\n";
+    let cluster = "[+]linearizable_read ok\n";
+    for (path, body) in [
+        ("/health", r#"{"health":"true","reason":""}"#.to_owned()),
+        (
+            "/health?serializable=true&exclude=NOSPACE",
+            r#"{"health":"true","reason":""}"#.to_owned(),
+        ),
+        ("/livez", "ok\n".to_owned()),
+        ("/livez?verbose", format!("{local}ok\n")),
+        ("/readyz", "ok\n".to_owned()),
+        ("/readyz?verbose", format!("{local}{cluster}ok\n")),
+        (
+            "/version",
+            r#"{"etcdserver":"3.7.0","etcdcluster":"3.7.0"}"#.to_owned(),
+        ),
+        ("/metrics", "up 1\n".to_owned()),
+    ] {
+        assert_eq!(get(address, path).await, (200, body), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn plain_routes_of_a_stopped_replica() {
+    let (handle, _) = Handle::new(1, Duration::from_millis(50));
+    let address = start(handle, Limits::default()).await;
+    let reason = "etcdserver: server stopped";
+    let health = format!(r#"{{"health":"false","reason":"{reason}"}}"#);
+    assert_eq!(get(address, "/health").await, (503, health));
+    let list = format!("[-]serializable_read failed: {reason}\n");
+    assert_eq!(get(address, "/livez").await, (503, list));
+}
+
+#[tokio::test]
+async fn told_to_stop_it_finishes_what_is_open() {
+    let (handle, mut requests) = Handle::new(8, Duration::from_secs(5));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(serve(listener, handle, Limits::default(), None, async {
+        let _ = stopped.await;
+    }));
+    let mut kv = KvClient::new(connect(address).await);
+    let open = tokio::spawn(async move { kv.put(put("a", "1")).await });
+
+    let Some(quorate_server::Request::Write { reply, .. }) = requests.recv().await else {
+        panic!("the put arrives");
+    };
+    stop.send(()).expect("it is serving");
+    reply
+        .send(Err(quorate_server::Failure::NoSpace))
+        .expect("somebody waits");
+    let status = open.await.expect("no panic").expect_err("no space");
+    let text = "etcdserver: mvcc: database space exceeded";
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::ResourceExhausted, text)
+    );
+    serving.await.expect("no panic").expect("a clean end");
+}

@@ -1,0 +1,138 @@
+//! Random commands and queries, against a model that keeps a full copy of the store for every
+//! revision.
+
+mod generate;
+mod model;
+
+use bytes::Bytes;
+use generate::Generator;
+use model::Model;
+use prost::Message;
+use quorate_core::{Application, At, Principal, Slot};
+use quorate_etcd_api::etcdserverpb::{
+    DeleteRangeResponse, PutResponse, ResponseHeader, TxnResponse,
+};
+use quorate_kv::{Answer, Query, Refused, Store, check, command, decode_result};
+
+const AT: At = At {
+    slot: Slot(0),
+    index: 0,
+    stamp_ns: 0,
+    principal: Principal(0),
+};
+
+/// Applies a body and decodes the response, with the revision in its header.
+fn apply<M: Message + Default>(
+    store: &mut Store,
+    body: &Bytes,
+    header: impl Fn(&mut M) -> &mut Option<ResponseHeader>,
+) -> Result<M, Refused> {
+    let applied = decode_result(&store.apply(AT, body))?;
+    assert_eq!(applied.revision, store.revision());
+    let mut response = M::decode(applied.response).expect("the store encodes its responses");
+    assert_eq!(*header(&mut response), None);
+    *header(&mut response) = Some(ResponseHeader {
+        revision: applied.revision,
+        ..ResponseHeader::default()
+    });
+    Ok(response)
+}
+
+fn step(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
+    match random.rng.u8(..10) {
+        0..=3 => {
+            let request = random.put();
+            let got = apply(
+                store,
+                &command::encode_put(&request),
+                |r: &mut PutResponse| &mut r.header,
+            );
+            let expected = match check::put(&request) {
+                Ok(()) => model.put(&request),
+                Err(refused) => Err(refused),
+            };
+            assert_eq!(got, expected, "seed {seed}: {request:?}");
+        }
+        4 => {
+            let request = random.delete();
+            let body = command::encode_delete_range(&request);
+            let got = apply(store, &body, |r: &mut DeleteRangeResponse| &mut r.header);
+            assert_eq!(got, Ok(model.delete(&request)), "seed {seed}: {request:?}");
+        }
+        _ => {
+            let request = random.txn(2, model.revision());
+            let body = command::encode_txn(&request);
+            let got = apply(store, &body, |r: &mut TxnResponse| &mut r.header);
+            let expected = match check::txn(&request, usize::MAX) {
+                Ok(()) => model.txn(&request),
+                Err(refused) => Err(refused),
+            };
+            assert_eq!(got, expected, "seed {seed}: {request:?}");
+        }
+    }
+    assert_eq!(store.revision(), model.revision());
+    assert_eq!(store.status().keys, model.keys());
+}
+
+fn read(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
+    let request = random.range(model.revision());
+    let expected = model
+        .range(&request)
+        .map_or_else(Answer::Refused, Answer::Range);
+    let got = store.query(&Query::Range(request.clone()));
+    assert_eq!(got, expected, "seed {seed}: {request:?}");
+
+    let mut txn = random.txn(1, model.revision());
+    generate::keep_reads(&mut txn);
+    let expected = model
+        .clone()
+        .txn(&txn)
+        .map_or_else(Answer::Refused, Answer::Txn);
+    let got = store.query(&Query::Txn(txn.clone()));
+    assert_eq!(got, expected, "seed {seed}: {txn:?}");
+}
+
+#[test]
+fn the_store_answers_as_the_model_does() {
+    for seed in 0..150 {
+        let mut random = Generator::new(seed);
+        let (mut store, mut model) = (Store::new(), Model::new());
+        let mut twin = Store::new();
+        for _ in 0..150 {
+            step(seed, &mut random, &mut store, &mut model);
+            for _ in 0..3 {
+                read(seed, &mut random, &store, &model);
+            }
+        }
+        assert!(model.revision() > 30, "most commands were refused");
+        // The twin gets the keys' history by another road: only what changed something.
+        model.replay(|body| {
+            twin.apply(AT, &body);
+        });
+        for revision in 0..=model.revision() {
+            assert_eq!(store.hash(revision), twin.hash(revision), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn any_bytes_give_a_result() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut random = Generator::new(7);
+    let mut store = Store::new();
+    for _ in 0..200_000 {
+        let mut body = match rng.u8(..3) {
+            0 => command::encode_put(&random.put()).to_vec(),
+            1 => command::encode_txn(&random.txn(2, 1)).to_vec(),
+            _ => (0..rng.usize(..20)).map(|_| rng.u8(..)).collect(),
+        };
+        for _ in 0..rng.usize(..3) {
+            if let Some(byte) = rng.choice(&mut body) {
+                *byte = rng.u8(..);
+            }
+        }
+        body.truncate(rng.usize(..=body.len()));
+        let result = store.apply(AT, &Bytes::from(body));
+        assert!(matches!(result[0], 0x10 | 0x1f));
+    }
+}
