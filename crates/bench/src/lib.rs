@@ -133,7 +133,8 @@ Examples:
     quorate bench put --endpoints http://10.0.0.1:2379,http://10.0.0.2:2379,http://10.0.0.3:2379 \\
       --rate 10000 --clients 256
   While servers are killed and restarted: how long were clients without service, is all there?
-    quorate bench put --endpoints ... --duration 60s --gap --verify --history history.jsonl";
+    quorate bench put --endpoints ... --duration 60s --timeout 1s \\
+      --gap --verify --allow-down --history history.jsonl";
 
 const GET_EXAMPLES: &str = "\
 Examples:

@@ -139,9 +139,9 @@ impl Report {
         self.per_second = self.operations as f64 / self.seconds.max(f64::MIN_POSITIVE);
     }
 
-    /// Whether reading back found that an acknowledged write was not kept.
+    /// Whether nothing at all succeeded, or an acknowledged write was not kept.
     pub fn failed(&self) -> bool {
-        self.verify.as_ref().is_some_and(Verdict::failed)
+        self.operations == 0 || self.verify.as_ref().is_some_and(Verdict::failed)
     }
 
     /// The table for people.

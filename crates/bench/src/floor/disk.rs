@@ -26,6 +26,9 @@ impl Log {
             file.write_all(&chunk)?;
         }
         file.sync_all()?;
+        // Large writes leave large folios in the page cache, and the kernel then handles every
+        // small write as if it dirtied a megabyte. Forgotten, they come back as single pages.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
         let flags = match args.sync {
             Sync::Dsync => rustix::fs::OFlags::DSYNC.bits() as i32,
             Sync::Fdatasync | Sync::None => 0,

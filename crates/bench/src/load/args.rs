@@ -52,7 +52,8 @@ pub struct LoadArgs {
     /// Threads of the load generator; more than one takes cores from servers beside it
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
-    /// Print the longest time without a completion, per endpoint and over the survivors
+    /// Print the longest time without a completion, per endpoint and over the survivors; a client
+    /// whose answer was lost waits out --timeout first, so choose that short
     #[arg(long)]
     pub gap: bool,
     /// Write every operation, as its client saw it, to this file as JSON lines
