@@ -7,8 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::latency::{Latency, LatencySummary};
-use crate::load::gaps::Gaps;
-use crate::load::verify::Verdict;
+use crate::load::{Gaps, Verdict};
 use crate::process::Usage;
 use crate::scrape::Counters;
 use crate::units::{show_count, show_ns};

@@ -17,9 +17,17 @@ pub(super) fn render(comparison: &Comparison) -> String {
             rows.push(cell.row());
         }
     }
+    let quorate = comparison
+        .runs
+        .iter()
+        .any(|run| run.system == System::Quorate);
+    let protocol = match quorate {
+        true => format!(", quorate with {}", comparison.protocol),
+        false => String::new(),
+    };
     let title = format!(
-        "put, {} replicas, {} B values, protocol {}; medians (lowest to highest) of the turns\n",
-        comparison.replicas, comparison.value_bytes, comparison.protocol
+        "put, {} replicas, {} B values{protocol}; medians of the turns\n",
+        comparison.replicas, comparison.value_bytes
     );
     title + &align(&rows)
 }

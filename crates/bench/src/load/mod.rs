@@ -3,7 +3,7 @@
 mod args;
 mod client;
 mod connection;
-pub(crate) mod gaps;
+mod gaps;
 mod history;
 mod ledger;
 mod payload;
@@ -11,7 +11,7 @@ mod phase;
 mod progress;
 mod rpc;
 mod session;
-pub(crate) mod verify;
+mod verify;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,13 +27,13 @@ pub(crate) use args::CONNECTIONS_DEFAULT_MAX;
 pub use args::{GetArgs, Job, LoadArgs, MixedArgs, PutArgs, ReadArgs, VerifyArgs};
 use client::Client;
 use connection::Connection;
-use gaps::Gaps;
+pub use gaps::{EndpointGap, Gap, Gaps};
 use history::History;
 use ledger::Ledger;
 use payload::Payload;
 use phase::Phase;
 use session::{Endpoint, Session, Settings, Stats};
-use verify::Verdict;
+pub use verify::{Readback, Verdict};
 
 /// Runs a load and returns what was measured.
 pub fn run(job: &Job) -> Result<Report, String> {
