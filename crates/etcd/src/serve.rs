@@ -4,6 +4,9 @@ use crate::face::{Face, Limits, Metrics};
 use crate::health;
 use crate::server::{ClusterServer, KvServer, MaintenanceServer};
 use axum::Router;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use quorate_kv::Store;
 use quorate_server::Handle;
 use std::future::Future;
@@ -11,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic::Status;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -28,7 +32,7 @@ pub fn router(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -
     )
     .add_service(ClusterServer::from_arc(face.clone()))
     .add_service(MaintenanceServer::from_arc(face.clone()));
-    health::add_routes(services.into_axum_router(), &face)
+    health::add_routes(services.into_axum_router(), &face).fallback(unknown)
 }
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
@@ -62,6 +66,16 @@ pub async fn serve(
         result = serving => result,
         () = overdue => Ok(()),
     }
+}
+
+/// Answers what no route takes, in the language it was asked in.
+async fn unknown(request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        let path = request.uri().path();
+        return Status::unimplemented(format!("unknown method {path}")).into_http();
+    }
+    (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
 /// Every connection of the face comes from here: the place for TLS and for who the client is.

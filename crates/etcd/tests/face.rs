@@ -8,8 +8,9 @@ use quorate_etcd::{Limits, Metrics, serve};
 use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, MemberListRequest, PutRequest,
-    RangeRequest, ResponseHeader, StatusRequest, TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest,
+    LeaseGrantResponse, MemberListRequest, PutRequest, RangeRequest, ResponseHeader, StatusRequest,
+    TxnRequest,
 };
 use quorate_kv::Store;
 use quorate_server::Handle;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Code;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 
 /// Serves on a port of its own until the test ends.
@@ -316,6 +318,28 @@ async fn plain_routes_share_the_port() {
     ] {
         assert_eq!(get(address, path).await, (200, body), "{path}");
     }
+}
+
+#[tokio::test]
+async fn what_nobody_serves() {
+    let address = start(backend::start(), Limits::default()).await;
+    let missing = (404, "404 page not found\n".to_owned());
+    assert_eq!(get(address, "/nope").await, missing);
+
+    let mut client = tonic::client::Grpc::new(connect(address).await);
+    client.ready().await.expect("it is connected");
+    let path = "/etcdserverpb.Lease/LeaseGrant";
+    let codec = tonic_prost::ProstCodec::<LeaseGrantRequest, LeaseGrantResponse>::default();
+    let request = tonic::Request::new(LeaseGrantRequest::default());
+    let status = client
+        .unary(request, PathAndQuery::from_static(path), codec)
+        .await
+        .expect_err("there are no leases yet");
+    let text = "unknown method /etcdserverpb.Lease/LeaseGrant";
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::Unimplemented, text)
+    );
 }
 
 #[tokio::test]
