@@ -1,0 +1,157 @@
+//! The beginning of a cluster: epoch 1 and everybody's identity.
+//!
+//! All of it follows from one token, so that replicas that are bootstrapped separately with the same
+//! flags agree without talking. The token must therefore be unique: two clusters with the same
+//! token, members and addresses would take each other's replicas for their own.
+
+use quorate_core::{
+    ClusterId, Durability, Epoch, Group, Incarnation, Member, ReplicaId, Seat, Slot,
+};
+use quorate_protocols::{Protocol, Visitor};
+use quorate_server::{Meta, State};
+use std::collections::BTreeMap;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// What a cluster is begun with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Genesis {
+    /// Unique per cluster.
+    pub(crate) token: String,
+    /// The members' peer addresses, by number.
+    pub(crate) members: BTreeMap<ReplicaId, String>,
+    pub(crate) protocol: String,
+    pub(crate) durability: Durability,
+    pub(crate) params: BTreeMap<String, String>,
+}
+
+impl Genesis {
+    /// The cluster's id.
+    pub(crate) fn cluster(&self) -> ClusterId {
+        let mut text = format!("cluster\n{}\n", self.token);
+        for (id, address) in &self.members {
+            text.push_str(&format!("{id}={address}\n"));
+        }
+        ClusterId(xxh3_128(text.as_bytes()))
+    }
+
+    /// The first epoch.
+    pub(crate) fn epoch(&self) -> Epoch {
+        let cluster = self.cluster();
+        let derive = |what: &str| xxh3_128(format!("{what}\n{cluster}").as_bytes());
+        let member = |id: &ReplicaId| Member {
+            id: *id,
+            incarnation: Incarnation(derive(&format!("incarnation {id}"))),
+        };
+        Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: self.members.keys().map(member).collect(),
+            protocol: self.protocol.clone(),
+            durability: self.durability,
+            seed: derive("coin") as u64,
+            params: self.params.clone(),
+        }
+    }
+
+    /// What replica `me` begins with.
+    pub(crate) fn meta(&self, me: ReplicaId) -> Meta {
+        let epoch = self.epoch();
+        let own = epoch.members.iter().find(|member| member.id == me);
+        Meta {
+            cluster: self.cluster(),
+            replica: me,
+            incarnation: own.map(|member| member.incarnation).unwrap_or_default(),
+            state: State::Bootstrapped,
+            group: Group(0),
+            epoch,
+        }
+    }
+}
+
+/// Asks the epoch's protocol whether it can work with it; returns how many failures it survives.
+pub(crate) fn failures_survived(epoch: &Epoch, me: ReplicaId) -> Result<usize, String> {
+    struct Ask<'a>(&'a Epoch, ReplicaId);
+    impl Visitor for Ask<'_> {
+        type Output = Result<usize, String>;
+        fn visit<P: Protocol>(self) -> Self::Output {
+            let seat = Seat {
+                group: Group(0),
+                epoch: self.0.clone(),
+                me: self.1,
+                boot: quorate_core::Boot(0),
+            };
+            P::config(&seat).map(|_| P::failures_survived(self.0))
+        }
+    }
+    quorate_protocols::visit(&epoch.protocol, Ask(epoch, me))
+        .unwrap_or_else(|| Err(unknown_protocol(&epoch.protocol)))
+}
+
+/// What to say of a name that no protocol has.
+pub(crate) fn unknown_protocol(name: &str) -> String {
+    format!(
+        "there is no protocol {name:?}; there is: {}",
+        quorate_protocols::names().join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn genesis() -> Genesis {
+        Genesis {
+            token: "t".into(),
+            members: (1..=3)
+                .map(|id| (ReplicaId(id), format!("http://h{id}:2380")))
+                .collect(),
+            protocol: "rabia".into(),
+            durability: Durability::Disk,
+            params: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn replicas_bootstrapped_apart_agree_and_differ_only_in_who_they_are() {
+        let metas = [1, 2].map(|id| genesis().meta(ReplicaId(id)));
+        assert_eq!(metas[0].cluster, metas[1].cluster);
+        assert_eq!(metas[0].epoch.digest(), metas[1].epoch.digest());
+        assert_ne!(metas[0].incarnation, metas[1].incarnation);
+        assert_eq!(metas[1].incarnation, metas[0].epoch.members[1].incarnation);
+    }
+
+    #[test]
+    fn another_token_or_member_is_another_cluster() {
+        let mut others = [genesis(), genesis(), genesis()];
+        others[0].token = "u".into();
+        others[1]
+            .members
+            .insert(ReplicaId(3), "http://elsewhere:2380".into());
+        others[2].members.remove(&ReplicaId(3));
+        assert!(
+            others
+                .iter()
+                .all(|other| other.cluster() != genesis().cluster())
+        );
+        assert!(
+            others
+                .iter()
+                .all(|other| other.epoch().seed != genesis().epoch().seed)
+        );
+    }
+
+    #[test]
+    fn a_protocol_judges_its_epoch() {
+        assert_eq!(failures_survived(&genesis().epoch(), ReplicaId(1)), Ok(1));
+        let mut epoch = genesis().epoch();
+        epoch.protocol = "paxos".into();
+        let error = failures_survived(&epoch, ReplicaId(1)).unwrap_err();
+        assert!(
+            error.contains("\"paxos\"") && error.contains("rabia"),
+            "{error}"
+        );
+        let mut epoch = genesis().epoch();
+        epoch.params.insert("no-such-parameter".into(), "1".into());
+        assert!(failures_survived(&epoch, ReplicaId(1)).is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! `quorate`: state-machine replication with a choice of protocols, behind the etcd v3 API.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line is outside the rings"
+)]
+
+mod address;
+mod genesis;
+mod layers;
+mod logging;
+mod modes;
+mod serve;
+mod up;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "quorate", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run one replica
+    Serve(Box<serve::ServeOptions>),
+    /// Run a whole cluster on this machine, one process per replica
+    Up(up::UpOptions),
+    /// Run whole clusters in virtual time, under faults, and judge what they did
+    Sim(quorate_sim::SimOptions),
+    /// Measure a cluster over the etcd API, and check that it loses nothing
+    #[command(subcommand)]
+    Bench(quorate_bench::BenchCommand),
+}
+
+/// Why a command did not do what it was told.
+#[derive(Debug)]
+enum Failure {
+    /// The command makes no sense as given: exit code 2, as for an unknown flag.
+    Usage(String),
+    /// It made sense and did not work: exit code 1.
+    Failed(String),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(options) => serve::run(*options),
+        Command::Up(options) => up::run(&options),
+        Command::Sim(options) => return quorate_sim::run(&options),
+        Command::Bench(command) => return quorate_bench::run(command),
+    };
+    let (message, code) = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => (message, 2),
+        Err(Failure::Failed(message)) => (message, 1),
+    };
+    eprintln!("error: {message}");
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,82 @@
+//! Choices shared by several commands.
+
+use clap::ValueEnum;
+use quorate_core::Durability;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What survives a crash of all replicas at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DurabilityMode {
+    /// Everything acknowledged: it is on disk before it is acknowledged
+    Disk,
+    /// Nothing: data lives as long as enough replicas do
+    Memory,
+}
+
+impl DurabilityMode {
+    /// The name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DurabilityMode::Disk => "disk",
+            DurabilityMode::Memory => "memory",
+        }
+    }
+}
+
+impl From<DurabilityMode> for Durability {
+    fn from(mode: DurabilityMode) -> Self {
+        match mode {
+            DurabilityMode::Disk => Durability::Disk,
+            DurabilityMode::Memory => Durability::Memory,
+        }
+    }
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// Reads `name=value` parameters of a protocol.
+pub(crate) fn params(given: &[String]) -> Result<BTreeMap<String, String>, String> {
+    let mut params = BTreeMap::new();
+    for text in given {
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, value)| !name.is_empty() && !value.is_empty())
+            .ok_or_else(|| format!("--param {text:?} is not of the form name=value"))?;
+        if params.insert(name.to_owned(), value.to_owned()).is_some() {
+            return Err(format!("--param {name} is given twice"));
+        }
+    }
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_names_with_values() {
+        let given = ["window=4".to_owned(), "timeout=1=2".to_owned()];
+        let read = params(&given).unwrap();
+        assert_eq!(read["window"], "4");
+        assert_eq!(read["timeout"], "1=2");
+        for bad in ["window", "=4", "window="] {
+            assert!(
+                params(&[bad.to_owned()])
+                    .unwrap_err()
+                    .contains("name=value")
+            );
+        }
+        let twice = ["a=1".to_owned(), "a=2".to_owned()];
+        assert_eq!(params(&twice).unwrap_err(), "--param a is given twice");
+    }
+}

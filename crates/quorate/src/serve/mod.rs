@@ -1,0 +1,194 @@
+//! `quorate serve`: one replica.
+
+mod options;
+mod settings;
+
+pub(crate) use options::ServeOptions;
+
+use crate::Failure;
+use crate::genesis;
+use crate::{layers, logging};
+use quorate_host::Limits;
+use quorate_kv::Store;
+use quorate_protocols::{Protocol, Visitor};
+use quorate_server::{
+    Expected, FaceContext, Folder, ServerConfig, ServerError, Serving, bind, bootstrap, holds_data,
+};
+use settings::{ClusterState, Settings};
+use std::io::Write;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+/// Requests that may wait between the face and the core.
+const QUEUE_MAX: usize = 32 << 10;
+/// What a command adds to the request it carries.
+const COMMAND_BYTES_EXTRA: usize = 64 << 10;
+
+/// Runs a replica until it is told to stop.
+pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
+    exit_with_parent(options.exit_with_parent)?;
+    let options = match options.config_file.clone() {
+        Some(path) => layers::over_file(&options, &path).map_err(Failure::Usage)?,
+        None => options,
+    };
+    let settings = Settings::resolve(options).map_err(Failure::Usage)?;
+    logging::start(&settings.log_level, settings.log_format)?;
+    for name in layers::unknown_variables(&options::variables()) {
+        tracing::warn!("the environment variable {name} is no option of this program");
+    }
+    let failed = |error: ServerError| Failure::Failed(error.to_string());
+    let folder = open_folder(&settings)?;
+    let protocol = folder.meta().epoch.protocol.clone();
+    let epoch = &folder.meta().epoch;
+    let survived = genesis::failures_survived(epoch, settings.id).map_err(|why| {
+        Failure::Failed(format!(
+            "the cluster in {}: {why}",
+            settings.data_dir.display()
+        ))
+    })?;
+    let listed = settings.members.iter().map(|member| member.id);
+    if !epoch.members.iter().map(|member| member.id).eq(listed) {
+        let known: Vec<_> = epoch
+            .members
+            .iter()
+            .map(|member| member.id.to_string())
+            .collect();
+        return Err(Failure::Usage(format!(
+            "--initial-cluster does not list the members of this cluster, which are {}",
+            known.join(", ")
+        )));
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
+        protocol, replicas = epoch.n(), failures_survived = survived,
+        data = %settings.data_dir.display(), layout = "fused", "starting"
+    );
+    let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
+    let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
+    let replica = Replica {
+        settings,
+        folder,
+        peer_port,
+        client_port,
+    };
+    quorate_protocols::visit(&protocol, replica)
+        .unwrap_or_else(|| unreachable!("{protocol} judged its epoch"))
+        .map_err(failed)
+}
+
+/// Opens the data folder, and begins it if that was asked for and it holds nothing.
+fn open_folder(settings: &Settings) -> Result<Folder, Failure> {
+    let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
+    let genesis = settings.genesis();
+    let new = settings.state == ClusterState::New;
+    if new && !holds_data(&settings.data_dir).map_err(failed)? {
+        let meta = genesis.meta(settings.id);
+        genesis::failures_survived(&meta.epoch, settings.id).map_err(Failure::Usage)?;
+        bootstrap(&settings.data_dir, &meta).map_err(failed)?;
+    }
+    let expected = Expected {
+        replica: settings.id,
+        cluster: settings.cluster.or(new.then(|| genesis.cluster())),
+        protocol: settings.protocol.clone(),
+        durability: settings.durability.map(Into::into),
+        params: (!settings.params.is_empty()).then(|| settings.params.clone()),
+    };
+    Folder::open(&settings.data_dir, &expected).map_err(failed)
+}
+
+fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError> {
+    bind(address).map_err(|error| ServerError::Listen {
+        what,
+        address: address.to_owned(),
+        error,
+    })
+}
+
+/// A replica whose protocol's type is about to be known.
+struct Replica {
+    settings: Settings,
+    folder: Folder,
+    peer_port: TcpListener,
+    client_port: TcpListener,
+}
+
+impl Visitor for Replica {
+    type Output = Result<(), ServerError>;
+
+    fn visit<P: Protocol>(self) -> Self::Output {
+        let settings = self.settings;
+        let limits = Limits {
+            command_bytes_max: settings.max_request_bytes + COMMAND_BYTES_EXTRA,
+            ..Limits::default()
+        };
+        let config = ServerConfig {
+            folder: self.folder,
+            client_port: self.client_port,
+            peer_port: self.peer_port,
+            members: settings.members,
+            peer_addresses: settings.peer_addresses,
+            limits,
+            queue_max: QUEUE_MAX,
+            request_timeout: settings.request_timeout,
+        };
+        let face = quorate_etcd::Limits {
+            request_bytes_max: settings.max_request_bytes,
+            txn_ops_max: settings.max_txn_ops,
+            ..quorate_etcd::Limits::default()
+        };
+        let address = settings.listen_client;
+        let ready = move || announce(&address);
+        quorate_server::run::<P, Store>(config, Store::new(), |context| etcd(context, face), ready)
+    }
+}
+
+/// The etcd face.
+fn etcd(context: FaceContext<Store>, limits: quorate_etcd::Limits) -> Serving {
+    let FaceContext {
+        handle,
+        listener,
+        metrics,
+        mut stopping,
+    } = context;
+    let render: quorate_etcd::Metrics = Arc::new(move || metrics.render());
+    let stop = async move {
+        // An error means that nobody is left to say stop.
+        let _ = stopping.wait_for(|stop| *stop).await;
+    };
+    Box::pin(async move {
+        quorate_etcd::serve(listener.into_inner(), handle, limits, Some(render), stop)
+            .await
+            .map_err(|error| error.to_string())
+    })
+}
+
+/// Tells people by the log and a supervisor by standard output.
+fn announce(address: &str) {
+    tracing::info!(address, "ready to serve client requests");
+    let mut out = std::io::stdout().lock();
+    // Whoever started this may have stopped listening.
+    let _ = writeln!(out, "{READY}");
+    let _ = out.flush();
+}
+
+/// The line on standard output once the port for clients answers.
+pub(crate) const READY: &str = "ready to serve client requests";
+
+/// Makes the kernel stop this process when its parent ends, however that ends.
+fn exit_with_parent(parent: Option<u32>) -> Result<(), Failure> {
+    let Some(parent) = parent else {
+        return Ok(());
+    };
+    let asked =
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    asked.map_err(|error| Failure::Failed(format!("cannot follow the parent process: {error}")))?;
+    // It may have ended before the kernel was asked.
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+    if now == Some(parent) {
+        Ok(())
+    } else {
+        Err(Failure::Failed(
+            "the process that started this one is gone".to_owned(),
+        ))
+    }
+}

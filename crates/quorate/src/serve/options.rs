@@ -1,0 +1,122 @@
+//! The options of a replica, as flags, environment variables and keys of a file.
+
+use crate::modes::{DurabilityMode, LogFormat};
+use clap::{Args, CommandFactory, Parser};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Every option is optional here: defaults are filled in after flags, environment and file were
+/// laid over each other. A flag has the name of the file's key, and of the environment variable
+/// in capitals behind `QUORATE_`.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ServeOptions {
+    /// Number of this replica, from 1 [default: 1]
+    #[arg(long, env = "QUORATE_ID")]
+    pub(super) id: Option<u16>,
+
+    /// Name of this replica, for people [default: replica-<ID>]
+    #[arg(long, env = "QUORATE_NAME")]
+    pub(super) name: Option<String>,
+
+    /// Folder of this replica's data [default: quorate-data/<ID>]
+    #[arg(long, env = "QUORATE_DATA_DIR", value_name = "DIR")]
+    pub(super) data_dir: Option<PathBuf>,
+
+    /// Where to listen for clients [default: http://127.0.0.1:2379]
+    #[arg(long, env = "QUORATE_LISTEN_CLIENT_URLS", value_name = "URL")]
+    pub(super) listen_client_urls: Option<String>,
+
+    /// Where to listen for the other replicas [default: http://127.0.0.1:2380]
+    #[arg(long, env = "QUORATE_LISTEN_PEER_URLS", value_name = "URL")]
+    pub(super) listen_peer_urls: Option<String>,
+
+    /// Where clients reach this replica, or all as 1=URL,2=URL [default: where it listens]
+    #[arg(long, env = "QUORATE_ADVERTISE_CLIENT_URLS", value_name = "URLS")]
+    pub(super) advertise_client_urls: Option<String>,
+
+    /// All replicas with the URLs they reach each other at: 1=http://10.0.0.1:2380,2=... [default:
+    /// this one alone]
+    #[arg(long, env = "QUORATE_INITIAL_CLUSTER", value_name = "LIST")]
+    pub(super) initial_cluster: Option<String>,
+
+    /// `new` gives leave to begin with an empty data folder; a folder with data is never begun again
+    /// [default: existing]
+    #[arg(
+        long,
+        env = "QUORATE_INITIAL_CLUSTER_STATE",
+        value_name = "new|existing"
+    )]
+    pub(super) initial_cluster_state: Option<String>,
+
+    /// A text that no other cluster has: the cluster's identity is made from it [default:
+    /// quorate-cluster]
+    #[arg(long, env = "QUORATE_INITIAL_CLUSTER_TOKEN", value_name = "TEXT")]
+    pub(super) initial_cluster_token: Option<String>,
+
+    /// The cluster the data must belong to, for a check
+    #[arg(long, env = "QUORATE_CLUSTER_ID", value_name = "HEX")]
+    pub(super) cluster_id: Option<String>,
+
+    /// How the replicas agree [default for a new cluster: rabia]
+    #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
+    pub(super) protocol: Option<String>,
+
+    /// What survives a crash of all replicas [default for a new cluster: disk]
+    #[arg(long, env = "QUORATE_DURABILITY", value_name = "MODE")]
+    pub(super) durability: Option<DurabilityMode>,
+
+    /// A parameter of the protocol, equal on all replicas; may be repeated
+    #[arg(
+        long,
+        env = "QUORATE_PARAM",
+        value_name = "NAME=VALUE",
+        value_delimiter = ','
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) param: Vec<String>,
+
+    /// Largest request of a client, in bytes [default: 1572864]
+    #[arg(long, env = "QUORATE_MAX_REQUEST_BYTES", value_name = "BYTES")]
+    pub(super) max_request_bytes: Option<usize>,
+
+    /// Most operations in one transaction [default: 128]
+    #[arg(long, env = "QUORATE_MAX_TXN_OPS", value_name = "COUNT")]
+    pub(super) max_txn_ops: Option<usize>,
+
+    /// How long a request may wait for a quorum, in milliseconds [default: 4000]
+    #[arg(long, env = "QUORATE_REQUEST_TIMEOUT_MS", value_name = "MS")]
+    pub(super) request_timeout_ms: Option<u64>,
+
+    /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug [default: info]
+    #[arg(long, env = "QUORATE_LOG_LEVEL", value_name = "LEVEL")]
+    pub(super) log_level: Option<String>,
+
+    /// How logs are written to standard error [default: text]
+    #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT")]
+    pub(super) log_format: Option<LogFormat>,
+
+    /// A TOML file with any of these options; flags and environment win over it
+    #[arg(long, env = "QUORATE_CONFIG_FILE", value_name = "FILE")]
+    #[serde(skip)]
+    pub(super) config_file: Option<PathBuf>,
+
+    /// End when the process with this id, which started this one, ends.
+    #[arg(long, hide = true, value_name = "PID")]
+    #[serde(skip)]
+    pub(super) exit_with_parent: Option<u32>,
+}
+
+/// The environment variables that are options.
+pub(super) fn variables() -> Vec<String> {
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        _options: ServeOptions,
+    }
+    Alone::command()
+        .get_arguments()
+        .filter_map(|argument| argument.get_env())
+        .filter_map(|name| name.to_str().map(str::to_owned))
+        .collect()
+}

@@ -1,0 +1,319 @@
+//! Options with their defaults filled in and their contradictions found.
+
+use super::options::ServeOptions;
+use crate::address::host_port;
+use crate::genesis::{Genesis, unknown_protocol};
+use crate::modes::{DurabilityMode, LogFormat, params};
+use quorate_core::{ClusterId, Durability, ENTRY_BYTES_MAX, ReplicaId};
+use quorate_server::MemberInfo;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const CLIENT_URL: &str = "http://127.0.0.1:2379";
+const PEER_URL: &str = "http://127.0.0.1:2380";
+const TOKEN: &str = "quorate-cluster";
+const PROTOCOL: &str = "rabia";
+/// etcd's own default.
+const REQUEST_BYTES: usize = 1_572_864;
+const REQUEST_BYTES_MAX: usize = ENTRY_BYTES_MAX - (1 << 20);
+const TXN_OPS: usize = 128;
+/// Less than the five seconds after which etcdctl gives up: its user gets an answer.
+const REQUEST_TIMEOUT_MS: u64 = 4_000;
+
+/// Whether an empty data folder may be begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ClusterState {
+    New,
+    Existing,
+}
+
+/// Everything a replica is started with.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) id: ReplicaId,
+    pub(super) name: String,
+    pub(super) data_dir: PathBuf,
+    pub(super) listen_client: String,
+    pub(super) listen_peer: String,
+    pub(super) state: ClusterState,
+    pub(super) members: Vec<MemberInfo>,
+    pub(super) peer_addresses: Vec<(ReplicaId, String)>,
+    token: String,
+    /// These are `None` or empty unless asked for: a folder with data knows better.
+    pub(super) cluster: Option<ClusterId>,
+    pub(super) protocol: Option<String>,
+    pub(super) durability: Option<DurabilityMode>,
+    pub(super) params: BTreeMap<String, String>,
+    pub(super) max_request_bytes: usize,
+    pub(super) max_txn_ops: usize,
+    pub(super) request_timeout: Duration,
+    pub(super) log_level: String,
+    pub(super) log_format: LogFormat,
+}
+
+impl Settings {
+    /// Fills in defaults. The error says which option is wrong and what would be right.
+    pub(super) fn resolve(options: ServeOptions) -> Result<Settings, String> {
+        let id = ReplicaId(options.id.unwrap_or(1));
+        if id.0 == 0 {
+            return Err("--id 0: replicas are numbered from 1".to_owned());
+        }
+        let client_url = options
+            .listen_client_urls
+            .unwrap_or_else(|| CLIENT_URL.to_owned());
+        let peer_url = options
+            .listen_peer_urls
+            .unwrap_or_else(|| PEER_URL.to_owned());
+        let cluster_list = options
+            .initial_cluster
+            .unwrap_or_else(|| format!("{id}={peer_url}"));
+        let urls = url_list("initial-cluster", &cluster_list)?;
+        if !urls.contains_key(&id) {
+            return Err(format!(
+                "--initial-cluster {cluster_list:?} does not list --id {id}"
+            ));
+        }
+        let state = state(options.initial_cluster_state.as_deref())?;
+        if state == ClusterState::New && options.cluster_id.is_some() {
+            return Err(
+                "--cluster-id contradicts --initial-cluster-state new: a new cluster's id \
+                        is made from --initial-cluster-token"
+                    .to_owned(),
+            );
+        }
+        let protocol = options.protocol;
+        if let Some(name) = protocol
+            .as_deref()
+            .filter(|name| !quorate_protocols::names().contains(name))
+        {
+            return Err(unknown_protocol(name));
+        }
+        let name = options.name.unwrap_or_else(|| format!("replica-{id}"));
+        let advertised = options
+            .advertise_client_urls
+            .as_deref()
+            .unwrap_or(&client_url);
+        Ok(Settings {
+            data_dir: options
+                .data_dir
+                .unwrap_or_else(|| format!("quorate-data/{id}").into()),
+            listen_client: host_port("listen-client-urls", &client_url)?,
+            listen_peer: host_port("listen-peer-urls", &peer_url)?,
+            members: members(id, &name, &urls, advertised)?,
+            peer_addresses: peer_addresses(id, &urls)?,
+            state,
+            token: options
+                .initial_cluster_token
+                .unwrap_or_else(|| TOKEN.to_owned()),
+            cluster: options.cluster_id.as_deref().map(cluster_id).transpose()?,
+            protocol,
+            durability: options.durability,
+            params: params(&options.param)?,
+            max_request_bytes: request_bytes(options.max_request_bytes)?,
+            max_txn_ops: options.max_txn_ops.unwrap_or(TXN_OPS),
+            request_timeout: Duration::from_millis(
+                options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
+            ),
+            log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
+            log_format: options.log_format.unwrap_or(LogFormat::Text),
+            id,
+            name,
+        })
+    }
+
+    /// What a new cluster begins with.
+    pub(super) fn genesis(&self) -> Genesis {
+        let members = self
+            .members
+            .iter()
+            .map(|member| (member.id, member.peer_url.clone()));
+        Genesis {
+            token: self.token.clone(),
+            members: members.collect(),
+            protocol: self.protocol.clone().unwrap_or_else(|| PROTOCOL.to_owned()),
+            durability: self.durability.map_or(Durability::Disk, Into::into),
+            params: self.params.clone(),
+        }
+    }
+}
+
+fn state(text: Option<&str>) -> Result<ClusterState, String> {
+    match text {
+        Some("new") => Ok(ClusterState::New),
+        None | Some("existing") => Ok(ClusterState::Existing),
+        Some(other) => Err(format!(
+            "--initial-cluster-state {other:?} is neither new nor existing"
+        )),
+    }
+}
+
+fn cluster_id(text: &str) -> Result<ClusterId, String> {
+    u128::from_str_radix(text, 16)
+        .map(ClusterId)
+        .map_err(|_| format!("--cluster-id {text:?} is not a hexadecimal number"))
+}
+
+fn request_bytes(given: Option<usize>) -> Result<usize, String> {
+    match given {
+        None => Ok(REQUEST_BYTES),
+        Some(bytes) if (1..=REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),
+        Some(bytes) => Err(format!(
+            "--max-request-bytes {bytes} is not between 1 and {REQUEST_BYTES_MAX}"
+        )),
+    }
+}
+
+/// Reads `1=URL,2=URL`.
+fn url_list(flag: &str, list: &str) -> Result<BTreeMap<ReplicaId, String>, String> {
+    let mut urls = BTreeMap::new();
+    for item in list.split(',').filter(|item| !item.is_empty()) {
+        let (id, url) = item
+            .split_once('=')
+            .and_then(|(id, url)| Some((id.parse::<u16>().ok().filter(|id| *id > 0)?, url)))
+            .ok_or_else(|| format!("--{flag}: {item:?} is not of the form 1=http://host:port"))?;
+        host_port(flag, url)?;
+        if urls.insert(ReplicaId(id), url.to_owned()).is_some() {
+            return Err(format!("--{flag} lists replica {id} twice"));
+        }
+    }
+    let mut seen: Vec<_> = urls.values().collect();
+    seen.sort();
+    match seen.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("--{flag} gives {} to two replicas", pair[0])),
+        None => Ok(urls),
+    }
+}
+
+fn members(
+    me: ReplicaId,
+    name: &str,
+    peer_urls: &BTreeMap<ReplicaId, String>,
+    advertised: &str,
+) -> Result<Vec<MemberInfo>, String> {
+    let flag = "advertise-client-urls";
+    let mut client_urls = match advertised.contains('=') {
+        true => url_list(flag, advertised)?,
+        false => host_port(flag, advertised).map(|_| [(me, advertised.to_owned())].into())?,
+    };
+    let members = peer_urls
+        .iter()
+        .map(|(id, peer_url)| MemberInfo {
+            id: *id,
+            name: if *id == me {
+                name.to_owned()
+            } else {
+                format!("replica-{id}")
+            },
+            peer_url: peer_url.clone(),
+            client_url: client_urls.remove(id).unwrap_or_default(),
+        })
+        .collect();
+    match client_urls.first_key_value() {
+        Some((id, _)) => Err(format!(
+            "--{flag} names replica {id}, --initial-cluster does not"
+        )),
+        None => Ok(members),
+    }
+}
+
+fn peer_addresses(
+    me: ReplicaId,
+    urls: &BTreeMap<ReplicaId, String>,
+) -> Result<Vec<(ReplicaId, String)>, String> {
+    let others = urls.iter().filter(|(id, _)| **id != me);
+    others
+        .map(|(id, url)| Ok((*id, host_port("initial-cluster", url)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three() -> ServeOptions {
+        ServeOptions {
+            id: Some(2),
+            initial_cluster: Some("1=http://a:1,2=http://b:2,3=http://c:3".into()),
+            ..ServeOptions::default()
+        }
+    }
+
+    #[test]
+    fn defaults_make_a_replica_of_its_own() {
+        let settings = Settings::resolve(ServeOptions::default()).unwrap();
+        assert_eq!(settings.id, ReplicaId(1));
+        assert_eq!(settings.listen_client, "127.0.0.1:2379");
+        assert_eq!(settings.state, ClusterState::Existing);
+        assert_eq!(settings.members[0].client_url, "http://127.0.0.1:2379");
+        assert!(settings.peer_addresses.is_empty());
+    }
+
+    #[test]
+    fn the_others_are_peers() {
+        let settings = Settings::resolve(three()).unwrap();
+        let peers = [
+            (ReplicaId(1), "a:1".to_owned()),
+            (ReplicaId(3), "c:3".to_owned()),
+        ];
+        assert_eq!(settings.peer_addresses, peers);
+        assert_eq!(settings.members[0].client_url, "");
+        assert_eq!(settings.genesis().epoch().n(), 3);
+    }
+
+    /// Scenario: each option that makes no sense, alone or with another.
+    #[test]
+    fn every_contradiction_is_named() {
+        type Change = fn(&mut ServeOptions);
+        let cases: [(Change, &str); 12] = [
+            (|o| o.id = Some(0), "numbered from 1"),
+            (|o| o.id = Some(4), "does not list --id 4"),
+            (
+                |o| o.initial_cluster = Some("one=http://a:1".into()),
+                "1=http://host:port",
+            ),
+            (
+                |o| o.initial_cluster = Some("2=http://a:1,2=http://b:1".into()),
+                "replica 2 twice",
+            ),
+            (
+                |o| o.initial_cluster = Some("2=http://a:1,3=http://a:1".into()),
+                "two replicas",
+            ),
+            (
+                |o| o.initial_cluster_state = Some("neww".into()),
+                "neither new nor existing",
+            ),
+            (
+                |o| o.protocol = Some("paxos".into()),
+                "there is no protocol \"paxos\"",
+            ),
+            (
+                |o| o.cluster_id = Some("xyz".into()),
+                "not a hexadecimal number",
+            ),
+            (
+                |o| o.max_request_bytes = Some(1 << 30),
+                "is not between 1 and",
+            ),
+            (|o| o.param = vec!["x".into()], "name=value"),
+            (
+                |o| o.advertise_client_urls = Some("7=http://a:1".into()),
+                "names replica 7",
+            ),
+            (
+                |o| {
+                    o.cluster_id = Some("1f".into());
+                    o.initial_cluster_state = Some("new".into());
+                },
+                "--cluster-id contradicts",
+            ),
+        ];
+        for (change, message) in cases {
+            let mut options = three();
+            change(&mut options);
+            let error = Settings::resolve(options).unwrap_err();
+            assert!(error.contains(message), "{error:?} lacks {message:?}");
+        }
+    }
+}

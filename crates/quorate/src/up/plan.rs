@@ -1,0 +1,413 @@
+//! What a local cluster consists of, and the file that remembers it.
+
+use super::UpOptions;
+use crate::Failure;
+use crate::genesis::{self, Genesis};
+use crate::modes::{DurabilityMode, LogFormat, params};
+use clap::ValueEnum;
+use quorate_core::{ClusterId, Epoch, ReplicaId};
+use quorate_server::{bootstrap, read_meta};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tokio::process::Command;
+
+const FILE: &str = "cluster.toml";
+const FORMAT: u32 = 1;
+const HEAD: &str =
+    "# A cluster of `quorate up`, whose replicas are in the folders beside this file.\n";
+const REPLICAS: u16 = 3;
+const PORT: u16 = 2379;
+const PROTOCOL: &str = "rabia";
+
+/// A local cluster, new or remembered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Plan {
+    pub(super) dir: PathBuf,
+    pub(super) cluster: ClusterId,
+    pub(super) replicas: u16,
+    pub(super) port: u16,
+    pub(super) protocol: String,
+    pub(super) durability: DurabilityMode,
+    pub(super) params: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: u32,
+    cluster: String,
+    replicas: u16,
+    port: u16,
+    protocol: String,
+    durability: DurabilityMode,
+    #[serde(default)]
+    params: BTreeMap<String, String>,
+}
+
+impl Plan {
+    /// The cluster in the folder, or a new one if the folder is empty or missing.
+    pub(super) fn of(options: &UpOptions) -> Result<Plan, Failure> {
+        let dir = &options.data_dir;
+        let path = dir.join(FILE);
+        if path.exists() {
+            let mut plan = Plan::read(dir, &path)?;
+            plan.check(options).map_err(Failure::Usage)?;
+            if let Some(port) = options.port.filter(|port| *port != plan.port) {
+                plan.port = port;
+                check_ports(plan.port, plan.replicas).map_err(Failure::Usage)?;
+                plan.write(&path)?;
+            }
+            return Ok(plan);
+        }
+        if options.only.is_some() {
+            return Err(Failure::Usage(format!(
+                "--only starts a replica of an existing cluster, and {} holds none: check \
+                 --data-dir, or leave --only out to begin one",
+                dir.display()
+            )));
+        }
+        let occupied = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+        if occupied {
+            return Err(Failure::Failed(format!(
+                "{} holds files but no {FILE}: it is no cluster of `quorate up`, or its beginning \
+                 was interrupted before it held anything; choose an empty folder",
+                dir.display()
+            )));
+        }
+        Plan::begin(options)
+    }
+
+    /// The replicas to start.
+    pub(super) fn which(&self, only: Option<u16>) -> Result<Vec<u16>, String> {
+        match only {
+            None => Ok((1..=self.replicas).collect()),
+            Some(id) if (1..=self.replicas).contains(&id) => Ok(vec![id]),
+            Some(id) => Err(format!(
+                "--only {id}: the cluster in {} has replicas 1 to {}",
+                self.dir.display(),
+                self.replicas
+            )),
+        }
+    }
+
+    /// The epoch in the first replica's folder that can be read.
+    pub(super) fn epoch(&self) -> Result<Epoch, Failure> {
+        let metas = (1..=self.replicas).map(|id| read_meta(&self.replica_dir(id)));
+        let mut wrong = None;
+        for meta in metas {
+            match meta {
+                Ok(meta) => return Ok(meta.epoch),
+                Err(error) => wrong = Some(error),
+            }
+        }
+        Err(Failure::Failed(match wrong {
+            Some(error) => error.to_string(),
+            None => format!("{} holds no replica", self.dir.display()),
+        }))
+    }
+
+    /// The command that runs a replica.
+    pub(super) fn command(&self, id: u16, log_level: &str, format: LogFormat) -> Child {
+        let list = |url: fn(&Plan, u16) -> String| {
+            let urls: Vec<_> = (1..=self.replicas)
+                .map(|id| format!("{id}={}", url(self, id)))
+                .collect();
+            urls.join(",")
+        };
+        let format = format
+            .to_possible_value()
+            .map(|value| value.get_name().to_owned());
+        let flags = [
+            ("--id", id.to_string()),
+            ("--data-dir", self.replica_dir(id).display().to_string()),
+            ("--listen-client-urls", self.client_url(id)),
+            ("--listen-peer-urls", self.peer_url(id)),
+            ("--advertise-client-urls", list(Plan::client_url)),
+            ("--initial-cluster", list(Plan::peer_url)),
+            ("--cluster-id", self.cluster.to_string()),
+            ("--log-level", log_level.to_owned()),
+            ("--log-format", format.unwrap_or_default()),
+            ("--exit-with-parent", std::process::id().to_string()),
+        ];
+        Child {
+            flags: flags
+                .into_iter()
+                .flat_map(|(flag, value)| [flag.to_owned(), value])
+                .collect(),
+        }
+    }
+
+    pub(super) fn client_url(&self, id: u16) -> String {
+        format!("http://127.0.0.1:{}", self.port + 2 * (id - 1))
+    }
+
+    pub(super) fn peer_url(&self, id: u16) -> String {
+        format!("http://127.0.0.1:{}", self.port + 2 * (id - 1) + 1)
+    }
+
+    pub(super) fn log(&self, id: u16) -> PathBuf {
+        self.replica_dir(id).join("log.txt")
+    }
+
+    fn replica_dir(&self, id: u16) -> PathBuf {
+        self.dir.join(id.to_string())
+    }
+
+    /// Begins a cluster: a folder per replica, and last the file that says they are complete.
+    fn begin(options: &UpOptions) -> Result<Plan, Failure> {
+        let replicas = options.replicas.unwrap_or(REPLICAS);
+        let port = options.port.unwrap_or(PORT);
+        check_ports(port, replicas).map_err(Failure::Usage)?;
+        let mut plan = Plan {
+            dir: options.data_dir.clone(),
+            cluster: ClusterId(0),
+            replicas,
+            port,
+            protocol: options
+                .protocol
+                .clone()
+                .unwrap_or_else(|| PROTOCOL.to_owned()),
+            durability: options.durability.unwrap_or(DurabilityMode::Disk),
+            params: params(&options.param).map_err(Failure::Usage)?,
+        };
+        let genesis = Genesis {
+            token: random_token()?,
+            members: (1..=replicas)
+                .map(|id| (ReplicaId(id), plan.peer_url(id)))
+                .collect(),
+            protocol: plan.protocol.clone(),
+            durability: plan.durability.into(),
+            params: plan.params.clone(),
+        };
+        plan.cluster = genesis.cluster();
+        genesis::failures_survived(&genesis.epoch(), ReplicaId(1)).map_err(Failure::Usage)?;
+        for id in 1..=replicas {
+            bootstrap(&plan.replica_dir(id), &genesis.meta(ReplicaId(id)))
+                .map_err(|error| Failure::Failed(error.to_string()))?;
+        }
+        plan.write(&plan.dir.join(FILE))?;
+        Ok(plan)
+    }
+
+    fn read(dir: &Path, path: &Path) -> Result<Plan, Failure> {
+        let wrong = |why: String| Failure::Failed(format!("{} is damaged: {why}", path.display()));
+        let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        let head: Head = toml::from_str(&text).map_err(|error| wrong(error.message().into()))?;
+        if head.format > FORMAT {
+            return Err(Failure::Failed(format!(
+                "{} has format {} and this program reads up to {FORMAT}: run the version of \
+                 quorate that wrote it, or a newer one",
+                path.display(),
+                head.format
+            )));
+        }
+        let file: File = toml::from_str(&text).map_err(|error| wrong(error.message().into()))?;
+        let cluster = u128::from_str_radix(&file.cluster, 16)
+            .map_err(|_| wrong(format!("{:?} is no cluster id", file.cluster)))?;
+        check_ports(file.port, file.replicas).map_err(wrong)?;
+        Ok(Plan {
+            dir: dir.to_owned(),
+            cluster: ClusterId(cluster),
+            replicas: file.replicas,
+            port: file.port,
+            protocol: file.protocol,
+            durability: file.durability,
+            params: file.params,
+        })
+    }
+
+    fn write(&self, path: &Path) -> Result<(), Failure> {
+        let file = File {
+            format: FORMAT,
+            cluster: self.cluster.to_string(),
+            replicas: self.replicas,
+            port: self.port,
+            protocol: self.protocol.clone(),
+            durability: self.durability,
+            params: self.params.clone(),
+        };
+        let body = toml::to_string(&file).map_err(|error| Failure::Failed(error.to_string()))?;
+        let temporary = path.with_extension("tmp");
+        let write = || {
+            let mut out = fs::File::create(&temporary)?;
+            out.write_all(format!("{HEAD}{body}").as_bytes())?;
+            out.sync_all()?;
+            fs::rename(&temporary, path)?;
+            fs::File::open(&self.dir)?.sync_all()
+        };
+        write().map_err(|error: std::io::Error| {
+            Failure::Failed(format!("cannot write {}: {error}", path.display()))
+        })
+    }
+
+    /// What is asked for must be what is there: none of it can change by a flag.
+    fn check(&self, options: &UpOptions) -> Result<(), String> {
+        let differs = |flag: &str, asked: &str, has: &str| {
+            Err(format!(
+                "--{flag} {asked} contradicts the cluster in {}, which has {has}: leave the flag \
+                 out to go on with it, or choose an empty folder",
+                self.dir.display()
+            ))
+        };
+        if let Some(asked) = options.replicas.filter(|asked| *asked != self.replicas) {
+            return differs("replicas", &asked.to_string(), &self.replicas.to_string());
+        }
+        if let Some(asked) = options
+            .protocol
+            .as_ref()
+            .filter(|asked| **asked != self.protocol)
+        {
+            return differs("protocol", asked, &self.protocol);
+        }
+        if let Some(asked) = options.durability.filter(|asked| *asked != self.durability) {
+            return differs("durability", asked.name(), self.durability.name());
+        }
+        let asked = params(&options.param)?;
+        if !asked.is_empty() && asked != self.params {
+            return differs(
+                "param",
+                &options.param.join(" "),
+                &format!("{:?}", self.params),
+            );
+        }
+        match options
+            .port
+            .filter(|port| options.only.is_some() && *port != self.port)
+        {
+            Some(port) => differs("port", &port.to_string(), &self.port.to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The arguments behind `quorate serve`.
+#[derive(Clone, Debug)]
+pub(super) struct Child {
+    flags: Vec<String>,
+}
+
+impl Child {
+    /// This very program, as a replica.
+    pub(super) fn command(&self) -> std::io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("serve").args(&self.flags);
+        // Options meant for this process are not meant for the replicas.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("QUORATE_") {
+                command.env_remove(name);
+            }
+        }
+        Ok(command)
+    }
+}
+
+fn check_ports(port: u16, replicas: u16) -> Result<(), String> {
+    if replicas == 0 {
+        return Err("--replicas 0: a cluster needs at least one".to_owned());
+    }
+    let last = u32::from(port) + 2 * u32::from(replicas) - 1;
+    if port == 0 || last > u32::from(u16::MAX) {
+        return Err(format!(
+            "--port {port} leaves no room for the ports of {replicas} replicas, up to {last}"
+        ));
+    }
+    Ok(())
+}
+
+fn random_token() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes[..], GetRandomFlags::empty())
+        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
+    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        up: UpOptions,
+    }
+
+    fn options(dir: &Path, flags: &[&str]) -> UpOptions {
+        let dir = dir.display().to_string();
+        let all = ["up", "--data-dir", &dir]
+            .into_iter()
+            .chain(flags.iter().copied());
+        Cli::parse_from(all).up
+    }
+
+    fn usage(result: Result<Plan, Failure>) -> String {
+        match result.unwrap_err() {
+            Failure::Usage(message) | Failure::Failed(message) => message,
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_begun_once_and_remembered() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("cluster");
+        let plan = Plan::of(&options(&dir, &["--replicas", "5", "--port", "4000"])).unwrap();
+        assert_eq!(Plan::of(&options(&dir, &[])).unwrap(), plan);
+        assert_eq!(plan.client_url(3), "http://127.0.0.1:4004");
+        assert_eq!(plan.peer_url(3), "http://127.0.0.1:4005");
+        assert_eq!(plan.epoch().unwrap().n(), 5);
+        let moved = Plan::of(&options(&dir, &["--port", "5000"])).unwrap();
+        assert_eq!((moved.port, moved.cluster), (5000, plan.cluster));
+        assert_eq!(Plan::of(&options(&dir, &[])).unwrap(), moved);
+    }
+
+    #[test]
+    fn flags_that_contradict_the_folder_are_named() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("cluster");
+        Plan::of(&options(&dir, &[])).unwrap();
+        for (flags, message) in [
+            (
+                &["--replicas", "5"][..],
+                "--replicas 5 contradicts the cluster in",
+            ),
+            (&["--protocol", "chora"], "--protocol chora contradicts"),
+            (&["--durability", "memory"], "which has disk"),
+            (&["--param", "window=9"], "--param window=9 contradicts"),
+            (&["--only", "1", "--port", "9"], "--port 9 contradicts"),
+        ] {
+            let error = usage(Plan::of(&options(&dir, flags)));
+            assert!(error.contains(message), "{error:?} lacks {message:?}");
+        }
+        let plan = Plan::of(&options(&dir, &[])).unwrap();
+        assert!(plan.which(Some(4)).unwrap_err().contains("replicas 1 to 3"));
+    }
+
+    #[test]
+    fn what_cannot_be_begun_is_named_and_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("cluster");
+        for (flags, message) in [
+            (&["--replicas", "0"][..], "at least one"),
+            (&["--port", "65535"], "leaves no room"),
+            (&["--protocol", "paxos"], "there is no protocol \"paxos\""),
+            (&["--only", "1"], "holds none"),
+            (&["--param", "nonsense=1"], "nonsense"),
+        ] {
+            let error = usage(Plan::of(&options(&dir, flags)));
+            assert!(error.contains(message), "{error:?} lacks {message:?}");
+            assert!(!dir.exists());
+        }
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("letter.txt"), "Dear").unwrap();
+        let error = usage(Plan::of(&options(&dir, &[])));
+        assert!(error.contains("holds files but no cluster.toml"), "{error}");
+    }
+}
