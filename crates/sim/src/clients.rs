@@ -249,6 +249,7 @@ impl Task {
             call,
             invoked,
             returned,
+            hint: None,
         }
     }
 }
@@ -351,6 +352,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Ask::Read => Request::Read(A::read(key)),
             Ask::Peek => Request::Peek(A::read(key)),
         };
+        let request = Box::new(request);
         let attempts = task.attempts;
         self.trace.event(now_ns, "ask", &[token, node as u64], || {
             format!(

@@ -64,12 +64,9 @@ impl Disk {
         let missing = || format!("segment {} is not there", read.at.segment);
         let segment = self.segments.get(&read.at.segment).ok_or_else(missing)?;
         let start = read.at.offset as usize;
-        let whole = segment.whole();
-        let end = start + read.len as usize;
-        let part = whole
-            .get(start..end)
-            .ok_or_else(|| "the read ends beyond the file".into());
+        let part = segment.written.get(start..start + read.len as usize);
         part.map(Bytes::copy_from_slice)
+            .ok_or_else(|| "the read ends beyond what was written".into())
     }
 
     /// Bytes held.
@@ -140,7 +137,7 @@ impl Segment {
 fn keep(bytes: &[u8], rng: &mut Rng) -> Vec<std::ops::Range<usize>> {
     let sector = SECTOR_BYTES[rng.usize(..SECTOR_BYTES.len())];
     match rng.u8(..4) {
-        0 => vec![0..bytes.len()],
+        0 => std::iter::once(0..bytes.len()).collect(),
         1 => Vec::new(),
         2 => {
             let sectors = rng.usize(..=bytes.len() / sector);

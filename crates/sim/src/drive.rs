@@ -95,7 +95,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         for input in inbox {
             match input {
                 Inbound::Frame { from, bytes } => host.frame(now, replica(from), bytes),
-                Inbound::Request { token, request } => host.submit(now, token, request),
+                Inbound::Request { token, request } => host.submit(now, token, *request),
                 Inbound::Link { peer, up } => host.link(now, replica(peer), up),
                 Inbound::ReadDone { token, bytes } => host.read_done(now, token, bytes),
                 Inbound::Flushed => {
@@ -208,6 +208,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.check_answer(index, token, &answer)?;
         if !chance(&mut self.rng, self.plan.load.answer_loss) {
             let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+            let answer = Box::new(answer);
             self.queue.after(delay, Event::Answer { token, answer });
         }
         Ok(())

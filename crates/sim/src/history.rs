@@ -125,4 +125,7 @@ pub struct Op {
     /// When the answer arrived, and what it said; `None` if that is unknown: it may have taken
     /// effect at any time since, may do so later, or never.
     pub returned: Option<(u64, Outcome)>,
+    /// The revision at which an observer of the whole store saw an operation without an answer
+    /// take effect. Tells the checker what to try first, and is not believed.
+    pub hint: Option<u64>,
 }

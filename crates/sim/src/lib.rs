@@ -29,6 +29,7 @@ pub mod checker;
 mod clients;
 mod disk;
 mod drive;
+mod hints;
 pub mod history;
 mod nemesis;
 mod network;

@@ -47,7 +47,7 @@ pub(crate) enum Inbound<Q> {
     },
     Request {
         token: Token,
-        request: Request<Q>,
+        request: Box<Request<Q>>,
     },
     Link {
         peer: usize,

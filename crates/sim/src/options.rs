@@ -150,7 +150,10 @@ mod tests {
         let command = options.command(7);
         let again = parse(command.strip_prefix("quorate sim ").unwrap()).unwrap();
         assert_eq!(again.command(7), command);
-        assert_eq!((again.seeds, again.params()), (7..8, options.params()));
+        assert_eq!(
+            (again.seeds.clone(), again.params()),
+            (7..8, options.params())
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! that some are calm and crowded, some are all crashes, and most are something in between.
 
 use fastrand::Rng;
-use quorate_core::{MICROS, MILLIS, SECONDS};
+use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
 use quorate_host::Limits;
 
 /// The intensities of one seed.
@@ -70,7 +70,7 @@ pub(crate) struct Load {
 
 impl Plan {
     /// Draws a plan. `ops` are to be spread over the simulated time of a seed.
-    pub(crate) fn draw(rng: &mut Rng, ops: u64) -> Plan {
+    pub(crate) fn draw(rng: &mut Rng, ops: u64, durability: Durability) -> Plan {
         let calm = rng.u8(..5) == 0;
         let mut sometimes = |range: std::ops::Range<u64>| {
             let every = rng.u64(range) * MILLIS;
@@ -95,7 +95,7 @@ impl Plan {
             outage_max_ns: rng.u64(20..600) * MILLIS,
             clock_offset_max_ns: [0, MILLIS, 50 * MILLIS, 2 * SECONDS][rng.usize(..4)],
             service_max_ns: [1, 20 * MICROS, 100 * MICROS][rng.usize(..3)],
-            limits: limits(rng),
+            limits: limits(rng, durability),
         }
     }
 
@@ -167,12 +167,17 @@ impl Load {
 
 /// Small sizes, so that a short run reaches what takes hours otherwise: full segments, entries
 /// that are no longer in memory, answers in several parts.
-fn limits(rng: &mut Rng) -> Limits {
+fn limits(rng: &mut Rng, durability: Durability) -> Limits {
+    let recent_bytes_max = match durability {
+        Durability::Disk => [256, 4 << 10, 1 << 20][rng.usize(..3)],
+        // Peers that lag have no other source than this memory.
+        Durability::Memory => Limits::default().recent_bytes_max,
+    };
     Limits {
+        recent_bytes_max,
         command_bytes_max: 64 << 10,
         requests_max: 1 << 10,
         segment_bytes: [16 << 10, 64 << 10, 256 << 10][rng.usize(..3)],
-        recent_bytes_max: [256, 4 << 10, 1 << 20][rng.usize(..3)],
         catch_up_bytes_max: [200, 4 << 10, 1 << 20][rng.usize(..3)],
         checkpoint_slots: rng.u64(8..64),
         ..Limits::default()

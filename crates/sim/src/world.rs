@@ -4,6 +4,7 @@ use crate::agreement::Agreement;
 use crate::checker;
 use crate::clients::Clients;
 use crate::disk::Disk;
+use crate::hints;
 use crate::nemesis::{Fault, Nemesis};
 use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
@@ -52,7 +53,7 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) lines: Option<Lines>,
 }
 
-/// Something that happens at a time.
+/// Something that happens at a time. Kept small, for the queue moves events about.
 pub(crate) enum Event<Q, R> {
     Frame {
         from: usize,
@@ -85,11 +86,11 @@ pub(crate) enum Event<Q, R> {
     Request {
         node: usize,
         token: Token,
-        request: Request<Q>,
+        request: Box<Request<Q>>,
     },
     Answer {
         token: Token,
-        answer: Answer<R>,
+        answer: Box<Answer<R>>,
     },
     Timeout {
         token: Token,
@@ -151,7 +152,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     /// Prepares a seed; nothing runs yet.
     pub(crate) fn new(setup: Setup<'a, M>) -> Self {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
-        let plan = Plan::draw(&mut rng.fork(), setup.ops);
+        let plan = Plan::draw(&mut rng.fork(), setup.ops, setup.durability);
         let n = setup.replicas;
         let nodes: Vec<Node<M, A>> = (0..n)
             .map(|_| {
@@ -236,7 +237,11 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             }
             self.happen(event)?;
         }
-        let history = self.clients.history();
+        let mut history = self.clients.history();
+        if let Some(host) = &self.nodes[0].host {
+            hints::add(host.app(), self.plan.load.keys, &mut history)
+                .map_err(|why| Violation::new("application", why))?;
+        }
         checker::check(&history).map_err(|why| Violation::new("linearizability", why))
     }
 
@@ -268,7 +273,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             } => {
                 self.arrive(node, Inbound::Request { token, request });
             }
-            Event::Answer { token, answer } => return self.answer_arrives(token, answer),
+            Event::Answer { token, answer } => return self.answer_arrives(token, *answer),
             Event::Timeout { token } => self.timeout(token),
             Event::Retry { task } => self.retry(task),
             Event::Client { client } => self.client_acts(client),
@@ -467,5 +472,15 @@ fn draw_clock(rng: &mut Rng, offset_max_ns: u64) -> Clock {
     Clock {
         offset_ns: rng.i64(-offset_max..=offset_max),
         drift_ppm: rng.i64(-200..=200),
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_kv::{Answer, Query};
+
+    #[test]
+    fn events_are_small() {
+        assert!(size_of::<Event<Query, Answer>>() <= 64);
     }
 }

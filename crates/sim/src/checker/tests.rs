@@ -15,6 +15,7 @@ impl Story {
             call,
             invoked: span[0],
             returned,
+            hint: None,
         });
         self
     }
@@ -38,6 +39,7 @@ impl Story {
             call,
             invoked,
             returned: None,
+            hint: None,
         });
         self
     }

@@ -34,6 +34,13 @@ impl Subject for Store {
         Query::Range(range(key))
     }
 
+    fn read_at(key: u8, revision: u64) -> Query {
+        Query::Range(RangeRequest {
+            revision: revision as i64,
+            ..range(key)
+        })
+    }
+
     fn outcome(call: Call, result: &Bytes) -> Result<Outcome, String> {
         let applied = decode_result(result).map_err(|refused| format!("refused: {refused:?}"))?;
         let revision = number(applied.revision)?;

@@ -1,0 +1,116 @@
+//! Seeds that must pass, twice alike, and mutants that must not.
+
+use clap::Parser;
+use quorate_sim::{Report, SimOptions, Simulator};
+use std::ops::Range;
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    options: SimOptions,
+}
+
+fn simulator(line: &str) -> Result<Simulator, String> {
+    let words = std::iter::once("sim").chain(line.split_whitespace());
+    Simulator::new(&CommandLine::try_parse_from(words).unwrap().options)
+}
+
+fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {
+    let simulator = simulator(line).unwrap();
+    let reports: Vec<Report> = seeds.map(|seed| simulator.seed(seed)).collect();
+    for report in &reports {
+        assert_eq!(report.violation, None, "seed {}", report.seed);
+        assert!(report.totals.ops >= 500, "{report:?}");
+        assert!(report.totals.simulated_ns >= 5_000_000_000, "{report:?}");
+    }
+    reports
+}
+
+/// The first seed of the range in which a mutant is found.
+fn caught(mutant: &str, seeds: Range<u64>) -> Option<Report> {
+    let simulator = simulator(&format!("--mutant {mutant}")).unwrap();
+    seeds
+        .map(|seed| simulator.seed(seed))
+        .find(|report| report.violation.is_some())
+}
+
+#[test]
+fn three_replicas_with_disks_pass() {
+    let reports = pass("--replicas 3", 0..20);
+    assert!(reports.iter().any(|report| report.totals.crashes > 0));
+    assert!(reports.iter().any(|report| report.totals.dropped > 0));
+}
+
+#[test]
+fn five_replicas_with_disks_pass() {
+    pass("--replicas 5", 0..10);
+}
+
+#[test]
+fn replicas_without_disks_pass() {
+    pass("--replicas 3 --durability memory", 0..10);
+    pass("--replicas 5 --durability memory", 0..5);
+}
+
+#[test]
+fn other_parameters_pass() {
+    pass("--param mode=three_step --param fast_rules=false", 0..5);
+    pass("--param window=8 --param outstanding=4", 0..5);
+    pass("--replicas 4", 0..3);
+    pass("--replicas 1", 0..3);
+}
+
+#[test]
+fn a_seed_repeats_itself_traced_or_not() {
+    let simulator = simulator("--replicas 3").unwrap();
+    for seed in 0..3 {
+        let first = simulator.seed(seed);
+        assert_eq!(simulator.seed(seed), first);
+        let (traced, lines) = simulator.traced(seed);
+        assert_eq!(traced, first);
+        assert!(lines.len() > 1_000);
+    }
+    assert_ne!(simulator.seed(0).digest, simulator.seed(1).digest);
+}
+
+#[test]
+fn every_lowered_threshold_is_found() {
+    for mutant in [
+        "fast-1",
+        "fast-0",
+        "proposal-threshold",
+        "state-majority",
+        "decide-threshold",
+        "wait-size",
+        "fast-state",
+    ] {
+        let report = caught(mutant, 0..20);
+        assert!(report.is_some(), "{mutant} was not found within 20 seeds");
+    }
+}
+
+#[test]
+fn a_persist_left_out_is_found() {
+    assert!(caught("no-vote-record", 0..20).is_some());
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_known_ones() {
+    let message = |line: &str| simulator(line).err().unwrap();
+    let protocol = message("--protocol raft");
+    assert!(
+        protocol.contains("raft") && protocol.contains("rabia"),
+        "{protocol}"
+    );
+    let mutant = message("--mutant typo");
+    assert!(
+        mutant.contains("typo") && mutant.contains("fast-1"),
+        "{mutant}"
+    );
+    let param = message("--param typo=1");
+    assert!(
+        param.contains("typo") && param.contains("window"),
+        "{param}"
+    );
+    assert!(message("--replicas 0").contains("--replicas"));
+}
