@@ -12,6 +12,11 @@ impl Replica {
         let instance = &mut self.slots[offset];
         assert_eq!(instance.decided, None, "a slot is decided once");
         instance.decided = Some(value);
+        match (value, instance.own().prop) {
+            (Some(_), _) => self.narrow = false,
+            (None, Some(Some(_))) => self.narrow = true,
+            (None, _) => {}
+        }
         if instance.hold == Wait::Running {
             instance.hold = Wait::Over;
             out.disarm(Timer::Hold(slot));
@@ -68,9 +73,6 @@ impl Replica {
             self.pass(self.ap.next());
             self.settle_offers(out);
         }
-        if self.ap != before {
-            self.forget_needs();
-        }
         self.ap != before
     }
 
@@ -98,7 +100,6 @@ impl Replica {
         let done = &self.done;
         self.pool.remove_where(|id| done.0.contains(id));
         self.needs.retain(|id, _| !done.0.contains(*id));
-        self.forget_needs();
         self.settle_offers(out);
     }
 

@@ -88,6 +88,8 @@ pub enum Timer {
     Hold(Slot),
     /// The proposal of this slot has waited long enough for a batch named by peers.
     Adopt(Slot),
+    /// Whoever is in time for the slot of the probe has been heard by now.
+    Probe,
 }
 
 /// The batches decided so far: the paper's dictionary (section 4), complete and replicated, so

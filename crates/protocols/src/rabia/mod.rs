@@ -169,14 +169,20 @@ pub struct Replica {
     queue: Queue,
     /// Own batches not delivered.
     offers: Vec<Offer>,
+    /// Whether the last outcome was NULL in spite of a request proposed here: then one slot at a
+    /// time, or replicas that assign the same requests to the slots of the window in different
+    /// orders may go on forfeiting for ever.
+    narrow: bool,
     /// Sequence number of the last own batch.
     seq: u64,
     /// The hybrid clock: the last stamp given, or seen if that was later.
     hlc: u64,
     /// Members whose link is not known to be down.
     up: u64,
-    /// Members not waited for until they are in time again.
+    /// Members not waited for until they are in time for a probe.
     late: u64,
+    /// The slot in which late members are given a chance: one at a time, while the timer runs.
+    probe: Option<Slot>,
     /// Own values written and not durable: record, slot, length of the trail.
     unflushed: VecDeque<(Lsn, Slot, usize)>,
     /// Records up to here are durable.
@@ -220,7 +226,8 @@ impl Machine for Replica {
     }
 
     fn fingerprint(&self, to: &mut impl Hasher) {
-        (self.voting, self.ap, self.seq, self.hlc, self.up, self.late).hash(to);
+        (self.voting, self.ap, self.seq, self.hlc).hash(to);
+        (self.narrow, self.up, self.late).hash(to);
         self.done.to_bytes().hash(to);
         self.slots.hash(to);
         self.pool.hash(to);
@@ -230,7 +237,7 @@ impl Machine for Replica {
         for (lsn, slot, trail_len) in &self.unflushed {
             (lsn.0 - self.durable.0, slot, trail_len).hash(to);
         }
-        (self.ahead, self.acknowledge, self.backoff).hash(to);
+        (self.ahead, self.acknowledge, self.backoff, self.probe).hash(to);
         (self.retransmit_armed, self.need_armed, self.catch_up_armed).hash(to);
     }
 
@@ -261,6 +268,7 @@ impl Replica {
             Timer::CatchUp => self.on_catch_up(out),
             Timer::Hold(slot) => self.on_hold(slot, out),
             Timer::Adopt(slot) => self.on_adopt(slot, out),
+            Timer::Probe => self.probe = None,
         }
     }
 

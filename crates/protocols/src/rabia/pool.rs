@@ -9,8 +9,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pool {
     held: BTreeMap<EntryId, Held>,
-    /// Stamp first, so that the head is the oldest request and a late joiner cannot overtake
-    /// for ever.
+    /// By rank, which is the stamp unless that is absurd: the head is the oldest request.
     queue: BTreeSet<(u64, EntryId)>,
     /// By member: what is held of its batches.
     load: Vec<Load>,
@@ -19,6 +18,7 @@ pub(super) struct Pool {
 #[derive(Clone, Debug)]
 struct Held {
     entry: Entry,
+    rank_ns: u64,
     origin: usize,
     persisted: bool,
 }
@@ -52,7 +52,7 @@ impl Pool {
 
     /// The place of a held batch in the queue.
     pub(super) fn key(&self, id: EntryId) -> Option<(u64, EntryId)> {
-        self.get(id).map(|entry| (entry.stamp_ns, id))
+        self.held.get(&id).map(|held| (held.rank_ns, id))
     }
 
     /// Whether another batch of this size from member `origin` is within its share.
@@ -62,14 +62,15 @@ impl Pool {
     }
 
     /// Adds a batch of member `origin` that is not held.
-    pub(super) fn insert(&mut self, entry: Entry, origin: usize, persisted: bool) {
+    pub(super) fn insert(&mut self, entry: Entry, rank_ns: u64, origin: usize, persisted: bool) {
         let id = entry.id;
         let load = &mut self.load[origin];
         load.entries += 1;
         load.bytes += entry.body_len();
-        self.queue.insert((entry.stamp_ns, id));
+        self.queue.insert((rank_ns, id));
         let held = Held {
             entry,
+            rank_ns,
             origin,
             persisted,
         };
@@ -86,7 +87,7 @@ impl Pool {
 
     pub(super) fn remove(&mut self, id: EntryId) {
         if let Some(held) = self.held.remove(&id) {
-            self.queue.remove(&(held.entry.stamp_ns, id));
+            self.queue.remove(&(held.rank_ns, id));
             let load = &mut self.load[held.origin];
             load.entries -= 1;
             load.bytes -= held.entry.body_len();
@@ -110,10 +111,10 @@ impl Pool {
             self.queue.len(),
             "the queue names what is held"
         );
-        for (stamp, id) in &self.queue {
+        for (rank_ns, id) in &self.queue {
             assert_eq!(
                 self.key(*id),
-                Some((*stamp, *id)),
+                Some((*rank_ns, *id)),
                 "the queue names what is held"
             );
         }

@@ -41,11 +41,15 @@ impl Replica {
         {
             return Choice::Propose(Some(id));
         }
+        // Every slot below a started one must end, for the log has no gaps.
+        let is_needed = self.slots.iter().skip(offset).any(Instance::is_started);
+        if self.narrow && offset > 0 && !is_needed {
+            return Choice::Leave;
+        }
         if let Some(id) = self.free_head(offset) {
             return Choice::Propose(Some(id));
         }
-        // Every slot below a started one must end, for the log has no gaps.
-        if !self.slots.iter().skip(offset).any(Instance::is_started) {
+        if !is_needed {
             return Choice::Leave;
         }
         match self.slots.get(offset) {
@@ -131,6 +135,10 @@ impl Replica {
             instance.adopt = Wait::Over;
             out.disarm(Timer::Adopt(slot));
         }
+        if self.late & self.up != 0 && self.probe.is_none() && self.config.vote_hold_ns > 0 {
+            self.probe = Some(slot);
+            out.arm(Timer::Probe, Due::After(self.config.vote_hold_ns));
+        }
         self.progress(slot, true, out);
     }
 
@@ -179,7 +187,7 @@ impl Replica {
     }
 
     /// The first vote has waited long enough; whoever was waited for is not waited for again
-    /// until it is in time once.
+    /// until it is in time for a probe, which waits for nobody.
     pub(super) fn on_hold(&mut self, slot: Slot, out: &mut Out<Self>) {
         let Some(instance) = self.instance_mut(slot) else {
             return;

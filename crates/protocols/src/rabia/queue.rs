@@ -116,7 +116,7 @@ impl Replica {
                 entry: entry.clone(),
             };
             out.send_early(Peers::All, message);
-            self.pool.insert(entry, self.config.me, false);
+            self.pool.insert(entry, self.hlc, self.config.me, false);
             self.offers.push(Offer {
                 id,
                 held_by: 1 << self.config.me,
@@ -140,6 +140,12 @@ impl Replica {
             }
             !is_done
         });
+    }
+
+    /// A batch's place in the queue: its stamp, but no later than the clock here and the skew
+    /// allow. An origin whose clock is ahead waits that long at most.
+    pub(super) fn rank_ns(&self, now: Now, stamp_ns: u64) -> u64 {
+        stamp_ns.min(now.clock_ns.saturating_add(self.config.hlc_skew_max_ns))
     }
 
     /// Moves the own clock behind a stamp seen, unless the stamp is absurd.

@@ -49,10 +49,12 @@ impl Replica {
             needs: BTreeMap::new(),
             queue: Queue::default(),
             offers: Vec::new(),
+            narrow: false,
             seq: 0,
             hlc: 0,
             up: everybody & !(1 << config.me),
             late: 0,
+            probe: None,
             unflushed: VecDeque::new(),
             durable: Lsn(out.persisted().0),
             ahead: None,
@@ -71,7 +73,8 @@ impl Replica {
                 let is_open = !self.done.0.contains(entry.id) && !self.pool.holds(entry.id);
                 if let Some(origin) = origin.filter(|_| is_open) {
                     self.see_stamp(now, entry.stamp_ns);
-                    self.pool.insert(entry, origin, true);
+                    let rank_ns = self.rank_ns(now, entry.stamp_ns);
+                    self.pool.insert(entry, rank_ns, origin, true);
                 }
             }
             Record::Own {

@@ -37,7 +37,8 @@ impl Replica {
                 return out.emit(Event::Branch("pool share full"));
             }
             self.see_stamp(now, entry.stamp_ns);
-            self.pool.insert(entry, origin, false);
+            let rank_ns = self.rank_ns(now, entry.stamp_ns);
+            self.pool.insert(entry, rank_ns, origin, false);
         }
         if from == origin {
             self.acknowledge = Some((from, id));
@@ -87,6 +88,9 @@ impl Replica {
             return self.misbehaved(from, flaw, out);
         }
         let (peer, slot) = (self.config.members[from], message.slot);
+        if self.probe == Some(slot) {
+            self.late &= !(1 << from);
+        }
         let is_asking = message.want || message.trail.is_past_first_vote();
         if slot < self.ap {
             if is_asking {
@@ -111,11 +115,7 @@ impl Replica {
         if let Err(flaw) = instance.merge(from, message) {
             return self.misbehaved(from, flaw, out);
         }
-        let is_in_time = instance.own().trail.is_empty();
         let answers = message.want && instance.is_proposed();
-        if is_in_time {
-            self.late &= !(1 << from);
-        }
         if let Some(id) = message.prop {
             self.credit(from, id);
             self.lack(id, 1 << from, out);
@@ -205,15 +205,19 @@ impl Replica {
         }
     }
 
-    /// Keeps only needs that a stored slot names: whoever named one still holds it.
+    /// Gives up needs that no stored slot names, but not before everybody was asked twice: when
+    /// every replica has another head, slots forfeit faster than a batch can be fetched, and only
+    /// fetching makes the heads equal.
     pub(super) fn forget_needs(&mut self) {
         let slots = &self.slots;
+        let patience = 2 * self.config.members.len() as u32;
         let is_named = |id: EntryId| {
             slots
                 .iter()
                 .any(|slot| slot.decided == Some(Some(id)) || slot.support(id) > 0)
         };
-        self.needs.retain(|id, _| is_named(*id));
+        self.needs
+            .retain(|id, need| need.asked < patience || is_named(*id));
     }
 
     /// Says again what went unanswered since the last time.
@@ -233,6 +237,7 @@ impl Replica {
                 said = true;
             }
         }
+        self.forget_needs();
         let ids = self.needs.keys().copied().collect::<Vec<_>>();
         said |= !ids.is_empty();
         ids.into_iter().for_each(|id| self.ask_for(id, out));

@@ -1,1 +1,245 @@
-//! random
+//! Randomised runs: first the world hurts the cluster and only safety is asked for; then it
+//! heals and everything submitted at a replica that lived must be delivered everywhere.
+
+use super::cluster::{Cluster, DELAY_NS, Dice, Weather};
+use crate::rabia::{Config, Record};
+use quorate_core::{Class, MICROS, MILLIS, Outcome, RequestId, SECONDS, Slot};
+
+/// A read, where it was asked, and the first slot it need not see.
+struct Read {
+    node: usize,
+    id: RequestId,
+    at_least: Slot,
+    boot: u64,
+}
+
+struct Run {
+    cluster: Cluster,
+    dice: Dice,
+    f: usize,
+    /// Writes with the replica and boot that took them.
+    writes: Vec<(usize, u64, RequestId)>,
+    reads: Vec<Read>,
+}
+
+impl Run {
+    fn new(n: usize, params: &[(&str, &str)], seed: u64, sabotage: fn(&mut Config)) -> Run {
+        let mut cluster = Cluster::with(n, params, seed, sabotage);
+        let mut dice = Dice::new(seed ^ 0x5eed);
+        cluster.weather = Weather {
+            delay_ns: (20 * MICROS, 20 * MICROS + dice.below(6) * 200 * MICROS),
+            flush_ns: (10 * MICROS, 10 * MICROS + dice.below(4) * 300 * MICROS),
+            loss_percent: [0, 2, 10, 30][dice.below(4) as usize],
+            dup_percent: [0, 10][dice.below(2) as usize],
+        };
+        let f = cluster.nodes[0].config.thresholds.f;
+        Run {
+            cluster,
+            dice,
+            f,
+            writes: Vec::new(),
+            reads: Vec::new(),
+        }
+    }
+
+    fn boot(&self, node: usize) -> u64 {
+        self.cluster.nodes[node].config.boot.0
+    }
+
+    fn submit(&mut self) {
+        let node = self.dice.below(self.cluster.nodes.len() as u64) as usize;
+        if !self.cluster.is_up(node) {
+            return;
+        }
+        let boot = self.boot(node);
+        if self.dice.percent(25) {
+            let lengths = self.cluster.nodes.iter().map(|node| node.log.len());
+            let at_least = Slot(lengths.max().unwrap_or(0) as u64);
+            let id = self.cluster.submit(node, Class::Read);
+            self.reads.push(Read {
+                node,
+                id,
+                at_least,
+                boot,
+            });
+        } else {
+            let id = self.cluster.write(node);
+            self.writes.push((node, boot, id));
+        }
+    }
+
+    fn hurt(&mut self) {
+        let n = self.cluster.nodes.len() as u64;
+        let node = self.dice.below(n) as usize;
+        match self.dice.below(10) {
+            0..=2 => {
+                // Any number may be down at once: only liveness needs n - f.
+                let down = (0..n as usize)
+                    .filter(|node| !self.cluster.is_up(*node))
+                    .count();
+                if self.cluster.is_up(node) && (down < self.f || self.dice.percent(20)) {
+                    self.cluster.crash(node);
+                }
+            }
+            3..=6 => {
+                let down = (0..n as usize).find(|node| !self.cluster.is_up(*node));
+                if let Some(node) = down {
+                    self.cluster.restart(node);
+                }
+            }
+            7 => {
+                let other = self.dice.below(n) as usize;
+                self.cluster.blocked.insert((node, other));
+            }
+            _ => self.cluster.blocked.clear(),
+        }
+    }
+
+    fn storm(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            for _ in 0..self.dice.below(4) {
+                self.submit();
+            }
+            if self.dice.percent(15) {
+                self.hurt();
+            }
+            let wait = self.dice.below(800) * MICROS;
+            self.cluster.run_for(wait);
+            if self.cluster.violation.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn heal(&mut self) {
+        self.cluster.weather = Weather {
+            delay_ns: (DELAY_NS, DELAY_NS),
+            ..Weather::default()
+        };
+        self.cluster.blocked.clear();
+        for node in 0..self.cluster.nodes.len() {
+            if !self.cluster.is_up(node) {
+                self.cluster.restart(node);
+            }
+        }
+        // A request at every replica brings along who saw nothing of the last slots.
+        for node in 0..self.cluster.nodes.len() {
+            let id = self.cluster.write(node);
+            self.writes.push((node, self.boot(node), id));
+        }
+    }
+
+    fn check_drained(&mut self, seed: u64) {
+        let is_silent = self.cluster.run_until_silent(20 * SECONDS);
+        self.cluster.assert_sound();
+        assert!(is_silent, "seed {seed}: silence in the end");
+        for (node, boot, id) in &self.writes {
+            if self.boot(*node) == *boot {
+                assert!(
+                    self.cluster.has_everywhere(*id),
+                    "seed {seed}: {id:?} is lost"
+                );
+            }
+        }
+        for read in &self.reads {
+            let mut replies = self.cluster.nodes[read.node].replies.iter();
+            match replies.find(|(id, _)| *id == read.id) {
+                Some((_, Outcome::ReadAt(slot))) => {
+                    assert!(*slot >= read.at_least, "seed {seed}: a stale read (I10)");
+                }
+                Some((_, other)) => panic!("seed {seed}: a read is answered {other:?}"),
+                None => assert!(
+                    self.boot(read.node) != read.boot,
+                    "seed {seed}: a read is lost"
+                ),
+            }
+        }
+        for node in 0..self.cluster.nodes.len() {
+            assert_eq!(
+                self.cluster.entries(node),
+                self.cluster.entries(0),
+                "seed {seed} (I7)"
+            );
+        }
+    }
+}
+
+fn storms(n: usize, params: &[(&str, &str)], seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let mut run = Run::new(n, params, seed, |_| {});
+        run.storm(60);
+        run.cluster.assert_sound();
+        run.heal();
+        run.check_drained(seed);
+    }
+}
+
+#[test]
+fn three_replicas_survive_the_weather() {
+    storms(3, &[], 0..150);
+}
+
+#[test]
+fn three_replicas_survive_the_weather_without_holding_votes() {
+    storms(3, &[("vote_hold_us", "0"), ("window", "4")], 1000..1100);
+}
+
+#[test]
+fn three_replicas_in_the_papers_mode_survive_the_weather() {
+    let paper = [
+        ("mode", "three_step"),
+        ("fast_rules", "false"),
+        ("window", "1"),
+    ];
+    storms(3, &paper, 2000..2060);
+    storms(3, &[("mode", "three_step"), ("echo", "false")], 2100..2160);
+}
+
+#[test]
+fn five_replicas_survive_the_weather() {
+    storms(5, &[("window", "3")], 3000..3060);
+    storms(5, &[("f", "1"), ("vote_hold_us", "200")], 3100..3130);
+}
+
+#[test]
+fn four_replicas_survive_the_weather() {
+    storms(4, &[], 4000..4100);
+    storms(4, &[("window", "4"), ("outstanding", "4")], 4100..4200);
+}
+
+/// Whether some seed gives a violation, of which an assertion of a replica is one.
+fn some_run_fails(
+    n: usize,
+    params: &[(&str, &str)],
+    sabotage: fn(&mut Config),
+    forget: Option<fn(&Record) -> bool>,
+    seeds: std::ops::Range<u64>,
+) -> bool {
+    seeds.into_iter().any(|seed| {
+        let fails = std::panic::catch_unwind(|| {
+            let mut run = Run::new(n, params, seed, sabotage);
+            run.cluster.forget = forget;
+            run.storm(60);
+            run.cluster.violation.is_some()
+        });
+        fails.unwrap_or(true)
+    })
+}
+
+#[test]
+fn random_runs_find_the_mutants_that_restarts_expose() {
+    use crate::registry::{Protocol, Sabotage};
+    let params = [("vote_hold_us", "0")];
+    for mutant in crate::rabia::Rabia::mutants() {
+        let found = match (mutant.name, mutant.sabotage) {
+            ("no-proposal-record" | "no-vote-record", Sabotage::Forget(forget)) => {
+                some_run_fails(3, &params, |_| {}, Some(forget), 0..300)
+            }
+            ("proposal-threshold" | "fast-1" | "decide-threshold", Sabotage::Config(lower)) => {
+                some_run_fails(3, &params, lower, None, 0..300)
+            }
+            _ => true,
+        };
+        assert!(found, "{} goes unnoticed", mutant.name);
+    }
+}
