@@ -219,10 +219,6 @@ impl Cluster {
         self.nodes[node].machine.is_some()
     }
 
-    pub(super) fn machine(&self, node: usize) -> &Replica {
-        self.nodes[node].machine.as_ref().unwrap()
-    }
-
     pub(super) fn step(&mut self, me: usize, input: Input<Replica>) {
         let now = self.now(me);
         let node = &mut self.nodes[me];
@@ -514,14 +510,6 @@ impl Cluster {
     /// Loses what is in flight from one to another now.
     pub(super) fn lose(&mut self, from: usize, to: usize) {
         self.net.retain(|p| p.from != from || p.to != to);
-    }
-
-    pub(super) fn fire(&mut self, me: usize, timer: Timer) {
-        assert!(
-            self.nodes[me].timers.remove(&timer).is_some(),
-            "{timer:?} is armed"
-        );
-        self.step(me, Input::Timer(timer));
     }
 
     /// The process dies; what was not flushed is gone.

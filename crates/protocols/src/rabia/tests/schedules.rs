@@ -7,6 +7,9 @@ use quorate_core::{Class, MILLIS, Outcome, SECONDS, Slot};
 
 const NO_HOLD: (&str, &str) = ("vote_hold_us", "0");
 
+/// A directed schedule, with the records its replicas forget.
+type Schedule = fn(Option<fn(&Record) -> bool>) -> Cluster;
+
 fn omission(name: &str) -> fn(&Record) -> bool {
     let mutant = Rabia::mutants()
         .into_iter()
@@ -235,7 +238,9 @@ fn simultaneous_restarts_lose_nothing_that_was_said() {
             flush_ns: (DELAY_NS / 2, 2 * DELAY_NS),
             ..Weather::default()
         };
-        (0..3).for_each(|node| drop(cluster.write(node)));
+        for node in 0..3 {
+            cluster.write(node);
+        }
         cluster.run_for(cut * DELAY_NS / 4);
         (0..3).for_each(|node| cluster.crash(node));
         cluster.net.clear();
@@ -326,7 +331,7 @@ fn what_was_said_is_said_again_after_a_restart() {
 
 #[test]
 fn each_record_left_out_lets_a_replica_contradict_itself() {
-    let schedules: [(&str, fn(Option<fn(&Record) -> bool>) -> Cluster); 3] = [
+    let schedules: [(&str, Schedule); 3] = [
         ("no-proposal-record", restart_between_proposals),
         ("no-state-record", restart_after_state),
         ("no-vote-record", restart_after_vote),
