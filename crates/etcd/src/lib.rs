@@ -16,6 +16,7 @@
 //!   do the services Watch, Lease and Auth.
 //! - A transaction without any operation is linearizable; etcd answers it from one member's state.
 
+mod authority;
 mod cluster;
 mod face;
 mod health;

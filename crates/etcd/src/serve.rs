@@ -1,5 +1,6 @@
 //! Listening and serving.
 
+use crate::authority::Tolerant;
 use crate::face::{Face, Limits, Metrics};
 use crate::health;
 use crate::server::{ClusterServer, KvServer, MaintenanceServer};
@@ -10,10 +11,12 @@ use axum::response::{IntoResponse, Response};
 use quorate_kv::Store;
 use quorate_server::Handle;
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use tonic::service::Routes;
 use tonic::transport::Server;
@@ -79,10 +82,11 @@ async fn unknown(request: Request) -> Response {
 }
 
 /// Every connection of the face comes from here: the place for TLS and for who the client is.
-fn connections(listener: TcpListener) -> TcpIncoming {
+fn connections(listener: TcpListener) -> impl Stream<Item = io::Result<Tolerant<TcpStream>>> {
     TcpIncoming::from(listener)
         .with_nodelay(Some(true))
         .with_keepalive(Some(TCP_KEEPALIVE))
+        .map(|connection| connection.map(Tolerant::new))
 }
 
 fn server(limits: &Limits) -> Server {
