@@ -84,6 +84,9 @@ where
     let result = runtime.block_on(serve::<P, A>(config, app, face, ready));
     // Connections are cut here: nothing waits for a client that holds one open.
     runtime.shutdown_background();
+    if result.is_ok() {
+        tracing::info!("stopped");
+    }
     result
 }
 

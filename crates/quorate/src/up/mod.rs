@@ -120,10 +120,11 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
     let mut watch = Watch::new(plan, which);
     let verdict = loop {
         tokio::select! {
-            news = children.news() => match watch.note(news) {
-                Some(verdict) => break verdict,
-                None => {}
-            },
+            news = children.news() => {
+                if let Some(verdict) = watch.note(news) {
+                    break verdict;
+                }
+            }
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
         }
