@@ -50,6 +50,17 @@ impl Pool {
         self.queue.iter().map(|(_, id)| *id)
     }
 
+    /// Ids by the origins' own stamps: an order that all replicas share, whatever their clocks.
+    pub(super) fn by_stamp(&self) -> impl Iterator<Item = EntryId> {
+        let stamped = self
+            .held
+            .iter()
+            .map(|(id, held)| (held.entry.stamp_ns, *id));
+        let mut stamped = stamped.collect::<Vec<_>>();
+        stamped.sort_unstable();
+        stamped.into_iter().map(|(_, id)| id)
+    }
+
     /// The place of a held batch in the queue.
     pub(super) fn key(&self, id: EntryId) -> Option<(u64, EntryId)> {
         self.held.get(&id).map(|held| (held.rank_ns, id))

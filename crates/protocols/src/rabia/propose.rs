@@ -83,6 +83,10 @@ impl Replica {
 
     /// The oldest batch that no other slot may still choose: a batch proposed in two slots at
     /// once would take both, the second in vain.
+    ///
+    /// After a forfeit it is the oldest by stamp. Ranks depend on the local clock, so that two
+    /// replicas whose clocks are wrong may each rank the other's batch first (or each its own)
+    /// and forfeit for ever; stamps are the same everywhere.
     fn free_head(&self, offset: usize) -> Option<EntryId> {
         let may_go_elsewhere = |id: EntryId| {
             let mut slots = self.slots.iter().enumerate();
@@ -90,6 +94,9 @@ impl Replica {
                 other != offset && slot.may_choose(id, &self.config.thresholds)
             })
         };
+        if self.narrow {
+            return self.pool.by_stamp().find(|id| !may_go_elsewhere(*id));
+        }
         self.pool.oldest_first().find(|id| !may_go_elsewhere(*id))
     }
 
