@@ -106,6 +106,13 @@ impl Spare {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             let result = fill(&path, size);
+            if let Err(error) = &result {
+                tracing::warn!(
+                    path = %path.display(),
+                    "cannot prepare the next log segment: {error}; without space on this disk \
+                     writes are refused and reads go on"
+                );
+            }
             let (state, changed) = &*shared;
             *lock(state) = State::after(size, result);
             changed.notify_all();
