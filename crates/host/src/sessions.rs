@@ -7,10 +7,13 @@
 
 use bytes::Bytes;
 use quorate_core::{ClientId, Refusal, RequestId, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Results kept per session: a client with more unacknowledged requests is refused.
 const RESULTS_MAX: usize = 64 << 10;
+
+/// Ended sessions remembered. A duplicate that comes after so many others have ended is lost anyway.
+const ENDED_MAX: usize = 64 << 10;
 
 /// One client's results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,6 +42,11 @@ pub(crate) enum Verdict {
 pub(crate) struct Sessions {
     sessions: BTreeMap<ClientId, Session>,
     sessions_max: usize,
+    /// Sessions that ended, the last [`ENDED_MAX`] of them in the order they did: a late duplicate
+    /// of a session's opening must not bring it back without its results, for then late
+    /// duplicates of its commands would be executed again.
+    ended: VecDeque<ClientId>,
+    ended_set: BTreeSet<ClientId>,
 }
 
 impl Sessions {
@@ -46,16 +54,24 @@ impl Sessions {
         Sessions {
             sessions: BTreeMap::new(),
             sessions_max,
+            ended: VecDeque::new(),
+            ended_set: BTreeSet::new(),
         }
     }
 
-    /// Opens a session (opening it again changes nothing) and ends others of the same owner.
+    /// Opens a session and ends others of the same owner. Opening it again changes nothing, even
+    /// after it has ended.
     pub(crate) fn open(&mut self, client: ClientId, owner: u64, slot: Slot) {
-        if self.sessions.contains_key(&client) {
+        if self.sessions.contains_key(&client) || self.ended_set.contains(&client) {
             return;
         }
         if owner != 0 {
-            self.sessions.retain(|_, session| session.owner != owner);
+            let owned = self
+                .sessions
+                .iter()
+                .filter(|(_, session)| session.owner == owner);
+            let owned: Vec<ClientId> = owned.map(|(client, _)| *client).collect();
+            owned.into_iter().for_each(|client| self.end(client));
         }
         if self.sessions.len() >= self.sessions_max {
             self.end_least_recently_used();
@@ -72,7 +88,16 @@ impl Sessions {
 
     /// Ends a session: later commands of the client are refused, never executed.
     pub(crate) fn end(&mut self, client: ClientId) {
-        self.sessions.remove(&client);
+        if self.sessions.remove(&client).is_none() {
+            return;
+        }
+        self.ended.push_back(client);
+        self.ended_set.insert(client);
+        if self.ended.len() > ENDED_MAX
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.ended_set.remove(&oldest);
+        }
     }
 
     /// Judges a request at its turn to be executed.
@@ -112,7 +137,7 @@ impl Sessions {
             .iter()
             .min_by_key(|(client, session)| (session.used, **client));
         if let Some(client) = oldest.map(|(client, _)| *client) {
-            self.sessions.remove(&client);
+            self.end(client);
         }
     }
 }
@@ -193,6 +218,18 @@ mod tests {
         let refused = Verdict::Refused(Refusal::NoSession);
         assert_eq!(sessions.judge(id(7, 1), 0, Slot(1)), refused);
         assert_eq!(sessions.judge(id(8, 1), 0, Slot(1)), Verdict::Execute);
+    }
+
+    #[test]
+    fn a_late_duplicate_of_its_opening_does_not_bring_a_session_back() {
+        let mut sessions = Sessions::new(10);
+        sessions.open(ClientId(7), 1, Slot(0));
+        execute(&mut sessions, id(7, 1), 0);
+        sessions.open(ClientId(8), 1, Slot(1));
+        sessions.open(ClientId(7), 1, Slot(2));
+        let refused = Verdict::Refused(Refusal::NoSession);
+        assert_eq!(sessions.judge(id(7, 1), 0, Slot(3)), refused);
+        assert_eq!(sessions.judge(id(8, 1), 0, Slot(3)), Verdict::Execute);
     }
 
     #[test]
