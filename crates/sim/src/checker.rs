@@ -252,7 +252,7 @@ impl Search {
                 continue;
             }
             if choices.len() >= deepest.0 {
-                deepest = (choices.len(), self.stuck(bound, model));
+                deepest = (choices.len(), self.stuck(&choices, bound, model));
             }
             let Some(choice) = choices.pop() else {
                 return Err(deepest.1);
@@ -318,13 +318,15 @@ impl Search {
         xxh3_128(&bytes)
     }
 
-    fn stuck(&self, bound: u64, model: Model) -> String {
-        let open = self
-            .ops
-            .iter()
-            .zip(&self.taken)
-            .filter(|(op, t)| !**t && op.invoked <= bound);
-        let mut lines = format!("nothing explains what follows {model:?}:");
+    /// For people: the last steps of a search that failed, and what should have come next.
+    fn stuck(&self, choices: &[Choice], bound: u64, model: Model) -> String {
+        let open = self.ops.iter().zip(&self.taken);
+        let open = open.filter(|(op, taken)| !**taken && op.invoked <= bound);
+        let mut lines = String::from("after");
+        for choice in &choices[choices.len().saturating_sub(8)..] {
+            lines.push_str(&format!("\n    {:?}", self.ops[choice.index]));
+        }
+        lines.push_str(&format!("\n  nothing explains what follows {model:?}:"));
         for (op, _) in open.take(12) {
             lines.push_str(&format!("\n    {op:?}"));
         }

@@ -161,6 +161,16 @@ impl Clients {
         lines.collect()
     }
 
+    /// Whether a task relies on a session that is still open. A duplicate may come after its client
+    /// has moved on to another session.
+    fn needs_session(&self, task: &Task) -> bool {
+        match task.ask {
+            Ask::Write(_) => true,
+            Ask::Command(_) => task.fate == Fate::Pending,
+            Ask::Open | Ask::Read | Ask::Peek => false,
+        }
+    }
+
     fn tick(&mut self) -> u64 {
         self.stamp += 1;
         self.stamp
@@ -353,10 +363,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Ask::Peek => Request::Peek(A::read(key)),
         };
         let request = Box::new(request);
-        let attempts = task.attempts;
+        let (attempts, client) = (task.attempts, task.client);
         self.trace.event(now_ns, "ask", &[token, node as u64], || {
             format!(
-                "#{index} r{} {ask:?} key {key}, {id:?}, attempt {attempts}",
+                "#{index} client {client} r{} {ask:?} key {key}, {id:?}, attempt {attempts}",
                 node + 1
             )
         });
@@ -435,6 +445,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                         "a stale read saw what nobody wrote: {outcome:?}"
                     )));
                 }
+            }
+            Answer::Refused(Refusal::NoSession) if self.clients.needs_session(task) => {
+                return Err(wrong(format!(
+                    "replica {} does not know the session of {:?} for {:?}, which nobody ended",
+                    node + 1,
+                    task.ask,
+                    task.id
+                )));
             }
             Answer::Read(..) | Answer::Refused(_) => {}
         }
