@@ -5,12 +5,13 @@
 mod backend;
 
 use quorate_etcd::{Limits, serve};
+use quorate_server::{Door, Listener};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1);
     let address = address.unwrap_or_else(|| "127.0.0.1:2379".to_owned());
-    let listener = tokio::net::TcpListener::bind(address).await?;
+    let listener = Listener::new(quorate_server::bind(&address)?, Door::Client)?;
     println!(
         "ready to serve client requests on {}",
         listener.local_addr()?

@@ -9,18 +9,16 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quorate_kv::Store;
-use quorate_server::Handle;
+use quorate_server::{Connection, Handle, Listener};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio_stream::{Stream, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
 /// All routes of the face: gRPC and plain HTTP.
 pub fn router(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Router {
@@ -40,7 +38,7 @@ pub fn router(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
 pub async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     handle: Handle<Store>,
     limits: Limits,
     metrics: Option<Metrics>,
@@ -81,12 +79,22 @@ async fn unknown(request: Request) -> Response {
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
-/// Every connection of the face comes from here: the place for TLS and for who the client is.
-fn connections(listener: TcpListener) -> impl Stream<Item = io::Result<Tolerant<TcpStream>>> {
-    TcpIncoming::from(listener)
-        .with_nodelay(Some(true))
-        .with_keepalive(Some(TCP_KEEPALIVE))
-        .map(|connection| connection.map(Tolerant::new))
+/// Connections that passed the door which all connections of a replica pass.
+fn connections(listener: Listener) -> impl Stream<Item = io::Result<Tolerant<Connection>>> {
+    let (passed, connections) = mpsc::channel(CONNECTIONS_WAITING_MAX);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                (connection, _) = listener.accept() => {
+                    if passed.send(Ok(Tolerant::new(connection))).await.is_err() {
+                        return;
+                    }
+                }
+                () = passed.closed() => return,
+            }
+        }
+    });
+    ReceiverStream::new(connections)
 }
 
 fn server(limits: &Limits) -> Server {
@@ -103,5 +111,5 @@ fn server(limits: &Limits) -> Server {
 /// Room for what surrounds a request of the largest size.
 const MESSAGE_BYTES_EXTRA: usize = 512 << 10;
 
-/// Lets the kernel find peers that vanished without a word.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+/// Connections between the door and the server; more wait in the kernel.
+const CONNECTIONS_WAITING_MAX: usize = 64;

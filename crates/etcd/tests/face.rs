@@ -14,18 +14,19 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_kv::Store;
 use quorate_server::Handle;
+use quorate_server::{Door, Listener};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tonic::Code;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 
 /// Serves on a port of its own until the test ends.
 async fn start(handle: Handle<Store>, limits: Limits) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let listener = listen();
     let address = listener.local_addr().expect("it is bound");
     let metrics: Metrics = Arc::new(|| "up 1\n".to_owned());
     tokio::spawn(serve(
@@ -36,6 +37,11 @@ async fn start(handle: Handle<Store>, limits: Limits) -> SocketAddr {
         std::future::pending(),
     ));
     address
+}
+
+fn listen() -> Listener {
+    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
+    Listener::new(port, Door::Client).expect("a listener")
 }
 
 async fn connect(address: SocketAddr) -> Channel {
@@ -356,7 +362,7 @@ async fn plain_routes_of_a_stopped_replica() {
 #[tokio::test]
 async fn told_to_stop_it_finishes_what_is_open() {
     let (handle, mut requests) = Handle::new(8, Duration::from_secs(5));
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let listener = listen();
     let address = listener.local_addr().expect("it is bound");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(serve(listener, handle, Limits::default(), None, async {

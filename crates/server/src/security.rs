@@ -42,12 +42,6 @@ impl Listener {
         })
     }
 
-    /// The port itself, for a face that takes its connections on its own.
-    #[must_use]
-    pub fn into_inner(self) -> TcpListener {
-        self.inner
-    }
-
     /// Where it listens.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
@@ -79,8 +73,8 @@ pub(crate) async fn dial(address: &str) -> io::Result<Connection> {
 
 fn admit(connection: &TcpStream, door: Door) -> io::Result<()> {
     connection.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(connection, true)?;
     if door == Door::Peer {
-        sockopt::set_socket_keepalive(connection, true)?;
         sockopt::set_tcp_keepidle(connection, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(connection, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_user_timeout(connection, UNACKNOWLEDGED_MS_MAX)?;

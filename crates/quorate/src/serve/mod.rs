@@ -156,7 +156,7 @@ fn etcd(context: FaceContext<Store>, limits: quorate_etcd::Limits) -> Serving {
         let _ = stopping.wait_for(|stop| *stop).await;
     };
     Box::pin(async move {
-        quorate_etcd::serve(listener.into_inner(), handle, limits, Some(render), stop)
+        quorate_etcd::serve(listener, handle, limits, Some(render), stop)
             .await
             .map_err(|error| error.to_string())
     })
