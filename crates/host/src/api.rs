@@ -1,7 +1,10 @@
 //! What goes into a host and what comes out of it.
 
 use bytes::Bytes;
-use quorate_core::{ClusterId, Command, Event, Incarnation, Peers, Principal, Refusal, Seat, Slot};
+use quorate_core::{
+    ClusterId, Command, EntryId, Event, Incarnation, Peers, Principal, Refusal, RequestId, Seat,
+    Slot,
+};
 use std::fmt;
 
 use crate::log::Position;
@@ -57,6 +60,8 @@ pub struct Limits {
     pub lag_delay_ns: u64,
     /// A checkpoint of the digest of what was applied every so many slots.
     pub checkpoint_slots: u64,
+    /// Whether requests are reported at each station, to be followed one by one.
+    pub follow: bool,
     /// Sessions kept; opening more ends the one used least recently.
     pub sessions_max: usize,
 }
@@ -72,6 +77,7 @@ impl Default for Limits {
             catch_up_timeout_ns: 100_000_000,
             lag_delay_ns: 5_000_000,
             checkpoint_slots: 1024,
+            follow: false,
             sessions_max: 100_000,
         }
     }
@@ -185,6 +191,24 @@ pub enum HostEvent {
     Machine(Event),
     /// A request or record spent this long at a place, in ns.
     Spent(Place, u64),
+    /// A request was given to the protocol ([`Limits::follow`]).
+    Ordered {
+        /// The driver's name for it.
+        token: Token,
+        /// Its id in the log.
+        id: RequestId,
+    },
+    /// A request was applied ([`Limits::follow`]).
+    Applied {
+        /// The driver's name for it.
+        token: Token,
+        /// Its id in the log.
+        id: RequestId,
+        /// Where.
+        slot: Slot,
+        /// In which entry.
+        entry: Option<EntryId>,
+    },
     /// A frame could not be used and was dropped.
     BadFrame {
         /// From whom.

@@ -12,8 +12,8 @@ use crate::requests::{OwnSession, Requests, Waiting};
 use crate::timers::{Timer, Timers};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Base, Decoder, Due, Entry, EntryId, Input, Lsn, Machine, Now, Out, Output, Peers,
-    Refusal, ReplicaId, Seat, Slot, Wire,
+    Application, Base, Command, Decoder, Due, Entry, EntryId, Input, Lsn, Machine, Now, Out,
+    Output, Peers, Refusal, ReplicaId, Seat, Slot, Wire,
 };
 use std::collections::VecDeque;
 
@@ -176,6 +176,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.requests.has_queued() {
             let commands = self.requests.take(self.machine.room(), now.mono_ns);
             if !commands.is_empty() {
+                if self.limits.follow {
+                    self.report_ordered(&commands);
+                }
                 self.step(now, Input::Submit(commands));
             }
         }
@@ -403,11 +406,21 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Moves past a decided slot: state, answers, and what peers are told.
     pub(crate) fn apply(&mut self, now: Now, slot: Slot, entry: Option<Entry>, located: Located) {
         let (requests, answers, events) = (&mut self.requests, &mut self.answers, &mut self.events);
+        let (follow, entry_id) = (self.limits.follow, entry.as_ref().map(|entry| entry.id));
         self.applier.apply(slot, entry.as_ref(), |id, applied| {
             if requests.is_opening(id) {
                 requests.set_session(OwnSession::Open);
             } else if let Some(waiting) = requests.take_write(id) {
                 spent(events, now, waiting);
+                if follow {
+                    let (token, entry) = (waiting.token, entry_id);
+                    events.push(HostEvent::Applied {
+                        token,
+                        id,
+                        slot,
+                        entry,
+                    });
+                }
                 answers.push((waiting.token, answer(applied)));
             }
         });
@@ -416,6 +429,15 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.counters.slots += 1;
         self.answer_reads(now);
         self.arm_beat(now, 0);
+    }
+
+    fn report_ordered(&mut self, commands: &[Command]) {
+        for command in commands {
+            let id = command.id;
+            if let Some(token) = self.requests.token_of(id) {
+                self.events.push(HostEvent::Ordered { token, id });
+            }
+        }
     }
 
     fn answer_reads(&mut self, now: Now) {

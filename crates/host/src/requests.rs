@@ -40,8 +40,11 @@ pub(crate) struct Read<Q> {
 #[derive(Debug)]
 pub(crate) struct Requests<Q> {
     me: ReplicaId,
+    boot: Boot,
     client: ClientId,
     session: OwnSession,
+    /// Sessions this boot has had before this one.
+    renewals: u64,
     next_seq: u64,
     next_read: u64,
     /// Commands that the machine has not taken yet.
@@ -57,8 +60,9 @@ impl<Q> Requests<Q> {
     pub(crate) fn new(me: ReplicaId, boot: Boot) -> Self {
         Requests {
             me,
-            // One session per boot: requests of an earlier life can never be mistaken for new ones.
-            client: ClientId(xxh3_64_with_seed(&boot.0.to_le_bytes(), u64::from(me.0))),
+            boot,
+            client: own_client(me, boot, 0),
+            renewals: 0,
             session: OwnSession::Closed,
             next_seq: 1,
             next_read: 1,
@@ -155,9 +159,33 @@ impl<Q> Requests<Q> {
         self.session = session;
     }
 
+    /// The own session is gone: the opening of an earlier boot's, decided late, has ended it. What
+    /// the machine has not got moves to a new session.
+    pub(crate) fn renew_session(&mut self) {
+        let old = self.client;
+        self.renewals += 1;
+        self.client = own_client(self.me, self.boot, self.renewals);
+        self.session = OwnSession::Closed;
+        for command in self.queue.iter_mut().filter(|command| command.id.client == old) {
+            let waiting = self.writes.remove(&command.id);
+            command.id.client = self.client;
+            waiting.and_then(|waiting| self.writes.insert(command.id, waiting));
+        }
+    }
+
     /// Whether this names the opening of the own session.
     pub(crate) fn is_opening(&self, id: RequestId) -> bool {
         id.client == self.client && id.seq == 0
+    }
+
+    /// Who waits for a request.
+    pub(crate) fn token_of(&self, id: RequestId) -> Option<Token> {
+        let waiting = if id.client == READER {
+            self.reads.get(&id.seq).map(|read| &read.waiting)
+        } else {
+            self.writes.get(&id)
+        };
+        waiting.map(|waiting| waiting.token)
     }
 
     /// Takes who waits for a write.
@@ -255,4 +283,11 @@ impl<Q> Requests<Q> {
             body,
         }
     }
+}
+
+/// A session of its own for every boot, and a new one for each that was lost: requests of an
+/// earlier one can never be mistaken for new ones.
+fn own_client(me: ReplicaId, boot: Boot, renewals: u64) -> ClientId {
+    let name = [boot.0.to_le_bytes(), renewals.to_le_bytes()].concat();
+    ClientId(xxh3_64_with_seed(&name, u64::from(me.0)))
 }

@@ -12,10 +12,12 @@ use crate::handle::{Consistency, Failure, MemberInfo, Request, Status};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
+use crate::timed::Timed;
 use quorate_core::{Application, Event, Machine, Now, ReplicaId, majority};
 use quorate_host::{Answer, Host, HostEvent, Request as HostRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
@@ -31,7 +33,7 @@ pub(crate) struct Inputs<A: Application> {
 
 /// What the core acts with.
 pub(crate) struct Core<M: Machine, A: Application> {
-    pub(crate) host: Host<M, A>,
+    pub(crate) host: Host<M, Timed<A>>,
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
@@ -147,6 +149,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                     return;
                 }
                 let token = self.state.replies.insert(Reply::Write(reply));
+                tracing::trace!(token, bytes = body.len(), "write taken");
                 self.host
                     .submit(now, token, HostRequest::Write { body, principal });
             }
@@ -156,6 +159,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 reply,
             } => {
                 let token = self.state.replies.insert(Reply::Read(reply));
+                tracing::trace!(token, ?consistency, "read taken");
                 let request = match consistency {
                     Consistency::Linearizable => HostRequest::Read(query),
                     Consistency::Serializable => HostRequest::Peek(query),
@@ -188,7 +192,11 @@ impl<M: Machine, A: Application> Core<M, A> {
     /// Everything but the flush. Says whether there was anything.
     fn perform(&mut self, now: Now) -> Result<bool, ServerError> {
         let frames = self.host.take_frames();
-        self.links.send(&frames);
+        if !frames.is_empty() {
+            let began = Instant::now();
+            self.links.send(&frames);
+            self.metrics.network.record(began.elapsed());
+        }
         let answers = self.host.take_answers();
         let answered = !answers.is_empty();
         for (token, answer) in answers {
@@ -203,6 +211,9 @@ impl<M: Machine, A: Application> Core<M, A> {
             self.host.read_done(now, read.token, bytes);
         }
         self.note_events()?;
+        if let Some(mean) = self.host.app().take_mean() {
+            self.metrics.apply.record(mean);
+        }
         Ok(!frames.is_empty() || answered || !reads.is_empty())
     }
 
@@ -230,6 +241,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             self.metrics.refused.increment(1);
             tracing::debug!(?refusal, "request refused");
         }
+        tracing::trace!(token, "answered");
         self.state.replies.answer(token, answer);
     }
 
@@ -238,6 +250,17 @@ impl<M: Machine, A: Application> Core<M, A> {
         self.state.upkeep.sampled(&self.metrics, events.len());
         for event in events {
             match event {
+                HostEvent::Ordered { token, id } => {
+                    tracing::trace!(token, request = ?id, "given to the protocol");
+                }
+                HostEvent::Applied {
+                    token,
+                    id,
+                    slot,
+                    entry,
+                } => {
+                    tracing::trace!(token, request = ?id, %slot, ?entry, "applied");
+                }
                 HostEvent::Spent(place, ns) => self.metrics.spent(place, ns),
                 HostEvent::Machine(event) => self.note_machine(event),
                 HostEvent::BadFrame { peer, why } => {

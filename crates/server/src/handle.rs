@@ -1,9 +1,10 @@
 //! The bounded ring between faces and a replica's core.
 
 use bytes::Bytes;
+use metrics::Histogram;
 use quorate_core::{Application, ClusterId, Principal, ReplicaId, Slot};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// What a read may return.
@@ -108,10 +109,19 @@ pub struct Status {
 }
 
 /// How faces reach a replica: cheap to clone, bounded, without locks.
-#[derive(Debug)]
 pub struct Handle<A: Application> {
     requests: mpsc::Sender<Request<A>>,
     timeout: Duration,
+    /// Where the time of each answered request is recorded, in seconds.
+    latency: Option<Histogram>,
+}
+
+impl<A: Application> fmt::Debug for Handle<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<A: Application> Clone for Handle<A> {
@@ -119,6 +129,7 @@ impl<A: Application> Clone for Handle<A> {
         Handle {
             requests: self.requests.clone(),
             timeout: self.timeout,
+            latency: self.latency.clone(),
         }
     }
 }
@@ -129,7 +140,23 @@ impl<A: Application> Handle<A> {
     #[must_use]
     pub fn new(capacity: usize, timeout: Duration) -> (Self, mpsc::Receiver<Request<A>>) {
         let (requests, incoming) = mpsc::channel(capacity);
-        (Handle { requests, timeout }, incoming)
+        (
+            Handle {
+                requests,
+                timeout,
+                latency: None,
+            },
+            incoming,
+        )
+    }
+
+    /// The same handle, recording how long requests take until they are answered.
+    #[must_use]
+    pub(crate) fn recording(self, latency: Histogram) -> Self {
+        Handle {
+            latency: Some(latency),
+            ..self
+        }
     }
 
     /// Applies a command and returns the application's result.
@@ -175,8 +202,14 @@ impl<A: Application> Handle<A> {
     }
 
     async fn wait<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+        let began = Instant::now();
         match tokio::time::timeout(self.timeout, answer).await {
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Ok(answer)) => {
+                if let Some(latency) = &self.latency {
+                    latency.record(began.elapsed());
+                }
+                Ok(answer)
+            }
             Ok(Err(_)) => Err(Failure::Stopping),
             Err(_) => Err(Failure::Timeout),
         }

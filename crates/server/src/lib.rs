@@ -21,6 +21,7 @@ mod peer;
 mod replies;
 mod run;
 mod security;
+mod timed;
 
 pub use disk::DiskError;
 pub use error::ServerError;

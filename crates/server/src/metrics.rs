@@ -44,6 +44,11 @@ pub struct Metrics {
     pub(crate) face_queue: Gauge,
     pub(crate) peer_queue: Gauge,
     pub(crate) sync_seconds: Twin<Histogram>,
+    /// Time in a face, from request to answer; time per command in the application; time to hand
+    /// frames to the sockets.
+    pub(crate) face: Histogram,
+    pub(crate) apply: Histogram,
+    pub(crate) network: Histogram,
     places: [Histogram; 4],
 }
 
@@ -171,13 +176,10 @@ impl Metrics {
                     None,
                 ),
             ),
-            places: ["ring", "order", "log", "total"].map(|place| {
-                on.histogram(
-                    "quorate_latency_seconds",
-                    "Time spent, by place.",
-                    Some(place),
-                )
-            }),
+            face: on.place("face"),
+            apply: on.place("apply"),
+            network: on.place("network"),
+            places: ["ring", "order", "log", "total"].map(|place| on.place(place)),
             handle,
             recorder,
         }
@@ -289,6 +291,14 @@ impl Registry<'_> {
                 .describe_gauge(KeyName::from_const_str(name), None, help.into());
         }
         self.0.register_gauge(&key(name, label), &METADATA)
+    }
+
+    /// The latency of one station of a request inside a replica.
+    fn place(&self, place: &str) -> Histogram {
+        let help = "Time spent, by place: face (request to answer), ring (queue before the \
+                    protocol), order (protocol to answer), log (one flush), network (frames to \
+                    sockets), apply (one command), total (as the core sees it).";
+        self.histogram("quorate_latency_seconds", help, Some(place))
     }
 
     fn histogram(&self, name: &'static str, help: &'static str, place: Option<&str>) -> Histogram {

@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 use crate::peer::Links;
 use crate::peer::handshake::Identity;
 use crate::security::{Door, Listener};
+use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, ReplicaId, Seat};
 use quorate_host::{Host, HostConfig, Limits, LogSource, Start};
@@ -121,6 +122,7 @@ where
     core.begin()?;
 
     let (handle, requests) = Handle::new(config.queue_max, config.request_timeout);
+    let handle = handle.recording(metrics.face.clone());
     let (tell_face, stopping) = watch::channel(false);
     let (tell_core, stop) = watch::channel(false);
     let listener = Listener::new(config.client_port, Door::Client)?;
@@ -149,7 +151,7 @@ where
 }
 
 /// A host and the disk its log is on, if it keeps one.
-type Opened<P, A> = (Host<<P as Protocol>::Machine, A>, Option<Disk>);
+type Opened<P, A> = (Host<<P as Protocol>::Machine, Timed<A>>, Option<Disk>);
 
 /// Opens the log and the host, or says what is wrong with them.
 fn open_host<P: Protocol, A: Application>(
@@ -170,7 +172,10 @@ fn open_host<P: Protocol, A: Application>(
         incarnation: meta.incarnation,
         machine: P::config(&seat).map_err(ServerError::Epoch)?,
         seat,
-        limits: config.limits,
+        limits: Limits {
+            follow: tracing::enabled!(tracing::Level::TRACE),
+            ..config.limits
+        },
         dice: random_u64()?,
     };
     let start = match meta.state {
@@ -189,7 +194,7 @@ fn open_host<P: Protocol, A: Application>(
         Some(disk) => disk,
         None => &mut NoLog,
     };
-    let opened = Host::open(host_config, start, log, app, clock.now());
+    let opened = Host::open(host_config, start, log, Timed::new(app), clock.now());
     let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;
     tracing::info!(
         replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,

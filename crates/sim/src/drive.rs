@@ -271,7 +271,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("honesty", what));
                 }
-                HostEvent::Machine(_) | HostEvent::CatchUp { .. } => {}
+                HostEvent::Machine(_)
+                | HostEvent::CatchUp { .. }
+                | HostEvent::Ordered { .. }
+                | HostEvent::Applied { .. } => {}
             }
             self.trace.event(now_ns, "event", &[index as u64], || {
                 format!("r{} {event:?}", index + 1)

@@ -1,0 +1,48 @@
+//! An application that tells how long it takes: the host reads no clock, so the outer ring does.
+
+use bytes::Bytes;
+use quorate_core::{Application, At};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Adds up the time spent applying commands.
+#[derive(Debug)]
+pub(crate) struct Timed<A> {
+    inner: A,
+    spent: Cell<Duration>,
+    commands: Cell<u32>,
+}
+
+impl<A> Timed<A> {
+    pub(crate) fn new(inner: A) -> Self {
+        Timed {
+            inner,
+            spent: Cell::default(),
+            commands: Cell::default(),
+        }
+    }
+
+    /// Mean time per command since the last call; `None` if there was no command.
+    pub(crate) fn take_mean(&self) -> Option<Duration> {
+        let commands = self.commands.take();
+        let spent = self.spent.take();
+        (commands > 0).then(|| spent / commands)
+    }
+}
+
+impl<A: Application> Application for Timed<A> {
+    type Query = A::Query;
+    type Answer = A::Answer;
+
+    fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
+        let began = Instant::now();
+        let result = self.inner.apply(at, body);
+        self.spent.set(self.spent.get() + began.elapsed());
+        self.commands.set(self.commands.get() + 1);
+        result
+    }
+
+    fn query(&self, query: &A::Query) -> A::Answer {
+        self.inner.query(query)
+    }
+}
