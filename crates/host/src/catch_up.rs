@@ -201,6 +201,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         for slot in (from.0..next.0).take(SLOTS_PER_ANSWER).map(Slot) {
             let ready = match self.decided.lookup(slot) {
                 Lookup::Absent => break,
+                // Still on its way to the disk: the peer asks again.
+                Lookup::OnDisk(located) if !self.is_written(located.at) => break,
                 Lookup::Ready(entry) => {
                     bytes += entry.as_ref().map_or(0, Entry::body_len);
                     Ready::Entry(entry)
@@ -217,6 +219,10 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
         }
         serving
+    }
+
+    fn is_written(&self, at: Position) -> bool {
+        self.log.as_ref().is_some_and(|log| log.is_written(at))
     }
 
     fn read_later(&mut self, located: Located) -> Ready {

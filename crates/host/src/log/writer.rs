@@ -41,6 +41,8 @@ pub(crate) struct LogWriter {
     sync_wanted: bool,
     /// The flush the driver is performing: where it ends, and whether it is synced.
     in_flight: Option<(Position, bool)>,
+    /// Everything before this was written, synced or not: it can be read back.
+    written: Position,
     /// Segments written to since the last sync, by number, with where writing stopped.
     unsynced: BTreeMap<u64, Tail>,
     bytes_total: u64,
@@ -111,6 +113,7 @@ impl LogWriter {
             copied: BytesMut::new(),
             sync_wanted: false,
             in_flight: None,
+            written: tail.at,
             unsynced: BTreeMap::new(),
             bytes_total: 0,
             syncs_total: 0,
@@ -165,6 +168,7 @@ impl LogWriter {
             expected, through,
             "flushes end in the order they were taken"
         );
+        self.written = through;
         if sync {
             let mark = encode_mark(through);
             let length = mark.len() as u32;
@@ -174,6 +178,11 @@ impl LogWriter {
                 self.put(Kind::Mark, &[mark], length);
             }
         }
+    }
+
+    /// Whether the record at `at` was written, so that it can be read back.
+    pub(crate) fn is_written(&self, at: Position) -> bool {
+        at < self.written
     }
 
     /// Bytes handed out to be written, headers and marks included.
