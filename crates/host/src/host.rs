@@ -410,7 +410,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.applier.apply(slot, entry.as_ref(), |id, applied| {
             if requests.is_opening(id) {
                 requests.set_session(OwnSession::Open);
-            } else if let Some(waiting) = requests.take_write(id) {
+                return;
+            }
+            if applied == Applied::Refused(Refusal::NoSession) {
+                requests.session_lost(id.client);
+            }
+            if let Some(waiting) = requests.take_write(id) {
                 spent(events, now, waiting);
                 if follow {
                     let (token, entry) = (waiting.token, entry_id);

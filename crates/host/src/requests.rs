@@ -159,14 +159,20 @@ impl<Q> Requests<Q> {
         self.session = session;
     }
 
-    /// The own session is gone: the opening of an earlier boot's, decided late, has ended it. What
-    /// the machine has not got moves to a new session.
-    pub(crate) fn renew_session(&mut self) {
-        let old = self.client;
+    /// A client's session is gone. If it is the own one, the opening of an earlier boot's was
+    /// decided late and has ended it: what the machine has not got moves to a new session.
+    pub(crate) fn session_lost(&mut self, client: ClientId) {
+        if client != self.client {
+            return;
+        }
         self.renewals += 1;
         self.client = own_client(self.me, self.boot, self.renewals);
         self.session = OwnSession::Closed;
-        for command in self.queue.iter_mut().filter(|command| command.id.client == old) {
+        for command in self
+            .queue
+            .iter_mut()
+            .filter(|command| command.id.client == client)
+        {
             let waiting = self.writes.remove(&command.id);
             command.id.client = self.client;
             waiting.and_then(|waiting| self.writes.insert(command.id, waiting));
@@ -290,4 +296,34 @@ impl<Q> Requests<Q> {
 fn own_client(me: ReplicaId, boot: Boot, renewals: u64) -> ClientId {
     let name = [boot.0.to_le_bytes(), renewals.to_le_bytes()].concat();
     ClientId(xxh3_64_with_seed(&name, u64::from(me.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_that_wait_move_to_a_new_session_when_the_own_one_is_lost() {
+        let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+        let body = Bytes::from_static(b"w");
+        let waiting = |token| Waiting {
+            token,
+            submitted_ns: 0,
+            ordered_ns: 0,
+        };
+        requests.write(waiting(1), body.clone(), Principal::default());
+        let lost = requests.take(8, 0)[0].id.client;
+        requests.set_session(OwnSession::Open);
+        let sent = requests.take(8, 0)[0].id;
+        requests.write(waiting(2), body, Principal::default());
+        requests.session_lost(lost);
+        let opening = requests.take(8, 0);
+        assert_eq!((opening.len(), opening[0].class), (1, Class::OpenSession));
+        assert_ne!(opening[0].id.client, lost);
+        requests.set_session(OwnSession::Open);
+        let moved = requests.take(8, 0)[0].id;
+        assert_eq!(moved.client, opening[0].id.client);
+        let tokens = [sent, moved].map(|id| requests.take_write(id).map(|waiting| waiting.token));
+        assert_eq!(tokens, [Some(1), Some(2)]);
+    }
 }
