@@ -161,16 +161,6 @@ impl Clients {
         lines.collect()
     }
 
-    /// Whether a task relies on a session that is still open. A duplicate may come after its client
-    /// has moved on to another session.
-    fn needs_session(&self, task: &Task) -> bool {
-        match task.ask {
-            Ask::Write(_) => true,
-            Ask::Command(_) => task.fate == Fate::Pending,
-            Ask::Open | Ask::Read | Ask::Peek => false,
-        }
-    }
-
     fn tick(&mut self) -> u64 {
         self.stamp += 1;
         self.stamp
@@ -446,17 +436,36 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     )));
                 }
             }
-            Answer::Refused(Refusal::NoSession) if self.clients.needs_session(task) => {
-                return Err(wrong(format!(
-                    "replica {} does not know the session of {:?} for {:?}, which nobody ended",
-                    node + 1,
-                    task.ask,
-                    task.id
-                )));
+            Answer::Refused(Refusal::NoSession) => {
+                let is_excused = match task.ask {
+                    Ask::Write(_) => self.is_own_session_lost(node, task.invoked),
+                    // A duplicate may come after its client has moved on to another session.
+                    _ => task.fate != Fate::Pending,
+                };
+                if !is_excused {
+                    let task = &self.clients.tasks[self.clients.tokens[token as usize - 1]];
+                    return Err(wrong(format!(
+                        "replica {} does not know the session of {:?}, {:?}, which nobody ended",
+                        node + 1,
+                        task.ask,
+                        task.id
+                    )));
+                }
             }
             Answer::Read(..) | Answer::Refused(_) => {}
         }
         Ok(())
+    }
+
+    /// Whether a replica may have lost its own session after a write was begun: the opening of each
+    /// of its former lives may be decided late, and ends the session of the present one, once.
+    fn is_own_session_lost(&mut self, node: usize, invoked: u64) -> bool {
+        let node = &mut self.nodes[node];
+        if invoked > node.session_lost {
+            node.session_losses += 1;
+            node.session_lost = self.clients.tick();
+        }
+        node.session_losses <= node.life
     }
 
     /// An answer reaches its client.

@@ -37,6 +37,9 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) compared: Slot,
     /// The highest revision a stale read of this life has shown.
     pub(crate) peeked: u64,
+    /// How often this life lost its session, and the history's stamp when it did last.
+    pub(crate) session_losses: u32,
+    pub(crate) session_lost: u64,
 }
 
 /// Something a turn takes in.
@@ -78,6 +81,8 @@ impl<M: Machine, A: Application> Node<M, A> {
             crash_at_flush: false,
             compared: Slot(0),
             peeked: 0,
+            session_losses: 0,
+            session_lost: 0,
         }
     }
 
@@ -93,6 +98,8 @@ impl<M: Machine, A: Application> Node<M, A> {
         self.in_flight = None;
         self.crash_at_flush = false;
         self.peeked = 0;
+        self.session_losses = 0;
+        self.session_lost = 0;
     }
 
     /// The first slot not applied; 0 while down.
