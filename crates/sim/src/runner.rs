@@ -33,7 +33,9 @@ pub fn run(options: &SimOptions) -> ExitCode {
     let tally = Arc::new(Tally::new(options.clone()));
     let last = Arc::clone(&tally);
     panics::install(move |seed, message| {
-        last.found(&panicked(seed, message), &[]);
+        let report = panicked(seed, message);
+        last.add(&report);
+        last.found(&report, &[]);
         last.summarise();
         std::process::exit(1);
     });

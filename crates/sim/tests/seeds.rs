@@ -90,8 +90,19 @@ fn every_lowered_threshold_is_found() {
 }
 
 #[test]
-fn a_persist_left_out_is_found() {
-    assert!(caught("no-vote-record", 0..20).is_some());
+fn every_persist_left_out_is_found() {
+    // A crash must come between two particular steps of one slot: some take many seeds.
+    for (mutant, seeds) in [
+        ("no-vote-record", 50),
+        ("no-proposal-record", 200),
+        ("no-state-record", 600),
+    ] {
+        let report = caught(mutant, 0..seeds);
+        assert!(
+            report.is_some(),
+            "{mutant} was not found within {seeds} seeds"
+        );
+    }
 }
 
 #[test]
