@@ -14,6 +14,7 @@ use crate::children;
 #[derive(Debug)]
 pub(crate) struct TempDir {
     path: PathBuf,
+    kept: bool,
 }
 
 impl TempDir {
@@ -33,12 +34,18 @@ impl TempDir {
             )
         })?;
         leftovers().directories.push(path.clone());
-        Ok(TempDir { path })
+        Ok(TempDir { path, kept: false })
     }
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Leaves the directory where it is, as evidence.
+    pub(crate) fn keep(&mut self) {
+        self.kept = true;
+        leftovers().directories.retain(|path| *path != self.path);
     }
 
     /// Whether the directory is in memory, where a flush costs nothing.
@@ -50,6 +57,9 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
         // Nothing useful can be done about a directory that does not go away.
         let _ = fs::remove_dir_all(&self.path);
         leftovers().directories.retain(|path| *path != self.path);

@@ -206,7 +206,7 @@ impl Drop for Cluster {
 }
 
 /// Lines of a child's output, read to the end by a thread so that the child never blocks on it.
-fn lines(output: ChildStdout) -> Receiver<String> {
+pub(crate) fn lines(output: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -218,7 +218,7 @@ fn lines(output: ChildStdout) -> Receiver<String> {
 }
 
 /// The first of `count` consecutive ports that are free now, below those the kernel hands out.
-fn free_ports(count: u16) -> Result<u16, String> {
+pub(crate) fn free_ports(count: u16) -> Result<u16, String> {
     for _ in 0..ATTEMPTS {
         let base = fastrand::u16(PORTS.start..PORTS.end - count);
         let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();

@@ -4,7 +4,9 @@
 //!   verification that no acknowledged write is lost;
 //! - [`floor`]: the least replicated program with the same I/O, which says how fast this machine
 //!   could be at best;
-//! - [`compare`]: interleaved runs of Quorate, etcd and the floor in one sitting.
+//! - [`compare`]: interleaved runs of Quorate, etcd and the floor in one sitting;
+//! - [`rounds`]: clusters whose replicas are killed and paused under load, round after round, and
+//!   what their clients saw, checked.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
 //! commands start the executable again as `<executable> bench <hidden role>`.
@@ -23,6 +25,7 @@ pub mod latency;
 pub mod load;
 pub mod process;
 pub mod report;
+pub mod rounds;
 pub mod scrape;
 mod units;
 
@@ -52,6 +55,9 @@ pub enum BenchCommand {
     /// Compare Quorate, etcd and the floor, in turns, on this machine
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(compare::CompareArgs),
+    /// Kill or pause replicas under load, round after round, and check all that clients saw
+    #[command(after_help = ROUNDS_EXAMPLES)]
+    Rounds(rounds::RoundsArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -86,6 +92,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Mixed(args) => load(args.into()),
         BenchCommand::Floor(args) => finish(floor::run(&args), args.json),
         BenchCommand::Compare(args) => ended(compare::run(&args)),
+        BenchCommand::Rounds(args) => rounds::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
         BenchCommand::Role(Role::Tether { parent, command }) => {
@@ -163,3 +170,12 @@ Examples:
     scripts/build-etcd.sh && quorate bench compare
   A first impression:
     quorate bench compare --pairs 1 --clients 1,64 --duration 2s";
+
+const ROUNDS_EXAMPLES: &str = "\
+Examples:
+  One replica killed at a time, twenty times, each coming back and catching up:
+    quorate bench rounds --kind kill-one
+  All killed at once in the middle of writing, on the disk to test:
+    quorate bench rounds --kind kill-all --data-dir /var/tmp
+  Every kind in a short form, as part of a test:
+    quorate bench rounds --kind kill-one,kill-all,pause --rounds 2 --load-seconds 1 --pause 2s";

@@ -103,7 +103,8 @@ impl fmt::Display for Gap {
     }
 }
 
-fn longest(mut times: Vec<u64>, run_ns: u64) -> Gap {
+/// The longest silence in a run of `run_ns` with completions at `times`.
+pub(crate) fn longest(mut times: Vec<u64>, run_ns: u64) -> Gap {
     times.push(run_ns);
     times.sort_unstable();
     let mut gap = Gap::default();

@@ -2,16 +2,16 @@
 
 mod args;
 mod client;
-mod connection;
-mod gaps;
+pub(crate) mod connection;
+pub(crate) mod gaps;
 mod history;
-mod ledger;
-mod payload;
+pub(crate) mod ledger;
+pub(crate) mod payload;
 mod phase;
 mod progress;
-mod rpc;
+pub(crate) mod rpc;
 mod session;
-mod verify;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

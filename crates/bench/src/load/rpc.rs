@@ -28,13 +28,17 @@ pub(crate) struct Channel {
     sender: SendRequest<Bytes>,
     put: Uri,
     range: Uri,
+    status: Uri,
+    hash_kv: Uri,
 }
 
-/// The calls the load makes.
+/// The calls made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call {
     Put,
     Range,
+    Status,
+    HashKv,
 }
 
 impl Channel {
@@ -51,7 +55,7 @@ impl Channel {
 
     async fn handshake(authority: &str) -> Result<Channel, String> {
         let uri = |path: &str| -> Result<Uri, String> {
-            format!("http://{authority}/etcdserverpb.KV/{path}")
+            format!("http://{authority}/etcdserverpb.{path}")
                 .parse()
                 .map_err(|_| format!("'{authority}' is not a host and a port"))
         };
@@ -71,8 +75,10 @@ impl Channel {
         tokio::spawn(async move { connection.await.ok() });
         Ok(Channel {
             sender,
-            put: uri("Put")?,
-            range: uri("Range")?,
+            put: uri("KV/Put")?,
+            range: uri("KV/Range")?,
+            status: uri("Maintenance/Status")?,
+            hash_kv: uri("Maintenance/HashKV")?,
         })
     }
 
@@ -112,6 +118,8 @@ impl Channel {
         *request.uri_mut() = match call {
             Call::Put => self.put.clone(),
             Call::Range => self.range.clone(),
+            Call::Status => self.status.clone(),
+            Call::HashKv => self.hash_kv.clone(),
         };
         let headers = request.headers_mut();
         headers.insert(header::TE, HeaderValue::from_static("trailers"));

@@ -1,0 +1,121 @@
+//! What `bench rounds` can be told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::load::payload::IDENTITY_BYTES;
+use crate::units;
+
+/// The options of `bench rounds`.
+#[derive(Debug, Clone, Args)]
+pub struct RoundsArgs {
+    /// What happens to the cluster in each round; several kinds, separated by commas, come one
+    /// after the other
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    pub kind: Vec<Kind>,
+    /// Rounds of each kind, all on one data folder
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub rounds: u16,
+    /// Replicas
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub replicas: u8,
+    /// Clients, spread over the replicas, each with one operation outstanding
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub clients: u32,
+    /// Bytes per value
+    #[arg(long, default_value = "256", value_parser = units::bytes)]
+    pub val_size: usize,
+    /// Length of each stretch of load: one without a fault, one with it
+    #[arg(long, default_value = "2", value_parser = units::duration)]
+    pub load_seconds: Duration,
+    /// How long a paused replica is stopped
+    #[arg(long, default_value = "10s", value_parser = units::duration)]
+    pub pause: Duration,
+    /// How long replicas may take to serve again, and to come to the same state
+    #[arg(long, default_value = "60s", value_parser = units::duration)]
+    pub patience: Duration,
+    /// Clients give an operation up after this time; for those of a healthy replica that is a
+    /// violation
+    #[arg(long, default_value = "5s", value_parser = units::duration)]
+    pub timeout: Duration,
+    /// Go on with the next round after a violation
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Decides keys, values and when faults happen [default: drawn at random and printed]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// How the replicas agree
+    #[arg(long, default_value = "rabia")]
+    pub protocol: String,
+    /// Another option for `quorate up`; repeated
+    #[arg(long, allow_hyphen_values = true)]
+    pub quorate_option: Vec<String>,
+    /// The quorate executable [default: this one]
+    #[arg(long)]
+    pub quorate: Option<PathBuf>,
+    /// Directory for the data, on the disk to test [default: TMPDIR or here]
+    #[arg(long)]
+    pub data_dir: Option<PathBuf>,
+    /// Also write every round to this file as one JSON array
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+/// What happens to the cluster in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// One replica is killed and started again
+    KillOne,
+    /// All replicas are killed at once and started again
+    KillAll,
+    /// One replica is stopped for a while (SIGSTOP) and continues
+    Pause,
+}
+
+impl Kind {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::KillOne => "kill-one",
+            Kind::KillAll => "kill-all",
+            Kind::Pause => "pause",
+        }
+    }
+}
+
+impl RoundsArgs {
+    /// Refuses what cannot work.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.val_size < IDENTITY_BYTES {
+            return Err(format!(
+                "--val-size {} is too small: values of fewer than {IDENTITY_BYTES} bytes cannot \
+                 be told apart",
+                self.val_size
+            ));
+        }
+        if self.load_seconds < LOAD_MIN {
+            return Err("--load-seconds must be at least 0.5".to_owned());
+        }
+        let survivors_needed = self.kind.iter().any(|kind| *kind != Kind::KillAll);
+        if survivors_needed && self.replicas < 3 {
+            return Err(format!(
+                "--replicas {}: only three or more can do without one of them",
+                self.replicas
+            ));
+        }
+        if self.clients < u32::from(self.replicas) {
+            return Err(format!(
+                "--clients {}: every one of the {} replicas needs a client",
+                self.clients, self.replicas
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Shorter than this, a fault has no room in it.
+const LOAD_MIN: Duration = Duration::from_millis(500);

@@ -1,0 +1,289 @@
+//! Closed-loop clients: writes to keys of their own, and bursts on keys all of them share.
+//!
+//! Keys of their own, each written once, say whether a write was lost. Shared keys, written and
+//! read by all at the same moments, give histories in which order matters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::{PutRequest, PutResponse, RangeRequest, RangeResponse};
+use quorate_sim::history;
+
+use super::record::{self, Record};
+use crate::load::connection::{Attached, Connection};
+use crate::load::ledger::Ledger;
+use crate::load::payload::Payload;
+use crate::load::rpc::{Call, Failure};
+use crate::scrape;
+
+/// What all clients of one round share.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) payload: Payload,
+    pub(super) seed: u64,
+    connections: Vec<Connection>,
+    timeout: Duration,
+    /// One counter for all, read right before an operation is sent and right after its answer has
+    /// come: stamps are unique and agree with real time.
+    stamps: AtomicU64,
+}
+
+/// A stretch of load.
+#[derive(Debug)]
+pub(super) struct Stage {
+    started: Instant,
+    over: AtomicBool,
+    /// While set, half of all operations are on shared keys: around a fault.
+    hot: AtomicBool,
+    /// Operations on shared keys still allowed, which bounds what the checker has to do.
+    budget: AtomicU64,
+}
+
+/// A client and what it remembers from stage to stage of a round.
+#[derive(Debug)]
+pub(super) struct Client {
+    id: u32,
+    /// The endpoint it uses, by number.
+    pub(super) endpoint: usize,
+    attached: Option<Attached>,
+    random: fastrand::Rng,
+    sequence: u64,
+    pub(super) ledger: Ledger,
+    pub(super) record: Record,
+    /// When puts were acknowledged.
+    pub(super) completions: Vec<Instant>,
+    pub(super) errors: Vec<(Instant, String)>,
+}
+
+impl Session {
+    pub(super) fn new(
+        seed: u64,
+        val_size: usize,
+        endpoints: &[String],
+        clients: u32,
+        timeout: Duration,
+    ) -> Result<Session, String> {
+        let connections = (0..clients as usize)
+            .map(|client| {
+                let endpoint = client % endpoints.len();
+                let authority = scrape::authority(&endpoints[endpoint])?;
+                Ok(Connection::new(endpoint, authority))
+            })
+            .collect::<Result<_, String>>()?;
+        Ok(Session {
+            payload: Payload::new(seed, 0, val_size),
+            seed,
+            connections,
+            timeout,
+            stamps: AtomicU64::new(1),
+        })
+    }
+
+    /// The next stamp.
+    pub(super) fn stamp(&self) -> u64 {
+        self.stamps.fetch_add(1, SeqCst)
+    }
+
+    /// The name of a shared key; no other key of any round has it.
+    pub(super) fn shared_key(&self, key: u8) -> Bytes {
+        format!("{SHARED}{:016x}/{key}", self.seed).into()
+    }
+
+    /// The clients of this round.
+    pub(super) fn clients(&self) -> Vec<Client> {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        (0..)
+            .zip(&self.connections)
+            .map(|(id, connection)| Client {
+                id,
+                endpoint: connection.endpoint,
+                attached: None,
+                random: fastrand::Rng::with_seed(random.u64(..)),
+                sequence: 0,
+                ledger: Ledger::new(id, None),
+                record: Record::default(),
+                completions: Vec::new(),
+                errors: Vec::new(),
+            })
+            .collect()
+    }
+}
+
+impl Stage {
+    pub(super) fn new() -> Stage {
+        Stage {
+            started: Instant::now(),
+            over: AtomicBool::new(false),
+            hot: AtomicBool::new(false),
+            budget: AtomicU64::new(BUDGET),
+        }
+    }
+
+    /// When it began.
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Ends it; operations under way are still waited for.
+    pub(super) fn end(&self) {
+        self.over.store(true, SeqCst);
+    }
+
+    /// Says whether a fault is near.
+    pub(super) fn set_hot(&self, hot: bool) {
+        self.hot.store(hot, SeqCst);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(SeqCst)
+    }
+
+    /// Whether the next operation is on a shared key. Bursts come at the same moments for all
+    /// clients, and leave enough of the budget for those around a fault.
+    fn shares(&self, random: &mut fastrand::Rng) -> bool {
+        let burst = self.started.elapsed().as_millis() % BURST_EVERY_MS < BURST_MS;
+        let reserve = match self.hot.load(SeqCst) {
+            true if random.bool() => 0,
+            false if burst => RESERVE,
+            _ => return false,
+        };
+        let spend = |left: u64| (left > reserve).then(|| left - 1);
+        self.budget.fetch_update(SeqCst, SeqCst, spend).is_ok()
+    }
+}
+
+impl Client {
+    /// Sends one operation after the other until the stage is over.
+    pub(super) async fn run(mut self, session: Arc<Session>, stage: Arc<Stage>) -> Client {
+        while !stage.is_over() {
+            let Some(mut attached) = self.attach(&session, &stage).await else {
+                break;
+            };
+            let result = match stage.shares(&mut self.random) {
+                true => self.share(&session, &mut attached).await,
+                false => self.write_own(&session, &mut attached).await,
+            };
+            if let Err(failure) = result {
+                self.errors.push((Instant::now(), failure.text));
+                if failure.connection_lost {
+                    self.connection(&session).detach(&attached).await;
+                    continue;
+                }
+            }
+            self.attached = Some(attached);
+        }
+        self
+    }
+
+    fn connection<'a>(&self, session: &'a Session) -> &'a Connection {
+        &session.connections[self.id as usize]
+    }
+
+    async fn attach(&mut self, session: &Session, stage: &Stage) -> Option<Attached> {
+        if let Some(attached) = self.attached.take() {
+            return Some(attached);
+        }
+        loop {
+            let attempt = self.connection(session).attach(|| stage.is_over()).await?;
+            match attempt {
+                Ok(attached) => return Some(attached),
+                Err(text) => self.errors.push((Instant::now(), text)),
+            }
+        }
+    }
+
+    /// Writes a key that no one else writes and that is never written again.
+    async fn write_own(
+        &mut self,
+        session: &Session,
+        attached: &mut Attached,
+    ) -> Result<(), Failure> {
+        let slot = self.ledger.slot_to_write(&mut self.random);
+        let key = self.ledger.key(&session.payload, slot);
+        let (sequence, result) = self.put(session, attached, key).await;
+        match &result {
+            Ok(revision) => self.ledger.acknowledge(slot, sequence, *revision),
+            Err(_) => self.ledger.doubt(slot, sequence),
+        }
+        result.map(|_| ())
+    }
+
+    /// Writes or reads a shared key.
+    async fn share(&mut self, session: &Session, attached: &mut Attached) -> Result<(), Failure> {
+        let key = self.random.u8(..SHARED_KEYS);
+        let name = session.shared_key(key);
+        let invoked = session.stamp();
+        if self.random.bool() {
+            let (sequence, result) = self.put(session, attached, name).await;
+            let value = record::number(self.id, sequence);
+            let revision = result
+                .as_ref()
+                .ok()
+                .map(|revision| revision.cast_unsigned());
+            let outcome = revision.map(|revision| history::Outcome::Put { revision });
+            let returned = outcome.map(|outcome| (session.stamp(), outcome));
+            let call = history::Call::Put(value);
+            self.record.add(self.id, key, call, invoked, returned);
+            return result.map(|_| ());
+        }
+        let request = RangeRequest {
+            key: name,
+            ..RangeRequest::default()
+        };
+        let call = attached
+            .channel
+            .call::<RangeResponse>(Call::Range, &request);
+        let answer = within(session.timeout, call).await?;
+        let returned = session.stamp();
+        self.record
+            .add_read(session, self.id, key, (invoked, returned), &answer);
+        Ok(())
+    }
+
+    /// Puts this client's next value. The revision of an answer without a header counts as 0,
+    /// which no store has given to a put.
+    async fn put(
+        &mut self,
+        session: &Session,
+        attached: &mut Attached,
+        key: Bytes,
+    ) -> (u64, Result<i64, Failure>) {
+        self.sequence += 1;
+        let request = PutRequest {
+            key,
+            value: session.payload.value(self.id, self.sequence),
+            ..PutRequest::default()
+        };
+        let call = attached.channel.call::<PutResponse>(Call::Put, &request);
+        let result = within(session.timeout, call).await;
+        if result.is_ok() {
+            self.completions.push(Instant::now());
+        }
+        let revision = |answer: PutResponse| answer.header.map_or(0, |header| header.revision);
+        (self.sequence, result.map(revision))
+    }
+}
+
+async fn within<A>(
+    timeout: Duration,
+    call: impl Future<Output = Result<A, Failure>>,
+) -> Result<A, Failure> {
+    match tokio::time::timeout(timeout, call).await {
+        Ok(result) => result,
+        Err(_) => Err(Failure {
+            text: format!("no answer within {} s", timeout.as_secs_f64()),
+            connection_lost: false,
+        }),
+    }
+}
+
+/// What names of shared keys begin with; those of own keys begin with a hexadecimal digit.
+pub(super) const SHARED: &str = "shared/";
+/// Few, so that operations on a key overlap.
+pub(super) const SHARED_KEYS: u8 = 4;
+const BUDGET: u64 = 1600;
+const RESERVE: u64 = 800;
+const BURST_EVERY_MS: u128 = 100;
+const BURST_MS: u128 = 10;

@@ -1,0 +1,259 @@
+//! The replicas' processes: each started, killed, paused and started again by itself.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::children::{self, Tethered};
+use crate::cleanup::{self, TempDir};
+use crate::cluster::{free_ports, lines};
+use crate::process;
+
+/// A cluster begun by `quorate up`, each of whose replicas runs under its own
+/// `quorate up --only I`: as an operator starts one again that died.
+#[derive(Debug)]
+pub(super) struct Replicas {
+    /// Where they serve, in their order.
+    pub(super) endpoints: Vec<String>,
+    binary: PathBuf,
+    options: Vec<String>,
+    running: Vec<Option<Replica>>,
+    directory: TempDir,
+    patience: Duration,
+}
+
+/// A running replica.
+#[derive(Debug)]
+struct Replica {
+    supervisor: Tethered,
+    lines: Receiver<String>,
+    /// The replica's own process, once its supervisor has told.
+    pid: Option<u32>,
+}
+
+impl Replicas {
+    /// Begins a cluster and starts every replica.
+    pub(super) fn begin(
+        binary: PathBuf,
+        count: u8,
+        parent: Option<&Path>,
+        options: &[String],
+        patience: Duration,
+    ) -> Result<Replicas, String> {
+        let directory = TempDir::new(parent).map_err(|error| error.to_string())?;
+        if directory.is_in_memory() {
+            return Err(format!(
+                "{} is in memory, where no crash is survived: choose a disk with --data-dir",
+                directory.path().display()
+            ));
+        }
+        let mut replicas = Replicas {
+            endpoints: Vec::new(),
+            binary,
+            options: options.to_vec(),
+            running: (0..count).map(|_| None).collect(),
+            directory,
+            patience,
+        };
+        replicas.bootstrap(count)?;
+        let all: Vec<usize> = (0..count.into()).collect();
+        replicas.start(&all)?;
+        Ok(replicas)
+    }
+
+    /// The folder of everything the replicas wrote.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Leaves the folder where it is, as evidence.
+    pub(super) fn keep(&mut self) {
+        self.directory.keep();
+    }
+
+    /// Starts these replicas, all at once, and waits until each serves.
+    pub(super) fn start(&mut self, which: &[usize]) -> Result<(), String> {
+        for &index in which {
+            let replica = self.spawn(&[format!("--only={}", index + 1)], index + 1)?;
+            self.running[index] = Some(replica);
+        }
+        let deadline = Instant::now() + self.patience;
+        for &index in which {
+            let log = self.log(index + 1);
+            if let Some(replica) = &mut self.running[index] {
+                replica
+                    .wait_ready(deadline)
+                    .map_err(|why| format!("replica {} {why}; see {}", index + 1, log.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills these replicas (SIGKILL), all at once, and waits until they are gone.
+    pub(super) fn kill(&mut self, which: &[usize]) -> Result<(), String> {
+        for &index in which {
+            self.signal(index, Signal::KILL)?;
+        }
+        for &index in which {
+            if let Some(mut replica) = self.running[index].take() {
+                replica.wait_gone(self.patience)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops a replica's process where it is (SIGSTOP).
+    pub(super) fn pause(&mut self, index: usize) -> Result<(), String> {
+        self.signal(index, Signal::STOP)
+    }
+
+    /// Lets a paused replica go on (SIGCONT).
+    pub(super) fn resume(&mut self, index: usize) -> Result<(), String> {
+        self.signal(index, Signal::CONT)
+    }
+
+    /// The replicas that ended by themselves.
+    pub(super) fn died(&mut self) -> Vec<String> {
+        let mut died = Vec::new();
+        for (index, replica) in self.running.iter_mut().enumerate() {
+            if let Some(how) = replica.as_mut().and_then(|one| one.supervisor.ended()) {
+                died.push(format!("replica {} ended by itself: {how}", index + 1));
+            }
+        }
+        died
+    }
+
+    /// Begins the cluster with all replicas under one `quorate up`, and stops that again.
+    fn bootstrap(&mut self, count: u8) -> Result<(), String> {
+        let base = free_ports(2 * u16::from(count))?;
+        let flags = [format!("--replicas={count}"), format!("--port={base}")];
+        let mut first = self.spawn(&flags, 0)?;
+        self.endpoints = first
+            .wait_ready(Instant::now() + self.patience)
+            .map_err(|why| format!("the cluster {why}; see {}", self.log(0).display()))?;
+        first.supervisor.stop(self.patience);
+        match first.supervisor.ended() {
+            Some(_) => Ok(()),
+            None => Err("the cluster did not stop in time".to_owned()),
+        }
+    }
+
+    fn spawn(&self, flags: &[String], number: usize) -> Result<Replica, String> {
+        let failed = |error| format!("cannot start {}: {error}", self.binary.display());
+        let data = self.directory.path().join("data");
+        let mut arguments = vec!["up".to_owned(), format!("--data-dir={}", data.display())];
+        arguments.extend_from_slice(flags);
+        arguments.extend_from_slice(&self.options);
+        let log = self.open_log(number).map_err(failed)?;
+        let mut supervisor = Tethered::program(self.binary.as_os_str(), &arguments, |command| {
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(log);
+        })
+        .map_err(failed)?;
+        let output = supervisor.child().stdout.take();
+        Ok(Replica {
+            lines: lines(output.ok_or("no output to read")?),
+            supervisor,
+            pid: None,
+        })
+    }
+
+    fn open_log(&self, number: usize) -> std::io::Result<File> {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log(number))
+    }
+
+    /// What a supervisor has to say; 0 is the one of all replicas.
+    fn log(&self, number: usize) -> PathBuf {
+        self.directory.path().join(format!("up-{number}.log"))
+    }
+
+    /// Signals a replica, after a look at whether the id still names it.
+    fn signal(&mut self, index: usize, signal: Signal) -> Result<(), String> {
+        let pid = self.running[index].as_ref().and_then(|one| one.pid);
+        match pid.filter(|&pid| process::mentions(pid, self.directory.path())) {
+            Some(pid) => {
+                children::signal(pid, signal);
+                Ok(())
+            }
+            None => Err(format!("replica {} is not running", index + 1)),
+        }
+    }
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        for index in 0..self.running.len() {
+            // One that is still paused could not end; one that is gone needs nothing.
+            let _ = self.resume(index);
+        }
+        for replica in self.running.iter_mut().flatten() {
+            replica.supervisor.stop(STOP_PATIENCE);
+        }
+    }
+}
+
+impl Replica {
+    /// Waits until the supervisor prints its endpoints, and returns them.
+    fn wait_ready(&mut self, deadline: Instant) -> Result<Vec<String>, String> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    if let Some(urls) = line.strip_prefix("endpoints: ") {
+                        return Ok(urls.split(',').map(str::to_owned).collect());
+                    }
+                    self.note(&line);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err("did not serve in time".to_owned());
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("ended without serving".to_owned());
+                }
+            }
+        }
+    }
+
+    /// Reads `replica I: process PID, ...`.
+    fn note(&mut self, line: &str) {
+        let pid = line
+            .split_once(": process ")
+            .and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
+        if let Some(pid) = pid {
+            // An interrupt must end a paused replica too, which its supervisor cannot.
+            cleanup::watch_process(pid);
+            self.pid = Some(pid);
+        }
+    }
+
+    /// Waits until the supervisor has seen its only replica die, and has ended.
+    fn wait_gone(&mut self, patience: Duration) -> Result<(), String> {
+        let deadline = Instant::now() + patience;
+        while self.supervisor.ended().is_none() {
+            if Instant::now() > deadline {
+                return Err("`quorate up --only` did not end with its replica".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid {
+            cleanup::forget_process(pid);
+        }
+    }
+}
+
+const STOP_PATIENCE: Duration = Duration::from_secs(15);

@@ -1,0 +1,215 @@
+//! What a round found: a line for people, an object for programs, a table for all of them.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::args::Kind;
+
+/// Everything one round measured and found.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct RoundReport {
+    pub(super) kind: Kind,
+    /// From 0; counted through all kinds.
+    pub(super) round: u16,
+    /// What keys, values and moments were derived from.
+    pub(super) seed: u64,
+    /// The replica that was hurt, from 1; all of them if absent.
+    pub(super) victim: Option<usize>,
+    /// Puts that were acknowledged.
+    pub(super) puts: u64,
+    /// Puts whose fate their clients never learned.
+    pub(super) unknown: u64,
+    /// Operations on shared keys that were checked for linearizability.
+    pub(super) checked: u64,
+    /// Load that ends with the death of all.
+    pub(super) load: Option<Stretch>,
+    /// Load before anything is hurt.
+    pub(super) calm: Option<Stretch>,
+    /// Load with the fault in it.
+    pub(super) hurt: Option<Stretch>,
+    /// Load while the hurt replica comes back.
+    pub(super) rejoin: Option<Stretch>,
+    /// Errors that clients of healthy replicas got.
+    pub(super) errors: u64,
+    /// Errors that clients of hurt replicas got.
+    pub(super) errors_excused: u64,
+    /// From the start of the processes until the last one serves.
+    pub(super) restart_ms: Option<f64>,
+    /// From the end of the load until all replicas have applied the same.
+    pub(super) catch_up_ms: Option<f64>,
+    pub(super) revision: i64,
+    pub(super) hash: u32,
+    pub(super) violations: Vec<String>,
+}
+
+/// A stretch of load.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Stretch {
+    pub(super) seconds: f64,
+    pub(super) puts: u64,
+    /// Longest time in which no client of a healthy replica completed a put.
+    pub(super) gap_ms: f64,
+    pub(super) gap_from_ms: f64,
+}
+
+impl Stretch {
+    fn per_second(&self) -> f64 {
+        self.puts as f64 / self.seconds
+    }
+}
+
+impl RoundReport {
+    pub(super) fn new(kind: Kind, round: u16, seed: u64) -> RoundReport {
+        RoundReport {
+            kind,
+            round,
+            seed,
+            victim: None,
+            puts: 0,
+            load: None,
+            unknown: 0,
+            checked: 0,
+            calm: None,
+            hurt: None,
+            rejoin: None,
+            errors: 0,
+            errors_excused: 0,
+            restart_ms: None,
+            catch_up_ms: None,
+            revision: 0,
+            hash: 0,
+            violations: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for RoundReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:<8} round {:>3}", self.kind.name(), self.round + 1)?;
+        match self.victim {
+            Some(victim) => write!(out, "  replica {victim}")?,
+            None => write!(out, "  all      ")?,
+        }
+        if let Some(load) = self.load {
+            write!(out, "  load {:.0}/s", load.per_second())?;
+        }
+        let stretches = [
+            ("calm", self.calm),
+            ("hurt", self.hurt),
+            ("back", self.rejoin),
+        ];
+        for (name, stretch) in stretches {
+            if let Some(stretch) = stretch {
+                let (gap, rate) = (stretch.gap_ms, stretch.per_second());
+                write!(out, "  {name} gap {gap:.1} ms, {rate:.0}/s")?;
+            }
+        }
+        if let Some(restart) = self.restart_ms {
+            write!(out, "  serves after {restart:.0} ms")?;
+        }
+        if let Some(catch_up) = self.catch_up_ms {
+            write!(out, "  equal after {catch_up:.0} ms")?;
+        }
+        write!(
+            out,
+            "  puts {} (unknown {})  errors {} (excused {})  checked {}  revision {}  hash {:08x}  {}",
+            self.puts,
+            self.unknown,
+            self.errors,
+            self.errors_excused,
+            self.checked,
+            self.revision,
+            self.hash,
+            if self.violations.is_empty() {
+                "ok"
+            } else {
+                "VIOLATION"
+            }
+        )
+    }
+}
+
+/// Median and maximum per kind.
+pub(super) fn table(rounds: &[RoundReport]) -> String {
+    let mut text = format!(
+        "\n{:<9}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
+        "kind",
+        "rounds",
+        "puts",
+        "unknown",
+        "errors",
+        "checked",
+        "gap calm ms",
+        "gap hurt ms",
+        "gap back ms",
+        "serves ms",
+        "equal ms",
+        "violations",
+    );
+    for kind in [Kind::KillOne, Kind::KillAll, Kind::Pause] {
+        let of_kind: Vec<&RoundReport> = rounds.iter().filter(|one| one.kind == kind).collect();
+        if !of_kind.is_empty() {
+            text += &line(kind, &of_kind);
+        }
+    }
+    text + "(figures in ms: median / maximum over the rounds)\n"
+}
+
+fn line(kind: Kind, rounds: &[&RoundReport]) -> String {
+    let sum = |of: fn(&RoundReport) -> u64| rounds.iter().map(|one| of(one)).sum::<u64>();
+    let spread = |of: fn(&RoundReport) -> Option<f64>| {
+        spread(rounds.iter().filter_map(|one| of(one)).collect())
+    };
+    let gap = |stretch: Option<Stretch>| stretch.map(|stretch| stretch.gap_ms);
+    let gaps = |of: fn(&RoundReport) -> Option<Stretch>| {
+        self::spread(rounds.iter().filter_map(|one| gap(of(one))).collect())
+    };
+    format!(
+        "{:<9}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
+        kind.name(),
+        rounds.len(),
+        sum(|one| one.puts),
+        sum(|one| one.unknown),
+        sum(|one| one.errors),
+        sum(|one| one.checked),
+        gaps(|one| one.calm),
+        gaps(|one| one.hurt),
+        gaps(|one| one.rejoin),
+        spread(|one| one.restart_ms),
+        spread(|one| one.catch_up_ms),
+        sum(|one| one.violations.len() as u64),
+    )
+}
+
+/// `median / maximum`.
+fn spread(mut figures: Vec<f64>) -> String {
+    figures.sort_by(f64::total_cmp);
+    match figures.last() {
+        Some(max) => format!("{:.1} / {max:.1}", figures[figures.len() / 2]),
+        None => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_median_and_maximum_of_each_kind_that_ran() {
+        let mut rounds: Vec<RoundReport> = (0..3)
+            .map(|round| RoundReport::new(Kind::KillOne, round, 0))
+            .collect();
+        for (gap_ms, round) in [9.0, 2.0, 4.0].into_iter().zip(&mut rounds) {
+            round.hurt = Some(Stretch {
+                seconds: 1.0,
+                puts: 1,
+                gap_ms,
+                gap_from_ms: 0.0,
+            });
+        }
+        let table = table(&rounds);
+        assert!(table.contains("4.0 / 9.0"), "{table}");
+        assert!(!table.contains("pause"), "{table}");
+    }
+}

@@ -1,0 +1,331 @@
+//! One round: load, a fault in the middle of it, recovery, and every check.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+use super::args::{Kind, RoundsArgs};
+use super::checks::{self, Promise};
+use super::clients::{Client, Session, Stage};
+use super::record::Record;
+use super::replicas::Replicas;
+use super::report::{RoundReport, Stretch};
+use crate::load::gaps;
+use crate::load::payload::Payload;
+
+/// A round in progress.
+pub(super) struct Round<'a> {
+    args: &'a RoundsArgs,
+    runtime: &'a Runtime,
+    replicas: &'a mut Replicas,
+    session: Arc<Session>,
+    clients: Vec<Client>,
+    random: fastrand::Rng,
+    /// Replicas that are hurt in this round: what their clients see is not counted from then on.
+    hurt: Vec<usize>,
+    hurt_at: Option<Instant>,
+    pub(super) report: RoundReport,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(
+        args: &'a RoundsArgs,
+        runtime: &'a Runtime,
+        replicas: &'a mut Replicas,
+        kind: Kind,
+        number: u16,
+        seed: u64,
+    ) -> Result<Round<'a>, String> {
+        let count = replicas.endpoints.len();
+        let session = Session::new(
+            seed,
+            args.val_size,
+            &replicas.endpoints,
+            args.clients,
+            args.timeout,
+        )?;
+        Ok(Round {
+            clients: session.clients(),
+            session: Arc::new(session),
+            random: fastrand::Rng::with_seed(!seed),
+            hurt: match kind {
+                Kind::KillAll => (0..count).collect(),
+                Kind::KillOne | Kind::Pause => vec![usize::from(number) % count],
+            },
+            hurt_at: None,
+            report: RoundReport::new(kind, number, seed),
+            args,
+            runtime,
+            replicas,
+        })
+    }
+
+    /// Runs the round. What is wrong is in the report; the promise is what later rounds must not
+    /// break.
+    pub(super) fn run(&mut self) -> Promise {
+        match self.load_and_hurt().and_then(|()| self.converge()) {
+            Ok(()) => {}
+            Err(why) => self.report.violations.push(why),
+        }
+        self.judge_errors();
+        let (promise, record) = self.collect();
+        if let Err(why) = self.verify(&promise, record) {
+            self.report
+                .violations
+                .push(format!("cannot be checked: {why}"));
+        }
+        promise
+    }
+
+    fn load_and_hurt(&mut self) -> Result<(), String> {
+        self.report.victim = match self.report.kind {
+            Kind::KillAll => None,
+            Kind::KillOne | Kind::Pause => Some(self.hurt[0] + 1),
+        };
+        match self.report.kind {
+            Kind::KillOne => self.kill_one(),
+            Kind::KillAll => self.kill_all(),
+            Kind::Pause => self.pause(),
+        }
+    }
+
+    fn kill_one(&mut self) -> Result<(), String> {
+        let victim = self.hurt[0];
+        let length = self.args.load_seconds;
+        self.report.calm = Some(self.calm(length)?);
+        let before = self.moment(length, 0.2, 0.5);
+        let hurt = self.stage(|round, stage| {
+            wait(before);
+            round.fault(stage, |replicas| replicas.kill(&[victim]))?;
+            wait_until(stage.started() + length);
+            Ok(())
+        })?;
+        self.report.hurt = Some(hurt);
+        let rejoin = self.stage(|round, stage| {
+            round.restart(&[victim])?;
+            wait_until(stage.started() + length);
+            Ok(())
+        })?;
+        self.report.rejoin = Some(rejoin);
+        Ok(())
+    }
+
+    fn kill_all(&mut self) -> Result<(), String> {
+        let all = self.hurt.clone();
+        let length = self.args.load_seconds;
+        let before = self.moment(length, 0.5, 1.0);
+        let mut load = self.stage(|round, stage| {
+            wait(before);
+            round.fault(stage, |replicas| replicas.kill(&all))
+        })?;
+        // The silence after the death of all says nothing.
+        load.gap_ms = 0.0;
+        self.report.load = Some(load);
+        self.restart(&all)?;
+        // Every replica serves again: from here on nothing is excused.
+        self.judge_errors();
+        self.hurt_at = None;
+        let rejoin = self.calm(length / 4)?;
+        self.report.rejoin = Some(rejoin);
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Result<(), String> {
+        let victim = self.hurt[0];
+        let length = self.args.load_seconds;
+        let pause = self.args.pause;
+        self.report.calm = Some(self.calm(length)?);
+        let before = self.moment(length, 0.1, 0.3);
+        let hurt = self.stage(|round, stage| {
+            wait(before);
+            let until = Instant::now() + HOT_BEFORE + pause;
+            round.fault(stage, |replicas| replicas.pause(victim))?;
+            wait_until(until);
+            // Before the clients are waited for: those of this replica wait for it.
+            round.replicas.resume(victim)
+        })?;
+        self.report.hurt = Some(hurt);
+        let rejoin = self.stage(|_, stage| {
+            stage.set_hot(true);
+            wait(length);
+            Ok(())
+        })?;
+        self.report.rejoin = Some(rejoin);
+        Ok(())
+    }
+
+    /// Load without a fault.
+    fn calm(&mut self, length: Duration) -> Result<Stretch, String> {
+        self.stage(|_, _| {
+            wait(length);
+            Ok(())
+        })
+    }
+
+    /// A moment within a stretch of load, between two shares of it.
+    fn moment(&mut self, length: Duration, from: f64, to: f64) -> Duration {
+        length.mul_f64(from + (to - from) * self.random.f64())
+    }
+
+    /// Does harm in the middle of operations on shared keys.
+    fn fault(
+        &mut self,
+        stage: &Stage,
+        harm: impl FnOnce(&mut Replicas) -> Result<(), String>,
+    ) -> Result<(), String> {
+        stage.set_hot(true);
+        wait(HOT_BEFORE);
+        self.hurt_at = Some(Instant::now());
+        let result = harm(self.replicas);
+        wait(HOT_AFTER);
+        stage.set_hot(false);
+        result
+    }
+
+    fn restart(&mut self, which: &[usize]) -> Result<(), String> {
+        let began = Instant::now();
+        self.replicas.start(which)?;
+        self.report.restart_ms = Some(ms(began.elapsed()));
+        Ok(())
+    }
+
+    /// Lets all clients run while `script` does its part, and returns the longest silence of
+    /// those whose replicas are not hurt in this round.
+    fn stage(
+        &mut self,
+        script: impl FnOnce(&mut Self, &Stage) -> Result<(), String>,
+    ) -> Result<Stretch, String> {
+        let stage = Arc::new(Stage::new());
+        let tasks: Vec<_> = self
+            .clients
+            .drain(..)
+            .map(|client| {
+                self.runtime
+                    .spawn(client.run(self.session.clone(), stage.clone()))
+            })
+            .collect();
+        let result = script(self, &stage);
+        stage.end();
+        let ended = Instant::now();
+        for task in tasks {
+            // Bounded by the timeouts of operation and connection.
+            let client = self.runtime.block_on(task);
+            self.clients
+                .push(client.map_err(|error| format!("a client failed: {error}"))?);
+        }
+        result?;
+        Ok(self.measure(stage.started(), ended))
+    }
+
+    fn measure(&mut self, started: Instant, ended: Instant) -> Stretch {
+        let mut times = Vec::new();
+        let mut puts = 0;
+        for client in &mut self.clients {
+            let mine = std::mem::take(&mut client.completions);
+            puts += mine.len() as u64;
+            if self.hurt.contains(&client.endpoint) && self.report.kind != Kind::KillAll {
+                continue;
+            }
+            let in_time = mine.into_iter().filter(|time| *time <= ended);
+            times.extend(in_time.map(|time| (time - started).as_nanos() as u64));
+        }
+        let gap = gaps::longest(times, (ended - started).as_nanos() as u64);
+        self.report.puts += puts;
+        Stretch {
+            puts,
+            gap_ms: gap.longest_ns as f64 / 1e6,
+            gap_from_ms: gap.began_ns as f64 / 1e6,
+            seconds: (ended - started).as_secs_f64(),
+        }
+    }
+
+    fn converge(&mut self) -> Result<(), String> {
+        let (state, caught_up) = self.runtime.block_on(checks::converged(
+            &self.replicas.endpoints,
+            self.args.patience,
+        ))?;
+        self.report.catch_up_ms = Some(ms(caught_up));
+        self.report.revision = state.revision;
+        self.report.hash = state.hash;
+        let died = self.replicas.died();
+        self.report.violations.extend(died);
+        Ok(())
+    }
+
+    /// Counts the errors that clients got so far, and forgets them.
+    fn judge_errors(&mut self) {
+        let mut found = Vec::new();
+        for client in &mut self.clients {
+            let hurt = self.hurt.contains(&client.endpoint);
+            let since = self.hurt_at.filter(|_| hurt);
+            for (at, text) in client.errors.drain(..) {
+                if since.is_some_and(|since| at >= since) {
+                    self.report.errors_excused += 1;
+                } else {
+                    self.report.errors += 1;
+                    let url = &self.replicas.endpoints[client.endpoint];
+                    found.push(format!(
+                        "a client of the healthy {url} got an error: {text}"
+                    ));
+                }
+            }
+        }
+        found.truncate(EXAMPLES);
+        self.report.violations.extend(found);
+    }
+
+    /// What the clients know at the end.
+    fn collect(&mut self) -> (Promise, Record) {
+        let mut record = Record::default();
+        let mut expectations = Vec::new();
+        for client in &mut self.clients {
+            record.merge(std::mem::take(&mut client.record));
+            expectations.extend(client.ledger.expectations(&self.session.payload));
+        }
+        let own = expectations
+            .iter()
+            .filter(|expected| expected.unknown.is_some());
+        self.report.unknown = (own.count() + record.unknown()) as u64;
+        let payload = Payload::new(self.session.seed, 0, self.args.val_size);
+        let promise = Promise {
+            round: self.report.round,
+            payload,
+            expectations,
+        };
+        (promise, record)
+    }
+
+    fn verify(&mut self, promise: &Promise, mut record: Record) -> Result<(), String> {
+        let endpoints = &self.replicas.endpoints;
+        let witness = &endpoints[usize::from(self.report.round) % endpoints.len()];
+        let session = &self.session;
+        let wrong = self.runtime.block_on(async {
+            checks::read_shared(session, endpoints, &mut record).await?;
+            let versions = checks::versions(session, witness).await?;
+            self.report.checked = record.len() as u64;
+            let mut wrong = record.check(session, &versions);
+            wrong.extend(promise.kept(endpoints).await?);
+            Ok::<_, String>(wrong)
+        })?;
+        self.report.violations.extend(wrong);
+        Ok(())
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Lets load run for a while.
+fn wait(time: Duration) {
+    wait_until(Instant::now() + time);
+}
+
+fn wait_until(moment: Instant) {
+    std::thread::sleep(moment.saturating_duration_since(Instant::now()));
+}
+
+const HOT_BEFORE: Duration = Duration::from_millis(15);
+const HOT_AFTER: Duration = Duration::from_millis(60);
+const EXAMPLES: usize = 5;
