@@ -146,7 +146,7 @@ pub(super) async fn read_shared(
     endpoints: &[String],
     record: &mut Record,
 ) -> Result<(), String> {
-    for (reader, url) in (READERS..).zip(endpoints) {
+    for (number, url) in endpoints.iter().enumerate() {
         let mut channel = connect(url).await?;
         for key in 0..SHARED_KEYS {
             let invoked = session.stamp();
@@ -155,7 +155,7 @@ pub(super) async fn read_shared(
                 .await
                 .map_err(|error| format!("{url}: {error}"))?;
             let times = (invoked, session.stamp());
-            record.add_read(session, reader, key, times, &answer);
+            record.add_read(session, session.reader(number), key, times, &answer);
         }
     }
     Ok(())
@@ -166,7 +166,10 @@ pub(super) async fn versions(session: &Session, url: &str) -> Result<Vec<Version
     let mut channel = connect(url).await?;
     let mut all = Vec::new();
     for key in 0..SHARED_KEYS {
-        let mut versions = Versions::new();
+        let mut versions = Versions {
+            endpoint: url.to_owned(),
+            found: Vec::new(),
+        };
         // Revision 0 asks for the newest; each version says at which revision the one before ends.
         let mut revision = 0;
         loop {
@@ -177,7 +180,9 @@ pub(super) async fn versions(session: &Session, url: &str) -> Result<Vec<Version
             let Some(found) = answer.kvs.into_iter().next() else {
                 break;
             };
-            versions.push((found.mod_revision.cast_unsigned(), found.value));
+            versions
+                .found
+                .push((found.mod_revision.cast_unsigned(), found.value));
             if found.version <= 1 {
                 break;
             }
@@ -247,7 +252,5 @@ async fn ask<A: Message + Default>(
     }
 }
 
-/// Clients of the history that only read, once all is over.
-const READERS: u32 = 100_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);

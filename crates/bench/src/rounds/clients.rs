@@ -23,6 +23,7 @@ use crate::scrape;
 pub(super) struct Session {
     pub(super) payload: Payload,
     pub(super) seed: u64,
+    endpoints: Vec<String>,
     connections: Vec<Connection>,
     timeout: Duration,
     /// One counter for all, read right before an operation is sent and right after its answer has
@@ -75,10 +76,26 @@ impl Session {
         Ok(Session {
             payload: Payload::new(seed, 0, val_size),
             seed,
+            endpoints: endpoints.to_vec(),
             connections,
             timeout,
             stamps: AtomicU64::new(1),
         })
+    }
+
+    /// Replicas there are.
+    pub(super) fn replicas(&self) -> usize {
+        self.endpoints.len()
+    }
+
+    /// The endpoint that a client asks; final readers count on from a multiple of all replicas.
+    pub(super) fn endpoint_of(&self, client: u32) -> &str {
+        &self.endpoints[client as usize % self.endpoints.len()]
+    }
+
+    /// A client of the history for the last reads through an endpoint, by its number.
+    pub(super) fn reader(&self, endpoint: usize) -> u32 {
+        (READERS_FROM * self.endpoints.len() + endpoint) as u32
     }
 
     /// The next stamp.
@@ -283,6 +300,8 @@ async fn within<A>(
 pub(super) const SHARED: &str = "shared/";
 /// Few, so that operations on a key overlap.
 pub(super) const SHARED_KEYS: u8 = 4;
+/// Above the numbers of all clients.
+const READERS_FROM: usize = 10_000;
 const BUDGET: u64 = 1600;
 const RESERVE: u64 = 800;
 const BURST_EVERY_MS: u128 = 100;

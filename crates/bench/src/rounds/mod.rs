@@ -63,8 +63,12 @@ fn rounds(args: &RoundsArgs) -> Result<bool, String> {
     let violations = series.run(&mut replicas, seed);
     print!("{}", report::table(&series.reports));
     series.write_json()?;
-    for violation in &violations {
+    for violation in violations.iter().take(SHOWN) {
         println!("violation: {violation}");
+    }
+    if violations.len() > SHOWN {
+        let more = violations.len() - SHOWN;
+        println!("and {more} violations more: --json names those of each round");
     }
     if violations.is_empty() {
         println!("no violation");
@@ -170,3 +174,6 @@ fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
 }
+
+/// Violations printed; one fault can show in hundreds of keys.
+const SHOWN: usize = 12;

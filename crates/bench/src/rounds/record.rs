@@ -18,8 +18,13 @@ pub(super) struct Record {
     violations: Vec<String>,
 }
 
-/// Every version of a key that the store remembers: revision and value, the newest first.
-pub(super) type Versions = Vec<(u64, Bytes)>;
+/// Every version of a key that an endpoint remembers.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    pub(super) endpoint: String,
+    /// Revision and value, the newest first.
+    pub(super) found: Vec<(u64, Bytes)>,
+}
 
 impl Record {
     /// Operations in it.
@@ -65,7 +70,8 @@ impl Record {
             let value = parse(session, &found.value);
             if value.is_none() {
                 self.violations.push(format!(
-                    "client {client} read a value nobody sent: key {}, revision {}, value {}",
+                    "client {client} read a value nobody sent through {}: key {}, revision {}, value {}",
+                    session.endpoint_of(client),
                     show(&session.shared_key(key)),
                     found.mod_revision,
                     payload::identity(&found.value)
@@ -93,9 +99,10 @@ impl Record {
         if let Err(why) = checker::check(&self.ops) {
             self.violations.push(format!(
                 "the history of {} operations on the keys {} is not linearizable (values are \
-                 client * 2^32 + number of the write): {why}",
+                 client * 2^32 + number of the write; client c asks replica c mod {} + 1): {why}",
                 self.ops.len(),
                 show(&session.shared_key(0)).trim_end_matches('0'),
+                session.replicas()
             ));
         }
         self.violations
@@ -105,8 +112,9 @@ impl Record {
     /// one put, and each acknowledged put is one of them, at the revision it was told.
     fn compare(&mut self, session: &Session, key: u8, versions: &Versions) {
         let name = show(&session.shared_key(key));
+        let name = format!("{name} at {}", versions.endpoint);
         let mut stored: BTreeMap<u64, u64> = BTreeMap::new();
-        for (revision, value) in versions {
+        for (revision, value) in &versions.found {
             let text = payload::identity(value);
             let Some(number) = parse(session, value) else {
                 self.violations.push(format!(
@@ -193,7 +201,10 @@ mod tests {
 
     fn versions(session: &Session, of: &[(u64, u64)]) -> Vec<Versions> {
         let value = |&(revision, sequence)| (revision, session.payload.value(0, sequence));
-        vec![of.iter().map(value).collect()]
+        vec![Versions {
+            endpoint: "http://127.0.0.1:1".to_owned(),
+            found: of.iter().map(value).collect(),
+        }]
     }
 
     fn read(session: &Session, record: &mut Record, invoked: u64, value: Bytes, revision: i64) {

@@ -185,10 +185,13 @@ fn line(kind: Kind, rounds: &[&RoundReport]) -> String {
 /// `median / maximum`.
 fn spread(mut figures: Vec<f64>) -> String {
     figures.sort_by(f64::total_cmp);
-    match figures.last() {
-        Some(max) => format!("{:.1} / {max:.1}", figures[figures.len() / 2]),
-        None => "-".to_owned(),
-    }
+    let Some(max) = figures.last() else {
+        return "-".to_owned();
+    };
+    let middle = figures.len() / 2;
+    // The same one twice when the number of figures is odd.
+    let median = (figures[middle] + figures[figures.len() - 1 - middle]) / 2.0;
+    format!("{median:.1} / {max:.1}")
 }
 
 #[cfg(test)]
