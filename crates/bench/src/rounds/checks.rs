@@ -132,7 +132,7 @@ impl Promise {
         let mut wrong: Vec<String> = Vec::new();
         for readback in &verdict.readbacks {
             if readback.error.is_some() || readback.lost + readback.stale + readback.altered > 0 {
-                wrong.push(format!("writes of round {}: {readback}", self.round));
+                wrong.push(format!("writes of round {}: {readback}", self.round + 1));
             }
         }
         wrong.extend(verdict.examples);

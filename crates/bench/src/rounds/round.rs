@@ -304,8 +304,8 @@ impl<'a> Round<'a> {
             checks::read_shared(session, endpoints, &mut record).await?;
             let versions = checks::versions(session, witness).await?;
             self.report.checked = record.len() as u64;
-            let mut wrong = record.check(session, &versions);
-            wrong.extend(promise.kept(endpoints).await?);
+            let mut wrong = promise.kept(endpoints).await?;
+            wrong.extend(record.check(session, &versions));
             Ok::<_, String>(wrong)
         })?;
         self.report.violations.extend(wrong);
