@@ -34,6 +34,15 @@ pub(crate) struct Scanned {
     pub(crate) records: u64,
 }
 
+impl Scanned {
+    /// Takes note of what was cut. The next boot's ordinal is above those of the cut records too:
+    /// were it one of theirs, they would be valid again as soon as new records ended at them.
+    fn cut(&mut self, boot_max: Option<u32>) {
+        self.torn |= boot_max.is_some();
+        self.boot = self.boot.max(boot_max.unwrap_or(0));
+    }
+}
+
 /// One segment in memory.
 struct Segment {
     number: u64,
@@ -73,8 +82,9 @@ pub(crate) fn scan(
         if !continues {
             let mut rest = numbers[index..].to_vec();
             rest.extend(scanned.as_ref().map(|so_far| so_far.tail.at.segment));
-            judge(source, identity, &rest, end, boot_of(&scanned))?;
+            let cut = judge(source, identity, &rest, end, boot_of(&scanned))?;
             if let Some(so_far) = &mut scanned {
+                so_far.cut(cut);
                 so_far.torn = true;
             }
             return Ok(scanned);
@@ -83,7 +93,8 @@ pub(crate) fn scan(
     }
     if let Some(so_far) = &mut scanned {
         let last = so_far.tail.at.segment;
-        so_far.torn = judge(source, identity, &[last], so_far.tail.at, so_far.boot)?;
+        let cut = judge(source, identity, &[last], so_far.tail.at, so_far.boot)?;
+        so_far.cut(cut);
     }
     Ok(scanned)
 }
@@ -191,19 +202,24 @@ fn record_at(segment: &Segment, at: Position) -> Option<(RecordHeader, Bytes)> {
     ))
 }
 
-/// Decides whether what follows `end` may be cut: `Ok(true)` if there is a rest that was never
-/// acknowledged, `Ok(false)` if there is none, and an error if a mark proves that the log was
-/// durable beyond `end`.
+/// Decides whether what follows `end` may be cut: gives the highest boot ordinal in the rest that
+/// was never acknowledged, `None` if there is no rest, and an error if a mark proves that the log
+/// was durable beyond `end`.
 fn judge(
     source: &mut dyn LogSource,
     identity: &Identity,
     numbers: &[u64],
     end: Position,
     boot: u32,
-) -> Result<bool, OpenError> {
-    let mut rest = false;
+) -> Result<Option<u32>, OpenError> {
+    let mut rest = None;
     for number in numbers {
         let segment = load(source, *number, identity)?;
+        if *number != end.segment
+            && let Ok(header) = &segment.header
+        {
+            rest = rest.max(Some(header.boot));
+        }
         let from = if *number == end.segment {
             end.offset.max(ALIGN)
         } else {
@@ -220,7 +236,7 @@ fn judge(
             if record.boot < boot {
                 continue;
             }
-            rest = true;
+            rest = rest.max(Some(record.boot));
             let through = decode_mark(&body).filter(|_| record.kind == Kind::Mark);
             if through.is_some_and(|through| through > end) {
                 return Err(OpenError::Damaged {

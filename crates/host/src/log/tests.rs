@@ -248,6 +248,27 @@ fn unsynced_bytes_of_a_full_segment_are_covered_by_the_next_sync() {
 }
 
 #[test]
+fn a_boot_that_left_only_stray_records_behind_a_cut_is_not_repeated() {
+    let (_, mut disk) = written(3, 100);
+    let mut log = resume(&mut disk);
+    log.append(Kind::Boot, body(0, 0), true);
+    log.append(Kind::Machine, body(99, 100), true);
+    let torn = log.take_flush().unwrap();
+    disk.perform(&torn);
+    // The boot record is lost, what came behind it in the same flush is not.
+    let at = torn.writes[0].offset as usize;
+    disk.written.get_mut(&1).unwrap()[at] ^= 0xff;
+    let mut log = resume(&mut disk);
+    log.append(Kind::Boot, body(0, 0), true);
+    flush(&mut log, &mut disk);
+    assert_eq!(
+        read(&mut disk).unwrap().0,
+        [0, 1, 2],
+        "a cut record came back"
+    );
+}
+
+#[test]
 fn what_a_killed_process_left_unsynced_is_covered_by_the_first_sync_of_the_next() {
     let (mut log, mut disk) = written(7, 400);
     while log.append(Kind::Machine, body(7, 400), true).0.segment == 1 {}
