@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
-# Every deliberate fault must be found by the simulator: a checker that catches nothing proves
-# nothing. Prints one line per mutant; exits 1 if one survives its budget of seeds.
+# Every deliberate fault of a protocol must be found by the simulator: a checker that catches
+# nothing proves nothing. Prints one line per mutant; exits 1 if one survives its seeds.
+#
+#   scripts/mutants.sh [protocol [replicas [seeds]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+protocol=${1:-rabia} replicas=${2:-3} seeds=${3:-600}
+quorate=target/release/quorate
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
 survivors=0
-./target/release/quorate sim --protocol rabia --list-mutants | while read -r mutant replicas seeds; do
-  if ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$seeds" \
-    --mutant "$mutant" >target/mutant.log 2>&1; then
-    echo "SURVIVED $mutant: $seeds seeds at n = $replicas found nothing"
+while IFS=$'\t' read -r mutant what; do
+  if "$quorate" sim --protocol "$protocol" --replicas "$replicas" --seeds "0..$seeds" \
+    --mutant "$mutant" >"$log" 2>&1 </dev/null; then
+    echo "SURVIVED $seeds seeds: $mutant ($what)"
     survivors=1
   else
-    grep -m1 '^caught' target/mutant.log || { cat target/mutant.log; exit 1; }
+    caught=$(grep -om1 "mutant $mutant caught after [0-9]* seeds" "$log") || { cat "$log"; exit 1; }
+    echo "$caught ($what): $(grep -om1 'violation in seed.*' "$log" | cut -c1-100)"
   fi
-  [ "$survivors" = 0 ]
-done
+done < <("$quorate" sim --protocol "$protocol" --list-mutants)
+exit "$survivors"

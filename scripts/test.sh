@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# All tests: formatting, lints, unit and integration tests, a short run of the simulator with the
-# released code, and its mutants. `scripts/test.sh --long` runs the long forms (hours of cases).
+# All tests: formatting, lints, unit and integration tests; then, with the release build, a short
+# range of simulated seeds, every mutant, and rounds of kill -9 on real processes.
+# `scripts/test.sh --long` runs the long forms.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seeds=200
+rounds=(--rounds 2 --load-seconds 1 --pause 2s)
 if [ "${1:-}" = "--long" ]; then
   seeds=2000
+  rounds=(--rounds 20)
 fi
 
 cargo fmt --all --check
@@ -18,4 +21,5 @@ for replicas in 3 5; do
   ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \
     --durability memory
 done
-scripts/mutants.sh
+scripts/mutants.sh rabia 3
+./target/release/quorate bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target

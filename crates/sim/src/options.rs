@@ -36,6 +36,10 @@ pub struct SimOptions {
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<String>,
 
+    /// Print the names of the deliberate faults to choose from, and what each breaks.
+    #[arg(long)]
+    pub list_mutants: bool,
+
     /// Seeds run at once; by default one per core.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,

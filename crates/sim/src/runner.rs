@@ -11,6 +11,7 @@ use crate::panics;
 use crate::report::{Report, Totals};
 use crate::simulator::{Simulator, panicked};
 use indicatif::{ProgressBar, ProgressStyle};
+use quorate_protocols::{Protocol, Visitor};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,9 @@ const HISTORY_LINES: usize = 60;
 /// 2 if the options make no sense.
 #[must_use]
 pub fn run(options: &SimOptions) -> ExitCode {
+    if options.list_mutants {
+        return list_mutants(&options.protocol);
+    }
     let simulator = match Simulator::new(options) {
         Ok(simulator) => simulator,
         Err(why) => {
@@ -50,6 +54,34 @@ pub fn run(options: &SimOptions) -> ExitCode {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+/// Prints one line per mutant of a protocol: its name, a tab, what it breaks.
+fn list_mutants(protocol: &str) -> ExitCode {
+    struct List;
+
+    impl Visitor for List {
+        type Output = Vec<String>;
+
+        fn visit<P: Protocol>(self) -> Vec<String> {
+            let mutants = P::mutants().into_iter();
+            mutants
+                .map(|mutant| format!("{}\t{}", mutant.name, mutant.what))
+                .collect()
+        }
+    }
+
+    match quorate_protocols::visit(protocol, List) {
+        Some(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        None => {
+            let known = quorate_protocols::names().join(", ");
+            eprintln!("error: there is no protocol called {protocol}; there are: {known}");
+            ExitCode::from(2)
+        }
     }
 }
 
