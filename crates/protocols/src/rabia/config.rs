@@ -36,6 +36,9 @@ pub struct Thresholds {
     /// `FS = M + f`: equal States of one phase that decide. Any `n - f` States include `M` of
     /// them, so everybody votes that value.
     pub fast_state: usize,
+    /// `R = n - T + 1`: marks that tell a read where it may be answered. Any `R` members include
+    /// one of the `T` that proposed a decided request.
+    pub read: usize,
 }
 
 impl Thresholds {
@@ -54,6 +57,7 @@ impl Thresholds {
             fast_1: m + f,
             fast_0: n - m + 1,
             fast_state: m + f,
+            read: n - m + 1,
         }
     }
 
@@ -87,6 +91,8 @@ pub struct Config {
     pub fast_rules: bool,
     /// Propose what a peer proposed in the same slot (`echo`).
     pub echo: bool,
+    /// Answer reads from the members' marks instead of through the log (`reads`).
+    pub quorum_reads: bool,
     /// Slots worked on at once (`window`).
     pub window: usize,
     /// Slots whose messages are kept, from the first one not delivered.
@@ -123,11 +129,12 @@ pub struct Config {
     pub hlc_skew_max_ns: u64,
 }
 
-const PARAMS: [&str; 12] = [
+const PARAMS: [&str; 13] = [
     "f",
     "mode",
     "fast_rules",
     "echo",
+    "reads",
     "window",
     "outstanding",
     "queue",
@@ -164,6 +171,7 @@ impl Config {
             mode: params.mode()?,
             fast_rules: params.switch("fast_rules", true)?,
             echo: params.switch("echo", true)?,
+            quorum_reads: params.quorum_reads()?,
             window,
             recv_window: 3 * window,
             outstanding: params.number("outstanding", 2, 1..=1024)?,
@@ -250,6 +258,14 @@ impl Params<'_> {
             Some(other) => Err(format!("mode = {other}: must be two_step or three_step")),
         }
     }
+
+    fn quorum_reads(&self) -> Result<bool, String> {
+        match self.0.params.get("reads").map(String::as_str) {
+            None | Some("quorum") => Ok(true),
+            Some("log") => Ok(false),
+            Some(other) => Err(format!("reads = {other}: must be quorum or log")),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -292,6 +308,7 @@ mod tests {
                 assert!(t.fast_1 + t.wait >= n + t.proposal);
                 assert!(t.fast_state + t.wait >= n + t.state_majority);
                 assert!(t.fast_0 + t.proposal > n && t.fast_0 <= t.wait);
+                assert!(t.read + t.proposal > n && t.read <= t.wait);
             }
         }
     }

@@ -12,6 +12,9 @@ impl Replica {
         let instance = &mut self.slots[offset];
         assert_eq!(instance.decided, None, "a slot is decided once");
         instance.decided = Some(value);
+        if value.is_some() {
+            self.mark = self.mark.max(slot.next());
+        }
         match (value, instance.own().prop) {
             (Some(_), _) => self.narrow = false,
             (None, Some(Some(_))) => self.narrow = true,
@@ -96,6 +99,7 @@ impl Replica {
             }
         }
         self.done = base;
+        self.mark = self.mark.max(next);
         self.pass(next);
         let done = &self.done;
         self.pool.remove_where(|id| done.0.contains(id));

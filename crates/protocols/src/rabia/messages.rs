@@ -1,7 +1,7 @@
 //! What replicas say, what they write down, what they wait for, and what the log implies.
 
 use super::trail::{Mode, Step, Trail};
-use quorate_core::{Base, Decoder, Encoder, Entry, EntryId, EntrySet, Slot, Wire, WireError};
+use quorate_core::{Base, Boot, Decoder, Encoder, Entry, EntryId, EntrySet, Slot, Wire, WireError};
 
 /// What replicas say to each other.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,6 +32,22 @@ pub enum Message {
         slot: Slot,
         /// Its request, or NULL.
         value: Option<EntryId>,
+    },
+    /// "Where does what you know of end?", for reads. Promises nothing.
+    ReadQ {
+        /// The asker's start of the process, so that answers to its former lives are no answers.
+        boot: Boot,
+        /// Counts the asker's queries.
+        number: u64,
+    },
+    /// The answer: every slot before the mark may hold a completed write.
+    ReadA {
+        /// As in the question.
+        boot: Boot,
+        /// As in the question.
+        number: u64,
+        /// The first slot behind all in which the sender proposed a request or knows one decided.
+        mark: Slot,
     },
 }
 
@@ -217,6 +233,17 @@ impl Wire for Message {
                 slot.encode(out);
                 value.encode(out);
             }
+            Message::ReadQ { boot, number } => {
+                out.u8(5);
+                out.u64(boot.0);
+                out.varint(*number);
+            }
+            Message::ReadA { boot, number, mark } => {
+                out.u8(6);
+                out.u64(boot.0);
+                out.varint(*number);
+                mark.encode(out);
+            }
         }
     }
 
@@ -236,6 +263,15 @@ impl Wire for Message {
             4 => Message::Decided {
                 slot: Slot::decode(input)?,
                 value: Option::decode(input)?,
+            },
+            5 => Message::ReadQ {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+            },
+            6 => Message::ReadA {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+                mark: Slot::decode(input)?,
             },
             tag => return Err(WireError::Tag("rabia message", tag)),
         })

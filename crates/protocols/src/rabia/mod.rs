@@ -21,6 +21,7 @@
 //! - I6: a decided request is held by `T` replicas: a batch is written with the proposal naming it.
 //! - I7: every batch takes effect once: a second decision is skipped by [`Done`], on all alike.
 //! - I8: a slot starts only within the window (`Replica::propose`).
+//! - I10: a read sees every write completed before it began (`reads.rs`).
 //!
 //! # Whose values a decision counts
 //!
@@ -45,6 +46,7 @@ mod messages;
 mod pool;
 mod propose;
 mod queue;
+mod reads;
 mod recover;
 mod repair;
 mod slot;
@@ -62,6 +64,7 @@ use queue::{Offer, Queue};
 use quorate_core::{
     EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
 };
+use reads::Reads;
 use repair::Need;
 use slot::Instance;
 use std::collections::{BTreeMap, VecDeque};
@@ -128,6 +131,9 @@ impl Protocol for Rabia {
             threshold("fast-state", "one State too few decides", |c| {
                 c.thresholds.fast_state -= 1;
             }),
+            threshold("read-quorum", "a read hears from n - T members", |c| {
+                c.thresholds.read -= 1;
+            }),
             omission(
                 "no-proposal-record",
                 "proposals are not written",
@@ -165,8 +171,15 @@ pub struct Replica {
     pool: Pool,
     /// Batches named in a slot and not held.
     needs: BTreeMap<EntryId, Need>,
-    /// Commands and reads without a batch.
+    /// Commands, and reads that go through the log, without a batch.
     queue: Queue,
+    /// Reads that do not go through the log.
+    reads: Reads,
+    /// The first slot behind all in which a request was proposed here or is known to be decided.
+    mark: Slot,
+    /// Slots before this one are run, with NULL if there is nothing better: somebody waits for
+    /// their end.
+    nudged: Slot,
     /// Own batches not delivered.
     offers: Vec<Offer>,
     /// Whether the last outcome was NULL in spite of a request proposed here: then one slot at a
@@ -233,6 +246,7 @@ impl Machine for Replica {
         self.pool.hash(to);
         self.needs.hash(to);
         self.queue.hash(to);
+        (&self.reads, self.mark, self.nudged).hash(to);
         self.offers.hash(to);
         for (lsn, slot, trail_len) in &self.unflushed {
             (lsn.0 - self.durable.0, slot, trail_len).hash(to);
@@ -258,6 +272,10 @@ impl Replica {
             Message::Have { ids } => self.on_have(from, &ids),
             Message::Slot(message) => self.on_slot(from, &message, out),
             Message::Decided { slot, value } => self.on_decided(from, slot, value, out),
+            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
+            Message::ReadA { boot, number, mark } => {
+                self.on_read_a(from, (boot, number), mark, out);
+            }
         }
     }
 
@@ -274,6 +292,7 @@ impl Replica {
 
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, now: Now, out: &mut Out<Self>) {
+        self.ask_marks(out);
         loop {
             self.form_batches(now, out);
             self.open_slots(out);

@@ -42,7 +42,8 @@ impl Replica {
             return Choice::Propose(Some(id));
         }
         // Every slot below a started one must end, for the log has no gaps.
-        let is_needed = self.slots.iter().skip(offset).any(Instance::is_started);
+        let is_needed = self.ap.0 + (offset as u64) < self.nudged.0
+            || self.slots.iter().skip(offset).any(Instance::is_started);
         if self.narrow && offset > 0 && !is_needed {
             return Choice::Leave;
         }
@@ -136,6 +137,9 @@ impl Replica {
             out.persist(Record::Batch { entry });
         }
         let slot = Slot(self.ap.0 + offset as u64);
+        if prop.is_some() {
+            self.mark = self.mark.max(slot.next());
+        }
         let instance = self.instance_grown(offset);
         instance.propose(prop);
         if instance.adopt == Wait::Running {

@@ -77,6 +77,9 @@ impl Replica {
             };
             match refusal {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None if command.class == Class::Read && self.config.quorum_reads => {
+                    self.reads.waiting.push(command.id);
+                }
                 None if command.class == Class::Read => self.queue.reads.push(command.id),
                 None => {
                     self.queue.bytes += command.encoded_len_max();
@@ -88,7 +91,8 @@ impl Replica {
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
-        let waiting = self.queue.commands.len() + self.queue.reads.len();
+        let queue = &self.queue;
+        let waiting = queue.commands.len() + queue.reads.len() + self.reads.waiting.len();
         if self.queue.bytes >= self.config.queue_bytes_max {
             0
         } else {

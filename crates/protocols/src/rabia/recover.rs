@@ -5,6 +5,7 @@ use super::config::Config;
 use super::messages::{Done, Record};
 use super::pool::Pool;
 use super::queue::Queue;
+use super::reads::Reads;
 use quorate_core::{Lsn, Now, Out, Past, Peers, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -48,6 +49,9 @@ impl Replica {
             pool: Pool::new(config.members.len()),
             needs: BTreeMap::new(),
             queue: Queue::default(),
+            reads: Reads::default(),
+            mark: ap,
+            nudged: Slot(0),
             offers: Vec::new(),
             narrow: false,
             seq: 0,
@@ -85,6 +89,9 @@ impl Replica {
             } => {
                 if let Some(offset) = slot.0.checked_sub(self.ap.0) {
                     self.instance_grown(offset as usize).restore(prop, trail, q);
+                    if prop.is_some() {
+                        self.mark = self.mark.max(slot.next());
+                    }
                 }
             }
         }

@@ -237,6 +237,8 @@ impl Replica {
                 said = true;
             }
         }
+        said |= self.ask_marks_again(out);
+        said |= self.nudge_for_reads();
         self.forget_needs();
         let ids = self.needs.keys().copied().collect::<Vec<_>>();
         said |= !ids.is_empty();
@@ -244,6 +246,24 @@ impl Replica {
         if said {
             self.backoff += 1;
         }
+    }
+
+    /// A read waits for slots that nothing moves: the proposal its mark counts was lost with its
+    /// proposer's memory, or the slots were decided while this replica did not listen. Running
+    /// them ends the wait either way. Says whether any read waits.
+    fn nudge_for_reads(&mut self) -> bool {
+        let waits = self.ap < self.reads.promised;
+        if waits && !self.slots.front().is_some_and(Instance::is_started) {
+            self.nudge(self.reads.promised);
+        }
+        waits
+    }
+
+    /// Has the slots before `until` run, as far as messages are kept: whoever waits for more
+    /// says so again.
+    pub(super) fn nudge(&mut self, until: Slot) {
+        let far = Slot(self.ap.0 + self.config.recv_window as u64);
+        self.nudged = self.nudged.max(until.min(far));
     }
 
     fn offer_again(&mut self, index: usize, to: u64, out: &mut Out<Self>) {
@@ -266,6 +286,8 @@ impl Replica {
     pub(super) fn tend(&mut self, out: &mut Out<Self>) {
         let has_work = !self.offers.is_empty()
             || !self.needs.is_empty()
+            || self.reads.is_asking()
+            || self.ap < self.reads.promised
             || self.slots.iter().any(Instance::is_working);
         if has_work && !self.retransmit_armed {
             self.retransmit_armed = true;
@@ -316,6 +338,7 @@ impl Replica {
             return;
         }
         self.up |= bit;
+        self.ask_mark_of(member, out);
         for index in 0..self.offers.len() {
             self.offers[index].held_by &= !bit;
             self.offer_again(index, bit, out);

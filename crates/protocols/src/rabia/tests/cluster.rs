@@ -385,6 +385,7 @@ impl Cluster {
             Packet::Message(Message::Have { .. }) => "have",
             Packet::Message(Message::Slot(_)) => "slot",
             Packet::Message(Message::Decided { .. }) => "decided",
+            Packet::Message(Message::ReadQ { .. } | Message::ReadA { .. }) => "read",
             Packet::Fetch(_) => "fetch",
             Packet::Log(..) => "log",
         };
@@ -587,6 +588,15 @@ impl Cluster {
 
     pub(super) fn has_everywhere(&self, request: RequestId) -> bool {
         (0..self.nodes.len()).all(|me| self.slot_of(me, request).is_some())
+    }
+
+    /// The first slot behind every request that some replica has delivered.
+    pub(super) fn first_without_effect(&self) -> Slot {
+        let last = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.log.iter().rposition(Option::is_some));
+        Slot(last.max().map_or(0, |slot| slot as u64 + 1))
     }
 
     pub(super) fn count(&self, name: &str) -> usize {

@@ -307,7 +307,7 @@ fn more_than_the_queue_holds_is_refused() {
 
 #[test]
 fn what_the_host_installed_answers_the_reads_it_covers() {
-    let mut talk = Talk::new(&config(3, 0, &[]));
+    let mut talk = Talk::new(&config(3, 0, &[("reads", "log")]));
     talk.tell(Input::Submit(vec![command(1, Class::Read)]));
     let mut done = EntrySet::default();
     done.insert(batch_id(0, 1));
@@ -317,6 +317,65 @@ fn what_the_host_installed_answers_the_reads_it_covers() {
     });
     assert_eq!(lines.len(), 1);
     assert!(lines[0].contains("ReadAt(s7)"), "{lines:?}");
+}
+
+/// Reads that come while a query is under way share the next one; what answers another query, or
+/// one of a former life, is no answer; a member counts once.
+#[test]
+fn a_query_serves_all_reads_that_waited_for_it_and_only_its_own_answers_count() {
+    let mut talk = Talk::new(&config(5, 0, &[]));
+    let read = |seq| command(seq, Class::Read);
+    assert_eq!(
+        talk.tell(Input::Submit(vec![read(1), read(2)])),
+        [
+            "to All after l0: ReadQ { boot: b1, number: 1 }",
+            "arm Retransmit"
+        ]
+    );
+    assert_eq!(talk.tell(Input::Submit(vec![read(3)])), [""; 0]);
+    let answer = |boot, number, mark| Message::ReadA {
+        boot: Boot(boot),
+        number,
+        mark: Slot(mark),
+    };
+    assert_eq!(talk.hear(1, answer(9, 1, 50)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 2, 50)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 1, 4)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 1, 4)), [""; 0]);
+    let lines = talk.hear(2, answer(1, 1, 3));
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].contains("seq: 1") && lines[0].contains("ReadAt(s4)"));
+    assert!(lines[1].contains("seq: 2") && lines[1].contains("ReadAt(s4)"));
+    assert_eq!(lines[2], "to All after l0: ReadQ { boot: b1, number: 2 }");
+}
+
+#[test]
+fn a_mark_counts_what_is_proposed_and_what_is_known_to_be_decided() {
+    let mut talk = Talk::new(&config(3, 0, &[]));
+    let mark = |talk: &mut Talk| {
+        let (boot, number) = (Boot(2), 1);
+        talk.hear(1, Message::ReadQ { boot, number }).remove(0)
+    };
+    assert!(mark(&mut talk).ends_with("mark: s0 }"));
+    talk.hear(1, Message::Slot(slot(0, None, &[], None)));
+    assert!(mark(&mut talk).ends_with("mark: s0 }"), "NULL is no write");
+    talk.tell(Input::Submit(vec![command(1, Class::Write)]));
+    assert!(mark(&mut talk).ends_with("mark: s2 }"), "not durable yet");
+    let value = Some(batch_id(1, 4));
+    talk.hear(
+        1,
+        Message::Decided {
+            slot: Slot(4),
+            value,
+        },
+    );
+    assert!(mark(&mut talk).ends_with("mark: s5 }"));
+    let (next, base) = (Slot(9), Done::default());
+    talk.tell(Input::Installed { next, base });
+    assert!(
+        mark(&mut talk).ends_with("mark: s10 }"),
+        "the write goes there"
+    );
 }
 
 #[test]
@@ -356,6 +415,15 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
             slot: Slot(4),
             value: None,
         },
+        Message::ReadQ {
+            boot: Boot(7),
+            number: 300,
+        },
+        Message::ReadA {
+            boot: Boot(7),
+            number: 300,
+            mark: Slot(11),
+        },
     ];
     for message in messages {
         let bytes = message.to_bytes();
@@ -392,6 +460,10 @@ fn parameters_are_checked_and_unknown_ones_named() {
     assert_eq!(
         error(&[("echo", "yes")]),
         "echo = yes: must be true or false"
+    );
+    assert_eq!(
+        error(&[("reads", "lease")]),
+        "reads = lease: must be quorum or log"
     );
     assert_eq!(
         error(&[("mode", "two")]),

@@ -1,7 +1,7 @@
 //! Directed schedules: one hazard each, with what the protocol does about it.
 
 use super::cluster::{Cluster, DELAY_NS, Packet, Weather};
-use crate::rabia::{Message, Rabia, Record, Timer};
+use crate::rabia::{Config, Message, Rabia, Record, Timer};
 use crate::registry::{Protocol, Sabotage};
 use quorate_core::{Class, MILLIS, Outcome, SECONDS, Slot};
 
@@ -25,6 +25,11 @@ fn settle(cluster: &mut Cluster) {
     let is_silent = cluster.run_until_silent(10 * SECONDS);
     cluster.assert_sound();
     assert!(is_silent, "silence in the end");
+}
+
+fn settle_for(cluster: &mut Cluster, ns: u64) {
+    cluster.run_for(ns);
+    cluster.assert_sound();
 }
 
 #[test]
@@ -71,7 +76,13 @@ fn commands_that_wait_share_a_batch() {
 
 #[test]
 fn a_read_waits_for_every_write_completed_before_it() {
-    let mut cluster = Cluster::new(3, &[]);
+    for reads in ["quorum", "log"] {
+        reads_after_a_write(&[("reads", reads)]);
+    }
+}
+
+fn reads_after_a_write(params: &[(&str, &str)]) {
+    let mut cluster = Cluster::new(3, params);
     let write = cluster.write(0);
     while cluster.slot_of(0, write).is_none() {
         cluster.run_for(DELAY_NS);
@@ -90,6 +101,78 @@ fn a_read_waits_for_every_write_completed_before_it() {
             "{outcome:?}"
         );
     }
+}
+
+/// D15: a write is decided, and only its origin knows; it is cut off, and so is whoever proposed
+/// the write too. The two others are no quorum of reads.
+fn read_beside_the_only_decider(sabotage: fn(&mut Config)) -> Cluster {
+    let mut cluster = Cluster::with(5, &[NO_HOLD], 1, sabotage);
+    let apart = |cluster: &mut Cluster, some: &[usize], others: &[usize]| {
+        for a in some {
+            let pairs = others.iter().flat_map(|b| [(*a, *b), (*b, *a)]);
+            cluster.blocked.extend(pairs);
+        }
+    };
+    apart(&mut cluster, &[0, 1, 2], &[3, 4]);
+    let write = cluster.write(0);
+    for (from, to) in [(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)] {
+        cluster.pass(from, to);
+    }
+    assert_eq!(cluster.slot_of(0, write), Some(Slot(0)));
+    assert!((1..5).all(|node| cluster.slot_of(node, write).is_none()));
+    apart(&mut cluster, &[0], &[1, 2]);
+    cluster.net.clear();
+    cluster.submit(4, Class::Read);
+    cluster.run_for(20 * DELAY_NS);
+    cluster
+}
+
+#[test]
+fn a_read_is_not_answered_beside_the_only_decider() {
+    let mut cluster = read_beside_the_only_decider(|_| {});
+    assert!(cluster.nodes[4].replies.is_empty());
+    cluster.blocked.retain(|(a, b)| *a == 0 || *b == 0);
+    settle_for(&mut cluster, 100 * MILLIS);
+    let replies = &cluster.nodes[4].replies;
+    assert!(
+        matches!(replies[..], [(_, Outcome::ReadAt(Slot(1)))]),
+        "{replies:?}"
+    );
+    assert_eq!(
+        cluster.entries(4).len(),
+        1,
+        "and the slot it waits for ends"
+    );
+}
+
+#[test]
+fn one_mark_too_few_is_a_stale_read() {
+    let cluster = read_beside_the_only_decider(|config| config.thresholds.read -= 1);
+    let replies = &cluster.nodes[4].replies;
+    assert!(
+        matches!(replies[..], [(_, Outcome::ReadAt(Slot(0)))]),
+        "{replies:?}"
+    );
+}
+
+/// A mark counted a proposal that its proposer's disk never held: nobody else knows of the slot,
+/// and who waits for it has it run.
+#[test]
+fn a_read_waits_for_no_proposal_that_is_lost() {
+    let mut cluster = Cluster::new(3, &[]);
+    cluster.blocked = [(0, 1), (0, 2)].into();
+    cluster.weather.flush_ns = (SECONDS, SECONDS);
+    cluster.write(0);
+    cluster.blocked = [(2, 1)].into();
+    cluster.submit(2, Class::Read);
+    cluster.run_for(4 * DELAY_NS);
+    let at_one = |cluster: &Cluster| cluster.nodes[2].replies[0].1 == Outcome::ReadAt(Slot(1));
+    assert!(at_one(&cluster));
+    cluster.crash(0);
+    cluster.weather.flush_ns = (0, 0);
+    cluster.blocked.clear();
+    settle(&mut cluster);
+    assert_eq!(cluster.nodes[2].log, [None]);
 }
 
 /// D10: both others decided, one of them is gone, and the laggard still learns the outcome.
