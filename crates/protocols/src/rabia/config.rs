@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// Members are kept in bit masks.
 const MEMBERS_MAX: usize = 64;
-const WINDOW_MAX: usize = 256;
+pub(super) const WINDOW_MAX: usize = 256;
 
 /// How many of something it takes. Every number is the smallest that is safe: with any of them
 /// lowered by one there is a schedule in which two replicas decide differently.
@@ -93,6 +93,8 @@ pub struct Config {
     pub echo: bool,
     /// Answer reads from the members' marks instead of through the log (`reads`).
     pub quorum_reads: bool,
+    /// Slot `s` is for requests of the members `i` with `i mod lanes = s mod lanes` (`lanes`).
+    pub lanes: usize,
     /// Slots worked on at once (`window`).
     pub window: usize,
     /// Slots whose messages are kept, from the first one not delivered.
@@ -117,6 +119,8 @@ pub struct Config {
     /// How long a proposal waits for a batch that peers proposed (ten round trips' worth of
     /// patience is too much, one is too little: four).
     pub adopt_wait_ns: u64,
+    /// How long NULL waits for the owner of a lane that said it has more: two delays.
+    pub more_hold_ns: u64,
     /// How long a batch may come from its origin before it is asked for: a round trip.
     pub need_delay_ns: u64,
     /// How long a peer must have been far ahead before the host is asked to catch up.
@@ -129,12 +133,13 @@ pub struct Config {
     pub hlc_skew_max_ns: u64,
 }
 
-const PARAMS: [&str; 13] = [
+const PARAMS: [&str; 14] = [
     "f",
     "mode",
     "fast_rules",
     "echo",
     "reads",
+    "lanes",
     "window",
     "outstanding",
     "queue",
@@ -156,7 +161,8 @@ impl Config {
             return Err(format!("{n} members: must be 1 to {MEMBERS_MAX}"));
         }
         let me = epoch.index_of(seat.me);
-        let window = params.number("window", 2, 1..=WINDOW_MAX)?;
+        let lanes = params.number("lanes", 1, 1..=n)?;
+        let window = params.number("window", lanes.max(2), lanes..=WINDOW_MAX)?;
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let hold_us = params.number("vote_hold_us", 1000, 0..=10_000_000)?;
         let skew_ms = params.number("hlc_max_skew_ms", 500, 0..=86_400_000)?;
@@ -172,6 +178,7 @@ impl Config {
             fast_rules: params.switch("fast_rules", true)?,
             echo: params.switch("echo", true)?,
             quorum_reads: params.quorum_reads()?,
+            lanes,
             window,
             recv_window: 3 * window,
             outstanding: params.number("outstanding", 2, 1..=1024)?,
@@ -183,12 +190,23 @@ impl Config {
             pool_bytes_max: 256 << 20,
             vote_hold_ns: hold_us as u64 * MICROS,
             adopt_wait_ns: 4 * rtt_ns,
+            more_hold_ns: rtt_ns,
             need_delay_ns: rtt_ns,
             learn_delay_ns: rtt_ns,
             rtx_min_ns: (4 * rtt_ns).max(2 * MILLIS),
             rtx_max_ns: (200 * MILLIS).max(4 * rtt_ns),
             hlc_skew_max_ns: skew_ms as u64 * MILLIS,
         })
+    }
+
+    /// Whether a slot is for requests of a member.
+    pub(super) fn is_for(&self, slot: Slot, member: usize) -> bool {
+        self.lanes == 1 || slot.0 % self.lanes as u64 == (member % self.lanes) as u64
+    }
+
+    /// The lane of a slot.
+    pub(super) fn lane(&self, slot: Slot) -> usize {
+        (slot.0 % self.lanes as u64) as usize
     }
 
     /// This replica's number.

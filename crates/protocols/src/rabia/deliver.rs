@@ -15,9 +15,10 @@ impl Replica {
         if value.is_some() {
             self.mark = self.mark.max(slot.next());
         }
+        let lane = 1 << self.config.lane(slot);
         match (value, instance.own().prop) {
-            (Some(_), _) => self.narrow = false,
-            (None, Some(Some(_))) => self.narrow = true,
+            (Some(_), _) => self.narrow &= !lane,
+            (None, Some(Some(_))) => self.narrow |= lane,
             (None, _) => {}
         }
         if instance.hold == Wait::Running {

@@ -34,6 +34,18 @@
 //! durable yet (`View::All`): records are durable in order, so whatever becomes visible of the
 //! later value implies the earlier ones.
 //!
+//! # Idle lanes
+//!
+//! With `lanes` above 1 a slot is only for the requests of some members, so that origins do not
+//! compete. A lane without a request costs nothing of its own: its slots start only because a
+//! later slot does, everybody proposes NULL in them at once, all of that leaves as one
+//! [`Nulls`] with the message of the slot that needed it, and any `n - T + 1` of those decide. NULL
+//! proposals have no records. Instead, every slot of theirs is before a reserve that is durable
+//! before they are said ([`Record::Reserve`]), and a replica that restarts proposes NULL, whatever
+//! it holds by then, in slots before the reserve without a record (I1). The reserve that counts
+//! is the one read at the restart: the running one is raised ahead of need, and would turn
+//! slots into NULL that nobody has started.
+//!
 //! # What waiting is for
 //!
 //! Every wait beyond the thresholds is for speed and ends by a timer: a vote waits a moment for
@@ -55,7 +67,7 @@ mod tests;
 mod trail;
 
 pub use config::{Config, Thresholds};
-pub use messages::{Done, Message, Record, SlotMessage, Timer};
+pub use messages::{Bits, Done, Message, Nulls, Record, SlotMessage, Timer};
 pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
 
 use crate::registry::{Mutant, Protocol, Sabotage};
@@ -140,6 +152,11 @@ impl Protocol for Rabia {
                 Record::is_proposal,
             ),
             omission(
+                "no-forced-null",
+                "after a restart, what was NULL may be proposed anew",
+                Record::is_reserve,
+            ),
+            omission(
                 "no-state-record",
                 "States are not written",
                 Record::ends_with_state,
@@ -182,10 +199,22 @@ pub struct Replica {
     nudged: Slot,
     /// Own batches not delivered.
     offers: Vec<Offer>,
-    /// Whether the last outcome was NULL in spite of a request proposed here: then one slot at a
-    /// time, or replicas that assign the same requests to the slots of the window in different
-    /// orders may go on forfeiting for ever.
-    narrow: bool,
+    /// By lane: whether its last outcome was NULL in spite of a request proposed here. Then one
+    /// slot of it at a time, or replicas that assign the same requests to the slots of the window
+    /// in different orders may go on forfeiting for ever.
+    narrow: u64,
+    /// Members that said they have more than they have proposed.
+    more: u64,
+    /// Every slot in which NULL was proposed without a record is before this one, and the record
+    /// that says so.
+    reserve: (Slot, Lsn),
+    /// Slots before this one and without a record may have been NULL in a former life, and are
+    /// NULL again.
+    forced: Slot,
+    /// Slots, from `ap`, whose NULL is to be said at the end of the step.
+    unsaid: Bits,
+    /// The last record of earlier steps.
+    written: Lsn,
     /// Sequence number of the last own batch.
     seq: u64,
     /// The hybrid clock: the last stamp given, or seen if that was later.
@@ -223,6 +252,7 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        self.written = out.persisted();
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
@@ -240,7 +270,8 @@ impl Machine for Replica {
 
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.voting, self.ap, self.seq, self.hlc).hash(to);
-        (self.narrow, self.up, self.late).hash(to);
+        (self.narrow, self.more, self.up, self.late).hash(to);
+        (self.reserve.0, self.reserve.1 <= self.durable, self.forced).hash(to);
         self.done.to_bytes().hash(to);
         self.slots.hash(to);
         self.pool.hash(to);
@@ -271,6 +302,7 @@ impl Replica {
             Message::Need { from: slot, ids } => self.on_need(from, slot, &ids, out),
             Message::Have { ids } => self.on_have(from, &ids),
             Message::Slot(message) => self.on_slot(from, &message, out),
+            Message::Nulls(message) => self.on_nulls(from, &message, out),
             Message::Decided { slot, value } => self.on_decided(from, slot, value, out),
             Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
             Message::ReadA { boot, number, mark } => {
@@ -296,6 +328,7 @@ impl Replica {
         loop {
             self.form_batches(now, out);
             self.open_slots(out);
+            self.say_nulls(out);
             if !self.deliver(out) {
                 break;
             }

@@ -2,7 +2,7 @@
 
 use super::Replica;
 use super::config::Config;
-use super::messages::{Done, Record};
+use super::messages::{Bits, Done, Record};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::reads::Reads;
@@ -53,7 +53,12 @@ impl Replica {
             mark: ap,
             nudged: Slot(0),
             offers: Vec::new(),
-            narrow: false,
+            narrow: 0,
+            more: 0,
+            reserve: (Slot(0), Lsn(0)),
+            forced: Slot(0),
+            unsaid: Bits::default(),
+            written: Lsn(0),
             seq: 0,
             hlc: 0,
             up: everybody & !(1 << config.me),
@@ -80,6 +85,10 @@ impl Replica {
                     let rank_ns = self.rank_ns(now, entry.stamp_ns);
                     self.pool.insert(entry, rank_ns, origin, true);
                 }
+            }
+            Record::Reserve { until } => {
+                self.reserve = (self.reserve.0.max(until), Lsn(0));
+                self.forced = self.reserve.0;
             }
             Record::Own {
                 slot,

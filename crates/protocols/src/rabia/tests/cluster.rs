@@ -347,7 +347,12 @@ impl Cluster {
     }
 
     fn release(&mut self, from: usize, to: Peers, message: Message) {
-        if let Message::Slot(said) = &message {
+        let spelled_out = match &message {
+            Message::Slot(said) => vec![*said],
+            Message::Nulls(nulls) => nulls.spelled_out(self.nodes[from].config.mode).collect(),
+            _ => Vec::new(),
+        };
+        for said in &spelled_out {
             let key = (from, said.slot);
             let (prop, trail) = *self.said.entry(key).or_insert((said.prop, said.trail));
             let extends = trail.is_prefix_of(&said.trail) || said.trail.is_prefix_of(&trail);
@@ -384,6 +389,7 @@ impl Cluster {
             Packet::Message(Message::Need { .. }) => "need",
             Packet::Message(Message::Have { .. }) => "have",
             Packet::Message(Message::Slot(_)) => "slot",
+            Packet::Message(Message::Nulls(_)) => "nulls",
             Packet::Message(Message::Decided { .. }) => "decided",
             Packet::Message(Message::ReadQ { .. } | Message::ReadA { .. }) => "read",
             Packet::Fetch(_) => "fetch",

@@ -1,7 +1,9 @@
 //! Conversations with one replica: what it is told, and everything it does in reply.
 
 use super::cluster::{command, config, id};
-use crate::rabia::{Config, Done, Message, Record, Replica, SlotMessage, Timer, Trail, Value};
+use crate::rabia::{
+    Bits, Config, Done, Message, Nulls, Record, Replica, SlotMessage, Timer, Trail, Value,
+};
 use quorate_core::{
     Boot, Class, Entry, EntryBuilder, EntryId, EntrySet, Event, Input, Lsn, MILLIS, Machine, Now,
     Out, Output, Past, Slot, Wire,
@@ -51,6 +53,18 @@ fn slot(slot: u64, prop: Option<EntryId>, trail: &[Value], q: Option<EntryId>) -
     }
 }
 
+fn nulls(offsets: &[usize]) -> Nulls {
+    let mut bits = Bits::default();
+    offsets.iter().for_each(|offset| bits.insert(*offset));
+    assert_eq!(bits.iter().collect::<Vec<_>>(), offsets);
+    Nulls {
+        base: Slot(5),
+        bits,
+        want: true,
+        more: false,
+    }
+}
+
 impl Talk {
     fn new(config: &Config) -> Talk {
         let mut out = Out::default();
@@ -88,6 +102,7 @@ fn line(output: &Output<Replica>) -> String {
             } => {
                 format!("{lsn:?}: {slot:?} {prop:?} {trail:?} q={q:?}")
             }
+            Record::Reserve { until } => format!("{lsn:?}: reserve {until:?}"),
         },
         Output::Arm { timer, .. } => format!("arm {timer:?}"),
         Output::Disarm(timer) => format!("disarm {timer:?}"),
@@ -415,6 +430,8 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
             slot: Slot(4),
             value: None,
         },
+        Message::Nulls(nulls(&[0, 63, 64, 200])),
+        Message::Nulls(nulls(&[])),
         Message::ReadQ {
             boot: Boot(7),
             number: 300,
@@ -441,6 +458,7 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
             trail,
             q: None,
         },
+        Record::Reserve { until: Slot(70) },
     ];
     for record in records {
         assert_eq!(Record::from_bytes(record.to_bytes()), Ok(record));

@@ -241,6 +241,18 @@ fn five_replicas_survive_the_weather() {
 }
 
 #[test]
+fn lanes_survive_the_weather() {
+    storms(3, &[("lanes", "3")], 5000..5080);
+    storms(
+        3,
+        &[("lanes", "2"), ("window", "5"), ("vote_hold_us", "0")],
+        5100..5150,
+    );
+    storms(5, &[("lanes", "5")], 5200..5230);
+    storms(5, &[("lanes", "5"), ("f", "1")], 5300..5330);
+}
+
+#[test]
 fn four_replicas_survive_the_weather() {
     storms(4, &[], 4000..4100);
     storms(4, &[("window", "4"), ("outstanding", "4")], 4100..4200);
@@ -267,7 +279,7 @@ fn some_run_fails(
 
 #[test]
 fn random_runs_of_whole_replicas_find_every_mutant_and_nothing_else() {
-    let params = [("vote_hold_us", "0")];
+    let params = [("vote_hold_us", "0"), ("lanes", "2")];
     assert!(!some_run_fails(3, &params, |_| {}, None, 0..300));
     let mut unnoticed = Vec::new();
     for mutant in Rabia::mutants() {

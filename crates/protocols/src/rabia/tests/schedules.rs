@@ -311,6 +311,92 @@ fn a_learner_learns_and_says_nothing() {
     assert!(cluster.nodes[2].disk.is_empty());
 }
 
+/// D12: a lane whose owner is dead holds nobody up, and one next to busy ones neither.
+#[test]
+fn lanes_of_the_idle_and_the_dead_hold_nobody_up() {
+    for (n, lanes) in [(3, "3"), (5, "5"), (5, "2")] {
+        let mut cluster = Cluster::new(n, &[("lanes", lanes)]);
+        cluster.crash(1);
+        let mut requests = Vec::new();
+        for round in 0..60 {
+            requests.push(cluster.write([0, 2][round % 2]));
+            cluster.run_for(DELAY_NS * (round as u64 % 5));
+        }
+        let start_ns = cluster.now_ns;
+        settle(&mut cluster);
+        assert!(cluster.now_ns - start_ns < 10 * SECONDS);
+        cluster.restart(1);
+        requests.push(cluster.write(1));
+        settle(&mut cluster);
+        assert!(requests.iter().all(|id| cluster.has_everywhere(*id)));
+        assert_eq!(cluster.branch("double decision skipped"), 0);
+    }
+}
+
+/// D21: replica 0 says NULL in slot 0 because slot 1, of the next lane, needs it. It restarts
+/// knowing of neither, and gets a request for slot 0.
+fn restart_inside_an_idle_run(forget: Option<fn(&Record) -> bool>) -> Cluster {
+    let mut cluster = Cluster::new(3, &[NO_HOLD, ("lanes", "3")]);
+    cluster.forget = forget;
+    cluster.write(1);
+    let is_batch = |packet: &Packet| matches!(packet, Packet::Message(Message::Batch { .. }));
+    cluster.net.retain(|packet| !is_batch(&packet.packet));
+    cluster.pass(1, 0);
+    cluster.crash(0);
+    cluster.restart(0);
+    cluster.write(0);
+    cluster
+}
+
+#[test]
+fn what_was_null_is_null_after_a_restart() {
+    let mut cluster = restart_inside_an_idle_run(None);
+    settle(&mut cluster);
+    assert_eq!(cluster.entries(0).len(), 2);
+    assert_eq!(cluster.nodes[0].log[0], None);
+    let broken = restart_inside_an_idle_run(Some(omission("no-forced-null")));
+    assert!(broken.violation.is_some_and(|what| what.contains("(I1)")));
+}
+
+/// D22: what a peer says in one slot says nothing of the slots before it, whose messages may be
+/// lost.
+#[test]
+fn a_slot_that_was_not_named_is_not_null() {
+    let mut cluster = Cluster::new(3, &[("lanes", "3")]);
+    cluster.write(0);
+    cluster.lose(0, 1);
+    cluster.write(2);
+    cluster.pass(0, 1);
+    cluster.pass(2, 1);
+    let slot = &cluster.nodes[1].machine.as_ref().unwrap().slots[0];
+    assert_eq!(slot.voices[0].prop, None);
+    settle(&mut cluster);
+    assert_eq!(cluster.entries(1).len(), 2);
+}
+
+/// D23: with f down, a peer one slot ahead is heard at once, not after a retransmission.
+#[test]
+fn a_peer_one_slot_ahead_is_not_asked_to_say_it_again() {
+    let mut cluster = Cluster::new(5, &[("f", "1"), ("lanes", "5"), ("rtt_us", "100000")]);
+    cluster.crash(4);
+    cluster.weather.delay_ns = (DELAY_NS / 2, 3 * DELAY_NS);
+    let start_ns = cluster.now_ns;
+    let mut requests = Vec::new();
+    for round in 0..100 {
+        requests.push(cluster.write(round % 4));
+        cluster.run_for(DELAY_NS);
+    }
+    let is_everywhere = |cluster: &Cluster, id| (0..4).all(|n| cluster.slot_of(n, id).is_some());
+    while !requests.iter().all(|id| is_everywhere(&cluster, *id)) {
+        cluster.run_for(DELAY_NS);
+        assert!(
+            cluster.now_ns < start_ns + 300 * MILLIS,
+            "no retransmission is due before 400 ms"
+        );
+    }
+    cluster.assert_sound();
+}
+
 /// All replicas lose power at once, in the middle of everything.
 #[test]
 fn simultaneous_restarts_lose_nothing_that_was_said() {
