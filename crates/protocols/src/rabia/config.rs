@@ -39,6 +39,9 @@ pub struct Thresholds {
     /// `R = n - T + 1`: marks that tell a read where it may be answered. Any `R` members include
     /// one of the `T` that proposed a decided request.
     pub read: usize,
+    /// `T`: others that tell a replica which lost its promises how far it may have gone. Any `T`
+    /// others include one of the `n - T` that had, with it, begun the last slot it delivered.
+    pub rejoin: usize,
 }
 
 impl Thresholds {
@@ -58,6 +61,7 @@ impl Thresholds {
             fast_0: n - m + 1,
             fast_state: m + f,
             read: n - m + 1,
+            rejoin: m,
         }
     }
 

@@ -137,9 +137,11 @@ impl Replica {
                     "all decisions of a slot are equal (I5)"
                 );
             }
+        }
+        for (slot, instance) in (self.ap.0..).zip(&self.slots) {
             assert!(
-                self.voting || !instance.is_proposed(),
-                "a learner says nothing"
+                slot >= self.floor.0 || !instance.is_proposed(),
+                "what may contradict a lost promise is not said (I9)"
             );
         }
         let first = self.slots.front();

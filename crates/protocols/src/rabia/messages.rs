@@ -36,6 +36,27 @@ pub enum Message {
         /// Its request, or NULL.
         value: Option<EntryId>,
     },
+    /// "I lost my promises, and lack every slot from this one on: how far have you gone?"
+    Recover {
+        /// The asker's start of the process.
+        boot: Boot,
+        /// The asker's first slot not delivered.
+        from: Slot,
+    },
+    /// The answer. Promises nothing.
+    RecoverA {
+        /// As in the question.
+        boot: Boot,
+        /// The first slot behind all that the sender may have begun.
+        started: Slot,
+    },
+    /// "Run the slots before this one": a recovering replica waits for their end. Promises nothing.
+    Nudge {
+        /// The first slot not needed.
+        until: Slot,
+        /// The sender's first slot not delivered.
+        from: Slot,
+    },
     /// "Where does what you know of end?", for reads. Promises nothing.
     ReadQ {
         /// The asker's start of the process, so that answers to its former lives are no answers.
@@ -198,6 +219,12 @@ pub enum Record {
         /// The first slot not covered.
         until: Slot,
     },
+    /// The replica lost its promises, and votes in no slot before this one; `None` until that is
+    /// known. The last such record counts.
+    Floor {
+        /// The first slot it may vote in.
+        slot: Option<Slot>,
+    },
 }
 
 /// What a replica waits for.
@@ -233,7 +260,7 @@ impl Base for Done {
 impl quorate_core::Record for Record {
     fn slot(&self) -> Option<Slot> {
         match self {
-            Record::Batch { .. } => None,
+            Record::Batch { .. } | Record::Floor { .. } => None,
             Record::Own { slot, .. } => Some(*slot),
             // Once the last slot it covers is decided, it covers none.
             Record::Reserve { until } => Some(Slot(until.0.saturating_sub(1))),
@@ -243,8 +270,12 @@ impl quorate_core::Record for Record {
     fn entry(&self) -> Option<&Entry> {
         match self {
             Record::Batch { entry } => Some(entry),
-            Record::Own { .. } | Record::Reserve { .. } => None,
+            Record::Own { .. } | Record::Reserve { .. } | Record::Floor { .. } => None,
         }
+    }
+
+    fn scalar(&self) -> Option<u8> {
+        matches!(self, Record::Floor { .. }).then_some(0)
     }
 }
 
@@ -353,6 +384,21 @@ impl Wire for Message {
                 out.u8(7);
                 message.encode(out);
             }
+            Message::Recover { boot, from } => {
+                out.u8(8);
+                out.u64(boot.0);
+                from.encode(out);
+            }
+            Message::RecoverA { boot, started } => {
+                out.u8(9);
+                out.u64(boot.0);
+                started.encode(out);
+            }
+            Message::Nudge { until, from } => {
+                out.u8(10);
+                until.encode(out);
+                from.encode(out);
+            }
             Message::ReadQ { boot, number } => {
                 out.u8(5);
                 out.u64(boot.0);
@@ -394,6 +440,18 @@ impl Wire for Message {
                 mark: Slot::decode(input)?,
             },
             7 => Message::Nulls(Nulls::decode(input)?),
+            8 => Message::Recover {
+                boot: Boot(input.u64()?),
+                from: Slot::decode(input)?,
+            },
+            9 => Message::RecoverA {
+                boot: Boot(input.u64()?),
+                started: Slot::decode(input)?,
+            },
+            10 => Message::Nudge {
+                until: Slot::decode(input)?,
+                from: Slot::decode(input)?,
+            },
             tag => return Err(WireError::Tag("rabia message", tag)),
         })
     }
@@ -422,11 +480,18 @@ impl Wire for Record {
                 out.u8(2);
                 until.encode(out);
             }
+            Record::Floor { slot } => {
+                out.u8(3);
+                slot.encode(out);
+            }
         }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         Ok(match input.u8()? {
+            3 => Record::Floor {
+                slot: Option::decode(input)?,
+            },
             2 => Record::Reserve {
                 until: Slot::decode(input)?,
             },

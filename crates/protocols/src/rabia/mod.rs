@@ -21,6 +21,7 @@
 //! - I6: a decided request is held by `T` replicas: a batch is written with the proposal naming it.
 //! - I7: every batch takes effect once: a second decision is skipped by [`Done`], on all alike.
 //! - I8: a slot starts only within the window (`Replica::propose`).
+//! - I9: who lost its promises votes in no slot it may have made them in (`rejoin.rs`).
 //! - I10: a read sees every write completed before it began (`reads.rs`).
 //!
 //! # Whose values a decision counts
@@ -60,6 +61,7 @@ mod propose;
 mod queue;
 mod reads;
 mod recover;
+mod rejoin;
 mod repair;
 mod slot;
 #[cfg(test)]
@@ -77,6 +79,7 @@ use quorate_core::{
     EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
 };
 use reads::Reads;
+use rejoin::Rejoin;
 use repair::Need;
 use slot::Instance;
 use std::collections::{BTreeMap, VecDeque};
@@ -146,6 +149,16 @@ impl Protocol for Rabia {
             threshold("read-quorum", "a read hears from n - T members", |c| {
                 c.thresholds.read -= 1;
             }),
+            threshold(
+                "early-recovery",
+                "a replica that lost its promises asks nobody how far it may have gone",
+                |c| c.thresholds.rejoin = 0,
+            ),
+            Mutant {
+                name: "no-floor",
+                what: "a replica that lost its promises votes as if it had made none",
+                sabotage: Sabotage::Amnesia,
+            },
             omission(
                 "no-proposal-record",
                 "proposals are not written",
@@ -174,8 +187,10 @@ impl Protocol for Rabia {
 #[derive(Clone, Debug)]
 pub struct Replica {
     config: Arc<Config>,
-    /// Whether it kept its promises and may make new ones.
-    voting: bool,
+    /// What a replica that lost its promises does before it may make new ones.
+    rejoin: Option<Rejoin>,
+    /// No slot before this one is voted in; 0 unless promises were lost.
+    floor: Slot,
     /// The first slot not delivered (`seq` in Algorithm 1).
     ap: Slot,
     /// The batches delivered.
@@ -269,7 +284,8 @@ impl Machine for Replica {
     }
 
     fn fingerprint(&self, to: &mut impl Hasher) {
-        (self.voting, self.ap, self.seq, self.hlc).hash(to);
+        (self.rejoin, self.floor).hash(to);
+        (self.ap, self.seq, self.hlc).hash(to);
         (self.narrow, self.more, self.up, self.late).hash(to);
         (self.reserve.0, self.reserve.1 <= self.durable, self.forced).hash(to);
         self.done.to_bytes().hash(to);
@@ -284,6 +300,10 @@ impl Machine for Replica {
         }
         (self.ahead, self.acknowledge, self.backoff, self.probe).hash(to);
         (self.retransmit_armed, self.need_armed, self.catch_up_armed).hash(to);
+    }
+
+    fn is_serving(&self) -> bool {
+        self.is_voting()
     }
 
     fn check(&self) {
@@ -304,6 +324,9 @@ impl Replica {
             Message::Slot(message) => self.on_slot(from, &message, out),
             Message::Nulls(message) => self.on_nulls(from, &message, out),
             Message::Decided { slot, value } => self.on_decided(from, slot, value, out),
+            Message::Recover { boot, from: slot } => self.on_recover(from, boot, slot, out),
+            Message::RecoverA { boot, started } => self.on_recover_a(from, boot, started),
+            Message::Nudge { until, from: slot } => self.on_nudge(from, until, slot, out),
             Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
             Message::ReadA { boot, number, mark } => {
                 self.on_read_a(from, (boot, number), mark, out);
@@ -325,6 +348,7 @@ impl Replica {
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, now: Now, out: &mut Out<Self>) {
         self.ask_marks(out);
+        self.recover_further(out);
         loop {
             self.form_batches(now, out);
             self.open_slots(out);
@@ -332,6 +356,7 @@ impl Replica {
             if !self.deliver(out) {
                 break;
             }
+            self.recover_further(out);
         }
         self.acknowledge(out);
         self.tend(out);

@@ -19,7 +19,7 @@ enum Choice {
 impl Replica {
     /// Starts what should be started: lone batches get one slot, an idle replica gets none.
     pub(super) fn open_slots(&mut self, out: &mut Out<Self>) {
-        if !self.voting {
+        if !self.is_voting() {
             return;
         }
         for offset in 0..self.config.window {
@@ -193,7 +193,11 @@ impl Replica {
     /// Invokes Weak-MVC (Algorithm 2, line 2). The batch and the proposal are written together,
     /// so that a decision implies `T` replicas that hold the payload (I6).
     fn propose(&mut self, offset: usize, prop: Option<EntryId>, out: &mut Out<Self>) {
-        assert!(self.voting, "only who kept its promises proposes");
+        assert!(self.is_voting(), "only who kept its promises proposes");
+        assert!(
+            self.slot_at(offset) >= self.floor,
+            "not below the floor (I9)"
+        );
         assert!(
             offset < self.config.window,
             "slots start within the window (I8)"

@@ -66,7 +66,7 @@ impl Replica {
     /// Algorithm 1, lines 8 and 9, up to the batch.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            let refusal = if !self.voting {
+            let refusal = if !self.is_voting() {
                 Some(Refusal::NotServing)
             } else if command.encoded_len_max() > ENTRY_BYTES_MAX {
                 Some(Refusal::TooLarge)

@@ -69,7 +69,7 @@ impl Replica {
 
     /// A peer asks for the mark. It promises nothing that is not in the records already.
     pub(super) fn on_read_q(&mut self, from: usize, boot: Boot, number: u64, out: &mut Out<Self>) {
-        if self.voting {
+        if self.is_voting() {
             let peer = Peers::One(self.config.members[from]);
             let mark = self.mark;
             out.send_early(peer, Message::ReadA { boot, number, mark });

@@ -1,4 +1,4 @@
-//! Starting: new, with everything promised before, or as a learner.
+//! Starting: new, with everything promised before, or without.
 
 use super::Replica;
 use super::config::Config;
@@ -15,17 +15,21 @@ impl Replica {
     ///
     /// Nothing was ever sent beyond the last durable record, so that continuing from it is the
     /// same as having been slow. Peers' values are gone; they are asked for again. A replica that
-    /// lost its promises says nothing in any slot, and learns.
+    /// lost its promises begins with a recovery (`rejoin.rs`).
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), true, out),
-            Past::Lost { next, base } => Replica::empty(config, next, base, false, out),
+            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), out),
+            Past::Lost { next, base } => {
+                let mut replica = Replica::empty(config, next, base, out);
+                replica.begin_rejoin(out);
+                replica
+            }
             Past::Intact {
                 next,
                 base,
                 records,
             } => {
-                let mut replica = Replica::empty(config, next, base, true, out);
+                let mut replica = Replica::empty(config, next, base, out);
                 records
                     .into_iter()
                     .for_each(|record| replica.restore(now, record));
@@ -33,15 +37,17 @@ impl Replica {
             }
         };
         replica.resume(out);
+        replica.say_rejoin(Peers::All, out);
         replica.settle(now, out);
         replica
     }
 
-    fn empty(config: &Config, ap: Slot, done: Done, voting: bool, out: &Out<Self>) -> Replica {
+    fn empty(config: &Config, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
         let everybody = u64::MAX >> (64 - config.members.len());
         Replica {
             config: Arc::new(config.clone()),
-            voting,
+            rejoin: None,
+            floor: Slot(0),
             ap,
             done,
             slots: VecDeque::new(),
@@ -86,6 +92,7 @@ impl Replica {
                     self.pool.insert(entry, rank_ns, origin, true);
                 }
             }
+            Record::Floor { slot } => self.restore_floor(slot),
             Record::Reserve { until } => {
                 self.reserve = (self.reserve.0.max(until), Lsn(0));
                 self.forced = self.reserve.0;

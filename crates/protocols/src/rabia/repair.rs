@@ -264,6 +264,8 @@ impl Replica {
         }
         said |= self.ask_marks_again(out);
         said |= self.nudge_for_reads();
+        said |= self.rejoin.is_some();
+        self.say_rejoin(Peers::All, out);
         self.forget_needs();
         let ids = self.needs.keys().copied().collect::<Vec<_>>();
         said |= !ids.is_empty();
@@ -312,6 +314,7 @@ impl Replica {
         let has_work = !self.offers.is_empty()
             || !self.needs.is_empty()
             || self.reads.is_asking()
+            || self.rejoin.is_some()
             || self.ap < self.reads.promised
             || self.slots.iter().any(Instance::is_working);
         if has_work && !self.retransmit_armed {
@@ -364,6 +367,7 @@ impl Replica {
         }
         self.up |= bit;
         self.ask_mark_of(member, out);
+        self.say_rejoin(Peers::One(peer), out);
         for index in 0..self.offers.len() {
             self.offers[index].held_by &= !bit;
             self.offer_again(index, bit, out);

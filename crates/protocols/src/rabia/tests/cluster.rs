@@ -59,6 +59,8 @@ pub(super) struct Node {
     out: Out<Replica>,
     pub(super) disk: Vec<(Lsn, Record)>,
     flushed: Lsn,
+    /// It lost everything, and has not written since.
+    lost: bool,
     flush_due_ns: Option<u64>,
     gated: Vec<(Lsn, Peers, Message)>,
     pub(super) timers: BTreeMap<Timer, u64>,
@@ -84,6 +86,8 @@ pub(super) struct Cluster {
     pub(super) weather: Weather,
     pub(super) blocked: BTreeSet<(usize, usize)>,
     pub(super) forget: Option<fn(&Record) -> bool>,
+    /// Takes lost promises for none.
+    pub(super) amnesia: bool,
     pub(super) now_ns: u64,
     pub(super) dice: Dice,
     pub(super) violation: Option<String>,
@@ -162,6 +166,7 @@ impl Cluster {
             },
             blocked: BTreeSet::new(),
             forget: None,
+            amnesia: false,
             now_ns: 1_000_000_000,
             dice: Dice::new(seed),
             violation: None,
@@ -183,6 +188,7 @@ impl Cluster {
                 out: Out::default(),
                 disk: Vec::new(),
                 flushed: Lsn(0),
+                lost: false,
                 flush_due_ns: None,
                 gated: Vec::new(),
                 timers: BTreeMap::new(),
@@ -337,6 +343,7 @@ impl Cluster {
         let node = &mut self.nodes[me];
         let lsn = node.out.persisted();
         node.flushed = lsn;
+        node.lost = false;
         node.flush_due_ns = None;
         node.log_flushed = node.log.len();
         let gated = std::mem::take(&mut node.gated);
@@ -392,6 +399,9 @@ impl Cluster {
             Packet::Message(Message::Nulls(_)) => "nulls",
             Packet::Message(Message::Decided { .. }) => "decided",
             Packet::Message(Message::ReadQ { .. } | Message::ReadA { .. }) => "read",
+            Packet::Message(
+                Message::Recover { .. } | Message::RecoverA { .. } | Message::Nudge { .. },
+            ) => "rejoin",
             Packet::Fetch(_) => "fetch",
             Packet::Log(..) => "log",
         };
@@ -537,6 +547,9 @@ impl Cluster {
 
     /// The process comes back with its disk.
     pub(super) fn restart(&mut self, me: usize) {
+        if self.nodes[me].lost {
+            return self.restart_lost(me);
+        }
         let node = &mut self.nodes[me];
         let next = Slot(node.log.len() as u64);
         let base = node.base.clone();
@@ -561,14 +574,34 @@ impl Cluster {
         );
     }
 
-    /// The process comes back without its promises.
+    /// The process comes back with nothing.
     pub(super) fn restart_lost(&mut self, me: usize) {
         let node = &mut self.nodes[me];
+        node.lost = true;
         node.disk.clear();
+        node.log.clear();
+        node.log_flushed = 0;
+        node.base = Done::default();
         node.flushed = Lsn(0);
         node.config.boot = Boot(node.config.boot.0 + 100);
-        let (next, base) = (Slot(node.log.len() as u64), node.base.clone());
-        self.boot(me, Past::Lost { next, base });
+        let (next, base) = (Slot(0), Done::default());
+        let records = Vec::new();
+        let past = if self.amnesia {
+            Past::Intact {
+                next,
+                base,
+                records,
+            }
+        } else {
+            Past::Lost { next, base }
+        };
+        self.boot(me, past);
+    }
+
+    /// Whether a replica is up and beyond what it may have lost.
+    pub(super) fn is_serving(&self, me: usize) -> bool {
+        let machine = self.nodes[me].machine.as_ref();
+        machine.is_some_and(Replica::is_serving)
     }
 
     /// Ids in the log of a replica, NULLs left out.

@@ -103,6 +103,7 @@ fn line(output: &Output<Replica>) -> String {
                 format!("{lsn:?}: {slot:?} {prop:?} {trail:?} q={q:?}")
             }
             Record::Reserve { until } => format!("{lsn:?}: reserve {until:?}"),
+            Record::Floor { slot } => format!("{lsn:?}: floor {slot:?}"),
         },
         Output::Arm { timer, .. } => format!("arm {timer:?}"),
         Output::Disarm(timer) => format!("disarm {timer:?}"),
@@ -393,6 +394,57 @@ fn a_mark_counts_what_is_proposed_and_what_is_known_to_be_decided() {
     );
 }
 
+/// The first answer of a member counts, and no other; a floor is a window above the highest.
+#[test]
+fn a_floor_is_a_window_above_what_a_majority_of_others_have_started() {
+    let mut out = Out::default();
+    let past = Past::Lost {
+        next: Slot(0),
+        base: Done::default(),
+    };
+    let replica = Replica::recover(&config(5, 0, &[]), past, NOW, &mut out);
+    let lines = out.drain().map(|output| line(&output)).collect::<Vec<_>>();
+    assert_eq!(
+        lines,
+        [
+            "l1: floor None",
+            "to All after l1: Recover { boot: b1, from: s0 }",
+            "arm Retransmit"
+        ]
+    );
+    let mut talk = Talk { replica, out };
+    let answer = |boot, started| Message::RecoverA {
+        boot: Boot(boot),
+        started: Slot(started),
+    };
+    assert_eq!(talk.hear(1, answer(9, 700)), [""; 0], "of a former life");
+    assert_eq!(talk.hear(1, answer(1, 10)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 90)), [""; 0]);
+    assert_eq!(talk.hear(2, answer(1, 30)), [""; 0]);
+    assert_eq!(
+        talk.hear(3, answer(1, 20)),
+        [
+            "l2: floor Some(s32)",
+            "to All after l2: Nudge { until: s32, from: s0 }"
+        ]
+    );
+    let (boot, number) = (Boot(2), 1);
+    assert_eq!(talk.hear(1, Message::ReadQ { boot, number }), [""; 0]);
+    let from = Slot(0);
+    assert_eq!(talk.hear(1, Message::Recover { boot, from }), [""; 0]);
+    talk.tell(Input::Durable(Lsn(2)));
+    let base = Done::default();
+    let next = Slot(31);
+    talk.tell(Input::Installed { next, base });
+    assert!(!talk.replica.is_serving());
+    let (next, base) = (Slot(32), Done::default());
+    assert_eq!(
+        talk.tell(Input::Installed { next, base }),
+        ["Emit(Branch(\"rejoined\"))"]
+    );
+    assert!(talk.replica.is_serving());
+}
+
 #[test]
 fn equal_replicas_have_equal_fingerprints_and_what_they_hear_shows() {
     use std::hash::Hasher;
@@ -432,6 +484,18 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
         },
         Message::Nulls(nulls(&[0, 63, 64, 200])),
         Message::Nulls(nulls(&[])),
+        Message::Recover {
+            boot: Boot(7),
+            from: Slot(2),
+        },
+        Message::RecoverA {
+            boot: Boot(7),
+            started: Slot(300),
+        },
+        Message::Nudge {
+            until: Slot(300),
+            from: Slot(2),
+        },
         Message::ReadQ {
             boot: Boot(7),
             number: 300,
@@ -459,6 +523,10 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
             q: None,
         },
         Record::Reserve { until: Slot(70) },
+        Record::Floor { slot: None },
+        Record::Floor {
+            slot: Some(Slot(8)),
+        },
     ];
     for record in records {
         assert_eq!(Record::from_bytes(record.to_bytes()), Ok(record));
