@@ -44,6 +44,12 @@ pub trait Machine: Clone + Sized {
     /// Back-pressure: how many more commands it will take now.
     fn room(&self) -> usize;
 
+    /// Whether it orders commands in its present role: a machine that lost its promises may first
+    /// have to learn which ones.
+    fn is_serving(&self) -> bool {
+        true
+    }
+
     /// Feeds everything it can act on to `to`, times and log positions relative; no statistics.
     /// Two machines with equal fingerprints answer every input alike.
     fn fingerprint(&self, to: &mut impl Hasher);
@@ -57,6 +63,12 @@ pub trait Record: Wire {
     /// The slot it is about: the host drops it once that slot is decided in its own log. `None`
     /// for what concerns all slots (scalars), kept until released.
     fn slot(&self) -> Option<Slot>;
+
+    /// For a record of which only the latest counts, a number that such records share: the host
+    /// may drop all but the last of them.
+    fn scalar(&self) -> Option<u8> {
+        None
+    }
 
     /// The entry whose bytes it carries: the host finds them here when the entry is decided, so
     /// that they are written once.

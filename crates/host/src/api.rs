@@ -19,6 +19,10 @@ pub enum Start {
     /// The replica may have spoken before: its log is replayed; without one
     /// ([`quorate_core::Durability::Memory`]) its promises are lost.
     Resume,
+    /// The replica may have spoken before, and its log is gone: an empty log begins, and what the
+    /// log source holds is ignored. The driver says `Resume` after the first flush, as after
+    /// `FirstBoot`, and this again if it restarts before.
+    Lost,
 }
 
 /// Names a request to the driver; the host only hands it back.

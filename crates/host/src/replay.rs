@@ -13,7 +13,7 @@ use quorate_core::{
     Application, Base, Boot, Decoder, Durability, Encoder, Entry, EntryId, Machine, Now, Out, Past,
     Record, Slot, Wire, WireError,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The body of a [`Kind::Decided`] record: the entry's bytes are in an earlier record.
 struct Decided {
@@ -174,9 +174,15 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     }
 
     /// Drops what is decided: records of decided slots, and those that only carry decided entries.
+    /// Of scalars the last remains.
     fn prune(&mut self) {
         let next = self.applier.next();
         let entries = &self.entries;
+        let mut scalars = BTreeSet::new();
+        self.records.reverse();
+        self.records
+            .retain(|record| record.scalar().is_none_or(|number| scalars.insert(number)));
+        self.records.reverse();
         self.records
             .retain(|record| match (record.slot(), record.entry()) {
                 (Some(slot), _) => slot >= next,
@@ -208,8 +214,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             replica: config.seat.me,
             incarnation: config.incarnation,
         };
-        if start == Start::FirstBoot {
-            return Ok(open_first(replay, identity, now));
+        if start != Start::Resume {
+            return Ok(open_first(replay, start, identity, now));
         }
         let scanned = scan(log, &identity, |found| replay.visit(found))?;
         let scanned = scanned
@@ -273,6 +279,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
 fn open_first<M: Machine, A: Application>(
     replay: Replay<'_, M, A>,
+    begin: Start,
     identity: Identity,
     now: Now,
 ) -> (Host<M, A>, Opened) {
@@ -287,7 +294,8 @@ fn open_first<M: Machine, A: Application>(
         torn: None,
         records: 0,
     };
-    (start(replay, Past::Fresh, Some(log), now), opened)
+    let past = past_without_log(&replay, begin);
+    (start(replay, past, Some(log), now), opened)
 }
 
 fn open_resumed<M: Machine, A: Application>(
@@ -333,13 +341,7 @@ fn open_diskless<M: Machine, A: Application>(
     now: Now,
 ) -> (Host<M, A>, Opened) {
     let next = replay.applier.next();
-    let past = match begin {
-        Start::FirstBoot => Past::Fresh,
-        Start::Resume => Past::Lost {
-            next,
-            base: replay.base.clone(),
-        },
-    };
+    let past = past_without_log(&replay, begin);
     let opened = Opened {
         next,
         segments: Vec::new(),
@@ -347,6 +349,19 @@ fn open_diskless<M: Machine, A: Application>(
         records: 0,
     };
     (start(replay, past, None, now), opened)
+}
+
+fn past_without_log<M: Machine, A: Application>(
+    replay: &Replay<'_, M, A>,
+    begin: Start,
+) -> Past<M> {
+    match begin {
+        Start::FirstBoot => Past::Fresh,
+        Start::Resume | Start::Lost => Past::Lost {
+            next: replay.applier.next(),
+            base: replay.base.clone(),
+        },
+    }
 }
 
 fn start<M: Machine, A: Application>(

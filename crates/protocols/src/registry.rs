@@ -37,6 +37,8 @@ pub enum Sabotage<M: Machine> {
     Config(fn(&mut M::Config)),
     /// Claims to have persisted the records for which this holds, and does not.
     Forget(fn(&M::Record) -> bool),
+    /// Starts a replica that lost its promises as if it had made none.
+    Amnesia,
 }
 
 /// Something to do with a protocol whose type is known only at run time.

@@ -289,12 +289,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
-    /// Every key is read once more through every replica that orders commands.
+    /// Every key is read once more through every replica.
     pub(crate) fn read_everything(&mut self) {
         for node in 0..self.nodes.len() {
-            if self.nodes[node].lost {
-                continue;
-            }
             for key in 0..self.plan.load.keys {
                 let client = node % self.clients.count();
                 self.ask(client, key, Ask::Read, Some(node));

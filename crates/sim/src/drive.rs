@@ -100,6 +100,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 Inbound::ReadDone { token, bytes } => host.read_done(now, token, bytes),
                 Inbound::Flushed => {
                     node.started = true;
+                    node.wiped = false;
                     let flush = node.in_flight.take().expect("a flush was in flight");
                     host.flushed(now, flush.through);
                 }
@@ -107,6 +108,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         host.turn(now);
         host.machine().check();
+        node.lost &= !host.machine().is_serving();
         self.perform(index)?;
         self.compare(index)?;
         self.wake_when_due(index);

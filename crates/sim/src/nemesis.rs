@@ -1,6 +1,8 @@
 //! What breaks, and when.
 
+use crate::disk::Disk;
 use crate::network::exponential;
+use crate::node::Node;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{Durability, MILLIS, Machine};
@@ -14,15 +16,17 @@ pub(crate) enum Fault {
     Partition,
     Reset,
     ClockJump,
+    Wipe,
 }
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 7] = [
     Fault::Crash,
     Fault::CrashAll,
     Fault::Pause,
     Fault::Partition,
     Fault::Reset,
     Fault::ClockJump,
+    Fault::Wipe,
 ];
 
 /// What the nemesis remembers.
@@ -48,6 +52,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::Partition => self.plan.partition_every_ns,
             Fault::Reset => self.plan.reset_every_ns,
             Fault::ClockJump => self.plan.clock_jump_every_ns,
+            Fault::Wipe => self.plan.wipe_every_ns,
         };
         if let Some(every_ns) = every_ns {
             let delay = exponential(&mut self.rng, every_ns);
@@ -70,13 +75,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::Partition => self.partition(),
             Fault::Reset => self.reset(),
             Fault::ClockJump => self.jump_clock(),
+            Fault::Wipe => self.wipe(),
         }
         self.schedule_fault(fault);
     }
 
     /// Power fails at one replica.
     pub(crate) fn crash(&mut self, index: usize) {
-        if self.nodes[index].host.is_none() || self.is_crash_forbidden() {
+        if self.nodes[index].host.is_none() || self.is_crash_forbidden(index) {
             return;
         }
         let now_ns = self.queue.now_ns();
@@ -103,10 +109,34 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.queue.after(delay, Event::Restart { node: index });
     }
 
-    /// Without disks each crash costs promises: no more than the protocol survives.
-    fn is_crash_forbidden(&self) -> bool {
+    /// Without disks each crash costs promises: no more at a time than the protocol survives.
+    fn is_crash_forbidden(&self, index: usize) -> bool {
         self.setup.durability == Durability::Memory
-            && self.totals.crashes >= self.setup.failures_survived as u64
+            && self.without_promises(index) >= self.setup.failures_survived
+    }
+
+    /// Replicas, but for one, that lost their promises and have not recovered yet.
+    fn without_promises(&self, but: usize) -> usize {
+        let is_memory = self.setup.durability == Durability::Memory;
+        let others = self.nodes.iter().enumerate().filter(|(i, _)| *i != but);
+        let is_lost = |node: &Node<M, A>| match &node.host {
+            None => is_memory || node.lost,
+            Some(host) => !host.machine().is_serving(),
+        };
+        others.filter(|(_, node)| is_lost(node)).count()
+    }
+
+    /// A replica dies, and its disk is replaced by an empty one.
+    fn wipe(&mut self) {
+        let index = self.rng.usize(..self.nodes.len());
+        let is_too_much = self.without_promises(index) >= self.setup.failures_survived;
+        if is_too_much || self.nodes[index].host.is_none() || !self.nodes[index].started {
+            return;
+        }
+        self.crash(index);
+        let node = &mut self.nodes[index];
+        node.disk = Disk::new(self.plan.disk.recycle);
+        (node.wiped, node.lost) = (true, true);
     }
 
     /// Half of the crashes hit a disk that is just writing.

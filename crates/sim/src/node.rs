@@ -17,7 +17,10 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) incarnation: Incarnation,
     /// It has spoken: recorded on stable storage, as the driver's meta file does.
     pub(crate) started: bool,
-    /// It restarted without a log: its promises are lost.
+    /// Its disk is new, although it has spoken.
+    pub(crate) wiped: bool,
+    /// It restarted, or will, without a log or with one that began in the middle of a recovery:
+    /// its promises are lost until it serves again.
     pub(crate) lost: bool,
     /// Counts crashes, so that what belongs to an earlier life is recognised.
     pub(crate) life: u32,
@@ -71,6 +74,7 @@ impl<M: Machine, A: Application> Node<M, A> {
             clock,
             incarnation,
             started: false,
+            wiped: false,
             lost: false,
             life: 0,
             inbox: Vec::new(),

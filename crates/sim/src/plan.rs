@@ -18,6 +18,7 @@ pub(crate) struct Plan {
     pub(crate) partition_every_ns: Option<u64>,
     pub(crate) reset_every_ns: Option<u64>,
     pub(crate) clock_jump_every_ns: Option<u64>,
+    pub(crate) wipe_every_ns: Option<u64>,
     /// Longest time a crashed replica stays down, a pause or a partition lasts.
     pub(crate) outage_max_ns: u64,
     /// How far synchronised clocks are apart, and how far they jump.
@@ -96,6 +97,9 @@ impl Plan {
             clock_offset_max_ns: [0, MILLIS, 50 * MILLIS, 2 * SECONDS][rng.usize(..4)],
             service_max_ns: [1, 20 * MICROS, 100 * MICROS][rng.usize(..3)],
             limits: limits(rng, durability),
+            // Drawn last, so that the rest of a seed's plan does not depend on it.
+            wipe_every_ns: (durability == Durability::Disk && !calm && rng.u8(..3) == 0)
+                .then(|| rng.u64(500..3_000) * MILLIS),
         }
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Config<M: Machine> {
     pub(crate) inner: M::Config,
     /// Claims to have persisted these records, and does not.
     pub(crate) forget: Option<fn(&M::Record) -> bool>,
+    /// Takes lost promises for none.
+    pub(crate) amnesia: bool,
     /// Where to write down inputs and outputs.
     pub(crate) lines: Option<Lines>,
 }
@@ -62,6 +64,11 @@ impl<M: Machine> Machine for Probe<M> {
                 next,
                 base,
                 records,
+            },
+            Past::Lost { next, base } if config.amnesia => Past::Intact {
+                next,
+                base,
+                records: Vec::new(),
             },
             Past::Lost { next, base } => Past::Lost { next, base },
         };
@@ -99,6 +106,10 @@ impl<M: Machine> Machine for Probe<M> {
 
     fn room(&self) -> usize {
         self.inner.room()
+    }
+
+    fn is_serving(&self) -> bool {
+        self.inner.is_serving()
     }
 
     fn fingerprint(&self, to: &mut impl Hasher) {

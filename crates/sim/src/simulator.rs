@@ -145,7 +145,8 @@ struct Kind<'a, P: Protocol> {
 
 impl<P: Protocol> Kind<'_, P> {
     fn needs_probe(&self) -> bool {
-        self.lines.is_some() || matches!(self.sabotage, Some(Sabotage::Forget(_)))
+        self.lines.is_some()
+            || matches!(self.sabotage, Some(Sabotage::Forget(_) | Sabotage::Amnesia))
     }
 
     fn config(&self, seat: &Seat) -> Result<<P::Machine as Machine>::Config, String> {
@@ -164,6 +165,7 @@ impl<P: Protocol> Kind<'_, P> {
         Ok(probe::Config {
             inner: self.config(seat)?,
             forget,
+            amnesia: matches!(self.sabotage, Some(Sabotage::Amnesia)),
             lines: self.lines.cloned(),
         })
     }

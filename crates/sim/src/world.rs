@@ -302,12 +302,14 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         };
         let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
         let node = &mut self.nodes[index];
-        let start = if node.started {
+        let start = if node.wiped {
+            Start::Lost
+        } else if node.started {
             Start::Resume
         } else {
             Start::FirstBoot
         };
-        node.lost = node.started && self.setup.durability == Durability::Memory;
+        node.lost |= node.started && self.setup.durability == Durability::Memory;
         let config = HostConfig {
             cluster: self.cluster,
             incarnation: node.incarnation,

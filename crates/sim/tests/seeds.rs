@@ -28,7 +28,11 @@ fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {
 
 /// The first seed of the range in which a mutant is found.
 fn caught(mutant: &str, seeds: Range<u64>) -> Option<Report> {
-    let simulator = simulator(&format!("--mutant {mutant}")).unwrap();
+    caught_with("", mutant, seeds)
+}
+
+fn caught_with(line: &str, mutant: &str, seeds: Range<u64>) -> Option<Report> {
+    let simulator = simulator(&format!("{line} --mutant {mutant}")).unwrap();
     seeds
         .map(|seed| simulator.seed(seed))
         .find(|report| report.violation.is_some())
@@ -48,8 +52,22 @@ fn five_replicas_with_disks_pass() {
 
 #[test]
 fn replicas_without_disks_pass() {
-    pass("--replicas 3 --durability memory", 0..10);
-    pass("--replicas 5 --durability memory", 0..5);
+    let mut reports = pass("--replicas 3 --durability memory", 0..10);
+    reports.extend(pass("--replicas 5 --durability memory", 0..5));
+    assert!(reports.iter().any(|report| report.totals.crashes > 2));
+    let rejoined = |report: &Report| report.totals.branches.contains_key("rejoined");
+    assert!(reports.iter().any(rejoined));
+}
+
+#[test]
+fn replicas_with_a_lane_each_pass() {
+    pass("--replicas 3 --param lanes=3", 0..10);
+    pass("--replicas 5 --param lanes=5 --durability memory", 0..5);
+}
+
+#[test]
+fn reads_through_the_log_pass() {
+    pass("--param reads=log", 0..5);
 }
 
 #[test]
@@ -103,6 +121,18 @@ fn every_persist_left_out_is_found() {
             "{mutant} was not found within {seeds} seeds"
         );
     }
+}
+
+#[test]
+fn a_mark_too_few_is_found() {
+    assert!(caught("read-quorum", 0..40).is_some());
+}
+
+#[test]
+fn a_floor_ignored_or_guessed_is_found() {
+    let line = "--durability memory --param lanes=3";
+    assert!(caught_with(line, "no-floor", 10..40).is_some());
+    assert!(caught_with(line, "early-recovery", 30..60).is_some());
 }
 
 #[test]

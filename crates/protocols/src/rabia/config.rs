@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// Members are kept in bit masks.
 const MEMBERS_MAX: usize = 64;
-const WINDOW_MAX: usize = 256;
+pub(super) const WINDOW_MAX: usize = 256;
 
 /// How many of something it takes. Every number is the smallest that is safe: with any of them
 /// lowered by one there is a schedule in which two replicas decide differently.
@@ -36,6 +36,12 @@ pub struct Thresholds {
     /// `FS = M + f`: equal States of one phase that decide. Any `n - f` States include `M` of
     /// them, so everybody votes that value.
     pub fast_state: usize,
+    /// `R = n - T + 1`: marks that tell a read where it may be answered. Any `R` members include
+    /// one of the `T` that proposed a decided request.
+    pub read: usize,
+    /// `T`: others that tell a replica which lost its promises how far it may have gone. Any `T`
+    /// others include one of the `n - T` that had, with it, begun the last slot it delivered.
+    pub rejoin: usize,
 }
 
 impl Thresholds {
@@ -54,6 +60,8 @@ impl Thresholds {
             fast_1: m + f,
             fast_0: n - m + 1,
             fast_state: m + f,
+            read: n - m + 1,
+            rejoin: m,
         }
     }
 
@@ -87,6 +95,10 @@ pub struct Config {
     pub fast_rules: bool,
     /// Propose what a peer proposed in the same slot (`echo`).
     pub echo: bool,
+    /// Answer reads from the members' marks instead of through the log (`reads`).
+    pub quorum_reads: bool,
+    /// Slot `s` is for requests of the members `i` with `i mod lanes = s mod lanes` (`lanes`).
+    pub lanes: usize,
     /// Slots worked on at once (`window`).
     pub window: usize,
     /// Slots whose messages are kept, from the first one not delivered.
@@ -111,6 +123,8 @@ pub struct Config {
     /// How long a proposal waits for a batch that peers proposed (ten round trips' worth of
     /// patience is too much, one is too little: four).
     pub adopt_wait_ns: u64,
+    /// How long NULL waits for the owner of a lane that said it has more: two delays.
+    pub more_hold_ns: u64,
     /// How long a batch may come from its origin before it is asked for: a round trip.
     pub need_delay_ns: u64,
     /// How long a peer must have been far ahead before the host is asked to catch up.
@@ -123,11 +137,13 @@ pub struct Config {
     pub hlc_skew_max_ns: u64,
 }
 
-const PARAMS: [&str; 12] = [
+const PARAMS: [&str; 14] = [
     "f",
     "mode",
     "fast_rules",
     "echo",
+    "reads",
+    "lanes",
     "window",
     "outstanding",
     "queue",
@@ -149,7 +165,8 @@ impl Config {
             return Err(format!("{n} members: must be 1 to {MEMBERS_MAX}"));
         }
         let me = epoch.index_of(seat.me);
-        let window = params.number("window", 2, 1..=WINDOW_MAX)?;
+        let lanes = params.number("lanes", 1, 1..=n)?;
+        let window = params.number("window", lanes.max(2), lanes..=WINDOW_MAX)?;
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let hold_us = params.number("vote_hold_us", 1000, 0..=10_000_000)?;
         let skew_ms = params.number("hlc_max_skew_ms", 500, 0..=86_400_000)?;
@@ -164,6 +181,8 @@ impl Config {
             mode: params.mode()?,
             fast_rules: params.switch("fast_rules", true)?,
             echo: params.switch("echo", true)?,
+            quorum_reads: params.quorum_reads()?,
+            lanes,
             window,
             recv_window: 3 * window,
             outstanding: params.number("outstanding", 2, 1..=1024)?,
@@ -175,12 +194,23 @@ impl Config {
             pool_bytes_max: 256 << 20,
             vote_hold_ns: hold_us as u64 * MICROS,
             adopt_wait_ns: 4 * rtt_ns,
+            more_hold_ns: rtt_ns,
             need_delay_ns: rtt_ns,
             learn_delay_ns: rtt_ns,
             rtx_min_ns: (4 * rtt_ns).max(2 * MILLIS),
             rtx_max_ns: (200 * MILLIS).max(4 * rtt_ns),
             hlc_skew_max_ns: skew_ms as u64 * MILLIS,
         })
+    }
+
+    /// Whether a slot is for requests of a member.
+    pub(super) fn is_for(&self, slot: Slot, member: usize) -> bool {
+        self.lanes == 1 || slot.0 % self.lanes as u64 == (member % self.lanes) as u64
+    }
+
+    /// The lane of a slot.
+    pub(super) fn lane(&self, slot: Slot) -> usize {
+        (slot.0 % self.lanes as u64) as usize
     }
 
     /// This replica's number.
@@ -250,6 +280,14 @@ impl Params<'_> {
             Some(other) => Err(format!("mode = {other}: must be two_step or three_step")),
         }
     }
+
+    fn quorum_reads(&self) -> Result<bool, String> {
+        match self.0.params.get("reads").map(String::as_str) {
+            None | Some("quorum") => Ok(true),
+            Some("log") => Ok(false),
+            Some(other) => Err(format!("reads = {other}: must be quorum or log")),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -292,6 +330,7 @@ mod tests {
                 assert!(t.fast_1 + t.wait >= n + t.proposal);
                 assert!(t.fast_state + t.wait >= n + t.state_majority);
                 assert!(t.fast_0 + t.proposal > n && t.fast_0 <= t.wait);
+                assert!(t.read + t.proposal > n && t.read <= t.wait);
             }
         }
     }

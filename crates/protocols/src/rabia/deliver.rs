@@ -12,9 +12,13 @@ impl Replica {
         let instance = &mut self.slots[offset];
         assert_eq!(instance.decided, None, "a slot is decided once");
         instance.decided = Some(value);
+        if value.is_some() {
+            self.mark = self.mark.max(slot.next());
+        }
+        let lane = 1 << self.config.lane(slot);
         match (value, instance.own().prop) {
-            (Some(_), _) => self.narrow = false,
-            (None, Some(Some(_))) => self.narrow = true,
+            (Some(_), _) => self.narrow &= !lane,
+            (None, Some(Some(_))) => self.narrow |= lane,
             (None, _) => {}
         }
         if instance.hold == Wait::Running {
@@ -96,6 +100,7 @@ impl Replica {
             }
         }
         self.done = base;
+        self.mark = self.mark.max(next);
         self.pass(next);
         let done = &self.done;
         self.pool.remove_where(|id| done.0.contains(id));
@@ -132,9 +137,11 @@ impl Replica {
                     "all decisions of a slot are equal (I5)"
                 );
             }
+        }
+        for (slot, instance) in (self.ap.0..).zip(&self.slots) {
             assert!(
-                self.voting || !instance.is_proposed(),
-                "a learner says nothing"
+                slot >= self.floor.0 || !instance.is_proposed(),
+                "what may contradict a lost promise is not said (I9)"
             );
         }
         let first = self.slots.front();

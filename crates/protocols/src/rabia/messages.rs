@@ -1,7 +1,8 @@
 //! What replicas say, what they write down, what they wait for, and what the log implies.
 
+use super::config::WINDOW_MAX;
 use super::trail::{Mode, Step, Trail};
-use quorate_core::{Base, Decoder, Encoder, Entry, EntryId, EntrySet, Slot, Wire, WireError};
+use quorate_core::{Base, Boot, Decoder, Encoder, Entry, EntryId, EntrySet, Slot, Wire, WireError};
 
 /// What replicas say to each other.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,6 +27,8 @@ pub enum Message {
     },
     /// Proposal, State and vote of Algorithm 2 in one.
     Slot(SlotMessage),
+    /// Proposals of NULL by a sender that has said nothing else in those slots.
+    Nulls(Nulls),
     /// The outcome of a slot, for one that asked before its log could tell it.
     Decided {
         /// Which.
@@ -33,6 +36,143 @@ pub enum Message {
         /// Its request, or NULL.
         value: Option<EntryId>,
     },
+    /// "I lost my promises, and lack every slot from this one on: how far have you gone?"
+    Recover {
+        /// The asker's start of the process.
+        boot: Boot,
+        /// The asker's first slot not delivered.
+        from: Slot,
+    },
+    /// The answer. Promises nothing.
+    RecoverA {
+        /// As in the question.
+        boot: Boot,
+        /// The first slot behind all that the sender may have begun.
+        started: Slot,
+    },
+    /// "Run the slots before this one": a recovering replica waits for their end. Promises nothing.
+    Nudge {
+        /// The first slot not needed.
+        until: Slot,
+        /// The sender's first slot not delivered.
+        from: Slot,
+    },
+    /// "Where does what you know of end?", for reads. Promises nothing.
+    ReadQ {
+        /// The asker's start of the process, so that answers to its former lives are no answers.
+        boot: Boot,
+        /// Counts the asker's queries.
+        number: u64,
+    },
+    /// The answer: every slot before the mark may hold a completed write.
+    ReadA {
+        /// As in the question.
+        boot: Boot,
+        /// As in the question.
+        number: u64,
+        /// The first slot behind all in which the sender proposed a request or knows one decided.
+        mark: Slot,
+    },
+}
+
+/// Short for one [`SlotMessage`] with proposal NULL and an empty trail per slot, and taken for
+/// exactly that. It names every slot: "NULL wherever I have said nothing" would be wrong, since
+/// what said otherwise may be lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nulls {
+    /// The slot of the first bit.
+    pub base: Slot,
+    /// Which slots.
+    pub bits: Bits,
+    /// Asks for the receiver's history, or for the outcomes.
+    pub want: bool,
+    /// The sender has more of its own than it has proposed.
+    pub more: bool,
+}
+
+/// A set of slots of one window, by their distance from its first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Bits([u64; BIT_WORDS]);
+
+const BIT_WORDS: usize = WINDOW_MAX / 64;
+
+impl Bits {
+    pub(super) fn insert(&mut self, offset: usize) {
+        self.0[offset / 64] |= 1 << (offset % 64);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0 == [0; BIT_WORDS]
+    }
+
+    /// The distances, ascending.
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+        let words = self.0.into_iter().enumerate();
+        words.flat_map(|(index, word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros() as usize;
+                left &= left.wrapping_sub(1);
+                (bit < 64).then_some(index * 64 + bit)
+            })
+        })
+    }
+}
+
+impl Nulls {
+    /// The messages it stands for.
+    pub(super) fn spelled_out(&self, mode: Mode) -> impl Iterator<Item = SlotMessage> {
+        let Nulls {
+            base,
+            bits,
+            want,
+            more,
+        } = *self;
+        bits.iter().map(move |offset| SlotMessage {
+            slot: Slot(base.0.saturating_add(offset as u64)),
+            prop: None,
+            trail: Trail::new(mode),
+            q: None,
+            want,
+            more,
+        })
+    }
+}
+
+impl Wire for Nulls {
+    fn encode(&self, out: &mut Encoder) {
+        self.base.encode(out);
+        out.u8(u8::from(self.want) | u8::from(self.more) << 1);
+        let words = self.bits.0.iter().rposition(|word| *word != 0);
+        let words = words.map_or(0, |last| last + 1);
+        out.u8(words as u8);
+        self.bits.0[..words]
+            .iter()
+            .for_each(|word| out.varint(*word));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let base = Slot::decode(input)?;
+        let flags = input.u8()?;
+        if flags > 3 {
+            return Err(WireError::Tag("rabia nulls flags", flags));
+        }
+        let words = usize::from(input.u8()?);
+        let mut bits = Bits::default();
+        let used = bits
+            .0
+            .get_mut(..words)
+            .ok_or(WireError::Range("null slots"))?;
+        for word in used {
+            *word = input.varint()?;
+        }
+        Ok(Nulls {
+            base,
+            bits,
+            want: flags & 1 != 0,
+            more: flags & 2 != 0,
+        })
+    }
 }
 
 /// The sender's whole history in one slot. Cumulative, so any copy repairs the loss of all
@@ -73,6 +213,18 @@ pub enum Record {
         /// The request that has the slot if anyone has, as far as known.
         q: Option<EntryId>,
     },
+    /// NULL may be proposed in every slot before this one without a record of its own. A replica
+    /// that restarts proposes NULL and nothing else in those of them it has no record of.
+    Reserve {
+        /// The first slot not covered.
+        until: Slot,
+    },
+    /// The replica lost its promises, and votes in no slot before this one; `None` until that is
+    /// known. The last such record counts.
+    Floor {
+        /// The first slot it may vote in.
+        slot: Option<Slot>,
+    },
 }
 
 /// What a replica waits for.
@@ -108,16 +260,22 @@ impl Base for Done {
 impl quorate_core::Record for Record {
     fn slot(&self) -> Option<Slot> {
         match self {
-            Record::Batch { .. } => None,
+            Record::Batch { .. } | Record::Floor { .. } => None,
             Record::Own { slot, .. } => Some(*slot),
+            // Once the last slot it covers is decided, it covers none.
+            Record::Reserve { until } => Some(Slot(until.0.saturating_sub(1))),
         }
     }
 
     fn entry(&self) -> Option<&Entry> {
         match self {
             Record::Batch { entry } => Some(entry),
-            Record::Own { .. } => None,
+            Record::Own { .. } | Record::Reserve { .. } | Record::Floor { .. } => None,
         }
+    }
+
+    fn scalar(&self) -> Option<u8> {
+        matches!(self, Record::Floor { .. }).then_some(0)
     }
 }
 
@@ -125,6 +283,11 @@ impl Record {
     /// Whether this is a proposal without any value of the binary stage.
     pub(super) fn is_proposal(&self) -> bool {
         matches!(self, Record::Own { trail, .. } if trail.is_empty())
+    }
+
+    /// Whether it covers proposals of NULL.
+    pub(super) fn is_reserve(&self) -> bool {
+        matches!(self, Record::Reserve { .. })
     }
 
     /// Whether the last thing it records is a State.
@@ -217,6 +380,36 @@ impl Wire for Message {
                 slot.encode(out);
                 value.encode(out);
             }
+            Message::Nulls(message) => {
+                out.u8(7);
+                message.encode(out);
+            }
+            Message::Recover { boot, from } => {
+                out.u8(8);
+                out.u64(boot.0);
+                from.encode(out);
+            }
+            Message::RecoverA { boot, started } => {
+                out.u8(9);
+                out.u64(boot.0);
+                started.encode(out);
+            }
+            Message::Nudge { until, from } => {
+                out.u8(10);
+                until.encode(out);
+                from.encode(out);
+            }
+            Message::ReadQ { boot, number } => {
+                out.u8(5);
+                out.u64(boot.0);
+                out.varint(*number);
+            }
+            Message::ReadA { boot, number, mark } => {
+                out.u8(6);
+                out.u64(boot.0);
+                out.varint(*number);
+                mark.encode(out);
+            }
         }
     }
 
@@ -236,6 +429,28 @@ impl Wire for Message {
             4 => Message::Decided {
                 slot: Slot::decode(input)?,
                 value: Option::decode(input)?,
+            },
+            5 => Message::ReadQ {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+            },
+            6 => Message::ReadA {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+                mark: Slot::decode(input)?,
+            },
+            7 => Message::Nulls(Nulls::decode(input)?),
+            8 => Message::Recover {
+                boot: Boot(input.u64()?),
+                from: Slot::decode(input)?,
+            },
+            9 => Message::RecoverA {
+                boot: Boot(input.u64()?),
+                started: Slot::decode(input)?,
+            },
+            10 => Message::Nudge {
+                until: Slot::decode(input)?,
+                from: Slot::decode(input)?,
             },
             tag => return Err(WireError::Tag("rabia message", tag)),
         })
@@ -261,11 +476,25 @@ impl Wire for Record {
                 trail.encode(out);
                 q.encode(out);
             }
+            Record::Reserve { until } => {
+                out.u8(2);
+                until.encode(out);
+            }
+            Record::Floor { slot } => {
+                out.u8(3);
+                slot.encode(out);
+            }
         }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         Ok(match input.u8()? {
+            3 => Record::Floor {
+                slot: Option::decode(input)?,
+            },
+            2 => Record::Reserve {
+                until: Slot::decode(input)?,
+            },
             0 => Record::Batch {
                 entry: Entry::decode(input)?,
             },

@@ -21,6 +21,8 @@
 //! - I6: a decided request is held by `T` replicas: a batch is written with the proposal naming it.
 //! - I7: every batch takes effect once: a second decision is skipped by [`Done`], on all alike.
 //! - I8: a slot starts only within the window (`Replica::propose`).
+//! - I9: who lost its promises votes in no slot it may have made them in (`rejoin.rs`).
+//! - I10: a read sees every write completed before it began (`reads.rs`).
 //!
 //! # Whose values a decision counts
 //!
@@ -32,6 +34,18 @@
 //! confirmed them (`View::Durable`). The next own value may rest on own values that are not
 //! durable yet (`View::All`): records are durable in order, so whatever becomes visible of the
 //! later value implies the earlier ones.
+//!
+//! # Idle lanes
+//!
+//! With `lanes` above 1 a slot is only for the requests of some members, so that origins do not
+//! compete. A lane without a request costs nothing of its own: its slots start only because a
+//! later slot does, everybody proposes NULL in them at once, all of that leaves as one
+//! [`Nulls`] with the message of the slot that needed it, and any `n - T + 1` of those decide. NULL
+//! proposals have no records. Instead, every slot of theirs is before a reserve that is durable
+//! before they are said ([`Record::Reserve`]), and a replica that restarts proposes NULL, whatever
+//! it holds by then, in slots before the reserve without a record (I1). The reserve that counts
+//! is the one read at the restart: the running one is raised ahead of need, and would turn
+//! slots into NULL that nobody has started.
 //!
 //! # What waiting is for
 //!
@@ -45,7 +59,9 @@ mod messages;
 mod pool;
 mod propose;
 mod queue;
+mod reads;
 mod recover;
+mod rejoin;
 mod repair;
 mod slot;
 #[cfg(test)]
@@ -53,7 +69,7 @@ mod tests;
 mod trail;
 
 pub use config::{Config, Thresholds};
-pub use messages::{Done, Message, Record, SlotMessage, Timer};
+pub use messages::{Bits, Done, Message, Nulls, Record, SlotMessage, Timer};
 pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
 
 use crate::registry::{Mutant, Protocol, Sabotage};
@@ -62,6 +78,8 @@ use queue::{Offer, Queue};
 use quorate_core::{
     EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
 };
+use reads::Reads;
+use rejoin::Rejoin;
 use repair::Need;
 use slot::Instance;
 use std::collections::{BTreeMap, VecDeque};
@@ -128,10 +146,28 @@ impl Protocol for Rabia {
             threshold("fast-state", "one State too few decides", |c| {
                 c.thresholds.fast_state -= 1;
             }),
+            threshold("read-quorum", "a read hears from n - T members", |c| {
+                c.thresholds.read -= 1;
+            }),
+            threshold(
+                "early-recovery",
+                "a replica that lost its promises asks nobody how far it may have gone",
+                |c| c.thresholds.rejoin = 0,
+            ),
+            Mutant {
+                name: "no-floor",
+                what: "a replica that lost its promises votes as if it had made none",
+                sabotage: Sabotage::Amnesia,
+            },
             omission(
                 "no-proposal-record",
                 "proposals are not written",
                 Record::is_proposal,
+            ),
+            omission(
+                "no-forced-null",
+                "after a restart, what was NULL may be proposed anew",
+                Record::is_reserve,
             ),
             omission(
                 "no-state-record",
@@ -151,8 +187,10 @@ impl Protocol for Rabia {
 #[derive(Clone, Debug)]
 pub struct Replica {
     config: Arc<Config>,
-    /// Whether it kept its promises and may make new ones.
-    voting: bool,
+    /// What a replica that lost its promises does before it may make new ones.
+    rejoin: Option<Rejoin>,
+    /// No slot before this one is voted in; 0 unless promises were lost.
+    floor: Slot,
     /// The first slot not delivered (`seq` in Algorithm 1).
     ap: Slot,
     /// The batches delivered.
@@ -165,14 +203,33 @@ pub struct Replica {
     pool: Pool,
     /// Batches named in a slot and not held.
     needs: BTreeMap<EntryId, Need>,
-    /// Commands and reads without a batch.
+    /// Commands, and reads that go through the log, without a batch.
     queue: Queue,
+    /// Reads that do not go through the log.
+    reads: Reads,
+    /// The first slot behind all in which a request was proposed here or is known to be decided.
+    mark: Slot,
+    /// Slots before this one are run, with NULL if there is nothing better: somebody waits for
+    /// their end.
+    nudged: Slot,
     /// Own batches not delivered.
     offers: Vec<Offer>,
-    /// Whether the last outcome was NULL in spite of a request proposed here: then one slot at a
-    /// time, or replicas that assign the same requests to the slots of the window in different
-    /// orders may go on forfeiting for ever.
-    narrow: bool,
+    /// By lane: whether its last outcome was NULL in spite of a request proposed here. Then one
+    /// slot of it at a time, or replicas that assign the same requests to the slots of the window
+    /// in different orders may go on forfeiting for ever.
+    narrow: u64,
+    /// Members that said they have more than they have proposed.
+    more: u64,
+    /// Every slot in which NULL was proposed without a record is before this one, and the record
+    /// that says so.
+    reserve: (Slot, Lsn),
+    /// Slots before this one and without a record may have been NULL in a former life, and are
+    /// NULL again.
+    forced: Slot,
+    /// Slots, from `ap`, whose NULL is to be said at the end of the step.
+    unsaid: Bits,
+    /// The last record of earlier steps.
+    written: Lsn,
     /// Sequence number of the last own batch.
     seq: u64,
     /// The hybrid clock: the last stamp given, or seen if that was later.
@@ -210,6 +267,7 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        self.written = out.persisted();
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
@@ -226,19 +284,26 @@ impl Machine for Replica {
     }
 
     fn fingerprint(&self, to: &mut impl Hasher) {
-        (self.voting, self.ap, self.seq, self.hlc).hash(to);
-        (self.narrow, self.up, self.late).hash(to);
+        (self.rejoin, self.floor).hash(to);
+        (self.ap, self.seq, self.hlc).hash(to);
+        (self.narrow, self.more, self.up, self.late).hash(to);
+        (self.reserve.0, self.reserve.1 <= self.durable, self.forced).hash(to);
         self.done.to_bytes().hash(to);
         self.slots.hash(to);
         self.pool.hash(to);
         self.needs.hash(to);
         self.queue.hash(to);
+        (&self.reads, self.mark, self.nudged).hash(to);
         self.offers.hash(to);
         for (lsn, slot, trail_len) in &self.unflushed {
             (lsn.0 - self.durable.0, slot, trail_len).hash(to);
         }
         (self.ahead, self.acknowledge, self.backoff, self.probe).hash(to);
         (self.retransmit_armed, self.need_armed, self.catch_up_armed).hash(to);
+    }
+
+    fn is_serving(&self) -> bool {
+        self.is_voting()
     }
 
     fn check(&self) {
@@ -257,7 +322,15 @@ impl Replica {
             Message::Need { from: slot, ids } => self.on_need(from, slot, &ids, out),
             Message::Have { ids } => self.on_have(from, &ids),
             Message::Slot(message) => self.on_slot(from, &message, out),
+            Message::Nulls(message) => self.on_nulls(from, &message, out),
             Message::Decided { slot, value } => self.on_decided(from, slot, value, out),
+            Message::Recover { boot, from: slot } => self.on_recover(from, boot, slot, out),
+            Message::RecoverA { boot, started } => self.on_recover_a(from, boot, started),
+            Message::Nudge { until, from: slot } => self.on_nudge(from, until, slot, out),
+            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
+            Message::ReadA { boot, number, mark } => {
+                self.on_read_a(from, (boot, number), mark, out);
+            }
         }
     }
 
@@ -274,12 +347,16 @@ impl Replica {
 
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, now: Now, out: &mut Out<Self>) {
+        self.ask_marks(out);
+        self.recover_further(out);
         loop {
             self.form_batches(now, out);
             self.open_slots(out);
+            self.say_nulls(out);
             if !self.deliver(out) {
                 break;
             }
+            self.recover_further(out);
         }
         self.acknowledge(out);
         self.tend(out);

@@ -1,7 +1,7 @@
 //! Which slots to start, and with what (Algorithm 1, lines 1 to 3, for a window of slots).
 
 use super::Replica;
-use super::messages::{Message, Record, SlotMessage, Timer};
+use super::messages::{Bits, Message, Nulls, Record, SlotMessage, Timer};
 use super::slot::{Instance, Next, View, Wait};
 use quorate_core::{Due, EntryId, Event, Out, Peers, Slot};
 
@@ -10,7 +10,8 @@ enum Choice {
     /// Nobody needs it.
     Leave,
     /// Somebody proposed a batch that is not here yet but may come.
-    Await,
+    /// Or the owner of its lane is about to propose. For this long at most.
+    Await(u64),
     /// Start it with this.
     Propose(Option<EntryId>),
 }
@@ -18,7 +19,7 @@ enum Choice {
 impl Replica {
     /// Starts what should be started: lone batches get one slot, an idle replica gets none.
     pub(super) fn open_slots(&mut self, out: &mut Out<Self>) {
-        if !self.voting {
+        if !self.is_voting() {
             return;
         }
         for offset in 0..self.config.window {
@@ -29,33 +30,89 @@ impl Replica {
             }
             match self.choose(offset) {
                 Choice::Leave => break,
-                Choice::Await => self.await_batch(offset, out),
+                Choice::Await(wait_ns) => self.await_batch(offset, wait_ns, out),
                 Choice::Propose(prop) => self.propose(offset, prop, out),
             }
         }
     }
 
+    /// A slot in which a former life may have proposed NULL. It is started only if it is needed.
+    fn choose_forced(&self, offset: usize) -> Choice {
+        let is_needed = self.slot_at(offset) < self.nudged
+            || self.slots.iter().skip(offset).any(Instance::is_started)
+            || (offset..self.config.lanes).any(|slot| self.head(slot).is_some());
+        if is_needed {
+            Choice::Propose(None)
+        } else {
+            Choice::Leave
+        }
+    }
+
     fn choose(&self, offset: usize) -> Choice {
+        if self.slot_at(offset) < self.forced {
+            return self.choose_forced(offset);
+        }
         if self.config.echo
             && let Some(id) = self.echo(offset)
         {
             return Choice::Propose(Some(id));
         }
         // Every slot below a started one must end, for the log has no gaps.
-        let is_needed = self.slots.iter().skip(offset).any(Instance::is_started);
-        if self.narrow && offset > 0 && !is_needed {
-            return Choice::Leave;
-        }
-        if let Some(id) = self.free_head(offset) {
+        let is_needed = self.slot_at(offset) < self.nudged
+            || self.slots.iter().skip(offset).any(Instance::is_started);
+        if let Some(id) = self
+            .head(offset)
+            .filter(|_| is_needed || self.is_wide(offset))
+        {
             return Choice::Propose(Some(id));
         }
-        if !is_needed {
+        if !is_needed && !self.is_lane_waiting_behind(offset) {
             return Choice::Leave;
         }
-        match self.slots.get(offset) {
-            Some(slot) if slot.adopt != Wait::Over && self.names_a_lacking(slot) => Choice::Await,
-            _ => Choice::Propose(None),
+        let slot = self.slots.get(offset);
+        if slot.is_none_or(|slot| slot.adopt != Wait::Over) {
+            if slot.is_some_and(|slot| self.names_a_lacking(slot)) {
+                return Choice::Await(self.config.adopt_wait_ns);
+            } else if self.has_busy_owner(offset) {
+                return Choice::Await(self.config.more_hold_ns);
+            }
         }
+        Choice::Propose(None)
+    }
+
+    /// The slot at an offset from `ap`.
+    fn slot_at(&self, offset: usize) -> Slot {
+        Slot(self.ap.0 + offset as u64)
+    }
+
+    fn is_narrow(&self, offset: usize) -> bool {
+        self.narrow & 1 << self.config.lane(self.slot_at(offset)) != 0
+    }
+
+    /// Whether a slot may start for its own sake: not after a forfeit of its lane, unless it is
+    /// the lane's first.
+    fn is_wide(&self, offset: usize) -> bool {
+        offset < self.config.lanes || !self.is_narrow(offset)
+    }
+
+    /// Whether a later slot, of another lane, is wanted for a request.
+    fn is_lane_waiting_behind(&self, offset: usize) -> bool {
+        let last = self.config.window.min(offset + self.config.lanes);
+        (offset + 1..last).any(|later| self.is_wide(later) && self.head(later).is_some())
+    }
+
+    /// Whether the owner of the slot's lane has not proposed in it and said it has more: to race
+    /// it with NULL would cost its request the slot.
+    fn has_busy_owner(&self, offset: usize) -> bool {
+        let slot = self.slot_at(offset);
+        let unheard = self.slots.get(offset).map_or(u64::MAX, Instance::unheard);
+        let busy = self.more & unheard & !(1 << self.config.me);
+        let members = 0..self.config.members.len();
+        self.config.lanes > 1
+            && busy != 0
+            && members
+                .into_iter()
+                .any(|m| busy & 1 << m != 0 && self.config.is_for(slot, m))
     }
 
     /// The batch most often proposed by peers in this slot, unless it has its slot elsewhere.
@@ -87,17 +144,26 @@ impl Replica {
     /// After a forfeit it is the oldest by stamp. Ranks depend on the local clock, so that two
     /// replicas whose clocks are wrong may each rank the other's batch first (or each its own)
     /// and forfeit for ever; stamps are the same everywhere.
-    fn free_head(&self, offset: usize) -> Option<EntryId> {
+    fn head(&self, offset: usize) -> Option<EntryId> {
+        let slot = self.slot_at(offset);
+        let is_here = |id: &EntryId| {
+            self.config.lanes == 1
+                || self
+                    .member(id.origin)
+                    .is_some_and(|m| self.config.is_for(slot, m))
+        };
         let may_go_elsewhere = |id: EntryId| {
             let mut slots = self.slots.iter().enumerate();
             slots.any(|(other, slot)| {
                 other != offset && slot.may_choose(id, &self.config.thresholds)
             })
         };
-        if self.narrow {
-            return self.pool.by_stamp().find(|id| !may_go_elsewhere(*id));
+        if self.is_narrow(offset) {
+            let mut ids = self.pool.by_stamp();
+            return ids.find(|id| is_here(id) && !may_go_elsewhere(*id));
         }
-        self.pool.oldest_first().find(|id| !may_go_elsewhere(*id))
+        let mut ids = self.pool.oldest_first();
+        ids.find(|id| is_here(id) && !may_go_elsewhere(*id))
     }
 
     fn names_a_lacking(&self, slot: &Instance) -> bool {
@@ -105,12 +171,12 @@ impl Replica {
         named.any(|id| !self.pool.holds(id) && !self.done.0.contains(id))
     }
 
-    fn await_batch(&mut self, offset: usize, out: &mut Out<Self>) {
-        let slot = &mut self.slots[offset];
+    fn await_batch(&mut self, offset: usize, wait_ns: u64, out: &mut Out<Self>) {
+        let timer = Timer::Adopt(self.slot_at(offset));
+        let slot = self.instance_grown(offset);
         if slot.adopt == Wait::Ahead {
             slot.adopt = Wait::Running;
-            let timer = Timer::Adopt(Slot(self.ap.0 + offset as u64));
-            out.arm(timer, Due::After(self.config.adopt_wait_ns));
+            out.arm(timer, Due::After(wait_ns));
         }
     }
 
@@ -127,7 +193,11 @@ impl Replica {
     /// Invokes Weak-MVC (Algorithm 2, line 2). The batch and the proposal are written together,
     /// so that a decision implies `T` replicas that hold the payload (I6).
     fn propose(&mut self, offset: usize, prop: Option<EntryId>, out: &mut Out<Self>) {
-        assert!(self.voting, "only who kept its promises proposes");
+        assert!(self.is_voting(), "only who kept its promises proposes");
+        assert!(
+            self.slot_at(offset) >= self.floor,
+            "not below the floor (I9)"
+        );
         assert!(
             offset < self.config.window,
             "slots start within the window (I8)"
@@ -136,6 +206,9 @@ impl Replica {
             out.persist(Record::Batch { entry });
         }
         let slot = Slot(self.ap.0 + offset as u64);
+        if prop.is_some() {
+            self.mark = self.mark.max(slot.next());
+        }
         let instance = self.instance_grown(offset);
         instance.propose(prop);
         if instance.adopt == Wait::Running {
@@ -187,9 +260,23 @@ impl Replica {
                 Next::Hold | Next::Wait => break,
             }
         }
-        if changed {
+        if changed && instance.is_plain_null() {
+            self.reserve(slot, out);
+            self.unsaid.insert(offset);
+            self.conclude_null(slot, out);
+        } else if changed {
             self.write(slot, out);
             self.say(slot, Peers::All, false, out);
+        }
+    }
+
+    /// The own NULL may be durable as soon as it is proposed, and decide at once.
+    fn conclude_null(&mut self, slot: Slot, out: &mut Out<Self>) {
+        if self
+            .instance(slot)
+            .is_some_and(|instance| instance.prop_durable)
+        {
+            self.progress(slot, false, out);
         }
     }
 
@@ -206,6 +293,56 @@ impl Replica {
             out.emit(Event::Branch("vote hold expired"));
             self.progress(slot, false, out);
         }
+    }
+
+    /// Sees to it that a proposal of NULL survives a crash: it needs no record but the reserve's.
+    fn reserve(&mut self, slot: Slot, out: &mut Out<Self>) {
+        if slot >= self.reserve.0 {
+            let until = Slot(self.ap.0 + 2 * self.config.window as u64);
+            self.reserve = (until, out.persist(Record::Reserve { until }));
+        }
+        if self.reserve.1 <= self.durable {
+            self.instance_mut(slot)
+                .expect("it was proposed in")
+                .harden(0);
+        } else {
+            self.unflushed.push_back((out.persisted(), slot, 0));
+        }
+    }
+
+    /// Says all NULLs of this step, in one message with what else is said.
+    pub(super) fn say_nulls(&mut self, out: &mut Out<Self>) {
+        let bits = std::mem::take(&mut self.unsaid);
+        if !bits.is_empty() {
+            self.say_these_nulls(bits, Peers::All, false, out);
+        }
+    }
+
+    /// NULLs wait for the reserve, not for records that have nothing to do with them.
+    pub(super) fn say_these_nulls(&self, bits: Bits, to: Peers, want: bool, out: &mut Out<Self>) {
+        let message = Message::Nulls(Nulls {
+            base: self.ap,
+            bits,
+            want,
+            more: self.has_more(),
+        });
+        if self.reserve.1 <= self.durable && out.persisted() == self.written {
+            out.send_early(to, message);
+        } else {
+            out.send(to, message);
+        }
+    }
+
+    /// Whether own requests wait that are proposed in no slot.
+    fn has_more(&self) -> bool {
+        let is_unproposed = |id| {
+            !self
+                .slots
+                .iter()
+                .any(|slot| slot.own().prop == Some(Some(id)))
+        };
+        !self.queue.is_empty()
+            || self.config.lanes > 1 && self.offers.iter().any(|offer| is_unproposed(offer.id))
     }
 
     /// Writes down everything this replica has said in a slot.
@@ -225,7 +362,13 @@ impl Replica {
 
     /// Says everything this replica has said in a slot, once it is durable.
     pub(super) fn say(&mut self, slot: Slot, to: Peers, want: bool, out: &mut Out<Self>) {
-        let instance = self.instance(slot).expect("what is said is stored");
+        let offset = self.offset(slot).expect("what is said is stored");
+        let instance = &self.slots[offset];
+        if instance.is_plain_null() {
+            let mut bits = Bits::default();
+            bits.insert(offset);
+            return self.say_these_nulls(bits, to, want, out);
+        }
         let own = instance.own();
         let message = SlotMessage {
             slot,
@@ -233,7 +376,7 @@ impl Replica {
             trail: own.trail,
             q: instance.q,
             want,
-            more: !self.queue.is_empty(),
+            more: self.has_more(),
         };
         out.send(to, Message::Slot(message));
     }

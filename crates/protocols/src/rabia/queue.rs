@@ -66,7 +66,7 @@ impl Replica {
     /// Algorithm 1, lines 8 and 9, up to the batch.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            let refusal = if !self.voting {
+            let refusal = if !self.is_voting() {
                 Some(Refusal::NotServing)
             } else if command.encoded_len_max() > ENTRY_BYTES_MAX {
                 Some(Refusal::TooLarge)
@@ -77,6 +77,9 @@ impl Replica {
             };
             match refusal {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None if command.class == Class::Read && self.config.quorum_reads => {
+                    self.reads.waiting.push(command.id);
+                }
                 None if command.class == Class::Read => self.queue.reads.push(command.id),
                 None => {
                     self.queue.bytes += command.encoded_len_max();
@@ -88,7 +91,8 @@ impl Replica {
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
-        let waiting = self.queue.commands.len() + self.queue.reads.len();
+        let queue = &self.queue;
+        let waiting = queue.commands.len() + queue.reads.len() + self.reads.waiting.len();
         if self.queue.bytes >= self.config.queue_bytes_max {
             0
         } else {

@@ -1,10 +1,11 @@
-//! Starting: new, with everything promised before, or as a learner.
+//! Starting: new, with everything promised before, or without.
 
 use super::Replica;
 use super::config::Config;
-use super::messages::{Done, Record};
+use super::messages::{Bits, Done, Record};
 use super::pool::Pool;
 use super::queue::Queue;
+use super::reads::Reads;
 use quorate_core::{Lsn, Now, Out, Past, Peers, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,17 +15,21 @@ impl Replica {
     ///
     /// Nothing was ever sent beyond the last durable record, so that continuing from it is the
     /// same as having been slow. Peers' values are gone; they are asked for again. A replica that
-    /// lost its promises says nothing in any slot, and learns.
+    /// lost its promises begins with a recovery (`rejoin.rs`).
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), true, out),
-            Past::Lost { next, base } => Replica::empty(config, next, base, false, out),
+            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), out),
+            Past::Lost { next, base } => {
+                let mut replica = Replica::empty(config, next, base, out);
+                replica.begin_rejoin(out);
+                replica
+            }
             Past::Intact {
                 next,
                 base,
                 records,
             } => {
-                let mut replica = Replica::empty(config, next, base, true, out);
+                let mut replica = Replica::empty(config, next, base, out);
                 records
                     .into_iter()
                     .for_each(|record| replica.restore(now, record));
@@ -32,15 +37,17 @@ impl Replica {
             }
         };
         replica.resume(out);
+        replica.say_rejoin(Peers::All, out);
         replica.settle(now, out);
         replica
     }
 
-    fn empty(config: &Config, ap: Slot, done: Done, voting: bool, out: &Out<Self>) -> Replica {
+    fn empty(config: &Config, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
         let everybody = u64::MAX >> (64 - config.members.len());
         Replica {
             config: Arc::new(config.clone()),
-            voting,
+            rejoin: None,
+            floor: Slot(0),
             ap,
             done,
             slots: VecDeque::new(),
@@ -48,8 +55,16 @@ impl Replica {
             pool: Pool::new(config.members.len()),
             needs: BTreeMap::new(),
             queue: Queue::default(),
+            reads: Reads::default(),
+            mark: ap,
+            nudged: Slot(0),
             offers: Vec::new(),
-            narrow: false,
+            narrow: 0,
+            more: 0,
+            reserve: (Slot(0), Lsn(0)),
+            forced: Slot(0),
+            unsaid: Bits::default(),
+            written: Lsn(0),
             seq: 0,
             hlc: 0,
             up: everybody & !(1 << config.me),
@@ -77,6 +92,11 @@ impl Replica {
                     self.pool.insert(entry, rank_ns, origin, true);
                 }
             }
+            Record::Floor { slot } => self.restore_floor(slot),
+            Record::Reserve { until } => {
+                self.reserve = (self.reserve.0.max(until), Lsn(0));
+                self.forced = self.reserve.0;
+            }
             Record::Own {
                 slot,
                 prop,
@@ -85,6 +105,9 @@ impl Replica {
             } => {
                 if let Some(offset) = slot.0.checked_sub(self.ap.0) {
                     self.instance_grown(offset as usize).restore(prop, trail, q);
+                    if prop.is_some() {
+                        self.mark = self.mark.max(slot.next());
+                    }
                 }
             }
         }

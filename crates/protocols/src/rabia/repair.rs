@@ -1,7 +1,7 @@
 //! What makes up for loss: retransmission, missing batches, laggards and links.
 
 use super::Replica;
-use super::messages::{Message, SlotMessage, Timer};
+use super::messages::{Bits, Message, Nulls, SlotMessage, Timer};
 use super::slot::Instance;
 use quorate_core::{Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
 
@@ -88,9 +88,17 @@ impl Replica {
             return self.misbehaved(from, flaw, out);
         }
         let (peer, slot) = (self.config.members[from], message.slot);
+        let is_here = |id: EntryId| {
+            let origin = self.member(id.origin);
+            self.config.lanes == 1 || origin.is_some_and(|m| self.config.is_for(slot, m))
+        };
+        if !message.prop.is_none_or(is_here) {
+            return self.misbehaved(from, "a request in another's lane", out);
+        }
         if self.probe == Some(slot) {
             self.late &= !(1 << from);
         }
+        self.more = self.more & !(1 << from) | u64::from(message.more) << from;
         let is_asking = message.want || message.trail.is_past_first_vote();
         if slot < self.ap {
             if is_asking {
@@ -124,6 +132,14 @@ impl Replica {
             self.say(slot, Peers::One(peer), false, out);
         }
         self.progress(slot, false, out);
+    }
+
+    /// A peer's proposals of NULL, one by one.
+    pub(super) fn on_nulls(&mut self, from: usize, message: &Nulls, out: &mut Out<Self>) {
+        let mode = self.config.mode;
+        message
+            .spelled_out(mode)
+            .for_each(|said| self.on_slot(from, &said, out));
     }
 
     /// A peer tells the outcome of a slot that its log could not tell yet.
@@ -224,12 +240,21 @@ impl Replica {
     pub(super) fn on_retransmit(&mut self, out: &mut Out<Self>) {
         self.retransmit_armed = false;
         let mut said = false;
+        let mut nulls = Bits::default();
         for offset in 0..self.slots.len() {
             let instance = &mut self.slots[offset];
-            if instance.is_working() && !std::mem::take(&mut instance.fresh) {
-                self.say(Slot(self.ap.0 + offset as u64), Peers::All, true, out);
-                said = true;
+            if !instance.is_working() || std::mem::take(&mut instance.fresh) {
+                continue;
             }
+            said = true;
+            if instance.is_plain_null() {
+                nulls.insert(offset);
+            } else {
+                self.say(Slot(self.ap.0 + offset as u64), Peers::All, true, out);
+            }
+        }
+        if !nulls.is_empty() {
+            self.say_these_nulls(nulls, Peers::All, true, out);
         }
         for index in 0..self.offers.len() {
             if !std::mem::take(&mut self.offers[index].fresh) {
@@ -237,6 +262,10 @@ impl Replica {
                 said = true;
             }
         }
+        said |= self.ask_marks_again(out);
+        said |= self.nudge_for_reads();
+        said |= self.rejoin.is_some();
+        self.say_rejoin(Peers::All, out);
         self.forget_needs();
         let ids = self.needs.keys().copied().collect::<Vec<_>>();
         said |= !ids.is_empty();
@@ -244,6 +273,24 @@ impl Replica {
         if said {
             self.backoff += 1;
         }
+    }
+
+    /// A read waits for slots that nothing moves: the proposal its mark counts was lost with its
+    /// proposer's memory, or the slots were decided while this replica did not listen. Running
+    /// them ends the wait either way. Says whether any read waits.
+    fn nudge_for_reads(&mut self) -> bool {
+        let waits = self.ap < self.reads.promised;
+        if waits && !self.slots.front().is_some_and(Instance::is_started) {
+            self.nudge(self.reads.promised);
+        }
+        waits
+    }
+
+    /// Has the slots before `until` run, as far as messages are kept: whoever waits for more
+    /// says so again.
+    pub(super) fn nudge(&mut self, until: Slot) {
+        let far = Slot(self.ap.0 + self.config.recv_window as u64);
+        self.nudged = self.nudged.max(until.min(far));
     }
 
     fn offer_again(&mut self, index: usize, to: u64, out: &mut Out<Self>) {
@@ -266,6 +313,9 @@ impl Replica {
     pub(super) fn tend(&mut self, out: &mut Out<Self>) {
         let has_work = !self.offers.is_empty()
             || !self.needs.is_empty()
+            || self.reads.is_asking()
+            || self.rejoin.is_some()
+            || self.ap < self.reads.promised
             || self.slots.iter().any(Instance::is_working);
         if has_work && !self.retransmit_armed {
             self.retransmit_armed = true;
@@ -316,6 +366,8 @@ impl Replica {
             return;
         }
         self.up |= bit;
+        self.ask_mark_of(member, out);
+        self.say_rejoin(Peers::One(peer), out);
         for index in 0..self.offers.len() {
             self.offers[index].held_by &= !bit;
             self.offer_again(index, bit, out);

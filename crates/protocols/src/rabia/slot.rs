@@ -146,6 +146,12 @@ impl Instance {
         self.own().prop.is_some()
     }
 
+    /// Whether this replica has said NULL and nothing else.
+    pub(super) fn is_plain_null(&self) -> bool {
+        let own = self.own();
+        own.prop == Some(None) && own.trail.is_empty()
+    }
+
     /// Whether this replica takes part and the outcome is open.
     pub(super) fn is_working(&self) -> bool {
         self.is_proposed() && self.decided.is_none()

@@ -59,6 +59,8 @@ pub(super) struct Node {
     out: Out<Replica>,
     pub(super) disk: Vec<(Lsn, Record)>,
     flushed: Lsn,
+    /// It lost everything, and has not written since.
+    lost: bool,
     flush_due_ns: Option<u64>,
     gated: Vec<(Lsn, Peers, Message)>,
     pub(super) timers: BTreeMap<Timer, u64>,
@@ -84,6 +86,8 @@ pub(super) struct Cluster {
     pub(super) weather: Weather,
     pub(super) blocked: BTreeSet<(usize, usize)>,
     pub(super) forget: Option<fn(&Record) -> bool>,
+    /// Takes lost promises for none.
+    pub(super) amnesia: bool,
     pub(super) now_ns: u64,
     pub(super) dice: Dice,
     pub(super) violation: Option<String>,
@@ -162,6 +166,7 @@ impl Cluster {
             },
             blocked: BTreeSet::new(),
             forget: None,
+            amnesia: false,
             now_ns: 1_000_000_000,
             dice: Dice::new(seed),
             violation: None,
@@ -183,6 +188,7 @@ impl Cluster {
                 out: Out::default(),
                 disk: Vec::new(),
                 flushed: Lsn(0),
+                lost: false,
                 flush_due_ns: None,
                 gated: Vec::new(),
                 timers: BTreeMap::new(),
@@ -337,6 +343,7 @@ impl Cluster {
         let node = &mut self.nodes[me];
         let lsn = node.out.persisted();
         node.flushed = lsn;
+        node.lost = false;
         node.flush_due_ns = None;
         node.log_flushed = node.log.len();
         let gated = std::mem::take(&mut node.gated);
@@ -347,7 +354,12 @@ impl Cluster {
     }
 
     fn release(&mut self, from: usize, to: Peers, message: Message) {
-        if let Message::Slot(said) = &message {
+        let spelled_out = match &message {
+            Message::Slot(said) => vec![*said],
+            Message::Nulls(nulls) => nulls.spelled_out(self.nodes[from].config.mode).collect(),
+            _ => Vec::new(),
+        };
+        for said in &spelled_out {
             let key = (from, said.slot);
             let (prop, trail) = *self.said.entry(key).or_insert((said.prop, said.trail));
             let extends = trail.is_prefix_of(&said.trail) || said.trail.is_prefix_of(&trail);
@@ -384,7 +396,12 @@ impl Cluster {
             Packet::Message(Message::Need { .. }) => "need",
             Packet::Message(Message::Have { .. }) => "have",
             Packet::Message(Message::Slot(_)) => "slot",
+            Packet::Message(Message::Nulls(_)) => "nulls",
             Packet::Message(Message::Decided { .. }) => "decided",
+            Packet::Message(Message::ReadQ { .. } | Message::ReadA { .. }) => "read",
+            Packet::Message(
+                Message::Recover { .. } | Message::RecoverA { .. } | Message::Nudge { .. },
+            ) => "rejoin",
             Packet::Fetch(_) => "fetch",
             Packet::Log(..) => "log",
         };
@@ -530,6 +547,9 @@ impl Cluster {
 
     /// The process comes back with its disk.
     pub(super) fn restart(&mut self, me: usize) {
+        if self.nodes[me].lost {
+            return self.restart_lost(me);
+        }
         let node = &mut self.nodes[me];
         let next = Slot(node.log.len() as u64);
         let base = node.base.clone();
@@ -554,14 +574,34 @@ impl Cluster {
         );
     }
 
-    /// The process comes back without its promises.
+    /// The process comes back with nothing.
     pub(super) fn restart_lost(&mut self, me: usize) {
         let node = &mut self.nodes[me];
+        node.lost = true;
         node.disk.clear();
+        node.log.clear();
+        node.log_flushed = 0;
+        node.base = Done::default();
         node.flushed = Lsn(0);
         node.config.boot = Boot(node.config.boot.0 + 100);
-        let (next, base) = (Slot(node.log.len() as u64), node.base.clone());
-        self.boot(me, Past::Lost { next, base });
+        let (next, base) = (Slot(0), Done::default());
+        let records = Vec::new();
+        let past = if self.amnesia {
+            Past::Intact {
+                next,
+                base,
+                records,
+            }
+        } else {
+            Past::Lost { next, base }
+        };
+        self.boot(me, past);
+    }
+
+    /// Whether a replica is up and beyond what it may have lost.
+    pub(super) fn is_serving(&self, me: usize) -> bool {
+        let machine = self.nodes[me].machine.as_ref();
+        machine.is_some_and(Replica::is_serving)
     }
 
     /// Ids in the log of a replica, NULLs left out.
@@ -587,6 +627,15 @@ impl Cluster {
 
     pub(super) fn has_everywhere(&self, request: RequestId) -> bool {
         (0..self.nodes.len()).all(|me| self.slot_of(me, request).is_some())
+    }
+
+    /// The first slot behind every request that some replica has delivered.
+    pub(super) fn first_without_effect(&self) -> Slot {
+        let last = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.log.iter().rposition(Option::is_some));
+        Slot(last.max().map_or(0, |slot| slot as u64 + 1))
     }
 
     pub(super) fn count(&self, name: &str) -> usize {

@@ -1,7 +1,9 @@
 //! Conversations with one replica: what it is told, and everything it does in reply.
 
 use super::cluster::{command, config, id};
-use crate::rabia::{Config, Done, Message, Record, Replica, SlotMessage, Timer, Trail, Value};
+use crate::rabia::{
+    Bits, Config, Done, Message, Nulls, Record, Replica, SlotMessage, Timer, Trail, Value,
+};
 use quorate_core::{
     Boot, Class, Entry, EntryBuilder, EntryId, EntrySet, Event, Input, Lsn, MILLIS, Machine, Now,
     Out, Output, Past, Slot, Wire,
@@ -51,6 +53,18 @@ fn slot(slot: u64, prop: Option<EntryId>, trail: &[Value], q: Option<EntryId>) -
     }
 }
 
+fn nulls(offsets: &[usize]) -> Nulls {
+    let mut bits = Bits::default();
+    offsets.iter().for_each(|offset| bits.insert(*offset));
+    assert_eq!(bits.iter().collect::<Vec<_>>(), offsets);
+    Nulls {
+        base: Slot(5),
+        bits,
+        want: true,
+        more: false,
+    }
+}
+
 impl Talk {
     fn new(config: &Config) -> Talk {
         let mut out = Out::default();
@@ -88,6 +102,8 @@ fn line(output: &Output<Replica>) -> String {
             } => {
                 format!("{lsn:?}: {slot:?} {prop:?} {trail:?} q={q:?}")
             }
+            Record::Reserve { until } => format!("{lsn:?}: reserve {until:?}"),
+            Record::Floor { slot } => format!("{lsn:?}: floor {slot:?}"),
         },
         Output::Arm { timer, .. } => format!("arm {timer:?}"),
         Output::Disarm(timer) => format!("disarm {timer:?}"),
@@ -307,7 +323,7 @@ fn more_than_the_queue_holds_is_refused() {
 
 #[test]
 fn what_the_host_installed_answers_the_reads_it_covers() {
-    let mut talk = Talk::new(&config(3, 0, &[]));
+    let mut talk = Talk::new(&config(3, 0, &[("reads", "log")]));
     talk.tell(Input::Submit(vec![command(1, Class::Read)]));
     let mut done = EntrySet::default();
     done.insert(batch_id(0, 1));
@@ -317,6 +333,116 @@ fn what_the_host_installed_answers_the_reads_it_covers() {
     });
     assert_eq!(lines.len(), 1);
     assert!(lines[0].contains("ReadAt(s7)"), "{lines:?}");
+}
+
+/// Reads that come while a query is under way share the next one; what answers another query, or
+/// one of a former life, is no answer; a member counts once.
+#[test]
+fn a_query_serves_all_reads_that_waited_for_it_and_only_its_own_answers_count() {
+    let mut talk = Talk::new(&config(5, 0, &[]));
+    let read = |seq| command(seq, Class::Read);
+    assert_eq!(
+        talk.tell(Input::Submit(vec![read(1), read(2)])),
+        [
+            "to All after l0: ReadQ { boot: b1, number: 1 }",
+            "arm Retransmit"
+        ]
+    );
+    assert_eq!(talk.tell(Input::Submit(vec![read(3)])), [""; 0]);
+    let answer = |boot, number, mark| Message::ReadA {
+        boot: Boot(boot),
+        number,
+        mark: Slot(mark),
+    };
+    assert_eq!(talk.hear(1, answer(9, 1, 50)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 2, 50)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 1, 4)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 1, 4)), [""; 0]);
+    let lines = talk.hear(2, answer(1, 1, 3));
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].contains("seq: 1") && lines[0].contains("ReadAt(s4)"));
+    assert!(lines[1].contains("seq: 2") && lines[1].contains("ReadAt(s4)"));
+    assert_eq!(lines[2], "to All after l0: ReadQ { boot: b1, number: 2 }");
+}
+
+#[test]
+fn a_mark_counts_what_is_proposed_and_what_is_known_to_be_decided() {
+    let mut talk = Talk::new(&config(3, 0, &[]));
+    let mark = |talk: &mut Talk| {
+        let (boot, number) = (Boot(2), 1);
+        talk.hear(1, Message::ReadQ { boot, number }).remove(0)
+    };
+    assert!(mark(&mut talk).ends_with("mark: s0 }"));
+    talk.hear(1, Message::Slot(slot(0, None, &[], None)));
+    assert!(mark(&mut talk).ends_with("mark: s0 }"), "NULL is no write");
+    talk.tell(Input::Submit(vec![command(1, Class::Write)]));
+    assert!(mark(&mut talk).ends_with("mark: s2 }"), "not durable yet");
+    let value = Some(batch_id(1, 4));
+    talk.hear(
+        1,
+        Message::Decided {
+            slot: Slot(4),
+            value,
+        },
+    );
+    assert!(mark(&mut talk).ends_with("mark: s5 }"));
+    let (next, base) = (Slot(9), Done::default());
+    talk.tell(Input::Installed { next, base });
+    assert!(
+        mark(&mut talk).ends_with("mark: s10 }"),
+        "the write goes there"
+    );
+}
+
+/// The first answer of a member counts, and no other; a floor is a window above the highest.
+#[test]
+fn a_floor_is_a_window_above_what_a_majority_of_others_have_started() {
+    let mut out = Out::default();
+    let past = Past::Lost {
+        next: Slot(0),
+        base: Done::default(),
+    };
+    let replica = Replica::recover(&config(5, 0, &[]), past, NOW, &mut out);
+    let lines = out.drain().map(|output| line(&output)).collect::<Vec<_>>();
+    assert_eq!(
+        lines,
+        [
+            "l1: floor None",
+            "to All after l1: Recover { boot: b1, from: s0 }",
+            "arm Retransmit"
+        ]
+    );
+    let mut talk = Talk { replica, out };
+    let answer = |boot, started| Message::RecoverA {
+        boot: Boot(boot),
+        started: Slot(started),
+    };
+    assert_eq!(talk.hear(1, answer(9, 700)), [""; 0], "of a former life");
+    assert_eq!(talk.hear(1, answer(1, 10)), [""; 0]);
+    assert_eq!(talk.hear(1, answer(1, 90)), [""; 0]);
+    assert_eq!(talk.hear(2, answer(1, 30)), [""; 0]);
+    assert_eq!(
+        talk.hear(3, answer(1, 20)),
+        [
+            "l2: floor Some(s32)",
+            "to All after l2: Nudge { until: s32, from: s0 }"
+        ]
+    );
+    let (boot, number) = (Boot(2), 1);
+    assert_eq!(talk.hear(1, Message::ReadQ { boot, number }), [""; 0]);
+    let from = Slot(0);
+    assert_eq!(talk.hear(1, Message::Recover { boot, from }), [""; 0]);
+    talk.tell(Input::Durable(Lsn(2)));
+    let base = Done::default();
+    let next = Slot(31);
+    talk.tell(Input::Installed { next, base });
+    assert!(!talk.replica.is_serving());
+    let (next, base) = (Slot(32), Done::default());
+    assert_eq!(
+        talk.tell(Input::Installed { next, base }),
+        ["Emit(Branch(\"rejoined\"))"]
+    );
+    assert!(talk.replica.is_serving());
 }
 
 #[test]
@@ -356,6 +482,29 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
             slot: Slot(4),
             value: None,
         },
+        Message::Nulls(nulls(&[0, 63, 64, 200])),
+        Message::Nulls(nulls(&[])),
+        Message::Recover {
+            boot: Boot(7),
+            from: Slot(2),
+        },
+        Message::RecoverA {
+            boot: Boot(7),
+            started: Slot(300),
+        },
+        Message::Nudge {
+            until: Slot(300),
+            from: Slot(2),
+        },
+        Message::ReadQ {
+            boot: Boot(7),
+            number: 300,
+        },
+        Message::ReadA {
+            boot: Boot(7),
+            number: 300,
+            mark: Slot(11),
+        },
     ];
     for message in messages {
         let bytes = message.to_bytes();
@@ -372,6 +521,11 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
             prop: a,
             trail,
             q: None,
+        },
+        Record::Reserve { until: Slot(70) },
+        Record::Floor { slot: None },
+        Record::Floor {
+            slot: Some(Slot(8)),
         },
     ];
     for record in records {
@@ -392,6 +546,10 @@ fn parameters_are_checked_and_unknown_ones_named() {
     assert_eq!(
         error(&[("echo", "yes")]),
         "echo = yes: must be true or false"
+    );
+    assert_eq!(
+        error(&[("reads", "lease")]),
+        "reads = lease: must be quorum or log"
     );
     assert_eq!(
         error(&[("mode", "two")]),

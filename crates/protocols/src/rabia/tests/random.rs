@@ -4,7 +4,7 @@
 use super::cluster::{Cluster, DELAY_NS, Dice, Weather};
 use crate::rabia::{Config, Rabia, Record};
 use crate::registry::{Protocol, Sabotage};
-use quorate_core::{Class, MICROS, Outcome, RequestId, SECONDS, Slot};
+use quorate_core::{Class, MICROS, Outcome, Refusal, RequestId, SECONDS, Slot};
 use std::collections::BTreeSet;
 
 /// A read, where it was asked, and the first slot it need not see.
@@ -22,6 +22,8 @@ struct Run {
     /// Writes with the replica and boot that took them.
     writes: Vec<(usize, u64, RequestId)>,
     reads: Vec<Read>,
+    /// Whether replicas come back with nothing now and then.
+    losses: bool,
 }
 
 impl Run {
@@ -41,6 +43,7 @@ impl Run {
             f,
             writes: Vec::new(),
             reads: Vec::new(),
+            losses: false,
         }
     }
 
@@ -55,8 +58,7 @@ impl Run {
         }
         let boot = self.boot(node);
         if self.dice.percent(25) {
-            let lengths = self.cluster.nodes.iter().map(|node| node.log.len());
-            let at_least = Slot(lengths.max().unwrap_or(0) as u64);
+            let at_least = self.cluster.first_without_effect();
             let id = self.cluster.submit(node, Class::Read);
             self.reads.push(Read {
                 node,
@@ -83,17 +85,28 @@ impl Run {
                     self.cluster.crash(node);
                 }
             }
-            3..=6 => {
+            3..=5 => {
                 let down = (0..n as usize).find(|node| !self.cluster.is_up(*node));
                 if let Some(node) = down {
                     self.cluster.restart(node);
                 }
             }
+            6 if self.losses => self.lose_everything(node),
             7 => {
                 let other = self.dice.below(n) as usize;
                 self.cluster.blocked.insert((node, other));
             }
             _ => self.cluster.blocked.clear(),
+        }
+    }
+
+    /// A replica comes back with nothing, if no more than f are without their promises then.
+    fn lose_everything(&mut self, node: usize) {
+        let without = |other: &usize| *other != node && !self.cluster.is_serving(*other);
+        let n = self.cluster.nodes.len();
+        if (0..n).filter(without).count() < self.f {
+            self.cluster.crash(node);
+            self.cluster.restart_lost(node);
         }
     }
 
@@ -131,24 +144,37 @@ impl Run {
         }
     }
 
+    /// Whether a read was answered with a slot that some write completed before it lies behind.
+    fn has_stale_read(&self) -> bool {
+        let is_stale = |read: &Read| {
+            let mut replies = self.cluster.nodes[read.node].replies.iter();
+            replies.any(|(id, outcome)| {
+                *id == read.id && matches!(outcome, Outcome::ReadAt(slot) if *slot < read.at_least)
+            })
+        };
+        self.reads.iter().any(is_stale)
+    }
+
     fn check_drained(&mut self, seed: u64) {
         let is_silent = self.cluster.run_until_silent(20 * SECONDS);
         self.cluster.assert_sound();
         assert!(is_silent, "seed {seed}: silence in the end");
         for (node, boot, id) in &self.writes {
-            if self.boot(*node) == *boot {
+            let is_refused = |(refused, _): &(RequestId, Outcome)| refused == id;
+            let is_taken = !self.cluster.nodes[*node].replies.iter().any(is_refused);
+            if self.boot(*node) == *boot && is_taken {
                 assert!(
                     self.cluster.has_everywhere(*id),
                     "seed {seed}: {id:?} is lost"
                 );
             }
         }
+        assert!(!self.has_stale_read(), "seed {seed}: a stale read (I10)");
         for read in &self.reads {
             let mut replies = self.cluster.nodes[read.node].replies.iter();
             match replies.find(|(id, _)| *id == read.id) {
-                Some((_, Outcome::ReadAt(slot))) => {
-                    assert!(*slot >= read.at_least, "seed {seed}: a stale read (I10)");
-                }
+                Some((_, Outcome::ReadAt(_))) => {}
+                Some((_, Outcome::Refused(Refusal::NotServing))) => {}
                 Some((_, other)) => panic!("seed {seed}: a read is answered {other:?}"),
                 None => assert!(
                     self.boot(read.node) != read.boot,
@@ -175,6 +201,7 @@ fn storms(
     let mut branches = BTreeSet::new();
     for seed in seeds {
         let mut run = Run::new(n, params, seed, |_| {});
+        run.losses = seed % 2 == 1;
         run.storm(60);
         run.cluster.assert_sound();
         run.heal();
@@ -197,6 +224,7 @@ fn every_rare_branch_is_taken_by_some_run() {
         "need sent",
         "no vote at all",
         "outcome told",
+        "rejoined",
         "vote adopted",
         "vote hold expired",
     ];
@@ -206,6 +234,7 @@ fn every_rare_branch_is_taken_by_some_run() {
 #[test]
 fn three_replicas_survive_the_weather() {
     storms(3, &[], 0..150);
+    storms(3, &[("reads", "log")], 200..250);
 }
 
 #[test]
@@ -231,6 +260,18 @@ fn five_replicas_survive_the_weather() {
 }
 
 #[test]
+fn lanes_survive_the_weather() {
+    storms(3, &[("lanes", "3")], 5000..5080);
+    storms(
+        3,
+        &[("lanes", "2"), ("window", "5"), ("vote_hold_us", "0")],
+        5100..5150,
+    );
+    storms(5, &[("lanes", "5")], 5200..5230);
+    storms(5, &[("lanes", "5"), ("f", "1")], 5300..5330);
+}
+
+#[test]
 fn four_replicas_survive_the_weather() {
     storms(4, &[], 4000..4100);
     storms(4, &[("window", "4"), ("outstanding", "4")], 4100..4200);
@@ -242,14 +283,17 @@ fn some_run_fails(
     params: &[(&str, &str)],
     sabotage: fn(&mut Config),
     forget: Option<fn(&Record) -> bool>,
+    amnesia: bool,
     seeds: std::ops::Range<u64>,
 ) -> bool {
     seeds.into_iter().any(|seed| {
         let fails = std::panic::catch_unwind(|| {
             let mut run = Run::new(n, params, seed, sabotage);
             run.cluster.forget = forget;
+            run.cluster.amnesia = amnesia;
+            run.losses = seed % 2 == 1;
             run.storm(60);
-            run.cluster.violation.is_some()
+            run.cluster.violation.is_some() || run.has_stale_read()
         });
         fails.unwrap_or(true)
     })
@@ -257,13 +301,16 @@ fn some_run_fails(
 
 #[test]
 fn random_runs_of_whole_replicas_find_every_mutant_and_nothing_else() {
-    let params = [("vote_hold_us", "0")];
-    assert!(!some_run_fails(3, &params, |_| {}, None, 0..300));
+    let params = [("vote_hold_us", "0"), ("lanes", "2")];
+    assert!(!some_run_fails(3, &params, |_| {}, None, false, 0..300));
     let mut unnoticed = Vec::new();
     for mutant in Rabia::mutants() {
         let is_found = match mutant.sabotage {
-            Sabotage::Forget(forget) => some_run_fails(3, &params, |_| {}, Some(forget), 0..300),
-            Sabotage::Config(lower) => some_run_fails(3, &params, lower, None, 0..300),
+            Sabotage::Forget(forget) => {
+                some_run_fails(3, &params, |_| {}, Some(forget), false, 0..300)
+            }
+            Sabotage::Amnesia => some_run_fails(3, &params, |_| {}, None, true, 0..300),
+            Sabotage::Config(lower) => some_run_fails(3, &params, lower, None, false, 0..300),
         };
         if !is_found {
             unnoticed.push(mutant.name);

@@ -1,7 +1,7 @@
 //! Directed schedules: one hazard each, with what the protocol does about it.
 
 use super::cluster::{Cluster, DELAY_NS, Packet, Weather};
-use crate::rabia::{Message, Rabia, Record, Timer};
+use crate::rabia::{Config, Message, Rabia, Record, Timer};
 use crate::registry::{Protocol, Sabotage};
 use quorate_core::{Class, MILLIS, Outcome, SECONDS, Slot};
 
@@ -17,7 +17,7 @@ fn omission(name: &str) -> fn(&Record) -> bool {
         .unwrap();
     match mutant.sabotage {
         Sabotage::Forget(forget) => forget,
-        Sabotage::Config(_) => panic!("{name} omits no record"),
+        Sabotage::Config(_) | Sabotage::Amnesia => panic!("{name} omits no record"),
     }
 }
 
@@ -25,6 +25,11 @@ fn settle(cluster: &mut Cluster) {
     let is_silent = cluster.run_until_silent(10 * SECONDS);
     cluster.assert_sound();
     assert!(is_silent, "silence in the end");
+}
+
+fn settle_for(cluster: &mut Cluster, ns: u64) {
+    cluster.run_for(ns);
+    cluster.assert_sound();
 }
 
 #[test]
@@ -71,7 +76,13 @@ fn commands_that_wait_share_a_batch() {
 
 #[test]
 fn a_read_waits_for_every_write_completed_before_it() {
-    let mut cluster = Cluster::new(3, &[]);
+    for reads in ["quorum", "log"] {
+        reads_after_a_write(&[("reads", reads)]);
+    }
+}
+
+fn reads_after_a_write(params: &[(&str, &str)]) {
+    let mut cluster = Cluster::new(3, params);
     let write = cluster.write(0);
     while cluster.slot_of(0, write).is_none() {
         cluster.run_for(DELAY_NS);
@@ -90,6 +101,78 @@ fn a_read_waits_for_every_write_completed_before_it() {
             "{outcome:?}"
         );
     }
+}
+
+/// D15: a write is decided, and only its origin knows; it is cut off, and so is whoever proposed
+/// the write too. The two others are no quorum of reads.
+fn read_beside_the_only_decider(sabotage: fn(&mut Config)) -> Cluster {
+    let mut cluster = Cluster::with(5, &[NO_HOLD], 1, sabotage);
+    let apart = |cluster: &mut Cluster, some: &[usize], others: &[usize]| {
+        for a in some {
+            let pairs = others.iter().flat_map(|b| [(*a, *b), (*b, *a)]);
+            cluster.blocked.extend(pairs);
+        }
+    };
+    apart(&mut cluster, &[0, 1, 2], &[3, 4]);
+    let write = cluster.write(0);
+    for (from, to) in [(0, 1), (0, 2), (1, 2), (2, 1), (1, 0), (2, 0)] {
+        cluster.pass(from, to);
+    }
+    assert_eq!(cluster.slot_of(0, write), Some(Slot(0)));
+    assert!((1..5).all(|node| cluster.slot_of(node, write).is_none()));
+    apart(&mut cluster, &[0], &[1, 2]);
+    cluster.net.clear();
+    cluster.submit(4, Class::Read);
+    cluster.run_for(20 * DELAY_NS);
+    cluster
+}
+
+#[test]
+fn a_read_is_not_answered_beside_the_only_decider() {
+    let mut cluster = read_beside_the_only_decider(|_| {});
+    assert!(cluster.nodes[4].replies.is_empty());
+    cluster.blocked.retain(|(a, b)| *a == 0 || *b == 0);
+    settle_for(&mut cluster, 100 * MILLIS);
+    let replies = &cluster.nodes[4].replies;
+    assert!(
+        matches!(replies[..], [(_, Outcome::ReadAt(Slot(1)))]),
+        "{replies:?}"
+    );
+    assert_eq!(
+        cluster.entries(4).len(),
+        1,
+        "and the slot it waits for ends"
+    );
+}
+
+#[test]
+fn one_mark_too_few_is_a_stale_read() {
+    let cluster = read_beside_the_only_decider(|config| config.thresholds.read -= 1);
+    let replies = &cluster.nodes[4].replies;
+    assert!(
+        matches!(replies[..], [(_, Outcome::ReadAt(Slot(0)))]),
+        "{replies:?}"
+    );
+}
+
+/// A mark counted a proposal that its proposer's disk never held: nobody else knows of the slot,
+/// and who waits for it has it run.
+#[test]
+fn a_read_waits_for_no_proposal_that_is_lost() {
+    let mut cluster = Cluster::new(3, &[]);
+    cluster.blocked = [(0, 1), (0, 2)].into();
+    cluster.weather.flush_ns = (SECONDS, SECONDS);
+    cluster.write(0);
+    cluster.blocked = [(2, 1)].into();
+    cluster.submit(2, Class::Read);
+    cluster.run_for(4 * DELAY_NS);
+    let at_one = |cluster: &Cluster| cluster.nodes[2].replies[0].1 == Outcome::ReadAt(Slot(1));
+    assert!(at_one(&cluster));
+    cluster.crash(0);
+    cluster.weather.flush_ns = (0, 0);
+    cluster.blocked.clear();
+    settle(&mut cluster);
+    assert_eq!(cluster.nodes[2].log, [None]);
 }
 
 /// D10: both others decided, one of them is gone, and the laggard still learns the outcome.
@@ -205,27 +288,217 @@ fn a_replica_that_is_not_in_time_is_waited_for_once() {
     assert_eq!(cluster.count("slot"), 6, "no votes again");
 }
 
+/// A replica that lost everything says nothing in any slot until it has learnt what its former
+/// self may have done, and then takes part again.
 #[test]
-fn a_learner_learns_and_says_nothing() {
+fn a_replica_that_lost_everything_comes_back() {
+    for (n, lanes) in [(3, "1"), (3, "3"), (5, "1"), (5, "5")] {
+        let mut cluster = Cluster::new(n, &[("lanes", lanes)]);
+        for i in 0..10 {
+            cluster.write(i % n);
+        }
+        settle(&mut cluster);
+        cluster.crash(2);
+        cluster.restart_lost(2);
+        let refused = cluster.write(2);
+        assert_eq!(cluster.nodes[2].replies[0].0, refused);
+        assert!(!cluster.is_serving(2));
+        settle(&mut cluster);
+        assert!(cluster.is_serving(2), "with nobody else at work");
+        cluster.crash(1);
+        let request = cluster.write(2);
+        settle(&mut cluster);
+        assert!(cluster.slot_of(0, request).is_some(), "its vote counts");
+    }
+}
+
+/// A recovery survives a crash at every point of it, and so does its floor.
+#[test]
+fn a_recovery_that_is_interrupted_is_a_recovery() {
+    for cut in 0..40 {
+        let mut cluster = Cluster::new(3, &[]);
+        cluster.weather.flush_ns = (DELAY_NS / 2, DELAY_NS);
+        cluster.write(0);
+        cluster.run_for(3 * DELAY_NS);
+        cluster.crash(2);
+        cluster.restart_lost(2);
+        cluster.run_for(2 * DELAY_NS + cut * DELAY_NS / 4);
+        let is_marked = |(_, record): &(_, Record)| matches!(record, Record::Floor { .. });
+        cluster.crash(2);
+        assert!(cluster.nodes[2].disk.iter().any(is_marked));
+        cluster.restart(2);
+        let request = cluster.write(0);
+        settle(&mut cluster);
+        assert!(cluster.is_serving(2) && cluster.has_everywhere(request));
+    }
+}
+
+/// Rolling losses of everything, one replica at a time, lose nothing that was decided.
+#[test]
+fn rolling_losses_lose_nothing() {
+    for n in [3, 5] {
+        let mut cluster = Cluster::new(n, &[]);
+        let mut requests = Vec::new();
+        for round in 0..3 * n {
+            requests.push(cluster.write((round + 1) % n));
+            cluster.run_for(10 * DELAY_NS);
+            cluster.crash(round % n);
+            cluster.restart_lost(round % n);
+            settle(&mut cluster);
+            assert!(cluster.is_serving(round % n));
+        }
+        assert!(requests.iter().all(|id| cluster.has_everywhere(*id)));
+    }
+}
+
+/// D6 and D7. Replica 2 is the second of the proposals by which 0 decides its request; then it
+/// loses them. 1 has heard nothing of the request, and proposes its own.
+fn loss_after_a_proposal(amnesia: bool, sabotage: fn(&mut Config)) -> Cluster {
+    let mut cluster = Cluster::with(3, &[NO_HOLD, ("window", "1")], 1, sabotage);
+    cluster.amnesia = amnesia;
+    for _ in 0..3 {
+        cluster.write(0);
+        settle(&mut cluster);
+    }
+    cluster.blocked = [(0, 1), (1, 0), (2, 1)].into();
+    let request = cluster.write(0);
+    cluster.pass(0, 2);
+    cluster.pass(2, 0);
+    cluster.pass(0, 2);
+    cluster.pass(2, 0);
+    assert_eq!(cluster.slot_of(0, request), Some(Slot(3)));
+    cluster.crash(2);
+    cluster.blocked = [(0, 1), (0, 2), (1, 0), (2, 0)].into();
+    cluster.net.clear();
+    cluster.write(1);
+    cluster.restart_lost(2);
+    cluster.run_for(100 * MILLIS);
+    cluster
+}
+
+#[test]
+fn what_was_lost_is_not_promised_otherwise() {
+    let mut cluster = loss_after_a_proposal(false, |_| {});
+    assert!(cluster.nodes[1].log.len() == 3 && !cluster.is_serving(2));
+    cluster.blocked.clear();
+    settle(&mut cluster);
+    assert!(cluster.is_serving(2));
+    assert_eq!(cluster.entries(2).len(), 5);
+    let broken = loss_after_a_proposal(true, |_| {});
+    assert!(broken.violation.is_some(), "no floor");
+    let hasty = loss_after_a_proposal(false, |config| config.thresholds.rejoin = 0);
+    assert!(
+        hasty.violation.is_some(),
+        "a floor that nobody was asked for"
+    );
+}
+
+/// D20: who can never end its recovery does not have the others run slots for ever.
+#[test]
+fn a_recovery_that_cannot_end_does_not_keep_the_others_busy() {
     let mut cluster = Cluster::new(3, &[]);
+    cluster.write(0);
+    settle(&mut cluster);
     cluster.crash(2);
     cluster.restart_lost(2);
-    let requests = (0..10).map(|i| cluster.write(i % 2)).collect::<Vec<_>>();
-    let refused = cluster.write(2);
+    while cluster.nodes[2].machine.as_ref().unwrap().floor == Slot(0) {
+        cluster.run_for(DELAY_NS / 2);
+    }
+    cluster.blocked = [(0, 2), (1, 2)].into();
+    cluster.run_for(SECONDS);
+    let slots = cluster.chosen.len();
+    assert!(slots <= 4, "up to the floor and no further: {slots}");
+    cluster.run_for(10 * SECONDS);
+    assert_eq!(cluster.chosen.len(), slots);
+    cluster.blocked.clear();
     settle(&mut cluster);
-    let seen = requests
-        .iter()
-        .filter(|r| cluster.slot_of(2, **r).is_some())
-        .count();
-    assert!(seen > 0, "it decides by what others say");
-    assert!(
-        requests
-            .iter()
-            .all(|request| cluster.slot_of(0, *request).is_some())
-    );
-    assert_eq!(cluster.nodes[2].replies.len(), 1);
-    assert_eq!(cluster.nodes[2].replies[0].0, refused);
-    assert!(cluster.nodes[2].disk.is_empty());
+    assert!(cluster.is_serving(2));
+}
+
+/// D12: a lane whose owner is dead holds nobody up, and one next to busy ones neither.
+#[test]
+fn lanes_of_the_idle_and_the_dead_hold_nobody_up() {
+    for (n, lanes) in [(3, "3"), (5, "5"), (5, "2")] {
+        let mut cluster = Cluster::new(n, &[("lanes", lanes)]);
+        cluster.crash(1);
+        let mut requests = Vec::new();
+        for round in 0..60 {
+            requests.push(cluster.write([0, 2][round % 2]));
+            cluster.run_for(DELAY_NS * (round as u64 % 5));
+        }
+        let start_ns = cluster.now_ns;
+        settle(&mut cluster);
+        assert!(cluster.now_ns - start_ns < 10 * SECONDS);
+        cluster.restart(1);
+        requests.push(cluster.write(1));
+        settle(&mut cluster);
+        assert!(requests.iter().all(|id| cluster.has_everywhere(*id)));
+        assert_eq!(cluster.branch("double decision skipped"), 0);
+    }
+}
+
+/// D21: replica 0 says NULL in slot 0 because slot 1, of the next lane, needs it. It restarts
+/// knowing of neither, and gets a request for slot 0.
+fn restart_inside_an_idle_run(forget: Option<fn(&Record) -> bool>) -> Cluster {
+    let mut cluster = Cluster::new(3, &[NO_HOLD, ("lanes", "3")]);
+    cluster.forget = forget;
+    cluster.write(1);
+    let is_batch = |packet: &Packet| matches!(packet, Packet::Message(Message::Batch { .. }));
+    cluster.net.retain(|packet| !is_batch(&packet.packet));
+    cluster.pass(1, 0);
+    cluster.crash(0);
+    cluster.restart(0);
+    cluster.write(0);
+    cluster
+}
+
+#[test]
+fn what_was_null_is_null_after_a_restart() {
+    let mut cluster = restart_inside_an_idle_run(None);
+    settle(&mut cluster);
+    assert_eq!(cluster.entries(0).len(), 2);
+    assert_eq!(cluster.nodes[0].log[0], None);
+    let broken = restart_inside_an_idle_run(Some(omission("no-forced-null")));
+    assert!(broken.violation.is_some_and(|what| what.contains("(I1)")));
+}
+
+/// D22: what a peer says in one slot says nothing of the slots before it, whose messages may be
+/// lost.
+#[test]
+fn a_slot_that_was_not_named_is_not_null() {
+    let mut cluster = Cluster::new(3, &[("lanes", "3")]);
+    cluster.write(0);
+    cluster.lose(0, 1);
+    cluster.write(2);
+    cluster.pass(0, 1);
+    cluster.pass(2, 1);
+    let slot = &cluster.nodes[1].machine.as_ref().unwrap().slots[0];
+    assert_eq!(slot.voices[0].prop, None);
+    settle(&mut cluster);
+    assert_eq!(cluster.entries(1).len(), 2);
+}
+
+/// D23: with f down, a peer one slot ahead is heard at once, not after a retransmission.
+#[test]
+fn a_peer_one_slot_ahead_is_not_asked_to_say_it_again() {
+    let mut cluster = Cluster::new(5, &[("f", "1"), ("lanes", "5"), ("rtt_us", "100000")]);
+    cluster.crash(4);
+    cluster.weather.delay_ns = (DELAY_NS / 2, 3 * DELAY_NS);
+    let start_ns = cluster.now_ns;
+    let mut requests = Vec::new();
+    for round in 0..100 {
+        requests.push(cluster.write(round % 4));
+        cluster.run_for(DELAY_NS);
+    }
+    let is_everywhere = |cluster: &Cluster, id| (0..4).all(|n| cluster.slot_of(n, id).is_some());
+    while !requests.iter().all(|id| is_everywhere(&cluster, *id)) {
+        cluster.run_for(DELAY_NS);
+        assert!(
+            cluster.now_ns < start_ns + 300 * MILLIS,
+            "no retransmission is due before 400 ms"
+        );
+    }
+    cluster.assert_sound();
 }
 
 /// All replicas lose power at once, in the middle of everything.
