@@ -108,7 +108,12 @@ const MAINTENANCE: &[Row] = &[
 ];
 
 /// What the store answers in encoded form; the server sends it on as it is.
-const ENCODED: &[&str] = &["PutResponse", "DeleteRangeResponse", "TxnResponse"];
+const ENCODED: &[&str] = &[
+    "PutResponse",
+    "DeleteRangeResponse",
+    "TxnResponse",
+    "CompactionResponse",
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -31,6 +31,13 @@ pub trait Application {
     /// of all replicas.
     fn apply(&mut self, at: At, body: &Bytes) -> Bytes;
 
+    /// Does a small piece of work that was put off, such as freeing memory, and says whether there
+    /// is more. Replicas do it whenever they have time, so it must not change what any command or
+    /// query comes to.
+    fn tidy(&mut self) -> bool {
+        false
+    }
+
     /// Answers a read from the state as it is now.
     fn query(&self, query: &Self::Query) -> Self::Answer;
 }

@@ -12,8 +12,10 @@
 //!   The term is always 1, and the log index is the number of slots applied.
 //! - Member numbers are the replicas' own small numbers; the cluster number is the low half of
 //!   ours.
-//! - Compaction, changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as
-//!   do the services Watch, Lease and Auth.
+//! - Changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as do the
+//!   services Watch, Lease and Auth.
+//! - A physical compaction is answered when the member asked has freed the memory; others may still
+//!   be at it.
 //! - A transaction without any operation is linearizable; etcd answers it from one member's state.
 
 mod authority;

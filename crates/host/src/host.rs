@@ -239,6 +239,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         Some(flush)
     }
 
+    /// Lets the application do a small piece of work it has put off; says whether there is more.
+    pub fn tidy(&mut self) -> bool {
+        self.applier.app_mut().tidy()
+    }
+
     /// When the next timer is due, on the monotonic clock in ns.
     #[must_use]
     pub fn next_wake(&self) -> Option<u64> {

@@ -7,6 +7,7 @@
 //! | `0x11` | an etcd `PutRequest` |
 //! | `0x12` | an etcd `DeleteRangeRequest` |
 //! | `0x13` | an etcd `TxnRequest` |
+//! | `0x14` | an etcd `CompactionRequest` |
 //!
 //! The high half of the first byte is the version of the format, the low half the kind of command.
 //! A result is
@@ -23,11 +24,14 @@
 use crate::refused::Refused;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
-use quorate_etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, TxnRequest};
+use quorate_etcd_api::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, PutRequest, TxnRequest,
+};
 
 const PUT: u8 = 0x11;
 const DELETE_RANGE: u8 = 0x12;
 const TXN: u8 = 0x13;
+const COMPACT: u8 = 0x14;
 const APPLIED: u8 = 0x10;
 const REFUSED: u8 = 0x1f;
 
@@ -40,6 +44,8 @@ pub enum Command {
     DeleteRange(DeleteRangeRequest),
     /// Several at once.
     Txn(TxnRequest),
+    /// Forget history.
+    Compact(CompactionRequest),
 }
 
 impl Command {
@@ -51,6 +57,7 @@ impl Command {
             PUT => PutRequest::decode(message).map(Command::Put),
             DELETE_RANGE => DeleteRangeRequest::decode(message).map(Command::DeleteRange),
             TXN => TxnRequest::decode(message).map(Command::Txn),
+            COMPACT => CompactionRequest::decode(message).map(Command::Compact),
             _ => return Err(Refused::Malformed),
         };
         decoded.map_err(|_| Refused::Malformed)
@@ -73,6 +80,12 @@ pub fn encode_delete_range(request: &DeleteRangeRequest) -> Bytes {
 #[must_use]
 pub fn encode_txn(request: &TxnRequest) -> Bytes {
     encode(TXN, request)
+}
+
+/// The body of a compaction.
+#[must_use]
+pub fn encode_compact(request: &CompactionRequest) -> Bytes {
+    encode(COMPACT, request)
 }
 
 fn encode(kind: u8, request: &impl Message) -> Bytes {
@@ -143,6 +156,14 @@ mod tests {
             Command::decode(&encode_delete_range(&delete)),
             Ok(Command::DeleteRange(delete))
         );
+        let compact = CompactionRequest {
+            revision: 9,
+            physical: true,
+        };
+        assert_eq!(
+            Command::decode(&encode_compact(&compact)),
+            Ok(Command::Compact(compact))
+        );
         let txn = TxnRequest::default();
         assert_eq!(Command::decode(&encode_txn(&txn)), Ok(Command::Txn(txn)));
     }
@@ -152,7 +173,7 @@ mod tests {
         for body in [
             &b""[..],
             b"\x10",
-            b"\x14",
+            b"\x1e",
             b"\x21",
             b"\x11\x0a\xff",
             b"\x13\x12\x01\xff",

@@ -17,8 +17,10 @@
 
 pub mod check;
 pub mod command;
+mod compact;
 mod hash;
 mod history;
+mod journal;
 mod plan;
 mod refused;
 mod span;

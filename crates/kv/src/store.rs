@@ -4,6 +4,7 @@ use crate::check;
 use crate::command::{self, Command};
 use crate::hash;
 use crate::history::{History, Version};
+use crate::journal::Journal;
 use crate::plan::{Plan, admit_put};
 use crate::refused::Refused;
 use crate::view::{View, header};
@@ -11,7 +12,8 @@ use crate::write::Writer;
 use bytes::Bytes;
 use quorate_core::{Application, At};
 use quorate_etcd_api::etcdserverpb::{
-    DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+    CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest,
+    TxnResponse,
 };
 use std::collections::BTreeMap;
 
@@ -22,6 +24,8 @@ pub struct Store {
     pub(crate) keys: BTreeMap<Bytes, History>,
     /// The revision of the last change.
     pub(crate) revision: i64,
+    /// Every change since the last compaction, and those it has not freed yet.
+    pub(crate) journal: Journal,
     /// The first revision that can be read; -1, as in etcd, before any compaction.
     pub(crate) compacted: i64,
     /// Keys that exist now.
@@ -85,12 +89,15 @@ pub struct Status {
     pub keys: u64,
     /// Estimated memory of all versions, in bytes.
     pub bytes: u64,
+    /// Whether the last compaction has freed all it can.
+    pub tidy: bool,
 }
 
 impl Default for Store {
     fn default() -> Self {
         Store {
             keys: BTreeMap::new(),
+            journal: Journal::default(),
             revision: 1,
             compacted: -1,
             live: 0,
@@ -124,6 +131,12 @@ impl Store {
         command::encode_txn(request)
     }
 
+    /// The body of a command that compacts.
+    #[must_use]
+    pub fn encode_compact(request: &CompactionRequest) -> Bytes {
+        command::encode_compact(request)
+    }
+
     /// The revision of the last change; 1 before the first.
     #[must_use]
     pub fn revision(&self) -> i64 {
@@ -153,7 +166,8 @@ impl Store {
             revision: self.revision,
             compacted: self.compacted,
             keys: self.live,
-            bytes: self.bytes,
+            bytes: self.bytes + self.journal.bytes(),
+            tidy: self.is_tidy(),
         }
     }
 
@@ -169,6 +183,7 @@ impl Store {
             Command::Put(request) => self.put(&request),
             Command::DeleteRange(request) => self.delete_range(&request),
             Command::Txn(request) => self.txn(&request),
+            Command::Compact(request) => self.compact(&request),
         }
     }
 
@@ -223,7 +238,13 @@ impl Application for Store {
     type Answer = Answer;
 
     fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
-        self.execute(body).unwrap_or_else(command::refused)
+        let result = self.execute(body).unwrap_or_else(command::refused);
+        self.free(CHANGES_FREED_PER_COMMAND);
+        result
+    }
+
+    fn tidy(&mut self) -> bool {
+        self.free(CHANGES_FREED_PER_SLICE)
     }
 
     fn query(&self, query: &Query) -> Answer {
@@ -236,6 +257,13 @@ impl Application for Store {
         answer.unwrap_or_else(Answer::Refused)
     }
 }
+
+/// Changes a compaction frees with every command that follows it: enough to keep up with any
+/// stream of writes, and not to be noticed.
+const CHANGES_FREED_PER_COMMAND: usize = 4;
+
+/// Changes a compaction frees at a time when nothing else is to be done: well under a millisecond.
+const CHANGES_FREED_PER_SLICE: usize = 512;
 
 /// Estimated memory of a version without its value: the record and the allocations around it.
 pub(crate) const VERSION_BYTES: u64 = size_of::<Version>() as u64 + 16;

@@ -1,6 +1,7 @@
 //! Changing the store: one write transaction.
 
 use crate::history::{History, Version};
+use crate::journal::Change;
 use crate::plan::{Plan, Step};
 use crate::span::Span;
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
@@ -106,6 +107,11 @@ impl<'a> Writer<'a> {
             let key = keep(&request.key);
             self.store.keys.insert(key, History::new(next));
         }
+        self.store.journal.push(Change {
+            revision: modified,
+            sub: self.changes,
+            key: &request.key,
+        });
         self.changes += 1;
         PutResponse {
             header: Some(header(modified)),
@@ -125,6 +131,11 @@ impl<'a> Writer<'a> {
                 response.prev_kvs.push(key_value(key, present));
             }
             history.push(Version::deletion(modified, self.changes));
+            self.store.journal.push(Change {
+                revision: modified,
+                sub: self.changes,
+                key,
+            });
             self.changes += 1;
             response.deleted += 1;
         };

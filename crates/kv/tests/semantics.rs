@@ -7,8 +7,8 @@ use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, Targ
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, RangeRequest, RequestOp,
-    SortOrder, SortTarget, TxnRequest, TxnResponse,
+    CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, RangeRequest,
+    RequestOp, SortOrder, SortTarget, TxnRequest, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_kv::{Answer, Query, Refused, Store, decode_result};
@@ -75,6 +75,14 @@ fn range(store: &Store, request: RangeRequest) -> Result<Vec<KeyValue>, Refused>
         Answer::Refused(refused) => Err(refused),
         other => panic!("not the answer to a range: {other:?}"),
     }
+}
+
+fn compact(store: &mut Store, revision: i64) -> Result<i64, Refused> {
+    let request = CompactionRequest {
+        revision,
+        physical: false,
+    };
+    apply(store, &Store::encode_compact(&request)).map(|(revision, _)| revision)
 }
 
 /// key, value, create revision, mod revision, version
@@ -340,6 +348,66 @@ fn a_query_cannot_write() {
     };
     let answer = store.query(&Query::Txn(request));
     assert_eq!(answer, Answer::Refused(Refused::Malformed));
+}
+
+#[test]
+fn what_compaction_keeps_and_refuses() {
+    let mut store = Store::new();
+    put(&mut store, "a", "1");
+    put(&mut store, "b", "1");
+    put(&mut store, "a", "2");
+    delete(&mut store, "b", "");
+    put(&mut store, "a", "3"); // revision 6
+    assert_eq!(compact(&mut store, 7), Err(Refused::FutureRevision));
+    assert_eq!(compact(&mut store, 5), Ok(6));
+    assert_eq!(compact(&mut store, 5), Err(Refused::Compacted));
+    assert_eq!(compact(&mut store, -1), Err(Refused::Compacted));
+    let at = |store: &Store, revision| {
+        let request = RangeRequest {
+            revision,
+            ..range_request("a", "z")
+        };
+        range(store, request).map(|kvs| rows(kvs).len())
+    };
+    let seen: Vec<_> = [0, 4, 5, 6].map(|revision| at(&store, revision)).into();
+    assert_eq!(seen, [Ok(1), Err(Refused::Compacted), Ok(1), Ok(1)]);
+    assert_eq!(
+        store.hash(5).map(|found| found.compacted),
+        Ok(5),
+        "the digest names what it leaves out"
+    );
+    assert_eq!(store.hash(4), Err(Refused::Compacted));
+    let read = TxnRequest {
+        success: vec![
+            Request::RequestRange(RangeRequest {
+                revision: 4,
+                ..range_request("a", "")
+            })
+            .into(),
+        ],
+        ..TxnRequest::default()
+    };
+    assert_eq!(txn(&mut store, &read), Err(Refused::Compacted));
+}
+
+#[test]
+fn compaction_frees_memory_whatever_shape_the_history_has() {
+    let (mut store, mut small) = (Store::new(), Store::new());
+    for n in 0..2000 {
+        put(&mut store, "hot", &n.to_string());
+        put(&mut store, &format!("once{n}"), "x");
+    }
+    delete(&mut store, "once", "oncf");
+    put(&mut store, "hot", "last");
+    put(&mut small, "hot", "last");
+    let full = store.status();
+    let now = store.revision();
+    compact(&mut store, now).expect("it is the present");
+    assert_eq!(store.status().keys, 1);
+    assert!(!store.status().tidy, "nothing large is freed at once");
+    assert!(store.status().bytes > full.bytes / 2);
+    while store.tidy() {}
+    assert_eq!(store.status().bytes, small.status().bytes);
 }
 
 /// The digest is compared between versions of the software too: it must never change by accident.

@@ -79,6 +79,7 @@ impl<M: Machine, A: Application> Core<M, A> {
         self.turn()?;
         loop {
             alarm.set(self.host.next_wake())?;
+            let more_to_tidy = self.host.tidy();
             tokio::select! {
                 count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {
                     // No face is left: there will be no further request.
@@ -88,6 +89,8 @@ impl<M: Machine, A: Application> Core<M, A> {
                     if count == 0 { return self.end(); }
                 }
                 result = alarm.wait() => result?,
+                // The faces have their turn first.
+                () = tokio::task::yield_now(), if more_to_tidy => {}
                 _ = inputs.stop.wait_for(|stop| *stop) => return self.end(),
             }
             take_waiting(&mut inputs.requests, &mut requests);

@@ -17,6 +17,7 @@ async fn run(mut requests: Receiver<Request<Store>>) {
     let mut store = Store::new();
     let mut applied = 0;
     while let Some(request) = requests.recv().await {
+        store.tidy();
         // Whoever asked may have stopped waiting.
         match request {
             Request::Write {

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use quorate_etcd_api::etcdserverpb::compare::TargetUnion;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
 
 pub(crate) struct Generator {
@@ -87,6 +87,14 @@ impl Generator {
             request.max_create_revision = bound();
         }
         request
+    }
+
+    pub(crate) fn compaction(&mut self, revision: i64, compacted: i64) -> CompactionRequest {
+        let near = (compacted + 12).clamp(compacted + 1, revision + 1);
+        CompactionRequest {
+            revision: self.rng.i64(compacted..=near),
+            physical: self.rng.bool(),
+        }
     }
 
     fn compare(&mut self, revision: i64) -> Compare {

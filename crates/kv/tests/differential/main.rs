@@ -10,7 +10,7 @@ use model::Model;
 use prost::Message;
 use quorate_core::{Application, At, Principal, Slot};
 use quorate_etcd_api::etcdserverpb::{
-    DeleteRangeResponse, PutResponse, ResponseHeader, TxnResponse,
+    CompactionResponse, DeleteRangeResponse, PutResponse, ResponseHeader, TxnResponse,
 };
 use quorate_kv::{Answer, Query, Refused, Store, check, command, decode_result};
 
@@ -39,7 +39,14 @@ fn apply<M: Message + Default>(
 }
 
 fn step(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
-    match random.rng.u8(..10) {
+    match random.rng.u8(..11) {
+        10 => {
+            let request = random.compaction(model.revision(), model.compacted);
+            let body = command::encode_compact(&request);
+            let got = apply(store, &body, |r: &mut CompactionResponse| &mut r.header);
+            let expected = model.compact(&request);
+            assert_eq!(got.map(|_| ()), expected, "seed {seed}: {request:?}");
+        }
         0..=3 => {
             let request = random.put();
             let got = apply(
@@ -105,10 +112,13 @@ fn the_store_answers_as_the_model_does() {
             }
         }
         assert!(model.revision() > 30, "most commands were refused");
-        // The twin gets the keys' history by another road: only what changed something.
+        // The twin gets the keys' history by another road: only what changed something, and it
+        // frees everything that was compacted at once.
         model.replay(|body| {
             twin.apply(AT, &body);
+            while twin.tidy() {}
         });
+        assert!(twin.status().tidy);
         for revision in 0..=model.revision() {
             assert_eq!(store.hash(revision), twin.hash(revision), "seed {seed}");
         }

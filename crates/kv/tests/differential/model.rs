@@ -5,8 +5,8 @@ use quorate_etcd_api::etcdserverpb::compare::TargetUnion;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest,
-    RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse,
+    CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
+    RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_kv::{Refused, command};
@@ -21,6 +21,8 @@ pub(crate) struct Model {
     snapshots: Vec<Snapshot>,
     /// The changes of the transaction under way, if any were made.
     next: Option<Snapshot>,
+    /// The first revision that can be read.
+    pub(crate) compacted: i64,
     /// Commands that changed something.
     effective: Vec<Bytes>,
 }
@@ -45,6 +47,7 @@ impl Model {
         Model {
             snapshots: vec![Snapshot::new(), Snapshot::new()],
             next: None,
+            compacted: -1,
             effective: Vec::new(),
         }
     }
@@ -84,6 +87,18 @@ impl Model {
         self.commit(command::encode_txn(request));
         response.header = header(self.revision());
         Ok(response)
+    }
+
+    pub(crate) fn compact(&mut self, request: &CompactionRequest) -> Result<(), Refused> {
+        if request.revision <= self.compacted {
+            return Err(Refused::Compacted);
+        }
+        if request.revision > self.revision() {
+            return Err(Refused::FutureRevision);
+        }
+        self.compacted = request.revision;
+        self.effective.push(command::encode_compact(request));
+        Ok(())
     }
 
     fn commit(&mut self, body: Bytes) {
@@ -148,6 +163,7 @@ impl Model {
         let state = match request.revision {
             revision if revision > now => return Err(Refused::FutureRevision),
             revision if revision <= 0 || revision == now => state,
+            revision if revision < self.compacted => return Err(Refused::Compacted),
             revision => &self.snapshots[revision as usize],
         };
         let mut kvs: Vec<KeyValue> = (state.values())
@@ -234,7 +250,9 @@ impl Model {
                 Request::RequestRange(range) if range.revision > self.revision() => {
                     return Err(Refused::FutureRevision);
                 }
-                Request::RequestRange(range) if range.revision < -1 => {
+                Request::RequestRange(range)
+                    if range.revision != 0 && range.revision < self.compacted =>
+                {
                     return Err(Refused::Compacted);
                 }
                 Request::RequestPut(put) => self.admit_put(put)?,
