@@ -28,6 +28,8 @@ const KV: &[Row] = &[
     ),
 ];
 
+const WATCH: &[Row] = &[("watch", "Watch", "WatchRequest", "WatchResponse", true)];
+
 const CLUSTER: &[Row] = &[
     (
         "member_add",
@@ -115,6 +117,9 @@ const ENCODED: &[&str] = &[
     "CompactionResponse",
 ];
 
+/// Methods whose requests are a stream, too.
+const BOTH_WAYS: &[&str] = &["Watch", "LeaseKeepAlive"];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     generate("client", |response| {
@@ -136,6 +141,7 @@ fn generate(side: &str, response_type: impl Fn(&str) -> String) {
     fs::create_dir_all(&out).expect("OUT_DIR is writable");
     let services = [
         ("KV", KV),
+        ("Watch", WATCH),
         ("Cluster", CLUSTER),
         ("Maintenance", MAINTENANCE),
     ]
@@ -158,6 +164,9 @@ fn service(name: &str, rows: &[Row], response_type: impl Fn(&str) -> String) -> 
             .codec_path("tonic_prost::ProstCodec");
         if streaming {
             method = method.server_streaming();
+        }
+        if BOTH_WAYS.contains(&route) {
+            method = method.client_streaming();
         }
         service = service.method(method.build());
     }

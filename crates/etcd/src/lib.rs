@@ -13,7 +13,9 @@
 //! - Member numbers are the replicas' own small numbers; the cluster number is the low half of
 //!   ours.
 //! - Changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as do the
-//!   services Watch, Lease and Auth.
+//!   services Lease and Auth.
+//! - A request for progress on a watch stream that is behind is answered once it has caught up; etcd
+//!   drops it.
 //! - A physical compaction is answered when the member asked has freed the memory; others may still
 //!   be at it.
 //! - A transaction without any operation is linearizable; etcd answers it from one member's state.
@@ -26,16 +28,20 @@ mod kv;
 mod maintenance;
 mod reply;
 mod serve;
+mod watch;
 
 pub use face::{Limits, Metrics};
 pub use serve::{router, serve};
 
-/// Clients of the three services, as tonic generates them.
+/// Clients of the services, as tonic generates them.
 pub mod client {
     #[allow(unreachable_pub)]
     mod generated {
         pub(super) mod kv {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod watch {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Watch.rs"));
         }
         pub(super) mod cluster {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Cluster.rs"));
@@ -51,6 +57,7 @@ pub mod client {
     pub use generated::cluster::cluster_client::ClusterClient;
     pub use generated::kv::k_v_client::KVClient as KvClient;
     pub use generated::maintenance::maintenance_client::MaintenanceClient;
+    pub use generated::watch::watch_client::WatchClient;
 }
 
 // What is generated is public in its own modules, whoever can reach those.
@@ -59,6 +66,9 @@ mod server {
     mod generated {
         pub(super) mod kv {
             include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod watch {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Watch.rs"));
         }
         pub(super) mod cluster {
             include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Cluster.rs"));
@@ -74,4 +84,5 @@ mod server {
     pub(crate) use generated::cluster::cluster_server::{Cluster, ClusterServer};
     pub(crate) use generated::kv::k_v_server::{KV as Kv, KVServer as KvServer};
     pub(crate) use generated::maintenance::maintenance_server::{Maintenance, MaintenanceServer};
+    pub(crate) use generated::watch::watch_server::{Watch, WatchServer};
 }

@@ -45,9 +45,10 @@ impl Store {
         (self.journal.first()).is_none_or(|change| change.revision >= self.freed_below())
     }
 
-    /// Changes before this revision can be freed.
+    /// Changes before this revision can be freed. Those that were not told to watchers yet wait:
+    /// whoever watched before a compaction sees what came before it.
     fn freed_below(&self) -> i64 {
-        self.compacted
+        self.compacted.min(self.wanted.get())
     }
 
     fn free_one(&mut self) -> bool {

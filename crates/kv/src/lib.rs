@@ -18,6 +18,7 @@
 pub mod check;
 pub mod command;
 mod compact;
+mod events;
 mod hash;
 mod history;
 mod journal;
@@ -29,5 +30,6 @@ mod view;
 mod write;
 
 pub use command::{Applied, decode_result};
+pub use events::{Events, Keys, Watched};
 pub use refused::Refused;
 pub use store::{Answer, KeyHash, Query, Status, Store};

@@ -2,6 +2,7 @@
 
 use crate::check;
 use crate::command::{self, Command};
+use crate::events::{Events, Wanted, Watched};
 use crate::hash;
 use crate::history::{History, Version};
 use crate::journal::Journal;
@@ -26,6 +27,8 @@ pub struct Store {
     pub(crate) revision: i64,
     /// Every change since the last compaction, and those it has not freed yet.
     pub(crate) journal: Journal,
+    /// What of it somebody still wants to read.
+    pub(crate) wanted: Wanted,
     /// The first revision that can be read; -1, as in etcd, before any compaction.
     pub(crate) compacted: i64,
     /// Keys that exist now.
@@ -46,6 +49,10 @@ pub enum Query {
         /// The last revision to count; 0 for now.
         revision: i64,
     },
+    /// Changes.
+    Events(Watched),
+    /// Nobody reads all changes any more ([`crate::Keys::All`]).
+    Unwatch,
     /// Figures.
     Status,
 }
@@ -59,6 +66,10 @@ pub enum Answer {
     Txn(TxnResponse),
     /// A digest.
     HashKv(KeyHash),
+    /// Changes.
+    Events(Events),
+    /// It is done.
+    Unwatch,
     /// Figures.
     Status(Status),
     /// The query cannot be answered.
@@ -98,6 +109,7 @@ impl Default for Store {
         Store {
             keys: BTreeMap::new(),
             journal: Journal::default(),
+            wanted: Wanted::default(),
             revision: 1,
             compacted: -1,
             live: 0,
@@ -252,6 +264,11 @@ impl Application for Store {
             Query::Range(request) => self.range(request).map(Answer::Range),
             Query::Txn(request) => self.read_txn(request).map(Answer::Txn),
             Query::HashKv { revision } => self.hash(*revision).map(Answer::HashKv),
+            Query::Events(watched) => self.events(watched).map(Answer::Events),
+            Query::Unwatch => {
+                self.unwatch();
+                Ok(Answer::Unwatch)
+            }
             Query::Status => Ok(Answer::Status(self.status())),
         };
         answer.unwrap_or_else(Answer::Refused)

@@ -8,7 +8,7 @@ use crate::clock::{Alarm, Clock};
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
-use crate::handle::{Consistency, Failure, MemberInfo, Request, Status};
+use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
@@ -27,6 +27,9 @@ pub(crate) struct Inputs<A: Application> {
     pub(crate) arrivals: mpsc::Receiver<Arrival>,
     /// True once the replica is to stop.
     pub(crate) stop: watch::Receiver<bool>,
+    /// Where faces learn what is applied. With it the core ends when it is told to, not when the
+    /// face does.
+    pub(crate) handle: Handle<A>,
 }
 
 /// What the core acts with.
@@ -79,6 +82,9 @@ impl<M: Machine, A: Application> Core<M, A> {
         self.turn()?;
         loop {
             alarm.set(self.host.next_wake())?;
+            // Effects leave once their commands are applied, and nothing is applied that is not
+            // decided.
+            inputs.handle.publish_applied(self.host.applied());
             let more_to_tidy = self.host.tidy();
             tokio::select! {
                 count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use quorate_core::{Application, ClusterId, Principal, ReplicaId, Slot};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What a read may return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,6 +112,7 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Handle<A: Application> {
     requests: mpsc::Sender<Request<A>>,
+    applied: Arc<watch::Sender<Slot>>,
     timeout: Duration,
 }
 
@@ -118,6 +120,7 @@ impl<A: Application> Clone for Handle<A> {
     fn clone(&self) -> Self {
         Handle {
             requests: self.requests.clone(),
+            applied: Arc::clone(&self.applied),
             timeout: self.timeout,
         }
     }
@@ -129,7 +132,29 @@ impl<A: Application> Handle<A> {
     #[must_use]
     pub fn new(capacity: usize, timeout: Duration) -> (Self, mpsc::Receiver<Request<A>>) {
         let (requests, incoming) = mpsc::channel(capacity);
-        (Handle { requests, timeout }, incoming)
+        let handle = Handle {
+            requests,
+            applied: Arc::new(watch::Sender::new(Slot(0))),
+            timeout,
+        };
+        (handle, incoming)
+    }
+
+    /// Tells how far the replica has applied: the first slot it has not. Whoever shows what commands
+    /// do as it happens waits here and then reads what is new. A slow reader misses steps in
+    /// between, never the last one.
+    #[must_use]
+    pub fn applied(&self) -> watch::Receiver<Slot> {
+        self.applied.subscribe()
+    }
+
+    /// The core's side of [`Handle::applied`].
+    pub fn publish_applied(&self, next: Slot) {
+        self.applied.send_if_modified(|applied| {
+            let moved = *applied != next;
+            *applied = next;
+            moved
+        });
     }
 
     /// Applies a command and returns the application's result.

@@ -9,11 +9,11 @@ use tokio::sync::mpsc::Receiver;
 /// Starts one, and returns the way to it.
 pub(crate) fn start() -> Handle<Store> {
     let (handle, requests) = Handle::new(4096, Duration::from_secs(5));
-    tokio::spawn(run(requests));
+    tokio::spawn(run(requests, handle.clone()));
     handle
 }
 
-async fn run(mut requests: Receiver<Request<Store>>) {
+async fn run(mut requests: Receiver<Request<Store>>, handle: Handle<Store>) {
     let mut store = Store::new();
     let mut applied = 0;
     while let Some(request) = requests.recv().await {
@@ -33,6 +33,7 @@ async fn run(mut requests: Receiver<Request<Store>>) {
                 };
                 let _ = reply.send(Ok(store.apply(at, &body)));
                 applied += 1;
+                handle.publish_applied(Slot(applied));
             }
             Request::Read { query, reply, .. } => {
                 let _ = reply.send(Ok(store.query(&query)));

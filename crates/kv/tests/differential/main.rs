@@ -12,7 +12,8 @@ use quorate_core::{Application, At, Principal, Slot};
 use quorate_etcd_api::etcdserverpb::{
     CompactionResponse, DeleteRangeResponse, PutResponse, ResponseHeader, TxnResponse,
 };
-use quorate_kv::{Answer, Query, Refused, Store, check, command, decode_result};
+use quorate_etcd_api::mvccpb::Event;
+use quorate_kv::{Answer, Keys, Query, Refused, Store, Watched, check, command, decode_result};
 
 const AT: At = At {
     slot: Slot(0),
@@ -99,6 +100,49 @@ fn read(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
     assert_eq!(got, expected, "seed {seed}: {txn:?}");
 }
 
+/// What a watcher of a range sees from a random revision on.
+fn watch(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
+    let request = random.range(model.revision());
+    let (key, range_end) = (request.key, request.range_end);
+    let from = random.rng.i64(0..=model.revision() + 2);
+    let expected = model.events(&key, &range_end, from);
+    let keys = Keys::Span { key, range_end };
+    let query = Query::Events(Watched { keys, from });
+    let got = match store.query(&query) {
+        Answer::Events(mut found) => {
+            assert_eq!(found.next, from.max(model.revision() + 1));
+            without_net_nothing(&mut found.events);
+            Ok(found.events)
+        }
+        Answer::Refused(refused) => Err(refused),
+        other => panic!("not the answer to a watch: {other:?}"),
+    };
+    assert_eq!(got, expected, "seed {seed}: {query:?}");
+}
+
+/// The model knows states, not changes: keys in order, and of a key that a transaction wrote and
+/// then deleted only what it came to.
+fn without_net_nothing(events: &mut Vec<Event>) {
+    let name = |event: &Event| {
+        let kv = event.kv.as_ref().expect("every event has one");
+        (kv.mod_revision, kv.key.clone())
+    };
+    events.sort_by_key(name);
+    let mut left: Vec<Event> = Vec::new();
+    for event in std::mem::take(events) {
+        if left.last().map(name) != Some(name(&event)) {
+            left.push(event);
+            continue;
+        }
+        let put = left.pop().expect("there is a last");
+        if put.prev_kv.is_some() {
+            let prev_kv = put.prev_kv;
+            left.push(Event { prev_kv, ..event });
+        }
+    }
+    *events = left;
+}
+
 #[test]
 fn the_store_answers_as_the_model_does() {
     for seed in 0..150 {
@@ -109,6 +153,7 @@ fn the_store_answers_as_the_model_does() {
             step(seed, &mut random, &mut store, &mut model);
             for _ in 0..3 {
                 read(seed, &mut random, &store, &model);
+                watch(seed, &mut random, &store, &model);
             }
         }
         assert!(model.revision() > 30, "most commands were refused");

@@ -8,10 +8,10 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
     RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse,
 };
-use quorate_etcd_api::mvccpb::KeyValue;
+use quorate_etcd_api::mvccpb::{Event, KeyValue};
 use quorate_kv::{Refused, command};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Snapshot = BTreeMap<Bytes, KeyValue>;
 
@@ -99,6 +99,43 @@ impl Model {
         self.compacted = request.revision;
         self.effective.push(command::encode_compact(request));
         Ok(())
+    }
+
+    /// The events of a range from a revision on, ordered by key within a revision.
+    pub(crate) fn events(&self, key: &[u8], end: &[u8], from: i64) -> Result<Vec<Event>, Refused> {
+        if from < self.compacted {
+            return Err(Refused::Compacted);
+        }
+        let mut events = Vec::new();
+        for revision in from.max(2)..=self.revision() {
+            let (old, new) = (
+                &self.snapshots[revision as usize - 1],
+                &self.snapshots[revision as usize],
+            );
+            let known = revision > self.compacted;
+            let keys: BTreeSet<&Bytes> = old.keys().chain(new.keys()).collect();
+            for name in keys.into_iter().filter(|name| within(name, key, end)) {
+                let prev_kv = old.get(name).filter(|_| known).cloned();
+                match new.get(name) {
+                    Some(kv) if kv.mod_revision == revision => events.push(Event {
+                        r#type: 0,
+                        kv: Some(kv.clone()),
+                        prev_kv,
+                    }),
+                    None => events.push(Event {
+                        r#type: 1,
+                        kv: Some(KeyValue {
+                            key: name.clone(),
+                            mod_revision: revision,
+                            ..KeyValue::default()
+                        }),
+                        prev_kv,
+                    }),
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(events)
     }
 
     fn commit(&mut self, body: Bytes) {
