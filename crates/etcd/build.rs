@@ -30,6 +30,44 @@ const KV: &[Row] = &[
 
 const WATCH: &[Row] = &[("watch", "Watch", "WatchRequest", "WatchResponse", true)];
 
+const LEASE: &[Row] = &[
+    (
+        "lease_grant",
+        "LeaseGrant",
+        "LeaseGrantRequest",
+        "LeaseGrantResponse",
+        false,
+    ),
+    (
+        "lease_revoke",
+        "LeaseRevoke",
+        "LeaseRevokeRequest",
+        "LeaseRevokeResponse",
+        false,
+    ),
+    (
+        "lease_keep_alive",
+        "LeaseKeepAlive",
+        "LeaseKeepAliveRequest",
+        "LeaseKeepAliveResponse",
+        true,
+    ),
+    (
+        "lease_time_to_live",
+        "LeaseTimeToLive",
+        "LeaseTimeToLiveRequest",
+        "LeaseTimeToLiveResponse",
+        false,
+    ),
+    (
+        "lease_leases",
+        "LeaseLeases",
+        "LeaseLeasesRequest",
+        "LeaseLeasesResponse",
+        false,
+    ),
+];
+
 const CLUSTER: &[Row] = &[
     (
         "member_add",
@@ -115,6 +153,9 @@ const ENCODED: &[&str] = &[
     "DeleteRangeResponse",
     "TxnResponse",
     "CompactionResponse",
+    "LeaseGrantResponse",
+    "LeaseRevokeResponse",
+    "LeaseKeepAliveResponse",
 ];
 
 /// Methods whose requests are a stream, too.
@@ -142,6 +183,7 @@ fn generate(side: &str, response_type: impl Fn(&str) -> String) {
     let services = [
         ("KV", KV),
         ("Watch", WATCH),
+        ("Lease", LEASE),
         ("Cluster", CLUSTER),
         ("Maintenance", MAINTENANCE),
     ]

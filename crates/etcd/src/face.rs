@@ -58,13 +58,14 @@ impl Default for Limits {
     }
 }
 
-/// The services of one replica. Cheap to share.
+/// The services of one replica. Cheap to clone, for what outlives a request.
+#[derive(Clone)]
 pub(crate) struct Face {
     pub(crate) handle: Handle<Store>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) hub: Arc<Hub>,
-    identity: OnceCell<Identity>,
+    identity: Arc<OnceCell<Identity>>,
 }
 
 /// Who answers; never changes while a replica runs.
@@ -82,7 +83,7 @@ impl Face {
             handle,
             limits,
             metrics,
-            identity: OnceCell::new(),
+            identity: Arc::default(),
         }
     }
 

@@ -76,7 +76,7 @@ impl Kv for Face {
 
 impl Face {
     /// Orders a command and passes its response on as the store encoded it.
-    async fn order<M>(&self, body: Bytes) -> Answered<Reply<M>> {
+    pub(crate) async fn order<M>(&self, body: Bytes) -> Answered<Reply<M>> {
         let applied = self.write(body).await?;
         let header = self.header(applied.revision).await?;
         Ok(Response::new(Reply::Encoded(header, applied.response)))

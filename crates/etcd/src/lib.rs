@@ -12,8 +12,10 @@
 //!   The term is always 1, and the log index is the number of slots applied.
 //! - Member numbers are the replicas' own small numbers; the cluster number is the low half of
 //!   ours.
-//! - Changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as do the
-//!   services Lease and Auth.
+//! - Changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as does the
+//!   service Auth.
+//! - `LeaseLeases` lists leases by number, not by the time they have left. The time left of a lease
+//!   is counted by the member asked, from the moment it learned of the grant or renewal.
 //! - A request for progress on a watch stream that is behind is answered once it has caught up; etcd
 //!   drops it.
 //! - A physical compaction is answered when the member asked has freed the memory; others may still
@@ -25,6 +27,7 @@ mod cluster;
 mod face;
 mod health;
 mod kv;
+mod lease;
 mod maintenance;
 mod reply;
 mod serve;
@@ -43,6 +46,9 @@ pub mod client {
         pub(super) mod watch {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Watch.rs"));
         }
+        pub(super) mod lease {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Lease.rs"));
+        }
         pub(super) mod cluster {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Cluster.rs"));
         }
@@ -56,6 +62,7 @@ pub mod client {
 
     pub use generated::cluster::cluster_client::ClusterClient;
     pub use generated::kv::k_v_client::KVClient as KvClient;
+    pub use generated::lease::lease_client::LeaseClient;
     pub use generated::maintenance::maintenance_client::MaintenanceClient;
     pub use generated::watch::watch_client::WatchClient;
 }
@@ -70,6 +77,9 @@ mod server {
         pub(super) mod watch {
             include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Watch.rs"));
         }
+        pub(super) mod lease {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Lease.rs"));
+        }
         pub(super) mod cluster {
             include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Cluster.rs"));
         }
@@ -83,6 +93,7 @@ mod server {
 
     pub(crate) use generated::cluster::cluster_server::{Cluster, ClusterServer};
     pub(crate) use generated::kv::k_v_server::{KV as Kv, KVServer as KvServer};
+    pub(crate) use generated::lease::lease_server::{Lease, LeaseServer};
     pub(crate) use generated::maintenance::maintenance_server::{Maintenance, MaintenanceServer};
     pub(crate) use generated::watch::watch_server::{Watch, WatchServer};
 }

@@ -369,14 +369,14 @@ async fn what_nobody_serves() {
 
     let mut client = tonic::client::Grpc::new(connect(address).await);
     client.ready().await.expect("it is connected");
-    let path = "/etcdserverpb.Lease/LeaseGrant";
+    let path = "/etcdserverpb.Auth/Enable";
     let codec = tonic_prost::ProstCodec::<LeaseGrantRequest, LeaseGrantResponse>::default();
     let request = tonic::Request::new(LeaseGrantRequest::default());
     let status = client
         .unary(request, PathAndQuery::from_static(path), codec)
         .await
-        .expect_err("there are no leases yet");
-    let text = "unknown method /etcdserverpb.Lease/LeaseGrant";
+        .expect_err("there is no authentication yet");
+    let text = "unknown method /etcdserverpb.Auth/Enable";
     assert_eq!(
         (status.code(), status.message()),
         (Code::Unimplemented, text)

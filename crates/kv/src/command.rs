@@ -8,6 +8,10 @@
 //! | `0x12` | an etcd `DeleteRangeRequest` |
 //! | `0x13` | an etcd `TxnRequest` |
 //! | `0x14` | an etcd `CompactionRequest` |
+//! | `0x15` | an etcd `LeaseGrantRequest` |
+//! | `0x16` | an etcd `LeaseRevokeRequest` |
+//! | `0x17` | an etcd `LeaseKeepAliveRequest` |
+//! | `0x18` | a [`LeaseExpiry`] |
 //!
 //! The high half of the first byte is the version of the format, the low half the kind of command.
 //! A result is
@@ -21,17 +25,23 @@
 //! replica. Protobuf fields may come in any order, so a face puts the header in front of the
 //! response without looking into it.
 
+use crate::lease::LeaseExpiry;
 use crate::refused::Refused;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::{
-    CompactionRequest, DeleteRangeRequest, PutRequest, TxnRequest,
+    CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
+    LeaseRevokeRequest, PutRequest, TxnRequest,
 };
 
 const PUT: u8 = 0x11;
 const DELETE_RANGE: u8 = 0x12;
 const TXN: u8 = 0x13;
 const COMPACT: u8 = 0x14;
+const LEASE_GRANT: u8 = 0x15;
+const LEASE_REVOKE: u8 = 0x16;
+const LEASE_RENEW: u8 = 0x17;
+const LEASE_EXPIRE: u8 = 0x18;
 const APPLIED: u8 = 0x10;
 const REFUSED: u8 = 0x1f;
 
@@ -46,6 +56,14 @@ pub enum Command {
     Txn(TxnRequest),
     /// Forget history.
     Compact(CompactionRequest),
+    /// Begin a lease.
+    LeaseGrant(LeaseGrantRequest),
+    /// End a lease.
+    LeaseRevoke(LeaseRevokeRequest),
+    /// Renew a lease.
+    LeaseRenew(LeaseKeepAliveRequest),
+    /// End a lease that was not renewed.
+    LeaseExpire(LeaseExpiry),
 }
 
 impl Command {
@@ -58,6 +76,10 @@ impl Command {
             DELETE_RANGE => DeleteRangeRequest::decode(message).map(Command::DeleteRange),
             TXN => TxnRequest::decode(message).map(Command::Txn),
             COMPACT => CompactionRequest::decode(message).map(Command::Compact),
+            LEASE_GRANT => LeaseGrantRequest::decode(message).map(Command::LeaseGrant),
+            LEASE_REVOKE => LeaseRevokeRequest::decode(message).map(Command::LeaseRevoke),
+            LEASE_RENEW => LeaseKeepAliveRequest::decode(message).map(Command::LeaseRenew),
+            LEASE_EXPIRE => LeaseExpiry::decode(message).map(Command::LeaseExpire),
             _ => return Err(Refused::Malformed),
         };
         decoded.map_err(|_| Refused::Malformed)
@@ -86,6 +108,30 @@ pub fn encode_txn(request: &TxnRequest) -> Bytes {
 #[must_use]
 pub fn encode_compact(request: &CompactionRequest) -> Bytes {
     encode(COMPACT, request)
+}
+
+/// The body of a lease's grant.
+#[must_use]
+pub fn encode_lease_grant(request: &LeaseGrantRequest) -> Bytes {
+    encode(LEASE_GRANT, request)
+}
+
+/// The body of a lease's revocation.
+#[must_use]
+pub fn encode_lease_revoke(request: &LeaseRevokeRequest) -> Bytes {
+    encode(LEASE_REVOKE, request)
+}
+
+/// The body of a lease's renewal.
+#[must_use]
+pub fn encode_lease_renew(request: &LeaseKeepAliveRequest) -> Bytes {
+    encode(LEASE_RENEW, request)
+}
+
+/// The body of a lease's expiry.
+#[must_use]
+pub fn encode_expiry(expiry: &LeaseExpiry) -> Bytes {
+    encode(LEASE_EXPIRE, expiry)
 }
 
 fn encode(kind: u8, request: &impl Message) -> Bytes {
@@ -192,7 +238,7 @@ mod tests {
             decode_result(&Bytes::from(result)),
             Ok(Applied { revision, response })
         );
-        for code in 1..=11 {
+        for code in 1..=13 {
             let reason = Refused::from_code(code).expect("the numbers are dense");
             assert_eq!(decode_result(&refused(reason)), Err(reason));
         }

@@ -6,12 +6,13 @@ use crate::events::{Events, Wanted, Watched};
 use crate::hash;
 use crate::history::{History, Version};
 use crate::journal::Journal;
+use crate::lease::{LeaseInfo, Leases};
 use crate::plan::{Plan, admit_put};
 use crate::refused::Refused;
 use crate::view::{View, header};
 use crate::write::Writer;
 use bytes::Bytes;
-use quorate_core::{Application, At};
+use quorate_core::{Application, At, Countdown};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest,
     TxnResponse,
@@ -31,6 +32,8 @@ pub struct Store {
     pub(crate) wanted: Wanted,
     /// The first revision that can be read; -1, as in etcd, before any compaction.
     pub(crate) compacted: i64,
+    /// Leases and their keys.
+    pub(crate) leases: Leases,
     /// Keys that exist now.
     pub(crate) live: u64,
     /// Estimated memory.
@@ -53,6 +56,13 @@ pub enum Query {
     Events(Watched),
     /// Nobody reads all changes any more ([`crate::Keys::All`]).
     Unwatch,
+    /// A lease.
+    Lease {
+        /// Its number.
+        id: i64,
+    },
+    /// The numbers of all leases.
+    Leases,
     /// Figures.
     Status,
 }
@@ -70,6 +80,10 @@ pub enum Answer {
     Events(Events),
     /// It is done.
     Unwatch,
+    /// A lease.
+    Lease(LeaseInfo),
+    /// The store's revision and the numbers of all leases, ascending.
+    Leases(i64, Vec<i64>),
     /// Figures.
     Status(Status),
     /// The query cannot be answered.
@@ -112,6 +126,7 @@ impl Default for Store {
             wanted: Wanted::default(),
             revision: 1,
             compacted: -1,
+            leases: Leases::default(),
             live: 0,
             bytes: 0,
         }
@@ -190,19 +205,23 @@ impl Store {
         }
     }
 
-    fn execute(&mut self, body: &Bytes) -> Result<Bytes, Refused> {
+    fn execute(&mut self, at: At, body: &Bytes) -> Result<Bytes, Refused> {
         match Command::decode(body)? {
             Command::Put(request) => self.put(&request),
             Command::DeleteRange(request) => self.delete_range(&request),
             Command::Txn(request) => self.txn(&request),
             Command::Compact(request) => self.compact(&request),
+            Command::LeaseGrant(request) => self.grant(at, &request),
+            Command::LeaseRevoke(request) => self.revoke(&request),
+            Command::LeaseRenew(request) => Ok(self.renew(&request)),
+            Command::LeaseExpire(expiry) => Ok(self.expire(&expiry)),
         }
     }
 
     fn put(&mut self, request: &PutRequest) -> Result<Bytes, Refused> {
         check::put(request)?;
         // A put of its own looks at the lease first; in a transaction the key comes first.
-        if request.lease != 0 {
+        if request.lease != 0 && !self.leases.exists(request.lease) {
             return Err(Refused::LeaseNotFound);
         }
         admit_put(self.view(), request)?;
@@ -249,10 +268,14 @@ impl Application for Store {
     type Query = Query;
     type Answer = Answer;
 
-    fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
-        let result = self.execute(body).unwrap_or_else(command::refused);
+    fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
+        let result = self.execute(at, body).unwrap_or_else(command::refused);
         self.free(CHANGES_FREED_PER_COMMAND);
         result
+    }
+
+    fn take_countdowns(&mut self) -> Vec<Countdown> {
+        self.countdowns()
     }
 
     fn tidy(&mut self) -> bool {
@@ -269,6 +292,8 @@ impl Application for Store {
                 self.unwatch();
                 Ok(Answer::Unwatch)
             }
+            Query::Lease { id } => Ok(Answer::Lease(self.lease(*id))),
+            Query::Leases => Ok(Answer::Leases(self.revision, self.leases.ids())),
             Query::Status => Ok(Answer::Status(self.status())),
         };
         answer.unwrap_or_else(Answer::Refused)

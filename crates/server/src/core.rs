@@ -5,6 +5,7 @@
 //! requests and frames gather in the kernel's and the faces' queues: they are the next batch.
 
 use crate::clock::{Alarm, Clock};
+use crate::countdowns::Countdowns;
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
@@ -12,11 +13,12 @@ use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
-use quorate_core::{Application, Event, Machine, Now, ReplicaId, majority};
+use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
 use quorate_host::{Answer, Host, HostEvent, Request as HostRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
@@ -48,6 +50,7 @@ pub(crate) struct Core<M: Machine, A: Application> {
 /// What the core keeps between turns.
 pub(crate) struct State<A: Application> {
     replies: Replies<A::Answer>,
+    countdowns: Countdowns,
     links_up: BTreeSet<ReplicaId>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     upkeep: Upkeep,
@@ -57,6 +60,7 @@ impl<A: Application> Default for State<A> {
     fn default() -> Self {
         State {
             replies: Replies::default(),
+            countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),
             branches: BTreeMap::new(),
             upkeep: Upkeep::default(),
@@ -81,7 +85,9 @@ impl<M: Machine, A: Application> Core<M, A> {
         let mut arrivals = Vec::new();
         self.turn()?;
         loop {
-            alarm.set(self.host.next_wake())?;
+            self.take_countdowns();
+            let wakes = [self.host.next_wake(), self.state.countdowns.next()];
+            alarm.set(wakes.into_iter().flatten().min())?;
             // Effects leave once their commands are applied, and nothing is applied that is not
             // decided.
             inputs.handle.publish_applied(self.host.applied());
@@ -110,6 +116,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             for request in requests.drain(..) {
                 self.request(now, request);
             }
+            self.order_due(now);
             self.turn()?;
         }
     }
@@ -171,9 +178,41 @@ impl<M: Machine, A: Application> Core<M, A> {
                 };
                 self.host.submit(now, token, request);
             }
+            Request::Remaining { id, reply } => {
+                let left = self.state.countdowns.remaining_ns(now.mono_ns, id);
+                let _ = reply.send(left.map(Duration::from_nanos));
+            }
             Request::Status { reply } => {
                 let _ = reply.send(self.status());
             }
+        }
+    }
+
+    /// Countdowns begin when what started them is applied.
+    fn take_countdowns(&mut self) {
+        let countdowns = self.host.take_countdowns();
+        if !countdowns.is_empty() {
+            let now_ns = self.clock.now().mono_ns;
+            for countdown in countdowns {
+                self.state.countdowns.set(now_ns, countdown);
+            }
+        }
+    }
+
+    /// Orders the commands of countdowns that have ended. Nobody waits for what they come to.
+    fn order_due(&mut self, now: Now) {
+        for _ in 0..TURN_ARRIVALS_MAX {
+            let Some(body) = self.state.countdowns.take_due(now.mono_ns) else {
+                return;
+            };
+            if self.disk_is_full() {
+                return;
+            }
+            let (reply, _) = oneshot::channel();
+            let token = self.state.replies.insert(Reply::Write(reply));
+            let principal = Principal::default();
+            self.host
+                .submit(now, token, HostRequest::Write { body, principal });
         }
     }
 

@@ -67,6 +67,13 @@ pub enum Request<A: Application> {
         /// Where the answer goes.
         reply: oneshot::Sender<Result<A::Answer, Failure>>,
     },
+    /// Ask how much time a countdown of the application has left on this replica.
+    Remaining {
+        /// Its number.
+        id: u64,
+        /// Where the answer goes; `None` if there is no such countdown.
+        reply: oneshot::Sender<Option<Duration>>,
+    },
     /// Describe the replica.
     Status {
         /// Where the answer goes.
@@ -181,6 +188,14 @@ impl<A: Application> Handle<A> {
             reply,
         })?;
         self.wait(answer).await?
+    }
+
+    /// How much time a countdown of the application has left on this replica; `None` if there is no
+    /// such countdown.
+    pub async fn remaining(&self, id: u64) -> Result<Option<Duration>, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Request::Remaining { id, reply })?;
+        self.wait(answer).await
     }
 
     /// Describes the replica.

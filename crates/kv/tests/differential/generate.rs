@@ -50,11 +50,15 @@ impl Generator {
             } else {
                 self.value()
             },
-            lease: i64::from(self.one_in(30)),
+            lease: if self.one_in(4) { self.lease() } else { 0 },
             prev_kv: self.rng.bool(),
             ignore_value,
             ignore_lease: self.one_in(8),
         }
+    }
+
+    pub(crate) fn lease(&mut self) -> i64 {
+        self.rng.i64(1..4)
     }
 
     pub(crate) fn delete(&mut self) -> DeleteRangeRequest {
@@ -113,7 +117,7 @@ impl Generator {
                 1 => Some(TargetUnion::CreateRevision(number)),
                 2 => Some(TargetUnion::ModRevision(number)),
                 3 | 4 => Some(TargetUnion::Value(self.value())),
-                5 => Some(TargetUnion::Lease(0)),
+                5 => Some(TargetUnion::Lease(self.rng.i64(0..4))),
                 _ => None,
             },
         }

@@ -10,10 +10,13 @@ use model::Model;
 use prost::Message;
 use quorate_core::{Application, At, Principal, Slot};
 use quorate_etcd_api::etcdserverpb::{
-    CompactionResponse, DeleteRangeResponse, PutResponse, ResponseHeader, TxnResponse,
+    CompactionResponse, DeleteRangeResponse, LeaseGrantRequest, LeaseKeepAliveRequest,
+    LeaseRevokeRequest, PutResponse, ResponseHeader, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::Event;
-use quorate_kv::{Answer, Keys, Query, Refused, Store, Watched, check, command, decode_result};
+use quorate_kv::{
+    Answer, Keys, LeaseExpiry, Query, Refused, Store, Watched, check, command, decode_result,
+};
 
 const AT: At = At {
     slot: Slot(0),
@@ -40,7 +43,8 @@ fn apply<M: Message + Default>(
 }
 
 fn step(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
-    match random.rng.u8(..11) {
+    match random.rng.u8(..13) {
+        11.. => lease(seed, random, store, model),
         10 => {
             let request = random.compaction(model.revision(), model.compacted);
             let body = command::encode_compact(&request);
@@ -98,6 +102,51 @@ fn read(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
         .map_or_else(Answer::Refused, Answer::Txn);
     let got = store.query(&Query::Txn(txn.clone()));
     assert_eq!(got, expected, "seed {seed}: {txn:?}");
+}
+
+/// Begins, renews or ends a lease, in one way or another.
+fn lease(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
+    let id = random.lease();
+    let result =
+        |store: &mut Store, body: Bytes| decode_result(&store.apply(AT, &body)).map(|_| ());
+    match random.rng.u8(..8) {
+        0..=4 => {
+            let request = LeaseGrantRequest { id, ttl: 9 };
+            let got = result(store, command::encode_lease_grant(&request));
+            assert_eq!(got, model.grant(id), "seed {seed}");
+        }
+        5 => {
+            let request = LeaseRevokeRequest { id };
+            let got = result(store, command::encode_lease_revoke(&request));
+            assert_eq!(got, model.revoke(id), "seed {seed}");
+        }
+        6 => {
+            let request = LeaseKeepAliveRequest { id };
+            let got = result(store, command::encode_lease_renew(&request));
+            assert_eq!(got, Ok(()));
+            if model.leases.contains_key(&id) {
+                model.renew(id);
+            }
+        }
+        _ => {
+            // Some countdowns began before the last renewal.
+            let renewal = model.leases.get(&id).copied().unwrap_or(1) - random.rng.u64(..2);
+            let got = result(store, command::encode_expiry(&LeaseExpiry { id, renewal }));
+            assert_eq!(got, Ok(()));
+            if model.leases.get(&id) == Some(&renewal) {
+                assert_eq!(model.revoke(id), Ok(()));
+            }
+        }
+    }
+    let Answer::Lease(found) = store.query(&Query::Lease { id }) else {
+        panic!("not the answer about a lease");
+    };
+    let expected = model.leases.contains_key(&id).then_some(9);
+    assert_eq!(
+        (found.ttl_s, found.keys),
+        (expected, model.leased(id)),
+        "seed {seed}"
+    );
 }
 
 /// What a watcher of a range sees from a random revision on.

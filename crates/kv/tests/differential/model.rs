@@ -5,8 +5,9 @@ use quorate_etcd_api::etcdserverpb::compare::TargetUnion;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
-    RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse,
+    CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
+    LeaseRevokeRequest, PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp,
+    ResponseHeader, TxnRequest, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
 use quorate_kv::{Refused, command};
@@ -21,6 +22,10 @@ pub(crate) struct Model {
     snapshots: Vec<Snapshot>,
     /// The changes of the transaction under way, if any were made.
     next: Option<Snapshot>,
+    /// Every lease, and how often it was granted or renewed.
+    pub(crate) leases: BTreeMap<i64, u64>,
+    /// Grants and renewals of all leases.
+    pub(crate) renewals: u64,
     /// The first revision that can be read.
     pub(crate) compacted: i64,
     /// Commands that changed something.
@@ -47,6 +52,8 @@ impl Model {
         Model {
             snapshots: vec![Snapshot::new(), Snapshot::new()],
             next: None,
+            leases: BTreeMap::new(),
+            renewals: 0,
             compacted: -1,
             effective: Vec::new(),
         }
@@ -65,9 +72,7 @@ impl Model {
     }
 
     pub(crate) fn put(&mut self, request: &PutRequest) -> Result<PutResponse, Refused> {
-        if request.lease != 0 {
-            return Err(Refused::LeaseNotFound);
-        }
+        self.admit_lease(request)?;
         self.admit_put(request)?;
         let response = self.write(request);
         self.commit(command::encode_put(request));
@@ -99,6 +104,40 @@ impl Model {
         self.compacted = request.revision;
         self.effective.push(command::encode_compact(request));
         Ok(())
+    }
+
+    pub(crate) fn grant(&mut self, id: i64) -> Result<(), Refused> {
+        if self.leases.contains_key(&id) {
+            return Err(Refused::LeaseExists);
+        }
+        self.renew(id);
+        let request = LeaseGrantRequest { id, ttl: 9 };
+        self.effective.push(command::encode_lease_grant(&request));
+        Ok(())
+    }
+
+    pub(crate) fn renew(&mut self, id: i64) {
+        self.renewals += 1;
+        self.leases.insert(id, self.renewals);
+    }
+
+    pub(crate) fn revoke(&mut self, id: i64) -> Result<(), Refused> {
+        self.leases.remove(&id).ok_or(Refused::LeaseNotFound)?;
+        let keys = self.leased(id);
+        for key in keys {
+            self.change().0.remove(&key);
+        }
+        self.effective
+            .push(command::encode_lease_revoke(&LeaseRevokeRequest { id }));
+        if let Some(next) = self.next.take() {
+            self.snapshots.push(next);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn leased(&self, id: i64) -> Vec<Bytes> {
+        let with = self.now().0.values().filter(|kv| kv.lease == id);
+        with.map(|kv| kv.key.clone()).collect()
     }
 
     /// The events of a range from a revision on, ordered by key within a revision.
@@ -171,7 +210,10 @@ impl Model {
                 Some(old) if request.ignore_value => old.value.clone(),
                 _ => request.value.clone(),
             },
-            lease: 0,
+            lease: match &old {
+                Some(old) if request.ignore_lease => old.lease,
+                _ => request.lease,
+            },
         };
         state.insert(request.key.clone(), new);
         PutResponse {
@@ -275,10 +317,15 @@ impl Model {
         if (put.ignore_value || put.ignore_lease) && !self.now().0.contains_key(&put.key) {
             return Err(Refused::KeyNotFound);
         }
-        if put.lease != 0 {
-            return Err(Refused::LeaseNotFound);
+        self.admit_lease(put)
+    }
+
+    fn admit_lease(&self, put: &PutRequest) -> Result<(), Refused> {
+        if put.lease == 0 || self.leases.contains_key(&put.lease) {
+            Ok(())
+        } else {
+            Err(Refused::LeaseNotFound)
         }
-        Ok(())
     }
 
     fn admit(&self, request: &TxnRequest) -> Result<(), Refused> {
