@@ -28,6 +28,46 @@ const KV: &[Row] = &[
     ),
 ];
 
+const WATCH: &[Row] = &[("watch", "Watch", "WatchRequest", "WatchResponse", true)];
+
+const LEASE: &[Row] = &[
+    (
+        "lease_grant",
+        "LeaseGrant",
+        "LeaseGrantRequest",
+        "LeaseGrantResponse",
+        false,
+    ),
+    (
+        "lease_revoke",
+        "LeaseRevoke",
+        "LeaseRevokeRequest",
+        "LeaseRevokeResponse",
+        false,
+    ),
+    (
+        "lease_keep_alive",
+        "LeaseKeepAlive",
+        "LeaseKeepAliveRequest",
+        "LeaseKeepAliveResponse",
+        true,
+    ),
+    (
+        "lease_time_to_live",
+        "LeaseTimeToLive",
+        "LeaseTimeToLiveRequest",
+        "LeaseTimeToLiveResponse",
+        false,
+    ),
+    (
+        "lease_leases",
+        "LeaseLeases",
+        "LeaseLeasesRequest",
+        "LeaseLeasesResponse",
+        false,
+    ),
+];
+
 const CLUSTER: &[Row] = &[
     (
         "member_add",
@@ -108,7 +148,18 @@ const MAINTENANCE: &[Row] = &[
 ];
 
 /// What the store answers in encoded form; the server sends it on as it is.
-const ENCODED: &[&str] = &["PutResponse", "DeleteRangeResponse", "TxnResponse"];
+const ENCODED: &[&str] = &[
+    "PutResponse",
+    "DeleteRangeResponse",
+    "TxnResponse",
+    "CompactionResponse",
+    "LeaseGrantResponse",
+    "LeaseRevokeResponse",
+    "LeaseKeepAliveResponse",
+];
+
+/// Methods whose requests are a stream, too.
+const BOTH_WAYS: &[&str] = &["Watch", "LeaseKeepAlive"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -131,6 +182,8 @@ fn generate(side: &str, response_type: impl Fn(&str) -> String) {
     fs::create_dir_all(&out).expect("OUT_DIR is writable");
     let services = [
         ("KV", KV),
+        ("Watch", WATCH),
+        ("Lease", LEASE),
         ("Cluster", CLUSTER),
         ("Maintenance", MAINTENANCE),
     ]
@@ -153,6 +206,9 @@ fn service(name: &str, rows: &[Row], response_type: impl Fn(&str) -> String) -> 
             .codec_path("tonic_prost::ProstCodec");
         if streaming {
             method = method.server_streaming();
+        }
+        if BOTH_WAYS.contains(&route) {
+            method = method.client_streaming();
         }
         service = service.method(method.build());
     }

@@ -19,7 +19,7 @@ mod quorum;
 mod time;
 mod wire;
 
-pub use application::{Application, At};
+pub use application::{Application, At, Countdown};
 pub use coin::coin;
 pub use command::{Class, Command, ENTRY_BYTES_MAX, Entry, EntryBuilder, Principal, RequestId};
 pub use epoch::{Durability, Epoch, Member, Seat};

@@ -1,5 +1,6 @@
 //! What the services share.
 
+use crate::watch::Hub;
 use bytes::Bytes;
 use quorate_core::Principal;
 use quorate_etcd_api::errors::{self, Error};
@@ -34,6 +35,10 @@ pub struct Limits {
     pub keepalive_timeout: Duration,
     /// How long open requests may take after the face was told to stop.
     pub drain: Duration,
+    /// How often a watch that asked for it is told the progress when nothing happens.
+    pub watch_progress_interval: Duration,
+    /// Responses to watches that allow it are split when they are larger than this.
+    pub watch_fragment_bytes: usize,
 }
 
 impl Default for Limits {
@@ -47,16 +52,20 @@ impl Default for Limits {
             keepalive_interval: Duration::from_secs(2 * 60 * 60),
             keepalive_timeout: Duration::from_secs(20),
             drain: Duration::from_secs(5),
+            watch_progress_interval: Duration::from_secs(10 * 60),
+            watch_fragment_bytes: 3 << 19,
         }
     }
 }
 
-/// The services of one replica. Cheap to share.
+/// The services of one replica. Cheap to clone, for what outlives a request.
+#[derive(Clone)]
 pub(crate) struct Face {
     pub(crate) handle: Handle<Store>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Option<Metrics>,
-    identity: OnceCell<Identity>,
+    pub(crate) hub: Arc<Hub>,
+    identity: Arc<OnceCell<Identity>>,
 }
 
 /// Who answers; never changes while a replica runs.
@@ -70,10 +79,11 @@ impl Face {
     /// The face of the replica behind `handle`.
     pub(crate) fn new(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Self {
         Face {
+            hub: Arc::new(Hub::default()),
             handle,
             limits,
             metrics,
-            identity: OnceCell::new(),
+            identity: Arc::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The KV service.
 
-use crate::face::{Face, mismatch, refused, unsupported};
+use crate::face::{Face, mismatch, refused};
 use crate::reply::Reply;
 use crate::server::Kv;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_kv::{Answer, Query, check, command};
 use quorate_server::Consistency;
+use std::time::Duration;
 use tonic::{Request, Response, Status, async_trait};
 
 type Answered<M> = Result<Response<M>, Status>;
@@ -60,17 +61,33 @@ impl Kv for Face {
         self.order(body).await
     }
 
-    async fn compact(&self, _: Request<CompactionRequest>) -> Answered<CompactionResponse> {
-        Err(unsupported("compaction"))
+    async fn compact(
+        &self,
+        request: Request<CompactionRequest>,
+    ) -> Answered<Reply<CompactionResponse>> {
+        let request = request.into_inner();
+        let response = self.order(command::encode_compact(&request)).await?;
+        if request.physical {
+            self.wait_until_tidy().await?;
+        }
+        Ok(response)
     }
 }
 
 impl Face {
     /// Orders a command and passes its response on as the store encoded it.
-    async fn order<M>(&self, body: Bytes) -> Answered<Reply<M>> {
+    pub(crate) async fn order<M>(&self, body: Bytes) -> Answered<Reply<M>> {
         let applied = self.write(body).await?;
         let header = self.header(applied.revision).await?;
         Ok(Response::new(Reply::Encoded(header, applied.response)))
+    }
+
+    /// Waits until this member has freed what was compacted.
+    async fn wait_until_tidy(&self) -> Result<(), Status> {
+        while !self.figures(Consistency::Serializable).await?.tidy {
+            tokio::time::sleep(TIDY_POLL).await;
+        }
+        Ok(())
     }
 
     /// A transaction that changes nothing needs no place in the log.
@@ -84,6 +101,9 @@ impl Face {
         Ok(Response::new(Reply::Message(response)))
     }
 }
+
+/// How often to look whether memory is free.
+const TIDY_POLL: Duration = Duration::from_millis(5);
 
 fn consistency(serializable: bool) -> Consistency {
     if serializable {

@@ -12,8 +12,14 @@
 //!   The term is always 1, and the log index is the number of slots applied.
 //! - Member numbers are the replicas' own small numbers; the cluster number is the low half of
 //!   ours.
-//! - Compaction, changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as
-//!   do the services Watch, Lease and Auth.
+//! - Changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as does the
+//!   service Auth.
+//! - `LeaseLeases` lists leases by number, not by the time they have left. The time left of a lease
+//!   is counted by the member asked, from the moment it learned of the grant or renewal.
+//! - A request for progress on a watch stream that is behind is answered once it has caught up; etcd
+//!   drops it.
+//! - A physical compaction is answered when the member asked has freed the memory; others may still
+//!   be at it.
 //! - A transaction without any operation is linearizable; etcd answers it from one member's state.
 
 mod authority;
@@ -21,19 +27,27 @@ mod cluster;
 mod face;
 mod health;
 mod kv;
+mod lease;
 mod maintenance;
 mod reply;
 mod serve;
+mod watch;
 
 pub use face::{Limits, Metrics};
 pub use serve::{router, serve};
 
-/// Clients of the three services, as tonic generates them.
+/// Clients of the services, as tonic generates them.
 pub mod client {
     #[allow(unreachable_pub)]
     mod generated {
         pub(super) mod kv {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod watch {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Watch.rs"));
+        }
+        pub(super) mod lease {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Lease.rs"));
         }
         pub(super) mod cluster {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Cluster.rs"));
@@ -48,7 +62,9 @@ pub mod client {
 
     pub use generated::cluster::cluster_client::ClusterClient;
     pub use generated::kv::k_v_client::KVClient as KvClient;
+    pub use generated::lease::lease_client::LeaseClient;
     pub use generated::maintenance::maintenance_client::MaintenanceClient;
+    pub use generated::watch::watch_client::WatchClient;
 }
 
 // What is generated is public in its own modules, whoever can reach those.
@@ -57,6 +73,12 @@ mod server {
     mod generated {
         pub(super) mod kv {
             include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod watch {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Watch.rs"));
+        }
+        pub(super) mod lease {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Lease.rs"));
         }
         pub(super) mod cluster {
             include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Cluster.rs"));
@@ -71,5 +93,7 @@ mod server {
 
     pub(crate) use generated::cluster::cluster_server::{Cluster, ClusterServer};
     pub(crate) use generated::kv::k_v_server::{KV as Kv, KVServer as KvServer};
+    pub(crate) use generated::lease::lease_server::{Lease, LeaseServer};
     pub(crate) use generated::maintenance::maintenance_server::{Maintenance, MaintenanceServer};
+    pub(crate) use generated::watch::watch_server::{Watch, WatchServer};
 }

@@ -3,7 +3,7 @@
 use crate::authority::Tolerant;
 use crate::face::{Face, Limits, Metrics};
 use crate::health;
-use crate::server::{ClusterServer, KvServer, MaintenanceServer};
+use crate::server::{ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
@@ -31,6 +31,8 @@ pub fn router(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -
             .max_decoding_message_size(message_bytes_max)
             .max_encoding_message_size(usize::MAX),
     )
+    .add_service(WatchServer::from_arc(face.clone()).max_encoding_message_size(usize::MAX))
+    .add_service(LeaseServer::from_arc(face.clone()))
     .add_service(ClusterServer::from_arc(face.clone()))
     .add_service(MaintenanceServer::from_arc(face.clone()));
     health::add_routes(services.into_axum_router(), &face).fallback(unknown)

@@ -214,9 +214,44 @@ async fn what_is_refused_has_the_code_and_text_of_etcd() {
         assert_eq!((status.code(), status.message()), (code, text));
     }
 
-    let compact = kv.compact(CompactionRequest::default()).await;
-    let status = compact.expect_err("not supported yet");
-    assert_eq!(status.code(), Code::Unimplemented);
+    let compact = |revision, physical| CompactionRequest { revision, physical };
+    let status = kv.compact(compact(9, false)).await.expect_err("future");
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::OutOfRange, future_text)
+    );
+}
+
+#[tokio::test]
+async fn compacted_revisions_cannot_be_read() {
+    let address = start(backend::start(), Limits::default()).await;
+    let mut kv = KvClient::new(connect(address).await);
+    for value in ["1", "2", "3"] {
+        kv.put(put("a", value)).await.expect("put");
+    }
+    let compact = CompactionRequest {
+        revision: 3,
+        physical: true,
+    };
+    let response = kv.compact(compact).await.expect("compaction").into_inner();
+    assert_eq!(response.header, header(4));
+    let mut old = range("a");
+    old.revision = 2;
+    let text = "etcdserver: mvcc: required revision has been compacted";
+    for status in [
+        kv.range(old.clone()).await.expect_err(text),
+        kv.compact(compact).await.expect_err(text),
+    ] {
+        assert_eq!((status.code(), status.message()), (Code::OutOfRange, text));
+    }
+    old.revision = 3;
+    let kept = kv.range(old).await.expect("range").into_inner();
+    assert_eq!(kept.kvs[0].value, "2");
+
+    let mut maintenance = MaintenanceClient::new(connect(address).await);
+    let hash = maintenance.hash_kv(HashKvRequest { revision: 0 }).await;
+    let hash = hash.expect("hash").into_inner();
+    assert_eq!((hash.hash_revision, hash.compact_revision), (4, 3));
 }
 
 #[tokio::test]
@@ -334,14 +369,14 @@ async fn what_nobody_serves() {
 
     let mut client = tonic::client::Grpc::new(connect(address).await);
     client.ready().await.expect("it is connected");
-    let path = "/etcdserverpb.Lease/LeaseGrant";
+    let path = "/etcdserverpb.Auth/Enable";
     let codec = tonic_prost::ProstCodec::<LeaseGrantRequest, LeaseGrantResponse>::default();
     let request = tonic::Request::new(LeaseGrantRequest::default());
     let status = client
         .unary(request, PathAndQuery::from_static(path), codec)
         .await
-        .expect_err("there are no leases yet");
-    let text = "unknown method /etcdserverpb.Lease/LeaseGrant";
+        .expect_err("there is no authentication yet");
+    let text = "unknown method /etcdserverpb.Auth/Enable";
     assert_eq!(
         (status.code(), status.message()),
         (Code::Unimplemented, text)

@@ -58,6 +58,10 @@ impl<A: Application> Applier<A> {
         &self.app
     }
 
+    pub(crate) fn app_mut(&mut self) -> &mut A {
+        &mut self.app
+    }
+
     pub(crate) fn next(&self) -> Slot {
         self.next
     }

@@ -12,8 +12,8 @@ use crate::requests::{OwnSession, Requests, Waiting};
 use crate::timers::{Timer, Timers};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Base, Command, Decoder, Due, Entry, EntryId, Input, Lsn, Machine, Now, Out,
-    Output, Peers, Refusal, ReplicaId, Seat, Slot, Wire,
+    Application, Base, Command, Countdown, Decoder, Due, Entry, EntryId, Input, Lsn, Machine, Now,
+    Out, Output, Peers, Refusal, ReplicaId, Seat, Slot, Wire,
 };
 use std::collections::VecDeque;
 
@@ -240,6 +240,16 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         self.flush_began_ns = now.mono_ns;
         Some(flush)
+    }
+
+    /// The countdowns the application wants started or stopped since the last call.
+    pub fn take_countdowns(&mut self) -> Vec<Countdown> {
+        self.applier.app_mut().take_countdowns()
+    }
+
+    /// Lets the application do a small piece of work it has put off; says whether there is more.
+    pub fn tidy(&mut self) -> bool {
+        self.applier.app_mut().tidy()
     }
 
     /// When the next timer is due, on the monotonic clock in ns.

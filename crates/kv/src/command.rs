@@ -7,6 +7,11 @@
 //! | `0x11` | an etcd `PutRequest` |
 //! | `0x12` | an etcd `DeleteRangeRequest` |
 //! | `0x13` | an etcd `TxnRequest` |
+//! | `0x14` | an etcd `CompactionRequest` |
+//! | `0x15` | an etcd `LeaseGrantRequest` |
+//! | `0x16` | an etcd `LeaseRevokeRequest` |
+//! | `0x17` | an etcd `LeaseKeepAliveRequest` |
+//! | `0x18` | a [`LeaseExpiry`] |
 //!
 //! The high half of the first byte is the version of the format, the low half the kind of command.
 //! A result is
@@ -20,14 +25,23 @@
 //! replica. Protobuf fields may come in any order, so a face puts the header in front of the
 //! response without looking into it.
 
+use crate::lease::LeaseExpiry;
 use crate::refused::Refused;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
-use quorate_etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, TxnRequest};
+use quorate_etcd_api::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
+    LeaseRevokeRequest, PutRequest, TxnRequest,
+};
 
 const PUT: u8 = 0x11;
 const DELETE_RANGE: u8 = 0x12;
 const TXN: u8 = 0x13;
+const COMPACT: u8 = 0x14;
+const LEASE_GRANT: u8 = 0x15;
+const LEASE_REVOKE: u8 = 0x16;
+const LEASE_RENEW: u8 = 0x17;
+const LEASE_EXPIRE: u8 = 0x18;
 const APPLIED: u8 = 0x10;
 const REFUSED: u8 = 0x1f;
 
@@ -40,6 +54,16 @@ pub enum Command {
     DeleteRange(DeleteRangeRequest),
     /// Several at once.
     Txn(TxnRequest),
+    /// Forget history.
+    Compact(CompactionRequest),
+    /// Begin a lease.
+    LeaseGrant(LeaseGrantRequest),
+    /// End a lease.
+    LeaseRevoke(LeaseRevokeRequest),
+    /// Renew a lease.
+    LeaseRenew(LeaseKeepAliveRequest),
+    /// End a lease that was not renewed.
+    LeaseExpire(LeaseExpiry),
 }
 
 impl Command {
@@ -51,6 +75,11 @@ impl Command {
             PUT => PutRequest::decode(message).map(Command::Put),
             DELETE_RANGE => DeleteRangeRequest::decode(message).map(Command::DeleteRange),
             TXN => TxnRequest::decode(message).map(Command::Txn),
+            COMPACT => CompactionRequest::decode(message).map(Command::Compact),
+            LEASE_GRANT => LeaseGrantRequest::decode(message).map(Command::LeaseGrant),
+            LEASE_REVOKE => LeaseRevokeRequest::decode(message).map(Command::LeaseRevoke),
+            LEASE_RENEW => LeaseKeepAliveRequest::decode(message).map(Command::LeaseRenew),
+            LEASE_EXPIRE => LeaseExpiry::decode(message).map(Command::LeaseExpire),
             _ => return Err(Refused::Malformed),
         };
         decoded.map_err(|_| Refused::Malformed)
@@ -73,6 +102,36 @@ pub fn encode_delete_range(request: &DeleteRangeRequest) -> Bytes {
 #[must_use]
 pub fn encode_txn(request: &TxnRequest) -> Bytes {
     encode(TXN, request)
+}
+
+/// The body of a compaction.
+#[must_use]
+pub fn encode_compact(request: &CompactionRequest) -> Bytes {
+    encode(COMPACT, request)
+}
+
+/// The body of a lease's grant.
+#[must_use]
+pub fn encode_lease_grant(request: &LeaseGrantRequest) -> Bytes {
+    encode(LEASE_GRANT, request)
+}
+
+/// The body of a lease's revocation.
+#[must_use]
+pub fn encode_lease_revoke(request: &LeaseRevokeRequest) -> Bytes {
+    encode(LEASE_REVOKE, request)
+}
+
+/// The body of a lease's renewal.
+#[must_use]
+pub fn encode_lease_renew(request: &LeaseKeepAliveRequest) -> Bytes {
+    encode(LEASE_RENEW, request)
+}
+
+/// The body of a lease's expiry.
+#[must_use]
+pub fn encode_expiry(expiry: &LeaseExpiry) -> Bytes {
+    encode(LEASE_EXPIRE, expiry)
 }
 
 fn encode(kind: u8, request: &impl Message) -> Bytes {
@@ -143,6 +202,14 @@ mod tests {
             Command::decode(&encode_delete_range(&delete)),
             Ok(Command::DeleteRange(delete))
         );
+        let compact = CompactionRequest {
+            revision: 9,
+            physical: true,
+        };
+        assert_eq!(
+            Command::decode(&encode_compact(&compact)),
+            Ok(Command::Compact(compact))
+        );
         let txn = TxnRequest::default();
         assert_eq!(Command::decode(&encode_txn(&txn)), Ok(Command::Txn(txn)));
     }
@@ -152,7 +219,7 @@ mod tests {
         for body in [
             &b""[..],
             b"\x10",
-            b"\x14",
+            b"\x1e",
             b"\x21",
             b"\x11\x0a\xff",
             b"\x13\x12\x01\xff",
@@ -171,7 +238,7 @@ mod tests {
             decode_result(&Bytes::from(result)),
             Ok(Applied { revision, response })
         );
-        for code in 1..=11 {
+        for code in 1..=13 {
             let reason = Refused::from_code(code).expect("the numbers are dense");
             assert_eq!(decode_result(&refused(reason)), Err(reason));
         }

@@ -8,13 +8,13 @@ use xxhash_rust::xxh3::Xxh3;
 /// first, deletions included. A key with no such version is left out.
 ///
 /// Every field is hashed with a fixed width and every byte string with its length before it, so
-/// that no two different stores feed the same bytes. Versions that compaction removed do not count:
-/// compare replicas at equal compaction.
+/// that no two different stores feed the same bytes. Versions that compaction removed do not count,
+/// whether their memory is free yet or not: compare replicas at equal compaction.
 pub(crate) fn digest(store: &Store, revision: i64) -> u64 {
     let mut hash = Xxh3::new();
     for (key, history) in &store.keys {
-        let versions = history.until(revision);
-        if versions.is_empty() {
+        let versions = history.kept(store.compacted, revision);
+        if versions.len() == 0 {
             continue;
         }
         hash.update(&(key.len() as u64).to_le_bytes());

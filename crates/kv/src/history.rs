@@ -1,6 +1,7 @@
 //! The versions of one key.
 
 use bytes::Bytes;
+use std::collections::VecDeque;
 
 /// One version of a key: what one write or deletion left behind.
 #[derive(Clone, Debug)]
@@ -38,49 +39,114 @@ impl Version {
     }
 }
 
-/// The versions of one key, oldest first. Never empty.
+/// The versions of one key, oldest first. Empty only while the key is about to be forgotten.
 ///
-/// The vector begins with room for exactly one version: in a store of many keys, most have no more.
+/// It begins with room for exactly one version: in a store of many keys, most have no more.
+/// Compaction takes versions from the front, a few at a time however many there are.
 #[derive(Debug)]
-pub(crate) struct History(Vec<Version>);
+pub(crate) struct History(VecDeque<Version>);
 
 impl History {
     /// The history of a key that begins with this version.
     pub(crate) fn new(first: Version) -> Self {
-        History(vec![first])
+        let mut versions = VecDeque::with_capacity(1);
+        versions.push_back(first);
+        History(versions)
     }
 
     /// Appends a version; its revision is at least the last one's.
     pub(crate) fn push(&mut self, version: Version) {
         debug_assert!(
             self.0
-                .last()
+                .back()
                 .is_none_or(|last| { (last.modified, last.sub) < (version.modified, version.sub) })
         );
-        self.0.push(version);
+        self.0.push_back(version);
     }
 
     /// The key as of a revision, if it existed.
     pub(crate) fn at(&self, revision: i64) -> Option<&Version> {
         // Reads of the present are the rule: look at the end before searching.
-        let last = self.0.last()?;
+        let last = self.0.back()?;
         let found = if last.modified <= revision {
             last
         } else {
             let after = self.0.partition_point(|v| v.modified <= revision);
-            &self.0[after.checked_sub(1)?]
+            self.0.get(after.checked_sub(1)?)?
         };
         found.is_live().then_some(found)
     }
 
     /// The key as it is now, if it exists.
     pub(crate) fn now(&self) -> Option<&Version> {
-        self.0.last().filter(|last| last.is_live())
+        self.0.back().filter(|last| last.is_live())
     }
 
-    /// The versions up to a revision, deletions included, oldest first.
-    pub(crate) fn until(&self, revision: i64) -> &[Version] {
-        &self.0[..self.0.partition_point(|v| v.modified <= revision)]
+    /// The version that a change left behind, and the key before it, if it existed.
+    pub(crate) fn change(&self, revision: i64, sub: u32) -> Option<(&Version, Option<&Version>)> {
+        let place = self
+            .0
+            .partition_point(|v| (v.modified, v.sub) < (revision, sub));
+        let version = self.0.get(place)?;
+        if (version.modified, version.sub) != (revision, sub) {
+            return None;
+        }
+        let before = place.checked_sub(1).and_then(|place| self.0.get(place));
+        Some((version, before.filter(|before| before.is_live())))
+    }
+
+    /// The versions from a revision on, oldest first, each with the key before it, if it existed.
+    pub(crate) fn changes_since(
+        &self,
+        revision: i64,
+    ) -> impl Iterator<Item = (&Version, Option<&Version>)> {
+        let place = self.0.partition_point(|v| v.modified < revision);
+        (place..self.0.len()).map(move |place| {
+            let before = place.checked_sub(1).and_then(|place| self.0.get(place));
+            (&self.0[place], before.filter(|before| before.is_live()))
+        })
+    }
+
+    /// The versions that count once everything before revision `compacted` is forgotten, up to
+    /// `revision`: those from `compacted` on, and what was there when it came. A deletion at
+    /// `compacted` itself counts: whoever watches from there has to see it.
+    pub(crate) fn kept(
+        &self,
+        compacted: i64,
+        revision: i64,
+    ) -> impl ExactSizeIterator<Item = &Version> {
+        let until = self.0.partition_point(|v| v.modified <= revision);
+        let from = self.first_kept(compacted);
+        self.0.range(from.min(until)..until)
+    }
+
+    /// Forgets at most `versions_max` versions that do not count; see [`History::kept`]. Returns the
+    /// versions forgotten and the bytes of their values.
+    pub(crate) fn trim(&mut self, compacted: i64, versions_max: usize) -> (u64, u64) {
+        let count = self.first_kept(compacted).min(versions_max);
+        let bytes = self
+            .0
+            .drain(..count)
+            .map(|version| version.value.len() as u64);
+        let bytes = bytes.sum();
+        if self.0.capacity() > 8 && self.0.capacity() / 4 > self.0.len() {
+            self.0.shrink_to(self.0.len() * 2);
+        }
+        (count as u64, bytes)
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn first_kept(&self, compacted: i64) -> usize {
+        let from = self.0.partition_point(|v| v.modified < compacted);
+        let replaced = (self.0.get(from)).is_some_and(|v| v.modified == compacted);
+        match from.checked_sub(1) {
+            Some(before) if !replaced && self.0[before].is_live() => before,
+            _ => from,
+        }
     }
 }
 
@@ -104,7 +170,28 @@ mod tests {
             .map(|revision| history.at(revision).map_or(0, |v| v.modified))
             .collect();
         assert_eq!(seen, [0, 3, 3, 5, 5, 0, 0, 9, 9]);
-        assert_eq!(history.until(8).len(), 3);
         assert_eq!(history.now().map(|v| v.version), Some(1));
+
+        let kept = |history: &History, compacted| -> Vec<i64> {
+            history.kept(compacted, 9).map(|v| v.modified).collect()
+        };
+        for (compacted, expected) in [
+            (-1, &[3, 5, 7, 9][..]),
+            (3, &[3, 5, 7, 9]),
+            (4, &[3, 5, 7, 9]),
+            (5, &[5, 7, 9]),
+            (6, &[5, 7, 9]),
+            (7, &[7, 9]),
+            (8, &[9]),
+            (10, &[9]),
+        ] {
+            assert_eq!(kept(&history, compacted), expected);
+        }
+        assert_eq!(history.kept(5, 8).len(), 2);
+        assert_eq!(history.kept(8, 7).len(), 0);
+        assert_eq!(history.trim(7, 1), (1, 0));
+        assert_eq!(kept(&history, -1), [5, 7, 9]);
+        assert_eq!(history.trim(7, 9), (1, 0));
+        assert_eq!(kept(&history, -1), [7, 9]);
     }
 }

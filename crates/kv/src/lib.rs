@@ -13,12 +13,18 @@
 //!   condition is put to a key of zeros, except that a condition on a value never holds.
 //! - `count` ignores limit and filters. A sort target without an order sorts ascending, but only
 //!   what the limit let through.
-//! - Leases do not exist yet: a put that names one is refused with etcd's error.
+//! - A lease of less than two seconds is one of two seconds. Its keys go in one revision.
+//! - A deletion at the compacted revision is kept for those who watch from there; a deletion before
+//!   it is not.
 
 pub mod check;
 pub mod command;
+mod compact;
+mod events;
 mod hash;
 mod history;
+mod journal;
+mod lease;
 mod plan;
 mod refused;
 mod span;
@@ -27,5 +33,7 @@ mod view;
 mod write;
 
 pub use command::{Applied, decode_result};
+pub use events::{Events, Keys, Watched};
+pub use lease::{LeaseExpiry, LeaseInfo, TTL_S_MAX, TTL_S_MIN};
 pub use refused::Refused;
 pub use store::{Answer, KeyHash, Query, Status, Store};

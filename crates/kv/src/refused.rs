@@ -61,6 +61,10 @@ refused! {
     Compacted = 10 => errors::COMPACTED,
     /// The revision is not there yet.
     FutureRevision = 11 => errors::FUTURE_REVISION,
+    /// The number of a lease is taken.
+    LeaseExists = 12 => errors::LEASE_EXISTS,
+    /// A lease shall live too long.
+    LeaseTtlTooLarge = 13 => errors::LEASE_TTL_TOO_LARGE,
 }
 
 impl fmt::Display for Refused {

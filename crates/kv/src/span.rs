@@ -29,6 +29,16 @@ impl<'a> Span<'a> {
         }
     }
 
+    /// Whether a key is meant.
+    pub(crate) fn contains(self, key: &[u8]) -> bool {
+        match self {
+            Span::One(one) => key == one,
+            Span::From(start) => key >= start,
+            Span::Between(start, end) => start <= key && key < end,
+            Span::Nothing => false,
+        }
+    }
+
     /// The bounds for an ordered map; `None` for no key at all.
     pub(crate) fn bounds(self) -> Option<Bounds<'a>> {
         match self {

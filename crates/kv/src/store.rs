@@ -2,16 +2,20 @@
 
 use crate::check;
 use crate::command::{self, Command};
+use crate::events::{Events, Wanted, Watched};
 use crate::hash;
 use crate::history::{History, Version};
+use crate::journal::Journal;
+use crate::lease::{LeaseInfo, Leases};
 use crate::plan::{Plan, admit_put};
 use crate::refused::Refused;
 use crate::view::{View, header};
 use crate::write::Writer;
 use bytes::Bytes;
-use quorate_core::{Application, At};
+use quorate_core::{Application, At, Countdown};
 use quorate_etcd_api::etcdserverpb::{
-    DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+    CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest,
+    TxnResponse,
 };
 use std::collections::BTreeMap;
 
@@ -22,8 +26,14 @@ pub struct Store {
     pub(crate) keys: BTreeMap<Bytes, History>,
     /// The revision of the last change.
     pub(crate) revision: i64,
+    /// Every change since the last compaction, and those it has not freed yet.
+    pub(crate) journal: Journal,
+    /// What of it somebody still wants to read.
+    pub(crate) wanted: Wanted,
     /// The first revision that can be read; -1, as in etcd, before any compaction.
     pub(crate) compacted: i64,
+    /// Leases and their keys.
+    pub(crate) leases: Leases,
     /// Keys that exist now.
     pub(crate) live: u64,
     /// Estimated memory.
@@ -42,6 +52,17 @@ pub enum Query {
         /// The last revision to count; 0 for now.
         revision: i64,
     },
+    /// Changes.
+    Events(Watched),
+    /// Nobody reads all changes any more ([`crate::Keys::All`]).
+    Unwatch,
+    /// A lease.
+    Lease {
+        /// Its number.
+        id: i64,
+    },
+    /// The numbers of all leases.
+    Leases,
     /// Figures.
     Status,
 }
@@ -55,6 +76,14 @@ pub enum Answer {
     Txn(TxnResponse),
     /// A digest.
     HashKv(KeyHash),
+    /// Changes.
+    Events(Events),
+    /// It is done.
+    Unwatch,
+    /// A lease.
+    Lease(LeaseInfo),
+    /// The store's revision and the numbers of all leases, ascending.
+    Leases(i64, Vec<i64>),
     /// Figures.
     Status(Status),
     /// The query cannot be answered.
@@ -85,14 +114,19 @@ pub struct Status {
     pub keys: u64,
     /// Estimated memory of all versions, in bytes.
     pub bytes: u64,
+    /// Whether the last compaction has freed all it can.
+    pub tidy: bool,
 }
 
 impl Default for Store {
     fn default() -> Self {
         Store {
             keys: BTreeMap::new(),
+            journal: Journal::default(),
+            wanted: Wanted::default(),
             revision: 1,
             compacted: -1,
+            leases: Leases::default(),
             live: 0,
             bytes: 0,
         }
@@ -124,6 +158,12 @@ impl Store {
         command::encode_txn(request)
     }
 
+    /// The body of a command that compacts.
+    #[must_use]
+    pub fn encode_compact(request: &CompactionRequest) -> Bytes {
+        command::encode_compact(request)
+    }
+
     /// The revision of the last change; 1 before the first.
     #[must_use]
     pub fn revision(&self) -> i64 {
@@ -153,7 +193,8 @@ impl Store {
             revision: self.revision,
             compacted: self.compacted,
             keys: self.live,
-            bytes: self.bytes,
+            bytes: self.bytes + self.journal.bytes(),
+            tidy: self.is_tidy(),
         }
     }
 
@@ -164,18 +205,23 @@ impl Store {
         }
     }
 
-    fn execute(&mut self, body: &Bytes) -> Result<Bytes, Refused> {
+    fn execute(&mut self, at: At, body: &Bytes) -> Result<Bytes, Refused> {
         match Command::decode(body)? {
             Command::Put(request) => self.put(&request),
             Command::DeleteRange(request) => self.delete_range(&request),
             Command::Txn(request) => self.txn(&request),
+            Command::Compact(request) => self.compact(&request),
+            Command::LeaseGrant(request) => self.grant(at, &request),
+            Command::LeaseRevoke(request) => self.revoke(&request),
+            Command::LeaseRenew(request) => Ok(self.renew(&request)),
+            Command::LeaseExpire(expiry) => Ok(self.expire(&expiry)),
         }
     }
 
     fn put(&mut self, request: &PutRequest) -> Result<Bytes, Refused> {
         check::put(request)?;
         // A put of its own looks at the lease first; in a transaction the key comes first.
-        if request.lease != 0 {
+        if request.lease != 0 && !self.leases.exists(request.lease) {
             return Err(Refused::LeaseNotFound);
         }
         admit_put(self.view(), request)?;
@@ -222,8 +268,18 @@ impl Application for Store {
     type Query = Query;
     type Answer = Answer;
 
-    fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
-        self.execute(body).unwrap_or_else(command::refused)
+    fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
+        let result = self.execute(at, body).unwrap_or_else(command::refused);
+        self.free(CHANGES_FREED_PER_COMMAND);
+        result
+    }
+
+    fn take_countdowns(&mut self) -> Vec<Countdown> {
+        self.countdowns()
+    }
+
+    fn tidy(&mut self) -> bool {
+        self.free(CHANGES_FREED_PER_SLICE)
     }
 
     fn query(&self, query: &Query) -> Answer {
@@ -231,11 +287,25 @@ impl Application for Store {
             Query::Range(request) => self.range(request).map(Answer::Range),
             Query::Txn(request) => self.read_txn(request).map(Answer::Txn),
             Query::HashKv { revision } => self.hash(*revision).map(Answer::HashKv),
+            Query::Events(watched) => self.events(watched).map(Answer::Events),
+            Query::Unwatch => {
+                self.unwatch();
+                Ok(Answer::Unwatch)
+            }
+            Query::Lease { id } => Ok(Answer::Lease(self.lease(*id))),
+            Query::Leases => Ok(Answer::Leases(self.revision, self.leases.ids())),
             Query::Status => Ok(Answer::Status(self.status())),
         };
         answer.unwrap_or_else(Answer::Refused)
     }
 }
+
+/// Changes a compaction frees with every command that follows it: enough to keep up with any
+/// stream of writes, and not to be noticed.
+const CHANGES_FREED_PER_COMMAND: usize = 4;
+
+/// Changes a compaction frees at a time when nothing else is to be done: well under a millisecond.
+const CHANGES_FREED_PER_SLICE: usize = 512;
 
 /// Estimated memory of a version without its value: the record and the allocations around it.
 pub(crate) const VERSION_BYTES: u64 = size_of::<Version>() as u64 + 16;

@@ -1,6 +1,7 @@
 //! Changing the store: one write transaction.
 
 use crate::history::{History, Version};
+use crate::journal::Change;
 use crate::plan::{Plan, Step};
 use crate::span::Span;
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
@@ -82,11 +83,13 @@ impl<'a> Writer<'a> {
             sub: self.changes,
         };
         let mut prev_kv = None;
+        let mut old_lease = 0;
         let history = self.store.keys.get_mut(&request.key[..]);
         let present = history.as_ref().and_then(|history| history.now());
         if let Some(present) = present {
             next.created = present.created;
             next.version = present.version + 1;
+            old_lease = present.lease;
             if request.ignore_lease {
                 next.lease = present.lease;
             }
@@ -98,6 +101,7 @@ impl<'a> Writer<'a> {
             Some(present) if request.ignore_value => present.value.clone(),
             _ => keep(&request.value),
         };
+        let new_lease = next.lease;
         self.store.bytes += VERSION_BYTES + next.value.len() as u64;
         if let Some(history) = history {
             history.push(next);
@@ -106,11 +110,28 @@ impl<'a> Writer<'a> {
             let key = keep(&request.key);
             self.store.keys.insert(key, History::new(next));
         }
+        if old_lease != new_lease {
+            let key = keep(&request.key);
+            self.store.leases.attach(&key, old_lease, new_lease);
+        }
+        self.store.journal.push(Change {
+            revision: modified,
+            sub: self.changes,
+            key: &request.key,
+        });
         self.changes += 1;
         PutResponse {
             header: Some(header(modified)),
             prev_kv,
         }
+    }
+
+    /// Deletes one key.
+    pub(crate) fn delete_key(&mut self, key: &Bytes) {
+        self.delete(&DeleteRangeRequest {
+            key: key.clone(),
+            ..DeleteRangeRequest::default()
+        });
     }
 
     /// Runs a deletion.
@@ -124,7 +145,13 @@ impl<'a> Writer<'a> {
             if request.prev_kv {
                 response.prev_kvs.push(key_value(key, present));
             }
+            self.store.leases.attach(key, present.lease, 0);
             history.push(Version::deletion(modified, self.changes));
+            self.store.journal.push(Change {
+                revision: modified,
+                sub: self.changes,
+                key,
+            });
             self.changes += 1;
             response.deleted += 1;
         };

@@ -2,16 +2,17 @@
 
 use bytes::Bytes;
 use prost::Message;
-use quorate_core::{Application, At, Principal, Slot};
+use quorate_core::{Application, At, Countdown, Principal, Slot};
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, RangeRequest, RequestOp,
-    SortOrder, SortTarget, TxnRequest, TxnResponse,
+    CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    PutRequest, RangeRequest, RequestOp, SortOrder, SortTarget, TxnRequest, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_kv::{Answer, Query, Refused, Store, decode_result};
+use quorate_kv::{Answer, Query, Refused, Store, TTL_S_MAX, command, decode_result};
 
 /// Applies a command; gives the revision afterwards, and the response.
 fn apply(store: &mut Store, body: &Bytes) -> Result<(i64, Bytes), Refused> {
@@ -75,6 +76,14 @@ fn range(store: &Store, request: RangeRequest) -> Result<Vec<KeyValue>, Refused>
         Answer::Refused(refused) => Err(refused),
         other => panic!("not the answer to a range: {other:?}"),
     }
+}
+
+fn compact(store: &mut Store, revision: i64) -> Result<i64, Refused> {
+    let request = CompactionRequest {
+        revision,
+        physical: false,
+    };
+    apply(store, &Store::encode_compact(&request)).map(|(revision, _)| revision)
 }
 
 /// key, value, create revision, mod revision, version
@@ -340,6 +349,125 @@ fn a_query_cannot_write() {
     };
     let answer = store.query(&Query::Txn(request));
     assert_eq!(answer, Answer::Refused(Refused::Malformed));
+}
+
+#[test]
+fn what_compaction_keeps_and_refuses() {
+    let mut store = Store::new();
+    put(&mut store, "a", "1");
+    put(&mut store, "b", "1");
+    put(&mut store, "a", "2");
+    delete(&mut store, "b", "");
+    put(&mut store, "a", "3"); // revision 6
+    assert_eq!(compact(&mut store, 7), Err(Refused::FutureRevision));
+    assert_eq!(compact(&mut store, 5), Ok(6));
+    assert_eq!(compact(&mut store, 5), Err(Refused::Compacted));
+    assert_eq!(compact(&mut store, -1), Err(Refused::Compacted));
+    let at = |store: &Store, revision| {
+        let request = RangeRequest {
+            revision,
+            ..range_request("a", "z")
+        };
+        range(store, request).map(|kvs| rows(kvs).len())
+    };
+    let seen: Vec<_> = [0, 4, 5, 6].map(|revision| at(&store, revision)).into();
+    assert_eq!(seen, [Ok(1), Err(Refused::Compacted), Ok(1), Ok(1)]);
+    assert_eq!(
+        store.hash(5).map(|found| found.compacted),
+        Ok(5),
+        "the digest names what it leaves out"
+    );
+    assert_eq!(store.hash(4), Err(Refused::Compacted));
+    let read = TxnRequest {
+        success: vec![
+            Request::RequestRange(RangeRequest {
+                revision: 4,
+                ..range_request("a", "")
+            })
+            .into(),
+        ],
+        ..TxnRequest::default()
+    };
+    assert_eq!(txn(&mut store, &read), Err(Refused::Compacted));
+}
+
+#[test]
+fn compaction_frees_memory_whatever_shape_the_history_has() {
+    let (mut store, mut small) = (Store::new(), Store::new());
+    for n in 0..2000 {
+        put(&mut store, "hot", &n.to_string());
+        put(&mut store, &format!("once{n}"), "x");
+    }
+    delete(&mut store, "once", "oncf");
+    put(&mut store, "hot", "last");
+    put(&mut small, "hot", "last");
+    let full = store.status();
+    let now = store.revision();
+    compact(&mut store, now).expect("it is the present");
+    assert_eq!(store.status().keys, 1);
+    assert!(!store.status().tidy, "nothing large is freed at once");
+    assert!(store.status().bytes > full.bytes / 2);
+    while store.tidy() {}
+    assert_eq!(store.status().bytes, small.status().bytes);
+}
+
+#[test]
+fn a_lease_ends_with_its_countdown_unless_it_was_renewed() {
+    let mut store = Store::new();
+    let grant = |id, ttl| command::encode_lease_grant(&LeaseGrantRequest { id, ttl });
+    let too_long = apply(&mut store, &grant(5, TTL_S_MAX + 1));
+    assert_eq!(too_long, Err(Refused::LeaseTtlTooLarge));
+    let (revision, response) = apply(&mut store, &grant(5, 0)).expect("granted");
+    let response = LeaseGrantResponse::decode(response).expect("encoded by the store");
+    assert_eq!((revision, response.id, response.ttl), (1, 5, 2));
+    assert_eq!(apply(&mut store, &grant(5, 9)), Err(Refused::LeaseExists));
+
+    let first = countdown(&mut store);
+    assert_eq!((first.0, first.1), (5, 2_000_000_000));
+    let renew = command::encode_lease_renew(&LeaseKeepAliveRequest { id: 5 });
+    apply(&mut store, &renew).expect("renewed");
+    let second = countdown(&mut store);
+    for key in ["b", "a"] {
+        let mut request = put_request(key, "1");
+        request.lease = 5;
+        apply(&mut store, &Store::encode_put(&request)).expect("the lease exists");
+    }
+    put(&mut store, "b", "without a lease"); // revision 4
+    assert_eq!(apply(&mut store, &first.2).map(|(at, _)| at), Ok(4));
+    assert_eq!(store.status().keys, 2);
+    assert_eq!(apply(&mut store, &second.2).map(|(at, _)| at), Ok(5));
+    let left = range(&store, range_request("a", "z")).expect("it is readable");
+    assert_eq!(keys(&left), "b");
+    assert_eq!(store.take_countdowns(), [Countdown::Stop { id: 5 }]);
+    assert_eq!(apply(&mut store, &second.2).map(|(at, _)| at), Ok(5));
+    let (_, response) = apply(&mut store, &renew).expect("no error");
+    let response = LeaseKeepAliveResponse::decode(response).expect("encoded by the store");
+    assert_eq!((response.id, response.ttl), (5, 0), "a lease that is gone");
+    let revoke = command::encode_lease_revoke(&LeaseRevokeRequest { id: 5 });
+    assert_eq!(apply(&mut store, &revoke), Err(Refused::LeaseNotFound));
+
+    let mut chosen = || {
+        let (_, response) = apply(&mut store, &grant(0, 60)).expect("granted");
+        LeaseGrantResponse::decode(response)
+            .expect("encoded by the store")
+            .id
+    };
+    let (one, two) = (chosen(), chosen());
+    assert!(one > 0 && two > 0 && one != two);
+}
+
+/// The number, time and command of the only countdown that was started.
+fn countdown(store: &mut Store) -> (u64, u64, Bytes) {
+    match &store.take_countdowns()[..] {
+        [
+            Countdown::Start {
+                id,
+                after_ns,
+                command,
+            },
+        ] => (*id, *after_ns, command.clone()),
+        other => panic!("one countdown is started: {other:?}"),
+    }
 }
 
 /// The digest is compared between versions of the software too: it must never change by accident.

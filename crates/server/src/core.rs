@@ -5,20 +5,21 @@
 //! requests and frames gather in the kernel's and the faces' queues: they are the next batch.
 
 use crate::clock::{Alarm, Clock};
+use crate::countdowns::Countdowns;
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
-use crate::handle::{Consistency, Failure, MemberInfo, Request, Status};
+use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
 use crate::timed::Timed;
-use quorate_core::{Application, Event, Machine, Now, ReplicaId, majority};
+use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
 use quorate_host::{Answer, Host, HostEvent, Request as HostRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
-use tokio::sync::{mpsc, watch};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
@@ -29,6 +30,9 @@ pub(crate) struct Inputs<A: Application> {
     pub(crate) arrivals: mpsc::Receiver<Arrival>,
     /// True once the replica is to stop.
     pub(crate) stop: watch::Receiver<bool>,
+    /// Where faces learn what is applied. With it the core ends when it is told to, not when the
+    /// face does.
+    pub(crate) handle: Handle<A>,
 }
 
 /// What the core acts with.
@@ -47,6 +51,7 @@ pub(crate) struct Core<M: Machine, A: Application> {
 /// What the core keeps between turns.
 pub(crate) struct State<A: Application> {
     replies: Replies<A::Answer>,
+    countdowns: Countdowns,
     links_up: BTreeSet<ReplicaId>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     upkeep: Upkeep,
@@ -56,6 +61,7 @@ impl<A: Application> Default for State<A> {
     fn default() -> Self {
         State {
             replies: Replies::default(),
+            countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),
             branches: BTreeMap::new(),
             upkeep: Upkeep::default(),
@@ -80,7 +86,13 @@ impl<M: Machine, A: Application> Core<M, A> {
         let mut arrivals = Vec::new();
         self.turn()?;
         loop {
-            alarm.set(self.host.next_wake())?;
+            self.take_countdowns();
+            let wakes = [self.host.next_wake(), self.state.countdowns.next()];
+            alarm.set(wakes.into_iter().flatten().min())?;
+            // Effects leave once their commands are applied, and nothing is applied that is not
+            // decided.
+            inputs.handle.publish_applied(self.host.applied());
+            let more_to_tidy = self.host.tidy();
             tokio::select! {
                 count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {
                     // No face is left: there will be no further request.
@@ -90,6 +102,8 @@ impl<M: Machine, A: Application> Core<M, A> {
                     if count == 0 { return self.end(); }
                 }
                 result = alarm.wait() => result?,
+                // The faces have their turn first.
+                () = tokio::task::yield_now(), if more_to_tidy => {}
                 _ = inputs.stop.wait_for(|stop| *stop) => return self.end(),
             }
             take_waiting(&mut inputs.requests, &mut requests);
@@ -103,6 +117,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             for request in requests.drain(..) {
                 self.request(now, request);
             }
+            self.order_due(now);
             self.turn()?;
         }
     }
@@ -166,9 +181,41 @@ impl<M: Machine, A: Application> Core<M, A> {
                 };
                 self.host.submit(now, token, request);
             }
+            Request::Remaining { id, reply } => {
+                let left = self.state.countdowns.remaining_ns(now.mono_ns, id);
+                let _ = reply.send(left.map(Duration::from_nanos));
+            }
             Request::Status { reply } => {
                 let _ = reply.send(self.status());
             }
+        }
+    }
+
+    /// Countdowns begin when what started them is applied.
+    fn take_countdowns(&mut self) {
+        let countdowns = self.host.take_countdowns();
+        if !countdowns.is_empty() {
+            let now_ns = self.clock.now().mono_ns;
+            for countdown in countdowns {
+                self.state.countdowns.set(now_ns, countdown);
+            }
+        }
+    }
+
+    /// Orders the commands of countdowns that have ended. Nobody waits for what they come to.
+    fn order_due(&mut self, now: Now) {
+        for _ in 0..TURN_ARRIVALS_MAX {
+            let Some(body) = self.state.countdowns.take_due(now.mono_ns) else {
+                return;
+            };
+            if self.disk_is_full() {
+                return;
+            }
+            let (reply, _) = oneshot::channel();
+            let token = self.state.replies.insert(Reply::Write(reply));
+            let principal = Principal::default();
+            self.host
+                .submit(now, token, HostRequest::Write { body, principal });
         }
     }
 

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use metrics::Histogram;
 use quorate_core::{Application, ClusterId, Principal, ReplicaId, Slot};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What a read may return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +68,13 @@ pub enum Request<A: Application> {
         /// Where the answer goes.
         reply: oneshot::Sender<Result<A::Answer, Failure>>,
     },
+    /// Ask how much time a countdown of the application has left on this replica.
+    Remaining {
+        /// Its number.
+        id: u64,
+        /// Where the answer goes; `None` if there is no such countdown.
+        reply: oneshot::Sender<Option<Duration>>,
+    },
     /// Describe the replica.
     Status {
         /// Where the answer goes.
@@ -111,6 +119,7 @@ pub struct Status {
 /// How faces reach a replica: cheap to clone, bounded, without locks.
 pub struct Handle<A: Application> {
     requests: mpsc::Sender<Request<A>>,
+    applied: Arc<watch::Sender<Slot>>,
     timeout: Duration,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
@@ -128,6 +137,7 @@ impl<A: Application> Clone for Handle<A> {
     fn clone(&self) -> Self {
         Handle {
             requests: self.requests.clone(),
+            applied: Arc::clone(&self.applied),
             timeout: self.timeout,
             latency: self.latency.clone(),
         }
@@ -140,14 +150,13 @@ impl<A: Application> Handle<A> {
     #[must_use]
     pub fn new(capacity: usize, timeout: Duration) -> (Self, mpsc::Receiver<Request<A>>) {
         let (requests, incoming) = mpsc::channel(capacity);
-        (
-            Handle {
-                requests,
-                timeout,
-                latency: None,
-            },
-            incoming,
-        )
+        let handle = Handle {
+            requests,
+            applied: Arc::new(watch::Sender::new(Slot(0))),
+            timeout,
+            latency: None,
+        };
+        (handle, incoming)
     }
 
     /// The same handle, recording how long requests take until they are answered.
@@ -157,6 +166,23 @@ impl<A: Application> Handle<A> {
             latency: Some(latency),
             ..self
         }
+    }
+
+    /// Tells how far the replica has applied: the first slot it has not. Whoever shows what commands
+    /// do as it happens waits here and then reads what is new. A slow reader misses steps in
+    /// between, never the last one.
+    #[must_use]
+    pub fn applied(&self) -> watch::Receiver<Slot> {
+        self.applied.subscribe()
+    }
+
+    /// The core's side of [`Handle::applied`].
+    pub fn publish_applied(&self, next: Slot) {
+        self.applied.send_if_modified(|applied| {
+            let moved = *applied != next;
+            *applied = next;
+            moved
+        });
     }
 
     /// Applies a command and returns the application's result.
@@ -183,6 +209,14 @@ impl<A: Application> Handle<A> {
             reply,
         })?;
         self.wait(answer).await?
+    }
+
+    /// How much time a countdown of the application has left on this replica; `None` if there is no
+    /// such countdown.
+    pub async fn remaining(&self, id: u64) -> Result<Option<Duration>, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Request::Remaining { id, reply })?;
+        self.wait(answer).await
     }
 
     /// Describes the replica.

@@ -11,6 +11,7 @@
 
 mod clock;
 mod core;
+mod countdowns;
 mod disk;
 mod error;
 mod folder;

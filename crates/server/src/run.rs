@@ -126,8 +126,7 @@ where
     let (tell_face, stopping) = watch::channel(false);
     let (tell_core, stop) = watch::channel(false);
     let listener = Listener::new(config.client_port, Door::Client)?;
-    // The core keeps a handle: it ends when it is told to, not when the face does.
-    let _keep = handle.clone();
+    let core_handle = handle.clone();
     let face = tokio::spawn(face(FaceContext {
         handle,
         listener,
@@ -139,7 +138,8 @@ where
     let mut core = std::pin::pin!(core.run(Inputs {
         requests,
         arrivals,
-        stop
+        stop,
+        handle: core_handle,
     }));
     let served = tokio::select! {
         // Before it is told to stop, only trouble ends it.

@@ -1,7 +1,7 @@
 //! An application that tells how long it takes: the host reads no clock, so the outer ring does.
 
 use bytes::Bytes;
-use quorate_core::{Application, At};
+use quorate_core::{Application, At, Countdown};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,14 @@ impl<A: Application> Application for Timed<A> {
         self.spent.set(self.spent.get() + began.elapsed());
         self.commands.set(self.commands.get() + 1);
         result
+    }
+
+    fn take_countdowns(&mut self) -> Vec<Countdown> {
+        self.inner.take_countdowns()
+    }
+
+    fn tidy(&mut self) -> bool {
+        self.inner.tidy()
     }
 
     fn query(&self, query: &A::Query) -> A::Answer {

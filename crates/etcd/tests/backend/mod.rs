@@ -1,22 +1,53 @@
 //! A replica of one, without a log: applies what arrives to a store, in the order of arrival.
 
-use quorate_core::{Application, At, ClusterId, ReplicaId, Slot};
+use bytes::Bytes;
+use quorate_core::{Application, At, ClusterId, Countdown, Principal, ReplicaId, Slot};
 use quorate_kv::Store;
 use quorate_server::{Handle, MemberInfo, Request, Status};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
 
 /// Starts one, and returns the way to it.
 pub(crate) fn start() -> Handle<Store> {
     let (handle, requests) = Handle::new(4096, Duration::from_secs(5));
-    tokio::spawn(run(requests));
+    tokio::spawn(run(requests, handle.clone()));
     handle
 }
 
-async fn run(mut requests: Receiver<Request<Store>>) {
+async fn run(mut requests: Receiver<Request<Store>>, handle: Handle<Store>) {
     let mut store = Store::new();
     let mut applied = 0;
-    while let Some(request) = requests.recv().await {
+    let mut countdowns: BTreeMap<u64, (Instant, Bytes)> = BTreeMap::new();
+    loop {
+        store.tidy();
+        for countdown in store.take_countdowns() {
+            match countdown {
+                Countdown::Start {
+                    id,
+                    after_ns,
+                    command,
+                } => {
+                    let end = Instant::now() + Duration::from_nanos(after_ns);
+                    countdowns.insert(id, (end, command));
+                }
+                Countdown::Stop { id } => drop(countdowns.remove(&id)),
+            }
+        }
+        let soon = Instant::now() + Duration::from_secs(3600);
+        let first = countdowns.values().min().cloned();
+        let (end, command) = first.unwrap_or((soon, Bytes::new()));
+        let request = tokio::select! {
+            request = requests.recv() => request,
+            () = tokio::time::sleep_until(end) => {
+                store.apply(at(applied, Principal(0)), &command);
+                applied += 1;
+                handle.publish_applied(Slot(applied));
+                continue;
+            }
+        };
+        let Some(request) = request else { return };
         // Whoever asked may have stopped waiting.
         match request {
             Request::Write {
@@ -24,22 +55,30 @@ async fn run(mut requests: Receiver<Request<Store>>) {
                 principal,
                 reply,
             } => {
-                let at = At {
-                    slot: Slot(applied),
-                    index: 0,
-                    stamp_ns: applied,
-                    principal,
-                };
-                let _ = reply.send(Ok(store.apply(at, &body)));
+                let _ = reply.send(Ok(store.apply(at(applied, principal), &body)));
                 applied += 1;
+                handle.publish_applied(Slot(applied));
             }
             Request::Read { query, reply, .. } => {
                 let _ = reply.send(Ok(store.query(&query)));
+            }
+            Request::Remaining { id, reply } => {
+                let end = countdowns.get(&id).map(|(end, _)| *end);
+                let _ = reply.send(end.map(|end| end.saturating_duration_since(Instant::now())));
             }
             Request::Status { reply } => {
                 let _ = reply.send(status(applied));
             }
         }
+    }
+}
+
+fn at(applied: u64, principal: Principal) -> At {
+    At {
+        slot: Slot(applied),
+        index: 0,
+        stamp_ns: applied,
+        principal,
     }
 }
 

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use quorate_etcd_api::etcdserverpb::compare::TargetUnion;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
 
 pub(crate) struct Generator {
@@ -50,11 +50,15 @@ impl Generator {
             } else {
                 self.value()
             },
-            lease: i64::from(self.one_in(30)),
+            lease: if self.one_in(4) { self.lease() } else { 0 },
             prev_kv: self.rng.bool(),
             ignore_value,
             ignore_lease: self.one_in(8),
         }
+    }
+
+    pub(crate) fn lease(&mut self) -> i64 {
+        self.rng.i64(1..4)
     }
 
     pub(crate) fn delete(&mut self) -> DeleteRangeRequest {
@@ -89,6 +93,14 @@ impl Generator {
         request
     }
 
+    pub(crate) fn compaction(&mut self, revision: i64, compacted: i64) -> CompactionRequest {
+        let near = (compacted + 12).clamp(compacted + 1, revision + 1);
+        CompactionRequest {
+            revision: self.rng.i64(compacted..=near),
+            physical: self.rng.bool(),
+        }
+    }
+
     fn compare(&mut self, revision: i64) -> Compare {
         let number = self.rng.i64(0..revision + 1);
         Compare {
@@ -105,7 +117,7 @@ impl Generator {
                 1 => Some(TargetUnion::CreateRevision(number)),
                 2 => Some(TargetUnion::ModRevision(number)),
                 3 | 4 => Some(TargetUnion::Value(self.value())),
-                5 => Some(TargetUnion::Lease(0)),
+                5 => Some(TargetUnion::Lease(self.rng.i64(0..4))),
                 _ => None,
             },
         }

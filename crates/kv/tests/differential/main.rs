@@ -10,9 +10,13 @@ use model::Model;
 use prost::Message;
 use quorate_core::{Application, At, Principal, Slot};
 use quorate_etcd_api::etcdserverpb::{
-    DeleteRangeResponse, PutResponse, ResponseHeader, TxnResponse,
+    CompactionResponse, DeleteRangeResponse, LeaseGrantRequest, LeaseKeepAliveRequest,
+    LeaseRevokeRequest, PutResponse, ResponseHeader, TxnResponse,
 };
-use quorate_kv::{Answer, Query, Refused, Store, check, command, decode_result};
+use quorate_etcd_api::mvccpb::Event;
+use quorate_kv::{
+    Answer, Keys, LeaseExpiry, Query, Refused, Store, Watched, check, command, decode_result,
+};
 
 const AT: At = At {
     slot: Slot(0),
@@ -39,7 +43,15 @@ fn apply<M: Message + Default>(
 }
 
 fn step(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
-    match random.rng.u8(..10) {
+    match random.rng.u8(..13) {
+        11.. => lease(seed, random, store, model),
+        10 => {
+            let request = random.compaction(model.revision(), model.compacted);
+            let body = command::encode_compact(&request);
+            let got = apply(store, &body, |r: &mut CompactionResponse| &mut r.header);
+            let expected = model.compact(&request);
+            assert_eq!(got.map(|_| ()), expected, "seed {seed}: {request:?}");
+        }
         0..=3 => {
             let request = random.put();
             let got = apply(
@@ -92,6 +104,94 @@ fn read(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
     assert_eq!(got, expected, "seed {seed}: {txn:?}");
 }
 
+/// Begins, renews or ends a lease, in one way or another.
+fn lease(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
+    let id = random.lease();
+    let result =
+        |store: &mut Store, body: Bytes| decode_result(&store.apply(AT, &body)).map(|_| ());
+    match random.rng.u8(..8) {
+        0..=4 => {
+            let request = LeaseGrantRequest { id, ttl: 9 };
+            let got = result(store, command::encode_lease_grant(&request));
+            assert_eq!(got, model.grant(id), "seed {seed}");
+        }
+        5 => {
+            let request = LeaseRevokeRequest { id };
+            let got = result(store, command::encode_lease_revoke(&request));
+            assert_eq!(got, model.revoke(id), "seed {seed}");
+        }
+        6 => {
+            let request = LeaseKeepAliveRequest { id };
+            let got = result(store, command::encode_lease_renew(&request));
+            assert_eq!(got, Ok(()));
+            if model.leases.contains_key(&id) {
+                model.renew(id);
+            }
+        }
+        _ => {
+            // Some countdowns began before the last renewal.
+            let renewal = model.leases.get(&id).copied().unwrap_or(1) - random.rng.u64(..2);
+            let got = result(store, command::encode_expiry(&LeaseExpiry { id, renewal }));
+            assert_eq!(got, Ok(()));
+            if model.leases.get(&id) == Some(&renewal) {
+                assert_eq!(model.revoke(id), Ok(()));
+            }
+        }
+    }
+    let Answer::Lease(found) = store.query(&Query::Lease { id }) else {
+        panic!("not the answer about a lease");
+    };
+    let expected = model.leases.contains_key(&id).then_some(9);
+    assert_eq!(
+        (found.ttl_s, found.keys),
+        (expected, model.leased(id)),
+        "seed {seed}"
+    );
+}
+
+/// What a watcher of a range sees from a random revision on.
+fn watch(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
+    let request = random.range(model.revision());
+    let (key, range_end) = (request.key, request.range_end);
+    let from = random.rng.i64(0..=model.revision() + 2);
+    let expected = model.events(&key, &range_end, from);
+    let keys = Keys::Span { key, range_end };
+    let query = Query::Events(Watched { keys, from });
+    let got = match store.query(&query) {
+        Answer::Events(mut found) => {
+            assert_eq!(found.next, from.max(model.revision() + 1));
+            without_net_nothing(&mut found.events);
+            Ok(found.events)
+        }
+        Answer::Refused(refused) => Err(refused),
+        other => panic!("not the answer to a watch: {other:?}"),
+    };
+    assert_eq!(got, expected, "seed {seed}: {query:?}");
+}
+
+/// The model knows states, not changes: keys in order, and of a key that a transaction wrote and
+/// then deleted only what it came to.
+fn without_net_nothing(events: &mut Vec<Event>) {
+    let name = |event: &Event| {
+        let kv = event.kv.as_ref().expect("every event has one");
+        (kv.mod_revision, kv.key.clone())
+    };
+    events.sort_by_key(name);
+    let mut left: Vec<Event> = Vec::new();
+    for event in std::mem::take(events) {
+        if left.last().map(name) != Some(name(&event)) {
+            left.push(event);
+            continue;
+        }
+        let put = left.pop().expect("there is a last");
+        if put.prev_kv.is_some() {
+            let prev_kv = put.prev_kv;
+            left.push(Event { prev_kv, ..event });
+        }
+    }
+    *events = left;
+}
+
 #[test]
 fn the_store_answers_as_the_model_does() {
     for seed in 0..150 {
@@ -102,13 +202,17 @@ fn the_store_answers_as_the_model_does() {
             step(seed, &mut random, &mut store, &mut model);
             for _ in 0..3 {
                 read(seed, &mut random, &store, &model);
+                watch(seed, &mut random, &store, &model);
             }
         }
         assert!(model.revision() > 30, "most commands were refused");
-        // The twin gets the keys' history by another road: only what changed something.
+        // The twin gets the keys' history by another road: only what changed something, and it
+        // frees everything that was compacted at once.
         model.replay(|body| {
             twin.apply(AT, &body);
+            while twin.tidy() {}
         });
+        assert!(twin.status().tidy);
         for revision in 0..=model.revision() {
             assert_eq!(store.hash(revision), twin.hash(revision), "seed {seed}");
         }

@@ -5,13 +5,14 @@ use quorate_etcd_api::etcdserverpb::compare::TargetUnion;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest,
-    RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse,
+    CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
+    LeaseRevokeRequest, PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp,
+    ResponseHeader, TxnRequest, TxnResponse,
 };
-use quorate_etcd_api::mvccpb::KeyValue;
+use quorate_etcd_api::mvccpb::{Event, KeyValue};
 use quorate_kv::{Refused, command};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Snapshot = BTreeMap<Bytes, KeyValue>;
 
@@ -21,6 +22,12 @@ pub(crate) struct Model {
     snapshots: Vec<Snapshot>,
     /// The changes of the transaction under way, if any were made.
     next: Option<Snapshot>,
+    /// Every lease, and how often it was granted or renewed.
+    pub(crate) leases: BTreeMap<i64, u64>,
+    /// Grants and renewals of all leases.
+    pub(crate) renewals: u64,
+    /// The first revision that can be read.
+    pub(crate) compacted: i64,
     /// Commands that changed something.
     effective: Vec<Bytes>,
 }
@@ -45,6 +52,9 @@ impl Model {
         Model {
             snapshots: vec![Snapshot::new(), Snapshot::new()],
             next: None,
+            leases: BTreeMap::new(),
+            renewals: 0,
+            compacted: -1,
             effective: Vec::new(),
         }
     }
@@ -62,9 +72,7 @@ impl Model {
     }
 
     pub(crate) fn put(&mut self, request: &PutRequest) -> Result<PutResponse, Refused> {
-        if request.lease != 0 {
-            return Err(Refused::LeaseNotFound);
-        }
+        self.admit_lease(request)?;
         self.admit_put(request)?;
         let response = self.write(request);
         self.commit(command::encode_put(request));
@@ -84,6 +92,89 @@ impl Model {
         self.commit(command::encode_txn(request));
         response.header = header(self.revision());
         Ok(response)
+    }
+
+    pub(crate) fn compact(&mut self, request: &CompactionRequest) -> Result<(), Refused> {
+        if request.revision <= self.compacted {
+            return Err(Refused::Compacted);
+        }
+        if request.revision > self.revision() {
+            return Err(Refused::FutureRevision);
+        }
+        self.compacted = request.revision;
+        self.effective.push(command::encode_compact(request));
+        Ok(())
+    }
+
+    pub(crate) fn grant(&mut self, id: i64) -> Result<(), Refused> {
+        if self.leases.contains_key(&id) {
+            return Err(Refused::LeaseExists);
+        }
+        self.renew(id);
+        let request = LeaseGrantRequest { id, ttl: 9 };
+        self.effective.push(command::encode_lease_grant(&request));
+        Ok(())
+    }
+
+    pub(crate) fn renew(&mut self, id: i64) {
+        self.renewals += 1;
+        self.leases.insert(id, self.renewals);
+    }
+
+    pub(crate) fn revoke(&mut self, id: i64) -> Result<(), Refused> {
+        self.leases.remove(&id).ok_or(Refused::LeaseNotFound)?;
+        let keys = self.leased(id);
+        for key in keys {
+            self.change().0.remove(&key);
+        }
+        self.effective
+            .push(command::encode_lease_revoke(&LeaseRevokeRequest { id }));
+        if let Some(next) = self.next.take() {
+            self.snapshots.push(next);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn leased(&self, id: i64) -> Vec<Bytes> {
+        let with = self.now().0.values().filter(|kv| kv.lease == id);
+        with.map(|kv| kv.key.clone()).collect()
+    }
+
+    /// The events of a range from a revision on, ordered by key within a revision.
+    pub(crate) fn events(&self, key: &[u8], end: &[u8], from: i64) -> Result<Vec<Event>, Refused> {
+        if from < self.compacted {
+            return Err(Refused::Compacted);
+        }
+        let mut events = Vec::new();
+        for revision in from.max(2)..=self.revision() {
+            let (old, new) = (
+                &self.snapshots[revision as usize - 1],
+                &self.snapshots[revision as usize],
+            );
+            let known = revision > self.compacted;
+            let keys: BTreeSet<&Bytes> = old.keys().chain(new.keys()).collect();
+            for name in keys.into_iter().filter(|name| within(name, key, end)) {
+                let prev_kv = old.get(name).filter(|_| known).cloned();
+                match new.get(name) {
+                    Some(kv) if kv.mod_revision == revision => events.push(Event {
+                        r#type: 0,
+                        kv: Some(kv.clone()),
+                        prev_kv,
+                    }),
+                    None => events.push(Event {
+                        r#type: 1,
+                        kv: Some(KeyValue {
+                            key: name.clone(),
+                            mod_revision: revision,
+                            ..KeyValue::default()
+                        }),
+                        prev_kv,
+                    }),
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(events)
     }
 
     fn commit(&mut self, body: Bytes) {
@@ -119,7 +210,10 @@ impl Model {
                 Some(old) if request.ignore_value => old.value.clone(),
                 _ => request.value.clone(),
             },
-            lease: 0,
+            lease: match &old {
+                Some(old) if request.ignore_lease => old.lease,
+                _ => request.lease,
+            },
         };
         state.insert(request.key.clone(), new);
         PutResponse {
@@ -148,6 +242,7 @@ impl Model {
         let state = match request.revision {
             revision if revision > now => return Err(Refused::FutureRevision),
             revision if revision <= 0 || revision == now => state,
+            revision if revision < self.compacted => return Err(Refused::Compacted),
             revision => &self.snapshots[revision as usize],
         };
         let mut kvs: Vec<KeyValue> = (state.values())
@@ -222,10 +317,15 @@ impl Model {
         if (put.ignore_value || put.ignore_lease) && !self.now().0.contains_key(&put.key) {
             return Err(Refused::KeyNotFound);
         }
-        if put.lease != 0 {
-            return Err(Refused::LeaseNotFound);
+        self.admit_lease(put)
+    }
+
+    fn admit_lease(&self, put: &PutRequest) -> Result<(), Refused> {
+        if put.lease == 0 || self.leases.contains_key(&put.lease) {
+            Ok(())
+        } else {
+            Err(Refused::LeaseNotFound)
         }
-        Ok(())
     }
 
     fn admit(&self, request: &TxnRequest) -> Result<(), Refused> {
@@ -234,7 +334,9 @@ impl Model {
                 Request::RequestRange(range) if range.revision > self.revision() => {
                     return Err(Refused::FutureRevision);
                 }
-                Request::RequestRange(range) if range.revision < -1 => {
+                Request::RequestRange(range)
+                    if range.revision != 0 && range.revision < self.compacted =>
+                {
                     return Err(Refused::Compacted);
                 }
                 Request::RequestPut(put) => self.admit_put(put)?,

@@ -1,0 +1,415 @@
+//! One watch stream: its client's requests, its watches, and what is sent.
+
+use super::hub::{Delivery, Hub, Inbox, Member, Tag, Taken, read_history};
+use super::index::MemberId;
+use super::respond::Wishes;
+use crate::face::{Face, failed, mismatch, refused};
+use bytes::Bytes;
+use quorate_etcd_api::errors;
+use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
+use quorate_etcd_api::etcdserverpb::{
+    ResponseHeader, WatchCreateRequest, WatchRequest, WatchResponse,
+};
+use quorate_etcd_api::mvccpb::Event;
+use quorate_kv::{Answer, Keys, Query, Status as Figures, Store, Watched};
+use quorate_server::{Consistency, Handle};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+
+/// A stream and everything its task knows.
+pub(crate) struct WatchStream {
+    hub: Arc<Hub>,
+    handle: Handle<Store>,
+    /// Says who answers.
+    header: ResponseHeader,
+    responses: mpsc::Sender<Result<WatchResponse, Status>>,
+    inbox: Arc<Inbox>,
+    watches: BTreeMap<i64, Watching>,
+    /// Where to look for a number that is free.
+    next_id: i64,
+    next_serial: u64,
+    /// The client waits to be told that everything up to this revision was sent.
+    progress_wanted: Option<i64>,
+    progress_interval: Duration,
+    fragment_bytes: usize,
+}
+
+/// One watch.
+struct Watching {
+    serial: u64,
+    key: Bytes,
+    range_end: Bytes,
+    wishes: Wishes,
+    notify_progress: bool,
+    /// Something was sent since progress was last told.
+    busy: bool,
+    /// The first revision that was not sent.
+    next: i64,
+    /// Its membership of the hub; none while it is behind.
+    member: Option<MemberId>,
+}
+
+/// Why a stream ends.
+enum End {
+    /// The client is gone.
+    Gone,
+    /// It has to be told why.
+    Failed(Status),
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> Self {
+        End::Failed(status)
+    }
+}
+
+/// What a response about no watch in particular names.
+const NO_WATCH: i64 = -1;
+
+impl WatchStream {
+    /// A stream without watches.
+    pub(crate) fn new(
+        face: &Face,
+        header: ResponseHeader,
+        responses: mpsc::Sender<Result<WatchResponse, Status>>,
+    ) -> Self {
+        WatchStream {
+            inbox: face.hub.inbox(),
+            hub: Arc::clone(&face.hub),
+            handle: face.handle.clone(),
+            header,
+            responses,
+            watches: BTreeMap::new(),
+            next_id: 0,
+            next_serial: 0,
+            progress_wanted: None,
+            progress_interval: face.limits.watch_progress_interval,
+            fragment_bytes: face.limits.watch_fragment_bytes,
+        }
+    }
+
+    /// Serves until the client is gone.
+    pub(crate) async fn run(mut self, requests: Streaming<WatchRequest>) {
+        if let Err(End::Failed(status)) = self.serve(requests).await {
+            let _ = self.responses.send(Err(status)).await;
+        }
+    }
+
+    async fn serve(&mut self, mut requests: Streaming<WatchRequest>) -> Result<(), End> {
+        let mut told = self.hub.told();
+        let mut tick = tokio::time::interval(self.progress_interval);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        tick.reset();
+        let mut open = true;
+        loop {
+            // Read before the inbox is emptied: everything up to here is in it by now.
+            let through = *told.borrow_and_update();
+            self.empty_inbox().await?;
+            let behind = self.catch_up().await?;
+            if !behind {
+                self.answer_progress(through).await?;
+            }
+            let notify = self.watches.values().any(|watch| watch.notify_progress);
+            let (inbox, responses) = (Arc::clone(&self.inbox), self.responses.clone());
+            tokio::select! {
+                request = requests.message(), if open => match request? {
+                    Some(request) => self.request(request).await?,
+                    // The client has nothing more to ask; it may still listen.
+                    None => open = false,
+                },
+                () = inbox.arrived() => {}
+                changed = told.changed(), if self.progress_wanted.is_some() => {
+                    changed.map_err(|_| End::Gone)?;
+                }
+                _ = tick.tick(), if notify => self.notify_progress(through).await?,
+                () = tokio::task::yield_now(), if behind => {}
+                () = responses.closed() => return Err(End::Gone),
+            }
+        }
+    }
+
+    async fn request(&mut self, request: WatchRequest) -> Result<(), End> {
+        match request.request_union {
+            Some(RequestUnion::CreateRequest(request)) => self.create(request).await,
+            Some(RequestUnion::CancelRequest(request)) => self.cancel(request.watch_id).await,
+            Some(RequestUnion::ProgressRequest(_)) => {
+                let revision = self.figures().await?.revision;
+                // Of a watch that waits for the future there is no progress to tell.
+                let future = self.watches.values().any(|w| w.next > revision + 1);
+                if !self.watches.is_empty() && !future {
+                    self.progress_wanted = Some(revision);
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn create(&mut self, mut request: WatchCreateRequest) -> Result<(), End> {
+        let revision = self.figures().await?.revision;
+        if request.key.is_empty() {
+            // The least key there can be.
+            request.key = Bytes::from_static(b"\0");
+        }
+        let id = match self.judge(&request) {
+            Ok(id) => id,
+            Err(why) => {
+                let mut response = self.response(NO_WATCH, revision);
+                (response.created, response.canceled) = (true, true);
+                response.cancel_reason = why.to_owned();
+                return self.send(response).await;
+            }
+        };
+        let mut response = self.response(id, revision);
+        response.created = true;
+        self.send(response).await?;
+        let watching = Watching {
+            serial: self.next_serial,
+            wishes: Wishes::new(&request, self.fragment_bytes),
+            key: request.key,
+            range_end: request.range_end,
+            notify_progress: request.progress_notify,
+            busy: false,
+            next: match request.start_revision {
+                0 => revision + 1,
+                start => start,
+            },
+            member: None,
+        };
+        self.next_serial += 1;
+        let is_new = watching.next > revision;
+        self.watches.insert(id, watching);
+        if is_new {
+            self.join(id, revision);
+        }
+        Ok(())
+    }
+
+    /// The number of a new watch, or why there cannot be one.
+    fn judge(&mut self, request: &WatchCreateRequest) -> Result<i64, &'static str> {
+        if request.start_revision < 0 {
+            return Err(errors::COMPACTED.text);
+        }
+        let one = request.range_end.is_empty() || &request.range_end[..] == b"\0";
+        if !one && request.range_end <= request.key {
+            return Err("mvcc: watcher range is empty");
+        }
+        if request.watch_id != 0 {
+            let taken = self.watches.contains_key(&request.watch_id);
+            return if taken {
+                Err("mvcc: duplicate watch ID provided on the WatchStream")
+            } else {
+                Ok(request.watch_id)
+            };
+        }
+        while self.watches.contains_key(&self.next_id) {
+            self.next_id += 1;
+        }
+        self.next_id += 1;
+        Ok(self.next_id - 1)
+    }
+
+    async fn cancel(&mut self, id: i64) -> Result<(), End> {
+        if !self.remove(id) {
+            return Ok(());
+        }
+        let mut response = self.response(id, self.figures().await?.revision);
+        response.canceled = true;
+        self.send(response).await
+    }
+
+    fn remove(&mut self, id: i64) -> bool {
+        let Some(watching) = self.watches.remove(&id) else {
+            return false;
+        };
+        if let Some(member) = watching.member {
+            self.hub.leave(member);
+        }
+        true
+    }
+
+    /// Makes a watch that has everything up to `known` a member, unless the hub is further.
+    fn join(&mut self, id: i64, known: i64) {
+        if let Some(watching) = self.watches.get_mut(&id) {
+            let member = Member {
+                key: watching.key.clone(),
+                range_end: watching.range_end.clone(),
+                from: watching.next,
+                inbox: Arc::clone(&self.inbox),
+                tag: Tag {
+                    watch_id: id,
+                    serial: watching.serial,
+                },
+            };
+            watching.member = self.hub.join(member, known);
+        }
+    }
+
+    /// Sends what has arrived.
+    async fn empty_inbox(&mut self) -> Result<(), End> {
+        loop {
+            match self.inbox.take() {
+                Taken::Delivery(delivery) => self.pass_on(delivery).await?,
+                Taken::Lagging(lagging) => {
+                    for (tag, from) in lagging {
+                        if let Some(watching) = self.find(tag) {
+                            (watching.member, watching.next) = (None, from);
+                        }
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn pass_on(&mut self, delivery: Delivery) -> Result<(), End> {
+        let Delivery {
+            tag,
+            events,
+            through,
+            ..
+        } = delivery;
+        let Some(watching) = self.find(tag) else {
+            return Ok(());
+        };
+        watching.next = through + 1;
+        self.tell(tag.watch_id, through, events).await
+    }
+
+    fn find(&mut self, tag: Tag) -> Option<&mut Watching> {
+        let watching = self.watches.get_mut(&tag.watch_id);
+        watching.filter(|watching| watching.serial == tag.serial)
+    }
+
+    /// Reads a piece of history for each watch that is behind. Says whether one still is.
+    async fn catch_up(&mut self) -> Result<bool, End> {
+        let behind = |(id, watching): (&i64, &Watching)| watching.member.is_none().then_some(*id);
+        let ids: Vec<i64> = self.watches.iter().filter_map(behind).collect();
+        for id in ids {
+            self.read_on(id).await?;
+        }
+        Ok(self.watches.iter().any(|entry| behind(entry).is_some()))
+    }
+
+    async fn read_on(&mut self, id: i64) -> Result<(), End> {
+        let Some(watching) = self.watches.get(&id) else {
+            return Ok(());
+        };
+        let keys = Keys::Span {
+            key: watching.key.clone(),
+            range_end: watching.range_end.clone(),
+        };
+        let from = watching.next;
+        let watched = Watched { keys, from };
+        let Some(found) = read_history(&self.hub, &self.handle, watched).await? else {
+            return self.cancel_compacted(id).await;
+        };
+        if let Some(watching) = self.watches.get_mut(&id) {
+            watching.next = found.next;
+        }
+        self.tell(id, found.revision, found.events).await?;
+        if found.next > found.revision {
+            self.join(id, found.revision);
+        }
+        Ok(())
+    }
+
+    async fn cancel_compacted(&mut self, id: i64) -> Result<(), End> {
+        self.remove(id);
+        // No revision: there is nothing the client could count on.
+        let mut response = self.response(id, 0);
+        response.canceled = true;
+        response.compact_revision = self.figures().await?.compacted;
+        self.send(response).await
+    }
+
+    /// Sends events to a watch, as it wants them.
+    async fn tell(
+        &mut self,
+        id: i64,
+        revision: i64,
+        events: Vec<impl Borrow<Event>>,
+    ) -> Result<(), End> {
+        let mut response = self.response(id, revision);
+        let Some(watching) = self.watches.get_mut(&id) else {
+            return Ok(());
+        };
+        let wishes = watching.wishes;
+        let wanted = events.iter().filter_map(|e| wishes.select(e.borrow()));
+        response.events = wanted.collect();
+        if response.events.is_empty() {
+            return Ok(());
+        }
+        watching.busy = true;
+        for part in wishes.split(response) {
+            self.send(part).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers a request for progress once every watch has got everything up to then.
+    async fn answer_progress(&mut self, through: i64) -> Result<(), End> {
+        let Some(_) = self.progress_wanted.take_if(|wanted| *wanted <= through) else {
+            return Ok(());
+        };
+        if self.watches.is_empty() {
+            return Ok(());
+        }
+        let response = self.response(NO_WATCH, through);
+        self.send(response).await
+    }
+
+    /// Tells the watches that want it how far they are, unless they got something lately.
+    async fn notify_progress(&mut self, through: i64) -> Result<(), End> {
+        let mut quiet = Vec::new();
+        for (id, watching) in &mut self.watches {
+            let current = watching.member.is_some() && watching.next <= through + 1;
+            let busy = std::mem::take(&mut watching.busy);
+            if watching.notify_progress && current && !busy {
+                quiet.push(*id);
+            }
+        }
+        for id in quiet {
+            let response = self.response(id, through);
+            self.send(response).await?;
+        }
+        Ok(())
+    }
+
+    async fn figures(&self) -> Result<Figures, Status> {
+        let read = self.handle.read(Query::Status, Consistency::Serializable);
+        match read.await.map_err(failed)? {
+            Answer::Status(figures) => Ok(figures),
+            Answer::Refused(reason) => Err(refused(reason)),
+            _ => Err(mismatch()),
+        }
+    }
+
+    fn response(&self, watch_id: i64, revision: i64) -> WatchResponse {
+        WatchResponse {
+            header: Some(ResponseHeader {
+                revision,
+                ..self.header
+            }),
+            watch_id,
+            ..WatchResponse::default()
+        }
+    }
+
+    async fn send(&self, response: WatchResponse) -> Result<(), End> {
+        let sent = self.responses.send(Ok(response)).await;
+        sent.map_err(|_| End::Gone)
+    }
+}
+
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        for member in self.watches.values().filter_map(|watch| watch.member) {
+            self.hub.leave(member);
+        }
+    }
+}

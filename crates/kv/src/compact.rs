@@ -1,0 +1,70 @@
+//! Forgetting history.
+//!
+//! A compaction takes effect at once: revisions before it can no longer be read. The memory is
+//! freed afterwards, a little with every command and in slices while the replica is idle, along the
+//! journal: a version that was replaced or deleted before the compaction has a change in the
+//! journal before it, too. So a compaction delays nobody, however much it frees, and how far the
+//! freeing has come can be seen only in the figures.
+
+use crate::command;
+use crate::refused::Refused;
+use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
+use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::{CompactionRequest, CompactionResponse};
+
+/// Versions of one key freed with one change. Every version to be freed has a change of its own,
+/// except one per key: two would be enough.
+const VERSIONS_FREED_PER_CHANGE: usize = 4;
+
+impl Store {
+    /// Forgets history before a revision.
+    pub(crate) fn compact(&mut self, request: &CompactionRequest) -> Result<Bytes, Refused> {
+        if request.revision <= self.compacted {
+            return Err(Refused::Compacted);
+        }
+        if request.revision > self.revision {
+            return Err(Refused::FutureRevision);
+        }
+        self.compacted = request.revision;
+        let response = CompactionResponse::default();
+        Ok(command::applied(self.revision, &response))
+    }
+
+    /// Frees what compaction left behind, at most this many changes; says whether there is more.
+    pub(crate) fn free(&mut self, changes_max: usize) -> bool {
+        for _ in 0..changes_max {
+            if !self.free_one() {
+                return false;
+            }
+        }
+        !self.is_tidy()
+    }
+
+    /// Whether there is nothing to free.
+    pub(crate) fn is_tidy(&self) -> bool {
+        (self.journal.first()).is_none_or(|change| change.revision >= self.freed_below())
+    }
+
+    /// Changes before this revision can be freed. Those that were not told to watchers yet wait:
+    /// whoever watched before a compaction sees what came before it.
+    fn freed_below(&self) -> i64 {
+        self.compacted.min(self.wanted.get())
+    }
+
+    fn free_one(&mut self) -> bool {
+        let bound = self.freed_below();
+        let Some(change) = self.journal.first().filter(|c| c.revision < bound) else {
+            return false;
+        };
+        if let Some(history) = self.keys.get_mut(change.key) {
+            let (versions, bytes) = history.trim(bound, VERSIONS_FREED_PER_CHANGE);
+            self.bytes -= VERSION_BYTES * versions + bytes;
+            if history.is_empty() {
+                self.keys.remove(change.key);
+                self.bytes -= KEY_BYTES + change.key.len() as u64;
+            }
+        }
+        self.journal.drop_first();
+        true
+    }
+}

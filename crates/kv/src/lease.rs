@@ -1,0 +1,207 @@
+//! Leases: keys that go when their time is over.
+//!
+//! The store has no clock. It says which countdowns to run ([`Countdown`]); when one ends, its
+//! command comes back through the log. It names the renewal it was started for, so a lease that was
+//! renewed in the meantime lives on, whichever replica's clock was first.
+
+use crate::command;
+use crate::refused::Refused;
+use crate::store::Store;
+use crate::write::Writer;
+use bytes::Bytes;
+use quorate_core::{At, Countdown};
+use quorate_etcd_api::etcdserverpb::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+    LeaseRevokeRequest, LeaseRevokeResponse,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// All leases, and the keys that go with them.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    by_id: BTreeMap<i64, Lease>,
+    /// Renewals so far, of all leases; the number of a renewal is never given again.
+    renewals: u64,
+    /// Leases that began, were renewed or ended since the countdowns were last asked for.
+    changed: BTreeSet<i64>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    ttl_s: i64,
+    /// The renewal that counts; the grant is one.
+    renewal: u64,
+    keys: BTreeSet<Bytes>,
+}
+
+/// What is known of a lease. How much time is left only the countdowns know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseInfo {
+    /// The store's revision.
+    pub revision: i64,
+    /// Its time to live, in seconds; `None` if there is no such lease.
+    pub ttl_s: Option<i64>,
+    /// Its keys, ascending.
+    pub keys: Vec<Bytes>,
+}
+
+/// The end of a lease's time, as a command. Has no effect after another renewal.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct LeaseExpiry {
+    /// Which lease.
+    #[prost(int64, tag = "1")]
+    pub id: i64,
+    /// The renewal since which the time was counted.
+    #[prost(uint64, tag = "2")]
+    pub renewal: u64,
+}
+
+/// The least time to live, in seconds: etcd's, with its default timing. Less is rounded up.
+pub const TTL_S_MIN: i64 = 2;
+/// The greatest, in seconds. More is refused.
+pub const TTL_S_MAX: i64 = 9_000_000_000;
+
+impl Leases {
+    pub(crate) fn exists(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// A key's lease changes; 0 is none.
+    pub(crate) fn attach(&mut self, key: &Bytes, old: i64, new: i64) {
+        if old == new {
+            return;
+        }
+        if let Some(lease) = self.by_id.get_mut(&old) {
+            lease.keys.remove(key);
+        }
+        if let Some(lease) = self.by_id.get_mut(&new) {
+            lease.keys.insert(key.clone());
+        }
+    }
+
+    /// All numbers, ascending.
+    pub(crate) fn ids(&self) -> Vec<i64> {
+        self.by_id.keys().copied().collect()
+    }
+
+    fn renew(&mut self, id: i64) -> Option<i64> {
+        let lease = self.by_id.get_mut(&id)?;
+        self.renewals += 1;
+        lease.renewal = self.renewals;
+        self.changed.insert(id);
+        Some(lease.ttl_s)
+    }
+
+    fn remove(&mut self, id: i64) -> Option<Lease> {
+        self.changed.insert(id);
+        self.by_id.remove(&id)
+    }
+
+    /// A number nobody has: equal on every replica, and not to be guessed from the last one.
+    fn choose(&self, at: At) -> i64 {
+        let mut place = [0; 20];
+        place[..8].copy_from_slice(&at.slot.0.to_le_bytes());
+        place[8..12].copy_from_slice(&at.index.to_le_bytes());
+        let mut attempt = at.stamp_ns;
+        loop {
+            place[12..].copy_from_slice(&attempt.to_le_bytes());
+            let id = (xxh3_64(&place) >> 1).cast_signed();
+            if id != 0 && !self.exists(id) {
+                return id;
+            }
+            attempt = attempt.wrapping_add(1);
+        }
+    }
+}
+
+impl Store {
+    pub(crate) fn grant(&mut self, at: At, request: &LeaseGrantRequest) -> Result<Bytes, Refused> {
+        if request.ttl > TTL_S_MAX {
+            return Err(Refused::LeaseTtlTooLarge);
+        }
+        if self.leases.exists(request.id) {
+            return Err(Refused::LeaseExists);
+        }
+        let id = match request.id {
+            0 => self.leases.choose(at),
+            id => id,
+        };
+        let lease = Lease {
+            ttl_s: request.ttl.max(TTL_S_MIN),
+            renewal: 0,
+            keys: BTreeSet::new(),
+        };
+        self.leases.by_id.insert(id, lease);
+        let response = LeaseGrantResponse {
+            id,
+            ttl: self.leases.renew(id).unwrap_or_default(),
+            ..LeaseGrantResponse::default()
+        };
+        Ok(command::applied(self.revision, &response))
+    }
+
+    pub(crate) fn revoke(&mut self, request: &LeaseRevokeRequest) -> Result<Bytes, Refused> {
+        if !self.leases.exists(request.id) {
+            return Err(Refused::LeaseNotFound);
+        }
+        Ok(self.end_lease(request.id))
+    }
+
+    /// A lease that is gone has no time left; that is no error.
+    pub(crate) fn renew(&mut self, request: &LeaseKeepAliveRequest) -> Bytes {
+        let response = LeaseKeepAliveResponse {
+            header: None,
+            id: request.id,
+            ttl: self.leases.renew(request.id).unwrap_or(0),
+        };
+        command::applied(self.revision, &response)
+    }
+
+    pub(crate) fn expire(&mut self, expiry: &LeaseExpiry) -> Bytes {
+        let lease = self.leases.by_id.get(&expiry.id);
+        if lease.is_some_and(|lease| lease.renewal == expiry.renewal) {
+            return self.end_lease(expiry.id);
+        }
+        command::applied(self.revision, &LeaseRevokeResponse::default())
+    }
+
+    /// What is known of a lease.
+    pub(crate) fn lease(&self, id: i64) -> LeaseInfo {
+        let lease = self.leases.by_id.get(&id);
+        LeaseInfo {
+            revision: self.revision,
+            ttl_s: lease.map(|lease| lease.ttl_s),
+            keys: lease.map_or_else(Vec::new, |lease| lease.keys.iter().cloned().collect()),
+        }
+    }
+
+    /// The countdowns that changed since the last call.
+    pub(crate) fn countdowns(&mut self) -> Vec<Countdown> {
+        let changed = std::mem::take(&mut self.leases.changed);
+        let countdown = |id: i64| match self.leases.by_id.get(&id) {
+            Some(lease) => Countdown::Start {
+                id: id.cast_unsigned(),
+                after_ns: lease.ttl_s.unsigned_abs().saturating_mul(1_000_000_000),
+                command: command::encode_expiry(&LeaseExpiry {
+                    id,
+                    renewal: lease.renewal,
+                }),
+            },
+            None => Countdown::Stop {
+                id: id.cast_unsigned(),
+            },
+        };
+        changed.into_iter().map(countdown).collect()
+    }
+
+    /// Its keys go in one revision; without keys there is none.
+    fn end_lease(&mut self, id: i64) -> Bytes {
+        let keys = self.leases.remove(id).map(|lease| lease.keys);
+        let mut writer = Writer::new(self);
+        for key in keys.into_iter().flatten() {
+            writer.delete_key(&key);
+        }
+        command::applied(writer.finish(), &LeaseRevokeResponse::default())
+    }
+}
