@@ -205,6 +205,15 @@ pub struct EntryBuilder {
 }
 
 impl EntryBuilder {
+    /// An empty one, with room for this many bytes of encoded commands.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        EntryBuilder {
+            count: 0,
+            body: Encoder::with_capacity(bytes),
+        }
+    }
+
     /// Adds a command.
     pub fn push(&mut self, command: &Command) {
         self.count += 1;

@@ -76,6 +76,15 @@ impl Encoder {
         Self::default()
     }
 
+    /// An empty encoder with room for this many bytes.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Encoder {
+            chunks: Vec::new(),
+            tail: BytesMut::with_capacity(bytes),
+        }
+    }
+
     /// Bytes encoded so far.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -37,6 +37,10 @@ impl Pool {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     pub(super) fn holds(&self, id: EntryId) -> bool {
         self.held.contains_key(&id)
     }

@@ -22,6 +22,9 @@ impl Replica {
         if !self.is_voting() {
             return;
         }
+        if self.slots.is_empty() && self.pool.is_empty() && self.nudged <= self.ap {
+            return;
+        }
         for offset in 0..self.config.window {
             let is_open =
                 |instance: &Instance| instance.is_proposed() || instance.decided.is_some();
@@ -60,9 +63,8 @@ impl Replica {
         // Every slot below a started one must end, for the log has no gaps.
         let is_needed = self.slot_at(offset) < self.nudged
             || self.slots.iter().skip(offset).any(Instance::is_started);
-        if let Some(id) = self
-            .head(offset)
-            .filter(|_| is_needed || self.is_wide(offset))
+        if (is_needed || self.is_wide(offset))
+            && let Some(id) = self.head(offset)
         {
             return Choice::Propose(Some(id));
         }
@@ -242,7 +244,9 @@ impl Replica {
             return;
         }
         // A decision that waits only for the own disk makes further values pointless.
-        while instance.is_proposed() && instance.decision(&config, View::All).is_none() {
+        while instance.is_proposed()
+            && (instance.is_durable() || instance.decision(&config, View::All).is_none())
+        {
             let awaited = (instance.unheard() & expected).count_ones() as usize;
             match instance.next_value(&config, slot, awaited) {
                 Next::Take(value, branch) => {

@@ -24,7 +24,7 @@ impl Queue {
 
     /// Fills a batch: the oldest commands within the limits, and at least one if there is any.
     fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
-        let mut batch = EntryBuilder::default();
+        let mut batch = EntryBuilder::with_capacity(self.bytes.min(bytes_max));
         while let Some(command) = self.commands.front() {
             let size = command.encoded_len_max();
             let is_full = batch.count() >= commands_max || batch.body_len() + size > bytes_max;

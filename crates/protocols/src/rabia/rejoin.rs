@@ -17,8 +17,9 @@
 //! A recovering replica is one of the `f` that may be missing. If so many recover at once that no
 //! `T` others are left to answer, they wait for ever: safe, and for operators to resolve.
 //!
-//! With a disk, the first thing written is that a recovery began ([`Record::Floor`]), and then its
-//! floor, so that a crash in between loses neither.
+//! With a disk, the first thing written is that a recovery began ([`Record::Floor`]), and the last
+//! is its floor, behind the decisions of all slots before it. A crash in between begins the
+//! recovery anew; after it, none is needed.
 
 use super::Replica;
 use super::messages::{Message, Record};
@@ -33,8 +34,8 @@ pub(super) struct Rejoin {
     started: Slot,
     /// The first slot this replica may vote in, once known.
     pub(super) floor: Option<Slot>,
-    /// The record of the floor: before it is durable, a crash begins the recovery anew.
-    written: Lsn,
+    /// The record that ends the recovery, behind the decisions it rests on in the log.
+    written: Option<Lsn>,
 }
 
 impl Replica {
@@ -44,7 +45,7 @@ impl Replica {
         out.persist(Record::Floor { slot: None });
     }
 
-    /// Takes up a recovery that a restart interrupted, or the floor of one that ended.
+    /// Takes up a recovery that a crash interrupted, or the floor of one that ended.
     pub(super) fn restore_floor(&mut self, floor: Option<Slot>) {
         let rejoin = Rejoin {
             floor,
@@ -127,16 +128,24 @@ impl Replica {
             let floor = Slot(rejoin.started.0.saturating_add(window));
             rejoin.floor = Some(floor);
             self.floor = floor;
-            rejoin.written = out.persist(Record::Floor { slot: Some(floor) });
             self.say_rejoin(Peers::All, out);
         }
         self.end_rejoin(out);
     }
 
+    /// The record of the floor comes behind the decisions of all slots before it, so that they are
+    /// durable when it is. Otherwise a crash of all could leave a replica that is beyond its
+    /// recovery below its floor, and several of those would wait for each other.
+
     fn end_rejoin(&mut self, out: &mut Out<Self>) {
-        let is_over = |rejoin: &mut Rejoin| {
-            rejoin.written <= self.durable && rejoin.floor.is_some_and(|floor| self.ap >= floor)
-        };
+        if let Some(rejoin) = &mut self.rejoin
+            && rejoin.floor.is_some_and(|floor| self.ap >= floor)
+            && rejoin.written.is_none()
+        {
+            let slot = rejoin.floor;
+            rejoin.written = Some(out.persist(Record::Floor { slot }));
+        }
+        let is_over = |rejoin: &mut Rejoin| rejoin.written.is_some_and(|lsn| lsn <= self.durable);
         if let Some(rejoin) = self.rejoin.take_if(is_over) {
             assert_eq!(rejoin.floor, Some(self.floor), "the floor is known (I9)");
             assert!(self.ap >= self.floor, "and everything before it (I9)");

@@ -209,6 +209,11 @@ impl Instance {
         self.fresh = true;
     }
 
+    /// Whether all own values are on disk: then both views are one.
+    pub(super) fn is_durable(&self) -> bool {
+        self.prop_durable && self.trail_durable == self.own().trail.len()
+    }
+
     /// The own values are on disk up to this many of the trail.
     pub(super) fn harden(&mut self, trail_len: usize) {
         self.prop_durable = true;
@@ -256,9 +261,10 @@ impl Instance {
     /// Algorithm 3, done as soon as it can be: the request with `T` proposals is the only one any
     /// replica can ever find (I2), and it travels with every later message.
     pub(super) fn learn(&mut self, thresholds: &Thresholds) {
-        let proposals = self.proposals(View::All);
-        if proposals.best_count >= thresholds.proposal && self.q.is_none() {
-            self.q = proposals.best;
+        if self.q.is_none() {
+            let proposals = self.proposals(View::All);
+            let has_it = proposals.best_count >= thresholds.proposal;
+            self.q = proposals.best.filter(|_| has_it);
         }
     }
 
@@ -427,10 +433,12 @@ impl Instance {
     }
 
     fn prop_of(&self, member: usize, view: View) -> Option<Option<EntryId>> {
-        let counts = member != self.me || view == View::All || self.prop_durable;
-        self.voices[member].prop.filter(|_| counts)
+        self.voices[member]
+            .prop
+            .filter(|_| self.counts(member, view))
     }
 
+    /// One pass if all requests proposed are the same, as they mostly are.
     fn proposals(&self, view: View) -> Proposals {
         let mut all = Proposals {
             seen: 0,
@@ -438,26 +446,43 @@ impl Instance {
             best: None,
             best_count: 0,
         };
-        for member in 0..self.voices.len() {
-            match self.prop_of(member, view) {
-                None => {}
-                Some(None) => {
-                    all.seen += 1;
-                    all.nulls += 1;
-                }
-                Some(Some(id)) => {
-                    all.seen += 1;
-                    let count = (0..=member)
-                        .filter(|m| self.prop_of(*m, view) == Some(Some(id)))
-                        .count();
-                    if count > all.best_count {
-                        all.best = Some(id);
-                        all.best_count = count;
-                    }
+        let mut is_contested = false;
+        for (member, voice) in self.voices.iter().enumerate() {
+            let Some(prop) = voice.prop.filter(|_| self.counts(member, view)) else {
+                continue;
+            };
+            all.seen += 1;
+            match (prop, all.best) {
+                (None, _) => all.nulls += 1,
+                (Some(id), Some(best)) if id != best => is_contested = true,
+                (Some(_), _) => {
+                    all.best = prop;
+                    all.best_count += 1;
                 }
             }
         }
+        if is_contested {
+            self.find_best(view, &mut all);
+        }
         all
+    }
+
+    fn find_best(&self, view: View, all: &mut Proposals) {
+        all.best_count = 0;
+        for member in 0..self.voices.len() {
+            let Some(Some(id)) = self.prop_of(member, view) else {
+                continue;
+            };
+            let same = |other: &usize| self.prop_of(*other, view) == Some(Some(id));
+            let count = (0..=member).filter(same).count();
+            if count > all.best_count {
+                (all.best, all.best_count) = (Some(id), count);
+            }
+        }
+    }
+
+    fn counts(&self, member: usize, view: View) -> bool {
+        member != self.me || view == View::All || self.prop_durable
     }
 
     fn tally(&self, index: usize, view: View) -> Tally {
