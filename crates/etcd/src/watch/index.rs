@@ -201,7 +201,7 @@ mod tests {
         let mut index = Index::default();
         let mut all: Vec<(Bytes, Bytes, MemberId)> = Vec::new();
         for id in 0..6000 {
-            if next(state) % 3 == 0 && !all.is_empty() {
+            if next(state).is_multiple_of(3) && !all.is_empty() {
                 let (start, end, id) = all.swap_remove(next(state) as usize % all.len());
                 index.remove(&start, &end, id);
             } else {
