@@ -136,7 +136,6 @@ impl Replica {
     /// The record of the floor comes behind the decisions of all slots before it, so that they are
     /// durable when it is. Otherwise a crash of all could leave a replica that is beyond its
     /// recovery below its floor, and several of those would wait for each other.
-
     fn end_rejoin(&mut self, out: &mut Out<Self>) {
         if let Some(rejoin) = &mut self.rejoin
             && rejoin.floor.is_some_and(|floor| self.ap >= floor)
