@@ -73,6 +73,8 @@ pub struct Host<M: Machine, A: Application> {
 /// How long after the last news peers are told how far this replica is, the first time; each
 /// further time takes four times as long.
 const BEAT_NS: u64 = 200_000_000;
+/// How long what nothing waits for may stay in memory when no flush comes to take it along.
+const WRITE_BEHIND_NS: u64 = 20_000_000;
 /// How often, before a quiet replica falls silent.
 const BEATS: u32 = 3;
 
@@ -230,9 +232,16 @@ impl<M: Machine, A: Application> Host<M, A> {
         std::mem::take(&mut self.events)
     }
 
-    /// What is to be written now; `None` while a flush is under way or there is nothing.
+    /// What is to be written now; `None` while a flush is under way or there is nothing, or only
+    /// what may wait.
     pub fn take_flush(&mut self, now: Now) -> Option<Flush> {
-        let flush = self.log.as_mut()?.take_flush()?;
+        let log = self.log.as_mut()?;
+        let Some(flush) = log.take_flush() else {
+            if log.has_unwritten() && !self.timers.is_armed(Timer::WriteBehind) {
+                self.arm(Timer::WriteBehind, now.mono_ns + WRITE_BEHIND_NS);
+            }
+            return None;
+        };
         self.flushing = if flush.sync {
             self.appended
         } else {
@@ -240,6 +249,13 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         self.flush_began_ns = now.mono_ns;
         Some(flush)
+    }
+
+    /// Has the next flush take everything there is: before an orderly end.
+    pub fn write_all(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.want_write();
+        }
     }
 
     /// The countdowns the application wants started or stopped since the last call.
@@ -517,6 +533,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::Machine(timer) => self.step(now, Input::Timer(timer)),
             Timer::Lag => self.look_for_lag(now),
             Timer::FetchTimeout => self.fetch_timed_out(now),
+            Timer::WriteBehind => self.write_all(),
             Timer::Beat => {
                 self.post(Peers::All, &Body::Beat);
                 self.arm_beat(now, self.beats + 1);

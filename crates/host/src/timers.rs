@@ -11,6 +11,8 @@ pub(crate) enum Timer<T> {
     Lag,
     /// The fetch under way takes too long: ask another peer.
     FetchTimeout,
+    /// Write what nothing waits for.
+    WriteBehind,
     /// Tell peers how far this replica is, after activity has ended.
     Beat,
 }

@@ -77,7 +77,10 @@ impl Node {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    fn restart(self) -> Node {
+    /// An orderly end and a new start.
+    fn restart(mut self) -> Node {
+        self.host.write_all();
+        self.flush(at(0));
         let Node { mut disk, .. } = self;
         let host = open(1, Start::Resume, &mut disk, Journal::default()).unwrap();
         Node { host, disk }

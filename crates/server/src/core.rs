@@ -125,6 +125,7 @@ impl<M: Machine, A: Application> Core<M, A> {
     /// Nobody waits for answers any more: what the host wants written is written, and that is all.
     fn end(&mut self) -> Result<(), ServerError> {
         let now = self.clock.now();
+        self.host.write_all();
         while self.flush(now)? {}
         Ok(())
     }

@@ -65,7 +65,9 @@ fn body(number: u64, len: usize) -> Encoder {
 
 /// Flushes what was appended, and writes the mark that follows a sync.
 fn flush(log: &mut LogWriter, disk: &mut Disk) {
-    while let Some(flush) = log.take_flush() {
+    while log.has_unwritten() {
+        log.want_write();
+        let flush = log.take_flush().unwrap();
         disk.perform(&flush);
         log.flushed(flush.through);
     }

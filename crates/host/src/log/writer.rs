@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// A body chunk this long is written from where it lies instead of being copied.
 const ATTACH_BYTES_MIN: usize = 4096;
 
+/// What may wait in memory for a flush that is synced.
+const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
+
 /// Where writing goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tail {
@@ -39,6 +42,10 @@ pub(crate) struct LogWriter {
     copied: BytesMut,
     /// Something appended since the last flush was taken must become durable.
     sync_wanted: bool,
+    /// What was appended since is to be written even if nothing has to become durable.
+    write_wanted: bool,
+    /// Bytes appended since.
+    unwritten_bytes: usize,
     /// The flush the driver is performing: where it ends, and whether it is synced.
     in_flight: Option<(Position, bool)>,
     /// Everything before this was written, synced or not: it can be read back.
@@ -112,6 +119,8 @@ impl LogWriter {
             building: None,
             copied: BytesMut::new(),
             sync_wanted: false,
+            write_wanted: false,
+            unwritten_bytes: 0,
             in_flight: None,
             written: tail.at,
             unsynced: BTreeMap::new(),
@@ -134,15 +143,23 @@ impl LogWriter {
         (at, RECORD_HEADER_BYTES + body_bytes)
     }
 
-    /// Everything appended since the last flush; `None` while one is under way.
+    /// Everything appended since the last flush, if it is time to write it; `None` while a flush is
+    /// under way.
+    ///
+    /// What nothing waits for goes with the next flush that is synced anyway: a write of its own
+    /// would cost as much as the small synced one before it.
     pub(crate) fn take_flush(&mut self) -> Option<Flush> {
-        if self.in_flight.is_some() {
+        let is_due =
+            self.sync_wanted || self.write_wanted || self.unwritten_bytes >= UNWRITTEN_BYTES_MAX;
+        if self.in_flight.is_some() || !is_due {
             return None;
         }
         self.finish_write();
         if self.writes.is_empty() {
             return None;
         }
+        self.write_wanted = false;
+        self.unwritten_bytes = 0;
         let sync = std::mem::take(&mut self.sync_wanted);
         self.syncs_total += u64::from(sync);
         self.cover_unsynced(sync);
@@ -159,6 +176,16 @@ impl LogWriter {
             sync,
             through,
         })
+    }
+
+    /// Whether there are bytes that no flush has taken.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.unwritten_bytes > 0
+    }
+
+    /// Has the next flush take what there is, although nothing waits for it.
+    pub(crate) fn want_write(&mut self) {
+        self.write_wanted = true;
     }
 
     /// The driver performed the flush that ends at `through`. A synced one gets its mark.
@@ -238,6 +265,7 @@ impl LogWriter {
         }
         let padding = header.stride() - RECORD_HEADER_BYTES - body_bytes;
         self.copied.put_bytes(0, padding as usize);
+        self.unwritten_bytes += header.stride() as usize;
         self.tail.at.offset += header.stride();
     }
 
