@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use quorate_server::Consistency;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Adds the plain routes to the gRPC ones.
 pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
@@ -27,7 +28,7 @@ pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
         .route("/version", get(version))
         .route("/metrics", {
             let face = face.clone();
-            get(async move || metrics(&face))
+            get(async move || metrics(&face).await)
         })
 }
 
@@ -88,7 +89,10 @@ async fn version() -> Response {
     )
 }
 
-fn metrics(face: &Face) -> Response {
+/// The metrics page. The replica brings its figures up to date first; one that is too busy shows
+/// those it has.
+async fn metrics(face: &Face) -> Response {
+    let _ = tokio::time::timeout(FIGURES_WAIT, face.handle.status()).await;
     let page = face
         .metrics
         .as_ref()
@@ -100,6 +104,9 @@ fn metrics(face: &Face) -> Response {
 fn json(code: StatusCode, body: String) -> Response {
     (code, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
+
+/// How long the metrics page waits for the replica.
+const FIGURES_WAIT: Duration = Duration::from_millis(500);
 
 /// Whether a query string sets a flag: `name`, `name=` or `name=true`.
 fn flag(query: Option<&str>, name: &str) -> bool {

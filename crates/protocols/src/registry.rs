@@ -8,7 +8,9 @@ pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
     /// The state machine of one replica.
-    type Machine: Machine<Config: Send, Message: Send, Record: Send> + 'static;
+    type Machine: Machine<Config: Send, Message: Send, Record: Send, Timer: Send, Base: Send>
+        + Send
+        + 'static;
 
     /// Checks an epoch's parameters and gives the configuration of one seat in it. The error
     /// says which parameter is wrong and what would be right.

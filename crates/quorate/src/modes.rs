@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use quorate_core::Durability;
+use quorate_server::Layout;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,6 +43,29 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object per line
     Json,
+}
+
+/// What runs on which thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LayoutMode {
+    /// Threaded where there are three cores for each replica, else fused
+    Auto,
+    /// Everything on one thread
+    Fused,
+    /// Replication on one thread, clients on another
+    Threaded,
+}
+
+impl LayoutMode {
+    /// The layout on a machine which so many replicas share.
+    pub(crate) fn resolve(self, replicas: usize) -> Layout {
+        match self {
+            LayoutMode::Auto => Layout::for_machine(replicas),
+            LayoutMode::Fused => Layout::Fused,
+            LayoutMode::Threaded => Layout::Threaded,
+        }
+    }
 }
 
 /// Reads `name=value` parameters of a protocol.

@@ -55,6 +55,9 @@ pub(crate) struct State<A: Application> {
     links_up: BTreeSet<ReplicaId>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     upkeep: Upkeep,
+    turns: u64,
+    /// Requests and frames that had gathered when the last turn began.
+    waited: (usize, usize),
 }
 
 impl<A: Application> Default for State<A> {
@@ -65,6 +68,8 @@ impl<A: Application> Default for State<A> {
             links_up: BTreeSet::new(),
             branches: BTreeMap::new(),
             upkeep: Upkeep::default(),
+            turns: 0,
+            waited: (0, 0),
         }
     }
 }
@@ -108,8 +113,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             }
             take_waiting(&mut inputs.requests, &mut requests);
             take_waiting(&mut inputs.arrivals, &mut arrivals);
-            self.metrics.face_queue.set(inputs.requests.len() as f64);
-            self.metrics.peer_queue.set(inputs.arrivals.len() as f64);
+            self.state.waited = (requests.len(), arrivals.len());
             let now = self.clock.now();
             for arrival in arrivals.drain(..) {
                 self.arrival(now, arrival);
@@ -187,6 +191,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 let _ = reply.send(left.map(Duration::from_nanos));
             }
             Request::Status { reply } => {
+                self.publish();
                 let _ = reply.send(self.status());
             }
         }
@@ -223,7 +228,7 @@ impl<M: Machine, A: Application> Core<M, A> {
     /// One turn: everything that follows from what has arrived. Messages that promise nothing leave
     /// before the flush and travel while the disk works.
     fn turn(&mut self) -> Result<(), ServerError> {
-        self.metrics.turns.increment(1);
+        self.state.turns += 1;
         loop {
             let now = self.clock.now();
             self.host.turn(now);
@@ -233,7 +238,6 @@ impl<M: Machine, A: Application> Core<M, A> {
                 break;
             }
         }
-        self.publish();
         Ok(())
     }
 
@@ -356,9 +360,13 @@ impl<M: Machine, A: Application> Core<M, A> {
         }
     }
 
+    /// Brings figures up to date that somebody is about to look at.
     fn publish(&self) {
         let counters = self.host.counters();
         let metrics = &self.metrics;
+        metrics.turns.absolute(self.state.turns);
+        metrics.face_queue.set(self.state.waited.0 as f64);
+        metrics.peer_queue.set(self.state.waited.1 as f64);
         metrics.commands.0.absolute(counters.commands);
         metrics.commands.1.absolute(counters.commands);
         metrics.duplicates.absolute(counters.duplicates);

@@ -46,6 +46,8 @@ pub enum ServerError {
     },
     /// The face ended by itself.
     Face(String),
+    /// The core ended by itself.
+    Core(String),
     /// A service of the operating system.
     System(io::Error),
 }
@@ -111,6 +113,7 @@ impl fmt::Display for ServerError {
                  and report this"
             ),
             ServerError::Face(why) => write!(f, "serving clients ended: {why}"),
+            ServerError::Core(why) => write!(f, "the replica's core ended: {why}"),
             ServerError::System(error) => write!(f, "the operating system refused: {error}"),
         }
     }

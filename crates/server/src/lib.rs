@@ -30,5 +30,5 @@ pub use folder::{Expected, Folder, FolderError, bootstrap, holds_data, read_meta
 pub use handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
 pub use meta::{META_FORMAT, Meta, MetaError, State};
 pub use metrics::{Metrics, PeerMetrics};
-pub use run::{FaceContext, ServerConfig, Serving, run};
+pub use run::{FaceContext, Layout, ServerConfig, Serving, run};
 pub use security::{Connection, Door, Listener, bind};

@@ -5,7 +5,7 @@ use crate::core::{Core, Inputs, State as CoreState};
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
-use crate::handle::{Handle, MemberInfo};
+use crate::handle::{Handle, MemberInfo, Request};
 use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
 use crate::peer::Links;
@@ -23,8 +23,10 @@ use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
 
 /// How long answers under way may take once the replica was told to stop.
 const GRACE: Duration = Duration::from_secs(2);
@@ -48,7 +50,46 @@ pub struct ServerConfig {
     pub queue_max: usize,
     /// How long a request may wait for its answer.
     pub request_timeout: Duration,
+    /// What runs on which thread.
+    pub layout: Layout,
 }
+
+/// What runs on which thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Everything on one thread: nothing is handed from core to core, and while the log is synced,
+    /// requests gather for the next batch. The better one where replicas share few cores.
+    Fused,
+    /// The core, the links and the log on one thread, the faces on another: clients are read and
+    /// answered while the log is synced. For machines with cores to spare.
+    Threaded,
+}
+
+impl Layout {
+    /// The layout for a machine on which `replicas` share the cores there are.
+    #[must_use]
+    pub fn for_machine(replicas: usize) -> Layout {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if cores >= CORES_THREADED * replicas.max(1) {
+            Layout::Threaded
+        } else {
+            Layout::Fused
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::Fused => "fused",
+            Layout::Threaded => "threaded",
+        }
+    }
+}
+
+/// Cores per replica from which on a second thread is worth its wake-ups: one for the core, one for
+/// the faces, and one for the rest of the machine.
+const CORES_THREADED: usize = 3;
 
 /// What a face gets to work with.
 #[derive(Debug)]
@@ -66,10 +107,10 @@ pub struct FaceContext<A: Application> {
 /// A face while it serves.
 pub type Serving = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Runs one replica on the calling thread until it is told to stop by SIGTERM or SIGINT.
+/// Runs one replica until it is told to stop by SIGTERM or SIGINT.
 ///
 /// `ready` is called once the port for clients answers.
-pub fn run<P: Protocol, A: Application>(
+pub fn run<P: Protocol, A: Application + Send + 'static>(
     config: ServerConfig,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
@@ -79,9 +120,7 @@ where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
 {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime()?;
     let result = runtime.block_on(serve::<P, A>(config, app, face, ready));
     // Connections are cut here: nothing waits for a client that holds one open.
     runtime.shutdown_background();
@@ -91,7 +130,13 @@ where
     result
 }
 
-async fn serve<P: Protocol, A: Application>(
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+async fn serve<P: Protocol, A: Application + Send + 'static>(
     config: ServerConfig,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
@@ -106,27 +151,33 @@ where
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
     let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock)?;
-    let peers = Listener::new(config.peer_port, Door::Peer)?;
-    let identity = identity(&meta, boot);
-    let (links, arrivals) = Links::start(peers, identity, &config.peer_addresses, &metrics);
-    let mut core = Core {
-        host,
-        folder: config.folder,
-        disk,
-        links,
-        clock,
-        members: config.members,
-        metrics: Arc::clone(&metrics),
-        state: CoreState::default(),
-    };
-    core.begin()?;
-
     let (handle, requests) = Handle::new(config.queue_max, config.request_timeout);
     let handle = handle.recording(metrics.face.clone());
     let (tell_face, stopping) = watch::channel(false);
     let (tell_core, stop) = watch::channel(false);
+    let (begun, has_begun) = oneshot::channel();
+    let replica = Replica::<P, A> {
+        host,
+        disk,
+        clock,
+        folder: config.folder,
+        members: config.members,
+        peer_port: config.peer_port,
+        peer_addresses: config.peer_addresses,
+        identity: identity(&meta, boot),
+        metrics: Arc::clone(&metrics),
+        requests,
+        stop,
+        handle: handle.clone(),
+    };
+    let mut core = match config.layout {
+        Layout::Fused => tokio::spawn(replica.run(begun)),
+        Layout::Threaded => on_own_thread(replica, begun)?,
+    };
+    if has_begun.await.is_err() {
+        return ended(core.await);
+    }
     let listener = Listener::new(config.client_port, Door::Client)?;
-    let core_handle = handle.clone();
     let face = tokio::spawn(face(FaceContext {
         handle,
         listener,
@@ -135,19 +186,88 @@ where
     }));
     let supervision = supervise(face, stop_signal()?, tell_face);
     ready();
-    let mut core = std::pin::pin!(core.run(Inputs {
-        requests,
-        arrivals,
-        stop,
-        handle: core_handle,
-    }));
     let served = tokio::select! {
         // Before it is told to stop, only trouble ends it.
-        result = &mut core => return result,
+        result = &mut core => return ended(result),
         served = supervision => served,
     };
     tell_core.send_replace(true);
-    core.await.and(served)
+    ended(core.await).and(served)
+}
+
+/// Everything on the core's side of the ring.
+struct Replica<P: Protocol, A: Application> {
+    host: Host<P::Machine, Timed<A>>,
+    disk: Option<Disk>,
+    clock: Clock,
+    folder: Folder,
+    members: Vec<MemberInfo>,
+    peer_port: TcpListener,
+    peer_addresses: Vec<(ReplicaId, String)>,
+    identity: Identity,
+    metrics: Arc<Metrics>,
+    requests: mpsc::Receiver<Request<A>>,
+    stop: watch::Receiver<bool>,
+    handle: Handle<A>,
+}
+
+impl<P: Protocol, A: Application> Replica<P, A> {
+    /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
+    async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
+        let peers = Listener::new(self.peer_port, Door::Peer)?;
+        let (links, arrivals) =
+            Links::start(peers, self.identity, &self.peer_addresses, &self.metrics);
+        let mut core = Core {
+            host: self.host,
+            folder: self.folder,
+            disk: self.disk,
+            links,
+            clock: self.clock,
+            members: self.members,
+            metrics: self.metrics,
+            state: CoreState::default(),
+        };
+        core.begin()?;
+        // Who waits for it may have been told to stop.
+        let _ = begun.send(());
+        core.run(Inputs {
+            requests: self.requests,
+            arrivals,
+            stop: self.stop,
+            handle: self.handle,
+        })
+        .await
+    }
+}
+
+/// Gives the core a thread and an event loop of its own.
+fn on_own_thread<P: Protocol, A: Application + Send + 'static>(
+    replica: Replica<P, A>,
+    begun: oneshot::Sender<()>,
+) -> io::Result<JoinHandle<Result<(), ServerError>>>
+where
+    A::Query: Send + 'static,
+    A::Answer: Send + 'static,
+{
+    let runtime = runtime()?;
+    let (done, result) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("core".to_owned())
+        .spawn(move || {
+            let served = runtime.block_on(async { tokio::spawn(replica.run(begun)).await });
+            runtime.shutdown_background();
+            let _ = done.send(ended(served));
+        })?;
+    Ok(tokio::spawn(async move {
+        result
+            .await
+            .unwrap_or_else(|gone| Err(ServerError::Core(gone.to_string())))
+    }))
+}
+
+/// What the core came to.
+fn ended(core: Result<Result<(), ServerError>, JoinError>) -> Result<(), ServerError> {
+    core.unwrap_or_else(|gone| Err(ServerError::Core(gone.to_string())))
 }
 
 /// A host and the disk its log is on, if it keeps one.

@@ -61,7 +61,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
         protocol, replicas = epoch.n(), failures_survived = survived,
-        data = %settings.data_dir.display(), layout = "fused", "starting"
+        data = %settings.data_dir.display(), layout = settings.layout.name(), "starting"
     );
     let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
     let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
@@ -130,6 +130,7 @@ impl Visitor for Replica {
             limits,
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
+            layout: settings.layout,
         };
         let face = quorate_etcd::Limits {
             request_bytes_max: settings.max_request_bytes,

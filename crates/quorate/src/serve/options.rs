@@ -1,6 +1,6 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
-use crate::modes::{DurabilityMode, LogFormat};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -87,6 +87,10 @@ pub(crate) struct ServeOptions {
     /// How long a request may wait for a quorum, in milliseconds [default: 4000]
     #[arg(long, env = "QUORATE_REQUEST_TIMEOUT_MS", value_name = "MS")]
     pub(super) request_timeout_ms: Option<u64>,
+
+    /// What runs on which thread [default: auto]
+    #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
+    pub(super) layout: Option<LayoutMode>,
 
     /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug [default: info]
     #[arg(long, env = "QUORATE_LOG_LEVEL", value_name = "LEVEL")]

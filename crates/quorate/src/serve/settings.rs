@@ -3,9 +3,9 @@
 use super::options::ServeOptions;
 use crate::address::host_port;
 use crate::genesis::{Genesis, unknown_protocol};
-use crate::modes::{DurabilityMode, LogFormat, params};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
 use quorate_core::{ClusterId, Durability, ENTRY_BYTES_MAX, ReplicaId};
-use quorate_server::MemberInfo;
+use quorate_server::{Layout, MemberInfo};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,6 +48,7 @@ pub(super) struct Settings {
     pub(super) max_request_bytes: usize,
     pub(super) max_txn_ops: usize,
     pub(super) request_timeout: Duration,
+    pub(super) layout: Layout,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
 }
@@ -115,6 +116,8 @@ impl Settings {
             request_timeout: Duration::from_millis(
                 options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
             ),
+            // Whoever starts several replicas on one machine says so.
+            layout: options.layout.unwrap_or(LayoutMode::Auto).resolve(1),
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: options.log_format.unwrap_or(LogFormat::Text),
             id,

@@ -5,7 +5,7 @@ mod plan;
 
 use crate::Failure;
 use crate::genesis;
-use crate::modes::{DurabilityMode, LogFormat};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
 use children::{Child, Children, News};
 use clap::Args;
 use plan::Plan;
@@ -62,6 +62,15 @@ pub(crate) struct UpOptions {
     #[arg(long, value_name = "I")]
     only: Option<u16>,
 
+    /// What of a replica runs on which thread
+    #[arg(
+        long,
+        env = "QUORATE_LAYOUT",
+        value_name = "LAYOUT",
+        default_value = "auto"
+    )]
+    layout: LayoutMode,
+
     /// Level or filter of the replicas' logs
     #[arg(
         long,
@@ -112,7 +121,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| system(&error))?;
     let start = |id: &u16| Child {
         id: *id,
-        command: plan.command(*id, &options.log_level, options.log_format),
+        command: plan.command(*id, options),
         log: plan.log(*id),
         restart: options.restart,
     };
