@@ -3,7 +3,7 @@
 //! Bytes from the network are untrusted: decoding any input returns a value or an error, never
 //! panics, and never allocates more than the input's own length allows.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use std::fmt;
 
 /// A slice this long or longer is attached to the output by reference instead of being copied.
@@ -66,7 +66,7 @@ pub trait Wire: Sized {
 #[derive(Default, Debug)]
 pub struct Encoder {
     chunks: Vec<Bytes>,
-    tail: BytesMut,
+    tail: Vec<u8>,
 }
 
 impl Encoder {
@@ -81,7 +81,7 @@ impl Encoder {
     pub fn with_capacity(bytes: usize) -> Self {
         Encoder {
             chunks: Vec::new(),
-            tail: BytesMut::with_capacity(bytes),
+            tail: Vec::with_capacity(bytes),
         }
     }
 
@@ -99,31 +99,31 @@ impl Encoder {
 
     /// One byte.
     pub fn u8(&mut self, value: u8) {
-        self.tail.put_u8(value);
+        self.tail.push(value);
     }
 
     /// Four bytes, little-endian.
     pub fn u32(&mut self, value: u32) {
-        self.tail.put_u32_le(value);
+        self.tail.extend_from_slice(&value.to_le_bytes());
     }
 
     /// Eight bytes, little-endian.
     pub fn u64(&mut self, value: u64) {
-        self.tail.put_u64_le(value);
+        self.tail.extend_from_slice(&value.to_le_bytes());
     }
 
     /// One to ten bytes, seven bits each, low bits first.
     pub fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.tail.put_u8(value as u8 | 0x80);
+            self.tail.push(value as u8 | 0x80);
             value >>= 7;
         }
-        self.tail.put_u8(value as u8);
+        self.tail.push(value as u8);
     }
 
     /// Raw bytes without a length.
     pub fn slice(&mut self, bytes: &[u8]) {
-        self.tail.put_slice(bytes);
+        self.tail.extend_from_slice(bytes);
     }
 
     /// Bytes with their length; bulk is attached, not copied.
@@ -133,14 +133,14 @@ impl Encoder {
             self.cut();
             self.chunks.push(bytes.clone());
         } else {
-            self.tail.put_slice(bytes);
+            self.tail.extend_from_slice(bytes);
         }
     }
 
     /// A string with its length.
     pub fn string(&mut self, text: &str) {
         self.varint(text.len() as u64);
-        self.tail.put_slice(text.as_bytes());
+        self.tail.extend_from_slice(text.as_bytes());
     }
 
     /// Everything encoded so far, in order; the encoder is empty afterwards.
@@ -154,18 +154,14 @@ impl Encoder {
     #[must_use]
     pub fn into_bytes(mut self) -> Bytes {
         if self.chunks.is_empty() {
-            return self.tail.freeze();
+            return self.tail.into();
         }
-        let mut whole = BytesMut::with_capacity(self.len());
-        for chunk in self.take_chunks() {
-            whole.put_slice(&chunk);
-        }
-        whole.freeze()
+        self.take_chunks().concat().into()
     }
 
     fn cut(&mut self) {
         if !self.tail.is_empty() {
-            self.chunks.push(self.tail.split().freeze());
+            self.chunks.push(std::mem::take(&mut self.tail).into());
         }
     }
 }
@@ -173,38 +169,42 @@ impl Encoder {
 /// Takes values from the front of a buffer; byte strings are slices of it.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    rest: Bytes,
+    whole: Bytes,
+    /// What lies before was read.
+    at: usize,
 }
 
 impl Decoder {
     /// Reads from `bytes`.
     #[must_use]
     pub fn new(bytes: Bytes) -> Self {
-        Decoder { rest: bytes }
+        Decoder {
+            whole: bytes,
+            at: 0,
+        }
     }
 
     /// Bytes not read yet.
     #[must_use]
     pub fn remaining(&self) -> usize {
-        self.rest.len()
+        self.whole.len() - self.at
     }
 
     /// One byte.
     pub fn u8(&mut self) -> Result<u8, WireError> {
-        self.need(1, "byte")?;
-        Ok(self.rest.get_u8())
+        let byte = self.whole.get(self.at).copied();
+        self.at += usize::from(byte.is_some());
+        byte.ok_or(WireError::Short("byte"))
     }
 
     /// Four bytes, little-endian.
     pub fn u32(&mut self) -> Result<u32, WireError> {
-        self.need(4, "u32")?;
-        Ok(self.rest.get_u32_le())
+        self.fixed("u32").map(u32::from_le_bytes)
     }
 
     /// Eight bytes, little-endian.
     pub fn u64(&mut self) -> Result<u64, WireError> {
-        self.need(8, "u64")?;
-        Ok(self.rest.get_u64_le())
+        self.fixed("u64").map(u64::from_le_bytes)
     }
 
     /// A varint; more than 64 bits are an error.
@@ -228,7 +228,7 @@ impl Decoder {
     /// count the input cannot hold is an error, so that it is safe to allocate for it.
     pub fn count(&mut self, size_min: usize) -> Result<usize, WireError> {
         let count = self.varint()?;
-        if count > (self.rest.len() / size_min.max(1)) as u64 {
+        if count > (self.remaining() / size_min.max(1)) as u64 {
             return Err(WireError::Range("count"));
         }
         Ok(count as usize)
@@ -236,19 +236,18 @@ impl Decoder {
 
     /// A fixed number of raw bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
-        self.need(N, "array")?;
-        let mut array = [0; N];
-        self.rest.copy_to_slice(&mut array);
-        Ok(array)
+        self.fixed("array")
     }
 
     /// Bytes with their length, as a slice of the input.
     pub fn bytes(&mut self) -> Result<Bytes, WireError> {
         let length = self.varint()?;
-        if length > self.rest.len() as u64 {
+        if length > self.remaining() as u64 {
             return Err(WireError::Short("bytes"));
         }
-        Ok(self.rest.split_to(length as usize))
+        let from = self.at;
+        self.at += length as usize;
+        Ok(self.whole.slice(from..self.at))
     }
 
     /// A string with its length.
@@ -259,19 +258,17 @@ impl Decoder {
 
     /// Checks that everything was read.
     pub fn finish(&self) -> Result<(), WireError> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(WireError::Trailing(self.rest.len()))
+        match self.remaining() {
+            0 => Ok(()),
+            left => Err(WireError::Trailing(left)),
         }
     }
 
-    fn need(&self, count: usize, what: &'static str) -> Result<(), WireError> {
-        if self.rest.len() < count {
-            Err(WireError::Short(what))
-        } else {
-            Ok(())
-        }
+    fn fixed<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
+        let rest = &self.whole[self.at..];
+        let bytes = rest.first_chunk().ok_or(WireError::Short(what))?;
+        self.at += N;
+        Ok(*bytes)
     }
 }
 
