@@ -25,6 +25,7 @@
 mod authority;
 mod cluster;
 mod face;
+mod front;
 mod health;
 mod kv;
 mod lease;
@@ -34,7 +35,7 @@ mod serve;
 mod watch;
 
 pub use face::{Limits, Metrics};
-pub use serve::{router, serve};
+pub use serve::serve;
 
 /// Clients of the services, as tonic generates them.
 pub mod client {

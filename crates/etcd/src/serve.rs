@@ -2,6 +2,7 @@
 
 use crate::authority::Tolerant;
 use crate::face::{Face, Limits, Metrics};
+use crate::front::Front;
 use crate::health;
 use crate::server::{ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer};
 use axum::Router;
@@ -21,11 +22,7 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 
 /// All routes of the face: gRPC and plain HTTP.
-pub fn router(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Router {
-    // A message is the request and a little around it; a write that is too large is refused with
-    // etcd's own text rather than by the transport.
-    let message_bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
-    let face = Arc::new(Face::new(handle, limits, metrics));
+fn router(face: &Arc<Face>, message_bytes_max: usize) -> Router {
     let services = Routes::new(
         KvServer::from_arc(face.clone())
             .max_decoding_message_size(message_bytes_max)
@@ -35,7 +32,7 @@ pub fn router(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -
     .add_service(LeaseServer::from_arc(face.clone()))
     .add_service(ClusterServer::from_arc(face.clone()))
     .add_service(MaintenanceServer::from_arc(face.clone()));
-    health::add_routes(services.into_axum_router(), &face).fallback(unknown)
+    health::add_routes(services.into_axum_router(), face).fallback(unknown)
 }
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
@@ -48,15 +45,17 @@ pub async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let (told, stopping) = oneshot::channel::<()>();
     let drain = limits.drain;
-    let mut server = server(&limits);
-    let routes = Routes::from(router(handle, limits, metrics)).prepare();
-    let serving =
-        server
-            .add_routes(routes)
-            .serve_with_incoming_shutdown(connections(listener), async move {
-                shutdown.await;
-                let _ = told.send(());
-            });
+    let server = server(&limits);
+    // A message is the request and a little around it; a write that is too large is refused with
+    // etcd's own text rather than by the transport.
+    let message_bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
+    let face = Arc::new(Face::new(handle, limits, metrics));
+    let routes = Routes::from(router(&face, message_bytes_max)).prepare();
+    let front = Front::new(face, routes, message_bytes_max);
+    let serving = server.serve_with_incoming_shutdown(front, connections(listener), async move {
+        shutdown.await;
+        let _ = told.send(());
+    });
     let overdue = async move {
         if stopping.await.is_ok() {
             tokio::time::sleep(drain).await;

@@ -1,0 +1,283 @@
+//! The short way in for the requests that come most.
+//!
+//! A gRPC call of one message each way needs little: take the body, decode it, ask, encode. What
+//! takes this way is `KV.Put`, `KV.Range` and `KV.Txn` without compression; everything else goes
+//! through the routes, which answer in the same words.
+
+use crate::face::Face;
+use crate::server::Kv;
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use prost::Message;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::body::Body as AnyBody;
+use tonic::codegen::Service;
+use tonic::codegen::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tonic::codegen::http::{Method, Request, Response};
+use tonic::metadata::GRPC_CONTENT_TYPE;
+use tonic::service::Routes;
+use tonic::{Request as Asked, Response as Answered, Status};
+
+/// Answers requests by the short way, or sends them through the routes.
+#[derive(Clone)]
+pub(crate) struct Front {
+    face: Arc<Face>,
+    routes: Routes,
+    message_bytes_max: usize,
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+
+impl Front {
+    /// In front of `routes`; messages are bounded as there.
+    pub(crate) fn new(face: Arc<Face>, routes: Routes, message_bytes_max: usize) -> Self {
+        Front {
+            face,
+            routes,
+            message_bytes_max,
+        }
+    }
+
+    /// Answers a call of one message each way.
+    fn unary<Q, R, F>(
+        &self,
+        request: Request<AnyBody>,
+        ask: impl FnOnce(Arc<Face>, Asked<Q>) -> F + Send + 'static,
+    ) -> Answering
+    where
+        Q: Message + Default,
+        R: Message,
+        F: Future<Output = Result<Answered<R>, Status>> + Send,
+    {
+        let (face, bytes_max) = (Arc::clone(&self.face), self.message_bytes_max);
+        Box::pin(async move {
+            let answered = async {
+                let message = receive(request.into_body(), bytes_max).await?;
+                let message = Q::decode(message).map_err(|error| {
+                    Status::internal(format!("not the message expected: {error}"))
+                })?;
+                ask(face, Asked::new(message)).await
+            };
+            Ok(match answered.await {
+                Ok(answered) => respond(answered.get_ref()),
+                Err(status) => status.into_http().map(Answer::Routed),
+            })
+        })
+    }
+}
+
+impl Service<Request<AnyBody>> for Front {
+    type Response = Response<Answer>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<AnyBody>>::poll_ready(&mut self.routes, context)
+    }
+
+    fn call(&mut self, request: Request<AnyBody>) -> Answering {
+        if is_plain(&request) {
+            match request.uri().path() {
+                "/etcdserverpb.KV/Put" => {
+                    return self.unary(request, async |face, put| face.put(put).await);
+                }
+                "/etcdserverpb.KV/Range" => {
+                    return self.unary(request, async |face, range| face.range(range).await);
+                }
+                "/etcdserverpb.KV/Txn" => {
+                    return self.unary(request, async |face, txn| face.txn(txn).await);
+                }
+                _ => {}
+            }
+        }
+        let routed = self.routes.call(request);
+        Box::pin(async move { Ok(routed.await?.map(Answer::Routed)) })
+    }
+}
+
+/// Whether a request is a gRPC call without any encoding of its messages.
+fn is_plain(request: &Request<AnyBody>) -> bool {
+    let headers = request.headers();
+    let kind = headers.get(CONTENT_TYPE);
+    request.method() == Method::POST
+        && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+        && !headers.contains_key("grpc-encoding")
+}
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// In front of every message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// Takes the one message of a request's body. Usually it comes in one frame and is not copied.
+async fn receive(body: AnyBody, bytes_max: usize) -> Result<Bytes, Status> {
+    let mut body = pin!(body);
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    loop {
+        let received = if whole.is_empty() {
+            &first[..]
+        } else {
+            &whole[..]
+        };
+        if let Some(length) = message_length(received, bytes_max)?
+            && received.len() >= PREFIX_BYTES + length
+        {
+            let message = PREFIX_BYTES..PREFIX_BYTES + length;
+            return Ok(if whole.is_empty() {
+                first.slice(message)
+            } else {
+                whole.freeze().slice(message)
+            });
+        }
+        let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await else {
+            return Err(Status::internal("the request ended before its message did"));
+        };
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        if first.is_empty() {
+            first = data;
+        } else {
+            if whole.is_empty() {
+                whole.put_slice(&first);
+            }
+            whole.put_slice(&data);
+        }
+    }
+}
+
+/// The length of the message that begins with these bytes, once they say it.
+fn message_length(received: &[u8], bytes_max: usize) -> Result<Option<usize>, Status> {
+    let Some((prefix, _)) = received.split_first_chunk::<PREFIX_BYTES>() else {
+        return Ok(None);
+    };
+    let [compressed, length @ ..] = *prefix;
+    if compressed != 0 {
+        let why = "the message is compressed, and no grpc-encoding says how";
+        return Err(Status::internal(why));
+    }
+    let length = u32::from_be_bytes(length) as usize;
+    if length > bytes_max {
+        return Err(Status::out_of_range(format!(
+            "the message has {length} bytes, more than {bytes_max}"
+        )));
+    }
+    Ok(Some(length))
+}
+
+fn respond(message: &impl Message) -> Response<Answer> {
+    let length = message.encoded_len();
+    let mut out = BytesMut::with_capacity(PREFIX_BYTES + length);
+    out.put_u8(0);
+    // A response longer than that could not have been put together.
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    message.encode_raw(&mut out);
+    let mut response = Response::new(Answer::Message(Some(out.freeze())));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
+    response
+}
+
+/// The body of a response.
+pub(crate) enum Answer {
+    /// One message, then the trailers that say all went well; `None` once the message has left.
+    Message(Option<Bytes>),
+    /// Whatever the routes made, or an error.
+    Routed(AnyBody),
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match &mut *self {
+            Answer::Message(message) => {
+                if let Some(message) = message.take() {
+                    return Poll::Ready(Some(Ok(Frame::data(message))));
+                }
+                *self = Answer::Routed(AnyBody::empty());
+                let mut trailers = HeaderMap::with_capacity(1);
+                trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
+                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+            }
+            Answer::Routed(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Answer::Message(_) => false,
+            Answer::Routed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Message(_) => SizeHint::default(),
+            Answer::Routed(body) => body.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use tonic::Code;
+
+    /// A body that comes in these pieces.
+    struct Pieces(VecDeque<Bytes>);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+    }
+
+    async fn received(bytes: &[u8], piece_bytes: usize) -> Result<Bytes, Status> {
+        let pieces = bytes.chunks(piece_bytes).map(Bytes::copy_from_slice);
+        receive(AnyBody::new(Pieces(pieces.collect())), 100).await
+    }
+
+    #[tokio::test]
+    async fn a_message_may_come_in_any_pieces() {
+        let mut framed = vec![0, 0, 0, 0, 10];
+        framed.extend(0..10);
+        for piece_bytes in 1..=framed.len() {
+            let message = received(&framed, piece_bytes).await.unwrap();
+            assert_eq!(message, &framed[5..], "in pieces of {piece_bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_message_gets_a_status() {
+        let cases: [(&[u8], Code); 5] = [
+            (&[], Code::Internal),
+            (&[0, 0, 0], Code::Internal),
+            (&[0, 0, 0, 0, 3, 1, 2], Code::Internal),
+            (&[1, 0, 0, 0, 1, 9], Code::Internal),
+            (&[0, 0xff, 0xff, 0xff, 0xff, 9], Code::OutOfRange),
+        ];
+        for (bytes, code) in cases {
+            for piece_bytes in 1..4 {
+                let status = received(bytes, piece_bytes).await.unwrap_err();
+                assert_eq!(status.code(), code, "{bytes:?}: {status}");
+            }
+        }
+    }
+}
