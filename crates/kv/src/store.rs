@@ -267,6 +267,7 @@ impl Store {
 impl Application for Store {
     type Query = Query;
     type Answer = Answer;
+    type Cut = ();
 
     fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
         let result = self.execute(at, body).unwrap_or_else(command::refused);
@@ -297,6 +298,26 @@ impl Application for Store {
             Query::Status => Ok(Answer::Status(self.status())),
         };
         answer.unwrap_or_else(Answer::Refused)
+    }
+
+    fn cut(&mut self) {}
+
+    fn piece(&mut self, (): &mut (), _bytes: usize) -> Option<Bytes> {
+        None
+    }
+
+    fn release(&mut self, (): ()) {}
+
+    fn empty(&self) -> Self {
+        Store::new()
+    }
+
+    fn load(&mut self, _piece: Bytes) -> Result<(), String> {
+        Err("snapshots of the store cannot be loaded yet".into())
+    }
+
+    fn loaded(&mut self) -> Result<(), String> {
+        Err("snapshots of the store cannot be loaded yet".into())
     }
 }
 

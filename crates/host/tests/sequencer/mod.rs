@@ -216,6 +216,8 @@ pub(crate) struct Journal {
 impl Application for Journal {
     type Query = ();
     type Answer = Vec<String>;
+    /// Copied lines, the next one last.
+    type Cut = Vec<String>;
 
     fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
         self.lines.push(String::from_utf8_lossy(body).into_owned());
@@ -225,6 +227,40 @@ impl Application for Journal {
 
     fn query(&self, (): &()) -> Vec<String> {
         self.lines.clone()
+    }
+
+    fn cut(&mut self) -> Vec<String> {
+        self.lines.iter().rev().cloned().collect()
+    }
+
+    fn piece(&mut self, cut: &mut Vec<String>, bytes: usize) -> Option<Bytes> {
+        let mut piece = Encoder::new();
+        while piece.len() < bytes {
+            let Some(line) = cut.pop() else { break };
+            piece.string(&line);
+        }
+        (!piece.is_empty()).then(|| piece.into_bytes())
+    }
+
+    fn release(&mut self, _cut: Vec<String>) {}
+
+    fn empty(&self) -> Self {
+        Journal {
+            lines: Vec::new(),
+            shift: self.shift,
+        }
+    }
+
+    fn load(&mut self, piece: Bytes) -> Result<(), String> {
+        let mut input = Decoder::new(piece);
+        while input.remaining() > 0 {
+            self.lines.push(input.string().map_err(|e| e.to_string())?);
+        }
+        Ok(())
+    }
+
+    fn loaded(&mut self) -> Result<(), String> {
+        Ok(())
     }
 }
 
