@@ -247,7 +247,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.applier.app_mut().take_countdowns()
     }
 
-    /// Lets the application do a small piece of work it has put off; says whether there is more.
+    /// Takes a piece of the snapshot under way, and lets the application do a small piece of work
+    /// it has put off; says whether there is more. To be called at least once a turn, or a
+    /// snapshot does not end under load.
     pub fn tidy(&mut self) -> bool {
         self.applier.app_mut().tidy()
     }

@@ -293,6 +293,8 @@ fn open_first<M: Machine, A: Application>(
         segments: Vec::new(),
         torn: None,
         records: 0,
+        snapshot: None,
+        bad_snapshots: Vec::new(),
     };
     let past = past_without_log(&replay, begin);
     (start(replay, past, Some(log), now), opened)
@@ -331,6 +333,8 @@ fn open_resumed<M: Machine, A: Application>(
             .collect(),
         torn: scanned.torn.then_some(scanned.tail.at),
         records: scanned.records,
+        snapshot: None,
+        bad_snapshots: Vec::new(),
     };
     (start(replay, past, Some(log), now), opened)
 }
@@ -347,6 +351,8 @@ fn open_diskless<M: Machine, A: Application>(
         segments: Vec::new(),
         torn: None,
         records: 0,
+        snapshot: None,
+        bad_snapshots: Vec::new(),
     };
     (start(replay, past, None, now), opened)
 }

@@ -318,6 +318,18 @@ impl<M: Machine, A: Application> Core<M, A> {
                     self.metrics.catch_ups.increment(1);
                     tracing::info!(%from, %peer_applied, "catching up from a peer's log");
                 }
+                HostEvent::SnapshotTaken(snapshot) => {
+                    tracing::info!(slot = %snapshot.slot, bytes = snapshot.bytes, "snapshot taken");
+                }
+                HostEvent::SnapshotWanted { peer, snapshot } => {
+                    tracing::info!(%peer, slot = %snapshot.slot, "fetching a snapshot");
+                }
+                HostEvent::SnapshotFailed { slot, why } => {
+                    tracing::warn!(%slot, "a snapshot failed: {why}");
+                }
+                HostEvent::Installed { slot } => {
+                    tracing::info!(%slot, "the state is now that of a peer's snapshot");
+                }
                 HostEvent::Diverged {
                     peer,
                     slot,

@@ -13,7 +13,7 @@ use crate::peer::handshake::Identity;
 use crate::security::{Door, Listener};
 use crate::timed::Timed;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Durability, ReplicaId, Seat};
+use quorate_core::{Application, Boot, Durability, ReplicaId, Seat, Slot};
 use quorate_host::{Host, HostConfig, Limits, LogSource, Start};
 use quorate_protocols::Protocol;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -220,6 +220,14 @@ impl LogSource for NoLog {
     }
 
     fn read(&mut self, _segment: u64) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
         Err(io::ErrorKind::NotFound.into())
     }
 }

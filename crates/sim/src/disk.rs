@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use fastrand::Rng;
+use quorate_core::Slot;
 use quorate_host::{Flush, LogRead, LogSource, Write};
 use std::collections::BTreeMap;
 use std::io;
@@ -171,6 +172,14 @@ impl LogSource for Disk {
             Some(segment) => Ok(segment.whole().into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
     }
 }
 

@@ -274,6 +274,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     return Err(Violation::new("honesty", what));
                 }
                 HostEvent::Machine(_)
+                | HostEvent::SnapshotTaken(_)
+                | HostEvent::SnapshotWanted { .. }
+                | HostEvent::SnapshotFailed { .. }
+                | HostEvent::Installed { .. }
                 | HostEvent::CatchUp { .. }
                 | HostEvent::Ordered { .. }
                 | HostEvent::Applied { .. } => {}

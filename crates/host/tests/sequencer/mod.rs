@@ -294,6 +294,14 @@ impl LogSource for Disk {
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {
         Ok(Bytes::from(self.files[&segment].clone()))
     }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
 }
 
 /// A request for decided slots, as replica 2 would send it.

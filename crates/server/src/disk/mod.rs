@@ -3,6 +3,7 @@
 mod spare;
 
 use bytes::Bytes;
+use quorate_core::Slot;
 use quorate_host::{Flush, LogSource, Position, Write};
 use rustix::io::{Errno, pread, pwritev};
 use spare::Spare;
@@ -191,6 +192,14 @@ impl LogSource for Disk {
 
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {
         fs::read(self.path(segment)).map(Bytes::from)
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
     }
 }
 
