@@ -141,15 +141,6 @@ impl Leases {
         self.renewals = renewals;
     }
 
-    /// None of these leases, but their countdowns will be stopped.
-    pub(crate) fn all_gone(&self) -> Self {
-        let present = self.by_id.keys();
-        Leases {
-            changed: present.chain(&self.changed).copied().collect(),
-            ..Leases::default()
-        }
-    }
-
     fn grant(&mut self, id: i64, ttl_s: i64) {
         self.changing(id);
         let renewal = 0;

@@ -322,7 +322,6 @@ impl Application for Store {
     fn empty(&self) -> Self {
         Store {
             wanted: self.wanted.clone(),
-            leases: self.leases.all_gone(),
             ..Store::default()
         }
     }

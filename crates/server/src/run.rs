@@ -209,8 +209,9 @@ fn open_host<P: Protocol, A: Application>(
         "log read"
     );
     for (slot, why) in &found.bad_snapshots {
-        let path = config.folder.snapshots_dir();
-        tracing::warn!(%slot, path = %path.display(), "a snapshot cannot be used: {why}");
+        let path = disk.as_ref().map(|disk| disk.snapshots().path(*slot));
+        let path = path.unwrap_or_default();
+        tracing::warn!(path = %path.display(), "a snapshot cannot be used: {why}");
     }
     if let Some(at) = found.torn {
         tracing::info!(
