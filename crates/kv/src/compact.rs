@@ -46,9 +46,11 @@ impl Store {
     }
 
     /// Changes before this revision can be freed. Those that were not told to watchers yet wait:
-    /// whoever watched before a compaction sees what came before it.
+    /// whoever watched before a compaction sees what came before it. So does what a snapshot needs
+    /// that is being taken.
     fn freed_below(&self) -> i64 {
-        self.compacted.min(self.wanted.get())
+        let cut_at = self.cut_at.unwrap_or(i64::MAX);
+        self.compacted.min(self.wanted.get()).min(cut_at)
     }
 
     fn free_one(&mut self) -> bool {

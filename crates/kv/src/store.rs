@@ -9,6 +9,7 @@ use crate::journal::Journal;
 use crate::lease::{LeaseInfo, Leases};
 use crate::plan::{Plan, admit_put};
 use crate::refused::Refused;
+use crate::snapshot::{Cut, Loading};
 use crate::view::{View, header};
 use crate::write::Writer;
 use bytes::Bytes;
@@ -38,6 +39,10 @@ pub struct Store {
     pub(crate) live: u64,
     /// Estimated memory.
     pub(crate) bytes: u64,
+    /// The compacted revision of a snapshot that is being taken: what counts there is not freed.
+    pub(crate) cut_at: Option<i64>,
+    /// The snapshot that is being loaded.
+    pub(crate) loading: Option<Loading>,
 }
 
 /// A read request.
@@ -129,6 +134,8 @@ impl Default for Store {
             leases: Leases::default(),
             live: 0,
             bytes: 0,
+            cut_at: None,
+            loading: None,
         }
     }
 }
@@ -267,7 +274,7 @@ impl Store {
 impl Application for Store {
     type Query = Query;
     type Answer = Answer;
-    type Cut = ();
+    type Cut = Cut;
 
     fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
         let result = self.execute(at, body).unwrap_or_else(command::refused);
@@ -300,24 +307,31 @@ impl Application for Store {
         answer.unwrap_or_else(Answer::Refused)
     }
 
-    fn cut(&mut self) {}
-
-    fn piece(&mut self, (): &mut (), _bytes: usize) -> Option<Bytes> {
-        None
+    fn cut(&mut self) -> Cut {
+        self.begin_cut()
     }
 
-    fn release(&mut self, (): ()) {}
+    fn piece(&mut self, cut: &mut Cut, bytes: usize) -> Option<Bytes> {
+        self.next_piece(cut, bytes)
+    }
+
+    fn release(&mut self, _cut: Cut) {
+        self.end_cut();
+    }
 
     fn empty(&self) -> Self {
-        Store::new()
+        Store {
+            wanted: self.wanted.clone(),
+            ..Store::default()
+        }
     }
 
-    fn load(&mut self, _piece: Bytes) -> Result<(), String> {
-        Err("snapshots of the store cannot be loaded yet".into())
+    fn load(&mut self, piece: Bytes) -> Result<(), String> {
+        self.load_piece(piece)
     }
 
     fn loaded(&mut self) -> Result<(), String> {
-        Err("snapshots of the store cannot be loaded yet".into())
+        self.end_load()
     }
 }
 

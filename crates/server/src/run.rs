@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 use crate::peer::Links;
 use crate::peer::handshake::Identity;
 use crate::security::{Door, Listener};
+use crate::snap::Archive;
 use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, ReplicaId, Seat, Slot};
@@ -109,10 +110,15 @@ where
     let peers = Listener::new(config.peer_port, Door::Peer)?;
     let identity = identity(&meta, boot);
     let (links, arrivals) = Links::start(peers, identity, &config.peer_addresses, &metrics);
+    let archive = match &disk {
+        Some(disk) => Archive::start(disk.snapshots().clone(), disk.pool())?,
+        None => Archive::none(),
+    };
     let mut core = Core {
         host,
         folder: config.folder,
         disk,
+        archive,
         links,
         clock,
         members: config.members,
@@ -184,7 +190,7 @@ fn open_host<P: Protocol, A: Application>(
     };
     let dir = config.folder.log_dir();
     let mut disk = match meta.epoch.durability {
-        Durability::Disk => Some(Disk::open(&dir)?),
+        Durability::Disk => Some(Disk::open(&dir, &config.folder.snapshots_dir())?),
         Durability::Memory => None,
     };
     if let (Start::FirstBoot, Some(disk)) = (start, &mut disk) {
@@ -199,8 +205,14 @@ fn open_host<P: Protocol, A: Application>(
     tracing::info!(
         replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,
         next_slot = %found.next, records = found.records, segments = found.segments.len(),
+        snapshot = found.snapshot.map(|slot| slot.0),
         "log read"
     );
+    for (slot, why) in &found.bad_snapshots {
+        let path = disk.as_ref().map(|disk| disk.snapshots().path(*slot));
+        let path = path.unwrap_or_default();
+        tracing::warn!(path = %path.display(), "a snapshot cannot be used: {why}");
+    }
     if let Some(at) = found.torn {
         tracing::info!(
             segment = at.segment,

@@ -6,6 +6,7 @@ mod plan;
 use crate::Failure;
 use crate::genesis;
 use crate::modes::{DurabilityMode, LogFormat};
+use crate::snapshots::SnapshotOptions;
 use children::{Child, Children, News};
 use clap::Args;
 use plan::Plan;
@@ -54,6 +55,9 @@ pub(crate) struct UpOptions {
     )]
     param: Vec<String>,
 
+    #[command(flatten)]
+    snapshots: SnapshotOptions,
+
     /// Start a replica again when it dies
     #[arg(long)]
     restart: bool,
@@ -84,6 +88,7 @@ pub(crate) struct UpOptions {
 /// Runs the cluster until it is told to stop.
 pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let plan = Plan::of(options)?;
+    options.snapshots.resolve().map_err(Failure::Usage)?;
     let which = plan.which(options.only).map_err(Failure::Usage)?;
     let survived = genesis::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;
@@ -112,7 +117,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| system(&error))?;
     let start = |id: &u16| Child {
         id: *id,
-        command: plan.command(*id, &options.log_level, options.log_format),
+        command: plan.command(*id, options),
         log: plan.log(*id),
         restart: options.restart,
     };
