@@ -15,7 +15,7 @@ mod format;
 mod scan;
 mod writer;
 
-pub(crate) use format::{Identity, Kind, RECORD_HEADER_BYTES, decode_record};
+pub(crate) use format::{Identity, Kind, RECORD_HEADER_BYTES, decode_record, encode_release};
 pub(crate) use scan::{Found, Scanned, scan};
 pub(crate) use writer::LogWriter;
 

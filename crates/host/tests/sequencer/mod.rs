@@ -6,7 +6,9 @@ use quorate_core::{
     EntryBuilder, EntryId, Epoch, Group, Incarnation, Input, Lsn, Machine, Member, Now, Out,
     Outcome, Past, Peers, Record, Refusal, ReplicaId, RequestId, Seat, Slot, Wire, WireError,
 };
-use quorate_host::{Flush, Host, HostConfig, Limits, LogSource, OpenError, Position, Start};
+use quorate_host::{
+    Flush, Host, HostConfig, Limits, LogSource, OpenError, Position, Release, SnapshotWrite, Start,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher;
 use std::io;
@@ -264,10 +266,12 @@ impl Application for Journal {
     }
 }
 
-/// Segments in memory.
+/// Segments and snapshots in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
-    files: BTreeMap<u64, Vec<u8>>,
+    pub(crate) files: BTreeMap<u64, Vec<u8>>,
+    pub(crate) snapshots: BTreeMap<Slot, Vec<u8>>,
+    unfinished: Vec<u8>,
 }
 
 impl Disk {
@@ -278,6 +282,36 @@ impl Disk {
             let bytes = write.chunks.concat();
             file[write.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
         }
+    }
+
+    /// Does to snapshots what the host wants; says which are now durable.
+    pub(crate) fn keep(&mut self, host: &mut Host<Sequencer, Journal>) -> Vec<Slot> {
+        let mut stored = Vec::new();
+        for write in host.take_snapshot_writes() {
+            match write {
+                SnapshotWrite::Begin { .. } | SnapshotWrite::Abandon { .. } => {
+                    self.unfinished.clear();
+                }
+                SnapshotWrite::Piece { offset, bytes } => {
+                    assert_eq!(offset, self.unfinished.len() as u64, "without gaps");
+                    self.unfinished.extend_from_slice(&bytes);
+                    host.snapshot_written(bytes.len() as u64);
+                }
+                SnapshotWrite::End { slot, bytes } => {
+                    assert_eq!(bytes, self.unfinished.len() as u64);
+                    let file = std::mem::take(&mut self.unfinished);
+                    self.snapshots.insert(slot, file);
+                    stored.push(slot);
+                }
+            }
+        }
+        stored
+    }
+
+    /// Deletes what is not needed any more.
+    pub(crate) fn release(&mut self, release: Release) {
+        self.files = self.files.split_off(&release.segments_before);
+        self.snapshots = self.snapshots.split_off(&release.snapshots_before);
     }
 
     pub(crate) fn read_at(&self, at: Position, len: u32) -> Bytes {
@@ -296,11 +330,15 @@ impl LogSource for Disk {
     }
 
     fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
-        Ok(Vec::new())
+        let snapshots = self.snapshots.iter();
+        Ok(snapshots
+            .map(|(slot, file)| (*slot, file.len() as u64))
+            .collect())
     }
 
-    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
-        Err(io::ErrorKind::NotFound.into())
+    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
+        let rest = &self.snapshots[&slot][offset as usize..];
+        Ok(Bytes::copy_from_slice(&rest[..rest.len().min(len)]))
     }
 }
 
