@@ -105,10 +105,7 @@ fn in_slices_a_read_gives_what_it_gives_in_one_go() {
         }
         assert_eq!(store.status(), whole.status(), "seed {seed}");
     }
-    assert!(
-        sliced > 500,
-        "only {sliced} reads took more than one slice"
-    );
+    assert!(sliced > 500, "only {sliced} reads took more than one slice");
 }
 
 fn all_keys() -> Query {
