@@ -148,11 +148,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let (writes, pieces) = (host.take_snapshot_writes(), host.take_snapshot_reads());
             let events = host.take_events();
             let busy = flush.is_some() || !frames.is_empty() || !reads.is_empty();
+            self.perform_snapshots(index, writes, pieces);
             if !busy && answers.is_empty() && events.is_empty() {
                 return Ok(());
             }
             self.note_events(index, events)?;
-            self.perform_snapshots(index, writes, pieces);
             frames.iter().for_each(|frame| self.send(index, frame));
             for (token, answer) in answers {
                 self.answer_leaves(index, token, answer)?;
