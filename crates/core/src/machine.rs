@@ -239,6 +239,9 @@ pub enum Refusal {
     Forgotten,
     /// This replica cannot order commands in its present role.
     NotServing,
+    /// It may have been executed, and this replica does not know: it has skipped the slots around
+    /// it.
+    Unknown,
 }
 
 /// Something worth counting or tracing.

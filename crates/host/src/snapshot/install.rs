@@ -55,26 +55,18 @@ impl<M: Machine, A: Application> Host<M, A> {
         let settled = self.pins.installed(next, &self.base);
         self.settle_own_session();
         for id in self.requests.writes() {
-            if let Some(refusal) = self.settle_write(id) {
-                self.answer_write(id, Applied::Refused(refusal));
+            if let Some((slot, result)) = self.applier.result(id) {
+                self.answer_write(id, Applied::Result(slot, result));
+            } else if matches!(
+                self.applier.sessions().known(id),
+                Known::Forgotten | Known::Ended
+            ) {
+                self.answer_write(id, Applied::Refused(Refusal::Unknown));
             }
         }
         let entries = settled.iter().filter_map(Record::entry);
         for command in entries.flat_map(|entry| entry.commands()).flatten() {
-            self.answer_write(command.id, Applied::Refused(Refusal::Forgotten));
-        }
-    }
-
-    /// Answers a request whose result is known; says why one has to be refused.
-    fn settle_write(&mut self, id: RequestId) -> Option<Refusal> {
-        if let Some((slot, result)) = self.applier.result(id) {
-            self.answer_write(id, Applied::Result(slot, result));
-            return None;
-        }
-        match self.applier.sessions().known(id) {
-            Known::Forgotten => Some(Refusal::Forgotten),
-            Known::Ended => Some(Refusal::NoSession),
-            Known::Open | Known::Nothing => None,
+            self.answer_write(command.id, Applied::Refused(Refusal::Unknown));
         }
     }
 

@@ -151,7 +151,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Reading { peer, slot, offset } = reading;
         match bytes {
             Ok(bytes) => self.send_piece(peer, slot, offset, bytes),
-            // The peer asks another one.
+            // Deleted meanwhile: the peer asks again, and learns of a newer one.
+            Err(_) if self.snapshots.kept.iter().all(|kept| kept.slot != slot) => {}
             Err(why) => self.snapshot_failed(slot, format!("reading it for replica {peer}: {why}")),
         }
     }
