@@ -73,7 +73,7 @@ impl HashRest {
         let from = match self.after.take() {
             None => Bound::Unbounded,
             Some((key, part)) => {
-                if let Some((part, history)) = part.zip(store.keys.get(&key)) {
+                if let Some((part, history)) = part.zip(store.keys.get(&key[..])) {
                     let part = self.add_versions(history, part, &mut left);
                     if part.is_some() {
                         self.after = Some((key, part));
@@ -83,11 +83,12 @@ impl HashRest {
                 Bound::Excluded(key)
             }
         };
-        for (key, history) in store.keys.range((from, Bound::Unbounded)) {
+        let from = from.as_ref().map(|key| &key[..]);
+        for (key, history) in store.keys.range::<[u8], _>((from, Bound::Unbounded)) {
             left = left.saturating_sub(1);
             let part = self.add_key(key, history, &mut left);
             if part.is_some() || left == 0 {
-                self.after = Some((key.clone(), part));
+                self.after = Some((Bytes::copy_from_slice(key), part));
                 return false;
             }
         }

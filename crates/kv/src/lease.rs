@@ -33,7 +33,14 @@ pub(crate) struct Leases {
 #[derive(Debug)]
 struct Lease {
     terms: Terms,
-    keys: BTreeSet<Bytes>,
+    keys: BTreeSet<Box<[u8]>>,
+}
+
+impl Lease {
+    fn keys(&self) -> Vec<Bytes> {
+        let keys = self.keys.iter();
+        keys.map(|key| Bytes::copy_from_slice(key)).collect()
+    }
 }
 
 /// What a lease is apart from its keys.
@@ -78,7 +85,7 @@ impl Leases {
     }
 
     /// A key's lease changes; 0 is none.
-    pub(crate) fn attach(&mut self, key: &Bytes, old: i64, new: i64) {
+    pub(crate) fn attach(&mut self, key: &[u8], old: i64, new: i64) {
         if old == new {
             return;
         }
@@ -86,7 +93,7 @@ impl Leases {
             lease.keys.remove(key);
         }
         if let Some(lease) = self.by_id.get_mut(&new) {
-            lease.keys.insert(key.clone());
+            lease.keys.insert(key.into());
         }
     }
 
@@ -239,7 +246,7 @@ impl Store {
         LeaseInfo {
             revision: self.revision,
             ttl_s: lease.map(|lease| lease.terms.ttl_s),
-            keys: lease.map_or_else(Vec::new, |lease| lease.keys.iter().cloned().collect()),
+            keys: lease.map_or_else(Vec::new, Lease::keys),
         }
     }
 

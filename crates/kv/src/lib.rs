@@ -24,6 +24,7 @@ mod events;
 mod hash;
 mod history;
 mod journal;
+mod kept;
 mod lease;
 mod plan;
 mod refused;

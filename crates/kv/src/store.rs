@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Store {
     /// Every key that has a version, deleted ones included.
-    pub(crate) keys: BTreeMap<Bytes, History>,
+    pub(crate) keys: BTreeMap<Box<[u8]>, History>,
     /// The revision of the last change.
     pub(crate) revision: i64,
     /// Every change since the last compaction, and those it has not freed yet.
@@ -366,9 +366,10 @@ const CHANGES_FREED_PER_COMMAND: usize = 4;
 /// Changes a compaction frees at a time when nothing else is to be done: well under a millisecond.
 const CHANGES_FREED_PER_SLICE: usize = 512;
 
-/// Estimated memory of a version without its value: the record and the allocations around it.
-pub(crate) const VERSION_BYTES: u64 = size_of::<Version>() as u64 + 16;
+/// Estimated memory of a version without its value: the record and the allocations around both.
+pub(crate) const VERSION_BYTES: u64 = size_of::<Version>() as u64 + 24;
 
 /// Estimated memory of a key without its bytes: its place in the tree, which is two thirds full,
 /// and the allocations around it.
-pub(crate) const KEY_BYTES: u64 = (size_of::<Bytes>() + size_of::<History>()) as u64 * 3 / 2 + 32;
+pub(crate) const KEY_BYTES: u64 =
+    (size_of::<Box<[u8]>>() + size_of::<History>()) as u64 * 3 / 2 + 16;

@@ -32,21 +32,19 @@ impl<'a> View<'a> {
         self,
         span: Span<'_>,
         revision: i64,
-        mut visit: impl FnMut(&'a Bytes, &'a Version) -> ControlFlow<()>,
+        mut visit: impl FnMut(&'a [u8], &'a Version) -> ControlFlow<()>,
     ) {
-        let mut step = |(key, history): (&'a Bytes, &'a History)| match history.at(revision) {
+        let mut step = |key: &'a [u8], history: &'a History| match history.at(revision) {
             Some(version) => visit(key, version),
             None => ControlFlow::Continue(()),
         };
         if let Span::One(key) = span {
             // A point look-up is half the work of a range of one.
-            let _ = self.store.keys.get_key_value(key).map(step);
+            let found = self.store.keys.get_key_value(key);
+            let _ = found.map(|(key, history)| step(key, history));
         } else if let Some(bounds) = span.bounds() {
-            let _ = self
-                .store
-                .keys
-                .range::<[u8], _>(bounds)
-                .try_for_each(&mut step);
+            let mut keys = self.store.keys.range::<[u8], _>(bounds);
+            let _ = keys.try_for_each(|(key, history)| step(key, history));
         }
     }
 
@@ -72,7 +70,7 @@ impl<'a> View<'a> {
         keys_max: usize,
         response: &mut RangeResponse,
     ) -> Slice {
-        let mut add = |key: &Bytes, history: &History| {
+        let mut add = |key: &[u8], history: &History| {
             let Some(version) = history.at(revision) else {
                 return;
             };
@@ -94,7 +92,7 @@ impl<'a> View<'a> {
                 add(key, history);
                 slice.keys += 1;
                 if slice.keys >= keys_max {
-                    slice.after = Some(key.clone());
+                    slice.after = Some(Bytes::copy_from_slice(key));
                     break;
                 }
             }
@@ -167,14 +165,14 @@ pub(crate) fn header(revision: i64) -> ResponseHeader {
     }
 }
 
-/// A key as responses show it. Shares the bytes.
-pub(crate) fn key_value(key: &Bytes, version: &Version) -> KeyValue {
+/// A key as responses show it. Shares the value, if it is large.
+pub(crate) fn key_value(key: &[u8], version: &Version) -> KeyValue {
     KeyValue {
-        key: key.clone(),
+        key: Bytes::copy_from_slice(key),
         create_revision: version.created,
         mod_revision: version.modified,
         version: version.version,
-        value: version.value.clone(),
+        value: version.value.to_bytes(),
         lease: version.lease,
     }
 }
@@ -254,7 +252,7 @@ fn satisfies(condition: &Compare, version: &Version) -> bool {
     use TargetUnion::{CreateRevision, Lease, ModRevision, Value, Version as Versions};
     let operand = &condition.target_union;
     let ordering = match (CompareTarget::try_from(condition.target), operand) {
-        (Ok(CompareTarget::Value), Some(Value(value))) => version.value.cmp(value),
+        (Ok(CompareTarget::Value), Some(Value(value))) => version.value[..].cmp(&value[..]),
         (Ok(CompareTarget::Value), _) => version.value[..].cmp(&[]),
         (Ok(CompareTarget::Version), Some(Versions(n))) => version.version.cmp(n),
         (Ok(CompareTarget::Version), _) => version.version.cmp(&0),

@@ -5,6 +5,7 @@
 
 use super::{DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_WRITE, Totals, WRITE};
 use crate::history::{History, Version};
+use crate::kept::Kept;
 use crate::store::Store;
 use bytes::Bytes;
 use quorate_core::Encoder;
@@ -111,7 +112,7 @@ impl Store {
         let from = match after.take() {
             None => Bound::Unbounded,
             Some((key, part)) => {
-                let rest = part.zip(self.keys.get(&key));
+                let rest = part.zip(self.keys.get(&key[..]));
                 let part = rest.and_then(|(part, history)| keys.write_versions(history, part));
                 if keys.is_full() {
                     *after = Some((key, part));
@@ -120,10 +121,11 @@ impl Store {
                 Bound::Excluded(key)
             }
         };
-        for (key, history) in self.keys.range((from, Bound::Unbounded)) {
+        let from = from.as_ref().map(|key| &key[..]);
+        for (key, history) in self.keys.range::<[u8], _>((from, Bound::Unbounded)) {
             let part = keys.write_key(key, history);
             if keys.is_full() {
-                *after = Some((key.clone(), part));
+                *after = Some((Bytes::copy_from_slice(key), part));
                 return;
             }
         }
@@ -146,12 +148,13 @@ impl Keys<'_> {
     }
 
     /// Writes a key, if it counts, and its versions; says after which it stopped, if it did.
-    fn write_key(&mut self, key: &Bytes, history: &History) -> Option<(i64, u32)> {
+    fn write_key(&mut self, key: &[u8], history: &History) -> Option<(i64, u32)> {
         if history.kept(self.compacted, self.revision).len() == 0 {
             return None;
         }
         self.out.u8(KEY);
-        self.out.bytes(key);
+        self.out.varint(key.len() as u64);
+        self.out.slice(key);
         self.totals.keys += 1;
         self.write_versions(history, BEFORE_ALL)
     }
@@ -183,7 +186,13 @@ impl Keys<'_> {
         if version.is_live() {
             out.varint(version.modified.abs_diff(version.created));
             out.varint(version.version.unsigned_abs());
-            out.bytes(&version.value);
+            match &version.value {
+                Kept::Own(value) => {
+                    out.varint(value.len() as u64);
+                    out.slice(value);
+                }
+                Kept::Shared(value) => out.bytes(value),
+            }
             if version.lease != 0 {
                 out.u64(version.lease.cast_unsigned());
             }

@@ -4,6 +4,7 @@
 use super::{DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_WRITE, Totals, WRITE};
 use crate::history::{History, Version};
 use crate::journal::Change;
+use crate::kept::Kept;
 use crate::lease::{TTL_S_MAX, TTL_S_MIN, Terms};
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
 use bytes::Bytes;
@@ -16,7 +17,7 @@ pub(crate) struct Loading {
     /// What the head says.
     head: Option<Head>,
     /// Keys in order, with their versions.
-    keys: Vec<(Bytes, History)>,
+    keys: Vec<(Box<[u8]>, History)>,
     /// The last lease.
     lease: Option<i64>,
     totals: Totals,
@@ -76,8 +77,7 @@ impl Store {
                 LEASE => self.read_lease(loading, &mut input)?,
                 KEY => self.read_key(loading, &mut input)?,
                 WRITE | LEASED_WRITE | DELETION => {
-                    let mut version = read_version(kind, head, loading, &mut input)?;
-                    version.value = keep(&version.value, piece.len());
+                    let version = read_version(kind, head, loading, piece.len(), &mut input)?;
                     self.add_version(loading, version)?;
                 }
                 END => read_end(loading, &mut input)?,
@@ -135,13 +135,12 @@ impl Store {
     fn read_key(&mut self, loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
         let key = input.bytes()?;
         if let Some((last, history)) = loading.keys.last()
-            && (*last >= key || history.is_empty())
+            && (**last >= key[..] || history.is_empty())
         {
             return wrong("keys are out of order, or one has no version");
         }
         self.bytes += KEY_BYTES + key.len() as u64;
-        let key = Bytes::copy_from_slice(&key);
-        loading.keys.push((key, History::empty()));
+        loading.keys.push((key[..].into(), History::Empty));
         loading.totals.keys += 1;
         Ok(())
     }
@@ -199,6 +198,7 @@ fn read_version(
     kind: u8,
     head: Head,
     loading: &Loading,
+    piece_bytes: usize,
     input: &mut Decoder,
 ) -> Result<Version, Wrong> {
     let before = loading.keys.last().and_then(|(_, history)| history.last());
@@ -214,7 +214,7 @@ fn read_version(
     }
     let created = modified.checked_sub_unsigned(input.varint()?);
     let version = i64::try_from(input.varint()?).unwrap_or(0);
-    let value = input.bytes()?;
+    let value = keep(&input.bytes()?, piece_bytes);
     let lease = match kind {
         LEASED_WRITE => input.u64()?.cast_signed(),
         _ => 0,
@@ -248,11 +248,11 @@ fn read_end(loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
 }
 
 /// The value in a form the store can hold on to: a slice of a piece keeps the whole piece.
-fn keep(value: &Bytes, piece_bytes: usize) -> Bytes {
+fn keep(value: &Bytes, piece_bytes: usize) -> Kept {
     if value.len() > piece_bytes / 2 {
-        value.clone()
+        Kept::share(value)
     } else {
-        Bytes::copy_from_slice(value)
+        Kept::copy(value)
     }
 }
 
