@@ -110,3 +110,97 @@ impl<R: Record> Pins<R> {
         taken.into_iter().map(|(_, record)| record).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::{Boot, Decoder, Encoder, EntryBuilder, ReplicaId, Wire, WireError};
+
+    /// A record of each kind.
+    #[derive(Clone, PartialEq, Debug)]
+    enum Kind {
+        Slot(Slot),
+        Entry(Entry),
+        Scalar(u64),
+        Other,
+    }
+
+    impl Wire for Kind {
+        fn encode(&self, _: &mut Encoder) {}
+
+        fn decode(_: &mut Decoder) -> Result<Self, WireError> {
+            Ok(Kind::Other)
+        }
+    }
+
+    impl Record for Kind {
+        fn slot(&self) -> Option<Slot> {
+            match self {
+                Kind::Slot(slot) => Some(*slot),
+                _ => None,
+            }
+        }
+
+        fn scalar(&self) -> Option<u8> {
+            matches!(self, Kind::Scalar(_)).then_some(0)
+        }
+
+        fn entry(&self) -> Option<&Entry> {
+            match self {
+                Kind::Entry(entry) => Some(entry),
+                _ => None,
+            }
+        }
+    }
+
+    fn entry(seq: u64) -> Entry {
+        let id = EntryId {
+            origin: ReplicaId(1),
+            boot: Boot(1),
+            seq,
+        };
+        EntryBuilder::default().finish(id, 0)
+    }
+
+    fn at(segment: u64) -> Located {
+        let at = Position { segment, offset: 0 };
+        Located { at, len: 1 }
+    }
+
+    #[test]
+    fn what_all_slots_need_is_carried_on_and_what_is_decided_or_superseded_is_not() {
+        let mut pins = Pins::new();
+        let records = [
+            Kind::Scalar(1),
+            Kind::Entry(entry(1)),
+            Kind::Other,
+            Kind::Scalar(2),
+            Kind::Entry(entry(2)),
+            Kind::Slot(Slot(7)),
+            Kind::Entry(entry(3)),
+        ];
+        for (record, segment) in records.into_iter().zip(1..) {
+            pins.appended(record, at(segment), Slot(5));
+        }
+        pins.decided(Slot(5), Some(entry(1).id));
+        let carried = pins.take_before(at(7).at);
+        let expected = [Kind::Other, Kind::Scalar(2), Kind::Entry(entry(2))];
+        assert_eq!(carried, expected);
+        assert_eq!(pins.entry_place(entry(3).id), Some(at(7)));
+        assert_eq!(pins.take_before(at(7).at), []);
+    }
+
+    #[test]
+    fn undecided_slots_pin_the_log_until_they_are_decided() {
+        let mut pins = Pins::new();
+        for (slot, segment) in [(7, 1), (6, 2), (6, 3), (8, 4), (4, 5)] {
+            pins.appended(Kind::Slot(Slot(slot)), at(segment), Slot(5));
+        }
+        assert_eq!(pins.first_slot_place(), Some(at(1).at));
+        assert_eq!(pins.first_place_from(Slot(8)), Some(at(4).at));
+        pins.decided(Slot(7), None);
+        assert_eq!(pins.first_slot_place(), Some(at(4).at));
+        pins.decided(Slot(8), None);
+        assert_eq!(pins.first_slot_place(), None);
+    }
+}

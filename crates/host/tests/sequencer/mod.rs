@@ -274,6 +274,13 @@ pub(crate) struct Disk {
     unfinished: Vec<u8>,
 }
 
+/// The same with other durability.
+pub(crate) fn in_memory(me: u16) -> HostConfig<Seat> {
+    let mut config = config(me);
+    config.seat.epoch.durability = Durability::Memory;
+    config
+}
+
 impl Disk {
     pub(crate) fn perform(&mut self, flush: &Flush) {
         for write in &flush.writes {
@@ -385,6 +392,9 @@ pub(crate) fn config(me: u16) -> HostConfig<Seat> {
             recent_bytes_max: 1000,
             checkpoint_slots: 16,
             requests_max: 100,
+            snapshot_slots: 20,
+            snapshot_piece_bytes: 300,
+            snapshot_chunk_bytes: 500,
             ..Limits::default()
         },
         dice: 1,
