@@ -83,6 +83,7 @@ pub trait Application: Sized {
     fn cut(&mut self) -> Self::Cut;
 
     /// The next piece of a snapshot, about `bytes` long: never more than twice that and one value.
+    /// An empty one is none at all: nothing was ready within a reasonable time, and more may be.
     /// `None` when the snapshot is complete: nothing is pinned any more.
     fn piece(&mut self, cut: &mut Self::Cut, bytes: usize) -> Option<Bytes>;
 

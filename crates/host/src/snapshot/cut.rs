@@ -115,6 +115,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             let piece = app.piece(&mut cutting.cut, piece_bytes);
             piece.map(|piece| (Kind::App, piece))
         });
+        if next.as_ref().is_some_and(|(_, piece)| piece.is_empty()) {
+            return true;
+        }
         let is_last = next.is_none();
         let (kind, body) = next.unwrap_or_else(|| (Kind::End, cutting.framer.end()));
         let offset = cutting.framer.offset();

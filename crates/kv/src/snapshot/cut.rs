@@ -19,6 +19,8 @@ pub struct Cut {
     renewals: u64,
     place: Place,
     totals: Totals,
+    /// What is written of the next piece.
+    out: Encoder,
 }
 
 /// How far it has come.
@@ -44,16 +46,22 @@ impl Store {
             renewals: self.leases.renewals(),
             place: Place::Head,
             totals: Totals::default(),
+            out: Encoder::new(),
         }
     }
 
     pub(crate) fn next_piece(&mut self, cut: &mut Cut, bytes: usize) -> Option<Bytes> {
-        let mut out = Encoder::with_capacity(bytes.min(PIECE_BYTES_EXPECTED));
+        let mut out = std::mem::take(&mut cut.out);
         loop {
             match &cut.place {
                 Place::Head => write_head(cut, &mut out),
                 Place::Leases(_) => self.write_leases(cut, bytes, &mut out),
-                Place::Keys(_) => self.write_keys(cut, bytes, &mut out),
+                Place::Keys(_) => {
+                    if !self.write_keys(cut, bytes, &mut out) {
+                        cut.out = out;
+                        return Some(Bytes::new());
+                    }
+                }
                 Place::End if !out.is_empty() => break,
                 Place::End => {
                     write_end(cut, &mut out);
@@ -98,9 +106,11 @@ impl Store {
         cut.place = Place::Keys(None);
     }
 
-    fn write_keys(&self, cut: &mut Cut, bytes: usize, out: &mut Encoder) {
+    /// Writes keys until the piece is full. Says no when it has passed so many that do not count
+    /// that others should have their turn.
+    fn write_keys(&self, cut: &mut Cut, bytes: usize, out: &mut Encoder) -> bool {
         let Place::Keys(after) = &mut cut.place else {
-            return;
+            return true;
         };
         let mut keys = Keys {
             compacted: cut.compacted,
@@ -116,20 +126,24 @@ impl Store {
                 let part = rest.and_then(|(part, history)| keys.write_versions(history, part));
                 if keys.is_full() {
                     *after = Some((key, part));
-                    return;
+                    return true;
                 }
                 Bound::Excluded(key)
             }
         };
         let from = from.as_ref().map(|key| &key[..]);
+        let mut passed = 0;
         for (key, history) in self.keys.range::<[u8], _>((from, Bound::Unbounded)) {
+            let keys_before = keys.totals.keys;
             let part = keys.write_key(key, history);
-            if keys.is_full() {
+            passed += u32::from(keys.totals.keys == keys_before);
+            if keys.is_full() || passed >= PASSED_MAX {
                 *after = Some((Bytes::copy_from_slice(key), part));
-                return;
+                return keys.is_full();
             }
         }
         cut.place = Place::End;
+        true
     }
 }
 
@@ -221,5 +235,5 @@ fn write_end(cut: &mut Cut, out: &mut Encoder) {
 /// Revisions begin at 1.
 const BEFORE_ALL: (i64, u32) = (0, 0);
 
-/// Pieces are not expected to be larger when memory is set aside for one.
-const PIECE_BYTES_EXPECTED: usize = 1 << 20;
+/// Keys passed over at a time: those that began after the cut, and those not freed yet.
+const PASSED_MAX: u32 = 4096;
