@@ -1,19 +1,26 @@
 //! The host: one machine, one application, and everything between them and the world.
 
+mod perform;
+mod traffic;
+
+pub(crate) use perform::answer;
+
 use crate::api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Request, Token,
 };
-use crate::apply::{Applied, Applier};
+use crate::apply::Applier;
 use crate::catch_up::CatchUp;
-use crate::decided::{DecidedLog, Located, Lookup};
-use crate::frame::{self, Body, Header};
+use crate::decided::{DecidedLog, Lookup};
+use crate::frame::Body;
 use crate::log::{LogWriter, Position};
-use crate::requests::{OwnSession, Requests, Waiting};
+use crate::pins::Pins;
+use crate::requests::{Requests, Waiting};
+use crate::snapshot::{Kept, Snapshots};
 use crate::timers::{Timer, Timers};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Base, Command, Countdown, Decoder, Due, Entry, EntryId, Input, Lsn, Machine, Now,
-    Out, Output, Peers, Refusal, ReplicaId, Seat, Slot, Wire,
+    Application, Countdown, EntryId, Input, Lsn, Machine, Now, Out, Output, Peers, Refusal,
+    ReplicaId, Seat, Slot,
 };
 use std::collections::VecDeque;
 
@@ -33,7 +40,10 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) base: M::Base,
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
+    pub(crate) pins: Pins<M::Record>,
     pub(crate) log: Option<LogWriter>,
+    /// Snapshots on the disk, ascending.
+    pub(crate) kept: VecDeque<Kept>,
 }
 
 /// A replica of one group, without I/O.
@@ -46,6 +56,8 @@ pub struct Host<M: Machine, A: Application> {
     spare: Vec<Output<M>>,
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
+    pub(crate) pins: Pins<M::Record>,
+    pub(crate) snapshots: Snapshots<M, A>,
     /// `None` for a diskless replica.
     pub(crate) log: Option<LogWriter>,
     /// The last machine record in the log's buffer, in the flush under way, and on the disk.
@@ -59,12 +71,12 @@ pub struct Host<M: Machine, A: Application> {
     gated: VecDeque<Outgoing<M>>,
     early: Vec<(Peers, M::Message)>,
     timers: Timers<M::Timer>,
-    requests: Requests<A::Query>,
+    pub(crate) requests: Requests<A::Query>,
     pub(crate) catch_up: CatchUp,
     dice: u64,
     beats: u32,
     frames: Vec<Frame>,
-    answers: Vec<(Token, Answer<A::Answer>)>,
+    pub(crate) answers: Vec<(Token, Answer<A::Answer>)>,
     reads: Vec<LogRead>,
     pub(crate) events: Vec<HostEvent>,
     counters: Counters,
@@ -88,7 +100,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             base,
             applier,
             decided,
+            pins,
             log,
+            kept,
         } = parts;
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
@@ -101,6 +115,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             spare: Vec::new(),
             applier,
             decided,
+            pins,
+            snapshots: Snapshots::new(config.cluster, kept),
             silent: log.is_some(),
             log,
             appended: Lsn(0),
@@ -263,9 +279,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.applier.app_mut().take_countdowns()
     }
 
-    /// Lets the application do a small piece of work it has put off; says whether there is more.
+    /// Takes a piece of the snapshot under way, and lets the application do a small piece of work
+    /// it has put off; says whether there is more. To be called at least once a turn, or a
+    /// snapshot does not end under load.
     pub fn tidy(&mut self) -> bool {
-        self.applier.app_mut().tidy()
+        let more = self.cut_piece();
+        self.applier.app_mut().tidy() || more
     }
 
     /// When the next timer is due, on the monotonic clock in ns.
@@ -302,12 +321,15 @@ impl<M: Machine, A: Application> Host<M, A> {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let log = self.log.as_ref();
+        let (snapshots, installed) = self.snapshots.totals();
         Counters {
             noops: self.applier.noops_total,
             commands: self.applier.commands_total,
             duplicates: self.applier.duplicates_total,
             syncs: log.map_or(0, LogWriter::syncs_total),
             log_bytes: log.map_or(0, LogWriter::bytes_total),
+            snapshots,
+            installed,
             ..self.counters
         }
     }
@@ -346,211 +368,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.settle(now);
     }
 
-    /// Performs the machine's outputs.
-    fn settle(&mut self, now: Now) {
-        self.perform(now);
-        // Without a log, what is persisted is as durable as it will ever be.
-        while self.log.is_none() && self.durable < self.out.persisted() {
-            self.durable = self.out.persisted();
-            self.machine
-                .step(now, Input::Durable(self.durable), &mut self.out);
-            self.perform(now);
-        }
-    }
-
-    fn perform(&mut self, now: Now) {
-        let mut outputs = std::mem::take(&mut self.spare);
-        self.out.swap(&mut outputs);
-        for output in outputs.drain(..) {
-            self.perform_one(now, output);
-        }
-        self.spare = outputs;
-    }
-
-    fn perform_one(&mut self, now: Now, output: Output<M>) {
-        match output {
-            Output::Send {
-                to,
-                message,
-                after: Lsn(0),
-            } => self.early.push((to, message)),
-            Output::Send { to, message, after } => {
-                self.gated.push_back(Outgoing { to, message, after });
-            }
-            Output::Persist { lsn, record } => self.persist(lsn, &record),
-            Output::Note(record) => self.append_record(&record, false),
-            Output::Arm { timer, due } => {
-                let at_ns = now.mono_ns.saturating_add(self.draw(&due));
-                self.timers.arm(Timer::Machine(timer), at_ns);
-            }
-            Output::Disarm(timer) => self.timers.disarm(Timer::Machine(timer)),
-            Output::CatchUp { from, through } => {
-                self.catch_up.saw(from, through.next());
-                self.fetch_from(now, from);
-            }
-            Output::Inform { peer, from } => self.serve(now, peer, from, true),
-            Output::Deliver { slot, entry } => self.deliver(now, slot, entry),
-            Output::Reply { id, outcome } => self.reply(now, id, outcome),
-            Output::Emit(event) => self.events.push(HostEvent::Machine(event)),
-        }
-    }
-
-    fn persist(&mut self, lsn: Lsn, record: &M::Record) {
-        self.append_record(record, true);
-        self.appended = lsn;
-    }
-
-    fn reply(&mut self, now: Now, id: quorate_core::RequestId, outcome: quorate_core::Outcome) {
-        match outcome {
-            quorate_core::Outcome::ReadAt(slot) => {
-                self.requests.locate(id, slot);
-                self.answer_reads(now);
-            }
-            quorate_core::Outcome::Refused(refusal) if self.requests.is_opening(id) => {
-                self.requests.set_session(OwnSession::Closed);
-                if refusal == Refusal::NotServing {
-                    let held = self.requests.take_held();
-                    let refused = held.iter().map(|w| (w.token, Answer::Refused(refusal)));
-                    self.answers.extend(refused);
-                }
-            }
-            quorate_core::Outcome::Refused(refusal) => {
-                let read = self.requests.take_read(id).map(|read| read.waiting);
-                if let Some(waiting) = read.or_else(|| self.requests.take_write(id)) {
-                    self.answers.push((waiting.token, Answer::Refused(refusal)));
-                }
-            }
-        }
-    }
-
-    /// The machine decided the next slot.
-    fn deliver(&mut self, now: Now, slot: Slot, entry: Option<Entry>) {
-        let located = self.append_decided(slot, entry.as_ref());
-        self.apply(now, slot, entry, located);
-    }
-
-    /// Moves past a decided slot: state, answers, and what peers are told.
-    pub(crate) fn apply(&mut self, now: Now, slot: Slot, entry: Option<Entry>, located: Located) {
-        let (requests, answers, events) = (&mut self.requests, &mut self.answers, &mut self.events);
-        let (follow, entry_id) = (self.limits.follow, entry.as_ref().map(|entry| entry.id));
-        self.applier.apply(slot, entry.as_ref(), |id, applied| {
-            if requests.is_opening(id) {
-                requests.set_session(OwnSession::Open);
-                return;
-            }
-            if applied == Applied::Refused(Refusal::NoSession) {
-                requests.session_lost(id.client);
-            }
-            if let Some(waiting) = requests.take_write(id) {
-                spent(events, now, waiting);
-                if follow {
-                    let (token, entry) = (waiting.token, entry_id);
-                    events.push(HostEvent::Applied {
-                        token,
-                        id,
-                        slot,
-                        entry,
-                    });
-                }
-                answers.push((waiting.token, answer(applied)));
-            }
-        });
-        self.base.advance(slot, entry.as_ref());
-        self.decided.push(slot, entry, located);
-        self.counters.slots += 1;
-        self.answer_reads(now);
-        self.arm_beat(now, 0);
-    }
-
-    fn report_ordered(&mut self, commands: &[Command]) {
-        for command in commands {
-            let id = command.id;
-            if let Some(token) = self.requests.token_of(id) {
-                self.events.push(HostEvent::Ordered { token, id });
-            }
-        }
-    }
-
-    fn answer_reads(&mut self, now: Now) {
-        let next = self.applier.next();
-        for read in self.requests.take_located(next) {
-            spent(&mut self.events, now, read.waiting);
-            let answer = Answer::Read(next, self.applier.app().query(&read.query));
-            self.answers.push((read.waiting.token, answer));
-        }
-    }
-
-    fn take_frame(&mut self, now: Now, from: ReplicaId, frame: Bytes) -> Result<(), String> {
-        if from == self.seat.me || self.seat.epoch.index_of(from).is_none() {
-            return Err(format!("replica {from} is not a peer in this epoch"));
-        }
-        let (header, body) = frame::decode(frame).map_err(|e| e.to_string())?;
-        if header.group != self.seat.group || header.epoch != self.seat.epoch.number {
-            return Err(format!(
-                "it is for group {} epoch {}, this replica is in group {} epoch {}",
-                header.group, header.epoch, self.seat.group, self.seat.epoch.number
-            ));
-        }
-        self.compare_digests(from, header.checkpoint);
-        self.catch_up.saw(from, header.applied);
-        match body {
-            Body::Messages(messages) => self.take_messages(now, from, messages)?,
-            Body::Beat => {}
-            Body::Fetch { from: slot } => self.serve(now, from, slot, false),
-            Body::Decided {
-                from: slot,
-                entries,
-            } => self.learn(now, from, slot, entries),
-        }
-        self.watch_lag(now);
-        Ok(())
-    }
-
-    fn take_messages(&mut self, now: Now, from: ReplicaId, bytes: Bytes) -> Result<(), String> {
-        let mut input = Decoder::new(bytes);
-        while input.remaining() > 0 {
-            let message = M::Message::decode(&mut input).map_err(|e| e.to_string())?;
-            self.step(now, Input::Message { from, message });
-        }
-        Ok(())
-    }
-
-    fn compare_digests(&mut self, peer: ReplicaId, (slot, theirs): (Slot, u64)) {
-        if let Some(mine) = self.applier.digest_at(slot)
-            && mine != theirs
-        {
-            self.events.push(HostEvent::Diverged {
-                peer,
-                slot,
-                mine,
-                theirs,
-            });
-        }
-    }
-
-    fn fire(&mut self, now: Now, timer: Timer<M::Timer>) {
-        match timer {
-            Timer::Machine(timer) => self.step(now, Input::Timer(timer)),
-            Timer::Lag => self.look_for_lag(now),
-            Timer::FetchTimeout => self.fetch_timed_out(now),
-            Timer::WriteBehind => self.write_all(),
-            Timer::Beat => {
-                self.post(Peers::All, &Body::Beat);
-                self.arm_beat(now, self.beats + 1);
-            }
-        }
-    }
-
-    /// After news, peers are told how far this replica is a few times, ever more rarely; then it is
-    /// silent. A peer whose last messages were lost learns that it misses something.
-    fn arm_beat(&mut self, now: Now, beats: u32) {
-        self.beats = beats;
-        if beats < BEATS {
-            self.timers
-                .arm(Timer::Beat, now.mono_ns + (BEAT_NS << (2 * beats)));
-        }
-    }
-
     pub(crate) fn arm(&mut self, timer: Timer<M::Timer>, at_ns: u64) {
         self.timers.arm(timer, at_ns);
     }
@@ -576,90 +393,4 @@ impl<M: Machine, A: Application> Host<M, A> {
         let (next, base) = (self.applier.next(), self.base.clone());
         self.step(now, Input::Installed { next, base });
     }
-
-    /// Sends a frame that waits for nothing.
-    pub(crate) fn post(&mut self, to: Peers, body: &Body) {
-        let chunks = frame::encode(&self.header(), body);
-        self.frames.push(Frame { to, chunks });
-    }
-
-    fn header(&self) -> Header {
-        Header {
-            group: self.seat.group,
-            epoch: self.seat.epoch.number,
-            applied: self.applier.next(),
-            checkpoint: self.applier.checkpoint(),
-        }
-    }
-
-    fn release_gated(&mut self) {
-        while self
-            .gated
-            .front()
-            .is_some_and(|message| message.after <= self.durable)
-        {
-            let released = self.gated.pop_front().expect("there is a front");
-            self.early.push((released.to, released.message));
-        }
-    }
-
-    /// Consecutive messages to the same peers share a frame; a broadcast is encoded once.
-    fn pack_messages(&mut self) {
-        let mut messages = std::mem::take(&mut self.early);
-        let mut packing: Option<(Peers, quorate_core::Encoder)> = None;
-        for (to, message) in messages.drain(..) {
-            if packing.as_ref().is_some_and(|(peers, _)| *peers != to) {
-                self.finish_packing(packing.take());
-            }
-            let (_, out) =
-                packing.get_or_insert_with(|| (to, frame::begin_messages(&self.header())));
-            message.encode(out);
-        }
-        self.finish_packing(packing);
-        self.early = messages;
-    }
-
-    fn finish_packing(&mut self, packing: Option<(Peers, quorate_core::Encoder)>) {
-        if let Some((to, mut out)) = packing {
-            self.frames.push(Frame {
-                to,
-                chunks: out.take_chunks(),
-            });
-        }
-    }
-
-    fn draw(&mut self, due: &Due) -> u64 {
-        match due {
-            Due::After(ns) => *ns,
-            Due::Within(range) => {
-                // SplitMix64: the driver gave the seed, so that a run repeats from its seed.
-                self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut z = self.dice;
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                range.start() + (z ^ (z >> 31)) % (range.end() - range.start() + 1)
-            }
-        }
-    }
-}
-
-fn answer<Q>(applied: Applied) -> Answer<Q> {
-    match applied {
-        Applied::Result(slot, result) => Answer::Applied(slot, result),
-        Applied::Refused(refusal) => Answer::Refused(refusal),
-    }
-}
-
-fn spent(events: &mut Vec<HostEvent>, now: Now, waiting: Waiting) {
-    let ordered_ns = waiting.ordered_ns.max(waiting.submitted_ns);
-    let now_ns = now.mono_ns.max(ordered_ns);
-    events.push(HostEvent::Spent(
-        Place::Ring,
-        ordered_ns - waiting.submitted_ns,
-    ));
-    events.push(HostEvent::Spent(Place::Order, now_ns - ordered_ns));
-    events.push(HostEvent::Spent(
-        Place::Total,
-        now_ns - waiting.submitted_ns,
-    ));
 }

@@ -1,6 +1,7 @@
 //! The host around the simplest protocol there is: replica 1 orders, the others follow.
 
 mod sequencer;
+mod snapshots;
 
 use bytes::Bytes;
 use quorate_core::{

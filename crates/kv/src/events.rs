@@ -63,6 +63,12 @@ impl Default for Wanted {
     }
 }
 
+impl Clone for Wanted {
+    fn clone(&self) -> Self {
+        Wanted(AtomicI64::new(self.get()))
+    }
+}
+
 impl Wanted {
     pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
@@ -165,7 +171,7 @@ impl Found {
     }
 
     /// What was there before a change is told if the revision before it is readable, as in etcd.
-    fn push(&mut self, key: &Bytes, version: &Version, before: Option<&Version>, readable: i64) {
+    fn push(&mut self, key: &[u8], version: &Version, before: Option<&Version>, readable: i64) {
         let before = before.filter(|_| version.modified > readable);
         let prev_kv = before.map(|before| key_value(key, before));
         self.bytes += EVENT_BYTES + key.len() + version.value.len();
@@ -174,7 +180,7 @@ impl Found {
     }
 }
 
-fn event(key: &Bytes, version: &Version, prev_kv: Option<KeyValue>) -> Event {
+fn event(key: &[u8], version: &Version, prev_kv: Option<KeyValue>) -> Event {
     let kind = if version.is_live() {
         EventType::Put
     } else {

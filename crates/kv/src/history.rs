@@ -1,13 +1,14 @@
 //! The versions of one key.
 
-use bytes::Bytes;
+use crate::kept::Kept;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// One version of a key: what one write or deletion left behind.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     /// The value; empty in a deletion.
-    pub(crate) value: Bytes,
+    pub(crate) value: Kept,
     /// Revision of the write.
     pub(crate) modified: i64,
     /// Revision at which the key's life began; 0 in a deletion.
@@ -24,7 +25,7 @@ impl Version {
     /// A deletion.
     pub(crate) fn deletion(modified: i64, sub: u32) -> Self {
         Version {
-            value: Bytes::new(),
+            value: Kept::default(),
             modified,
             created: 0,
             version: 0,
@@ -39,59 +40,70 @@ impl Version {
     }
 }
 
-/// The versions of one key, oldest first. Empty only while the key is about to be forgotten.
+/// The versions of one key, oldest first. Empty only while the key is about to be forgotten, or
+/// before it is loaded.
 ///
-/// It begins with room for exactly one version: in a store of many keys, most have no more.
-/// Compaction takes versions from the front, a few at a time however many there are.
+/// In a store of many keys, most have one version: it takes no more than it needs. Compaction takes
+/// versions from the front, a few at a time however many there are.
 #[derive(Debug)]
-pub(crate) struct History(VecDeque<Version>);
+#[allow(
+    clippy::box_collection,
+    reason = "the second box keeps the tree's entries at half their size"
+)]
+pub(crate) enum History {
+    Empty,
+    One(Box<Version>),
+    Many(Box<VecDeque<Version>>),
+}
 
 impl History {
     /// The history of a key that begins with this version.
     pub(crate) fn new(first: Version) -> Self {
-        let mut versions = VecDeque::with_capacity(1);
-        versions.push_back(first);
-        History(versions)
+        History::One(Box::new(first))
     }
 
     /// Appends a version; its revision is at least the last one's.
     pub(crate) fn push(&mut self, version: Version) {
         debug_assert!(
-            self.0
-                .back()
+            self.last()
                 .is_none_or(|last| { (last.modified, last.sub) < (version.modified, version.sub) })
         );
-        self.0.push_back(version);
+        *self = match std::mem::replace(self, History::Empty) {
+            History::Empty => History::new(version),
+            History::One(first) => History::Many(Box::new([*first, version].into())),
+            History::Many(mut versions) => {
+                versions.push_back(version);
+                History::Many(versions)
+            }
+        };
     }
 
     /// The key as of a revision, if it existed.
     pub(crate) fn at(&self, revision: i64) -> Option<&Version> {
         // Reads of the present are the rule: look at the end before searching.
-        let last = self.0.back()?;
+        let last = self.last()?;
         let found = if last.modified <= revision {
             last
         } else {
-            let after = self.0.partition_point(|v| v.modified <= revision);
-            self.0.get(after.checked_sub(1)?)?
+            let after = self.partition_point(|v| v.modified <= revision);
+            self.get(after.checked_sub(1)?)?
         };
         found.is_live().then_some(found)
     }
 
     /// The key as it is now, if it exists.
     pub(crate) fn now(&self) -> Option<&Version> {
-        self.0.back().filter(|last| last.is_live())
+        self.last().filter(|last| last.is_live())
     }
 
     /// The version that a change left behind, and the key before it, if it existed.
     pub(crate) fn change(&self, revision: i64, sub: u32) -> Option<(&Version, Option<&Version>)> {
-        let place = self
-            .0
-            .partition_point(|v| (v.modified, v.sub) < (revision, sub));
-        let version = self.0.get(place)?;
+        let place = self.partition_point(|v| (v.modified, v.sub) < (revision, sub));
+        let version = self.get(place)?;
         if (version.modified, version.sub) != (revision, sub) {
             return None;
         }
-        let before = place.checked_sub(1).and_then(|place| self.0.get(place));
+        let before = place.checked_sub(1).and_then(|place| self.get(place));
         Some((version, before.filter(|before| before.is_live())))
     }
 
@@ -100,11 +112,13 @@ impl History {
         &self,
         revision: i64,
     ) -> impl Iterator<Item = (&Version, Option<&Version>)> {
-        let place = self.0.partition_point(|v| v.modified < revision);
-        (place..self.0.len()).map(move |place| {
-            let before = place.checked_sub(1).and_then(|place| self.0.get(place));
-            (&self.0[place], before.filter(|before| before.is_live()))
-        })
+        let place = self.partition_point(|v| v.modified < revision);
+        self.range(place..self.len())
+            .zip(place..)
+            .map(|(version, place)| {
+                let before = place.checked_sub(1).and_then(|place| self.get(place));
+                (version, before.filter(|before| before.is_live()))
+            })
     }
 
     /// The versions that count once everything before revision `compacted` is forgotten, up to
@@ -115,9 +129,28 @@ impl History {
         compacted: i64,
         revision: i64,
     ) -> impl ExactSizeIterator<Item = &Version> {
-        let until = self.0.partition_point(|v| v.modified <= revision);
+        let until = self.partition_point(|v| v.modified <= revision);
         let from = self.first_kept(compacted);
-        self.0.range(from.min(until)..until)
+        self.range(from.min(until)..until)
+    }
+
+    /// Those of [`History::kept`] after the one of a revision and a place within it.
+    pub(crate) fn kept_after(
+        &self,
+        compacted: i64,
+        revision: i64,
+        after: (i64, u32),
+    ) -> impl ExactSizeIterator<Item = &Version> {
+        let until = self.partition_point(|v| v.modified <= revision);
+        let done = self.partition_point(|v| (v.modified, v.sub) <= after);
+        let from = self.first_kept(compacted).max(done);
+        self.range(from.min(until)..until)
+    }
+
+    /// The versions from a revision on, oldest first.
+    pub(crate) fn since(&self, revision: i64) -> impl Iterator<Item = &Version> {
+        let place = self.partition_point(|v| v.modified < revision);
+        self.range(place..self.len())
     }
 
     /// Forgets at most `versions_max` versions that do not count; see [`History::kept`]. Returns the
@@ -125,26 +158,80 @@ impl History {
     pub(crate) fn trim(&mut self, compacted: i64, versions_max: usize) -> (u64, u64) {
         let count = self.first_kept(compacted).min(versions_max);
         let bytes = self
-            .0
-            .drain(..count)
+            .range(0..count)
             .map(|version| version.value.len() as u64);
         let bytes = bytes.sum();
-        if self.0.capacity() > 8 && self.0.capacity() / 4 > self.0.len() {
-            self.0.shrink_to(self.0.len() * 2);
-        }
+        self.forget(count);
         (count as u64, bytes)
     }
 
     /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
+    }
+
+    /// The last version.
+    pub(crate) fn last(&self) -> Option<&Version> {
+        match self {
+            History::Empty => None,
+            History::One(version) => Some(version),
+            History::Many(versions) => versions.back(),
+        }
+    }
+
+    /// Forgets the first versions, and gives memory back when much of it is unused.
+    fn forget(&mut self, count: usize) {
+        match self {
+            History::Many(versions) => {
+                versions.drain(..count);
+                if versions.len() == 1 {
+                    let last = versions.pop_back();
+                    *self = last.map_or(History::Empty, History::new);
+                } else if versions.capacity() > 8 && versions.capacity() / 4 > versions.len() {
+                    versions.shrink_to(versions.len() * 2);
+                }
+            }
+            History::One(_) if count > 0 => *self = History::Empty,
+            History::One(_) | History::Empty => {}
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            History::Empty => 0,
+            History::One(_) => 1,
+            History::Many(versions) => versions.len(),
+        }
+    }
+
+    fn get(&self, place: usize) -> Option<&Version> {
+        match self {
+            History::One(version) if place == 0 => Some(version),
+            History::Many(versions) => versions.get(place),
+            History::Empty | History::One(_) => None,
+        }
+    }
+
+    /// How many of the first versions are before a place in the history.
+    fn partition_point(&self, before: impl Fn(&Version) -> bool) -> usize {
+        match self {
+            History::Empty => 0,
+            History::One(version) => usize::from(before(version)),
+            History::Many(versions) => versions.partition_point(before),
+        }
+    }
+
+    /// The versions at some places, all of which exist.
+    fn range(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = &Version> {
+        let version = |place| self.get(place).expect("only places there are");
+        places.map(version)
     }
 
     fn first_kept(&self, compacted: i64) -> usize {
-        let from = self.0.partition_point(|v| v.modified < compacted);
-        let replaced = (self.0.get(from)).is_some_and(|v| v.modified == compacted);
+        let from = self.partition_point(|v| v.modified < compacted);
+        let replaced = (self.get(from)).is_some_and(|v| v.modified == compacted);
         match from.checked_sub(1) {
-            Some(before) if !replaced && self.0[before].is_live() => before,
+            Some(before) if !replaced && self.get(before).is_some_and(Version::is_live) => before,
             _ => from,
         }
     }

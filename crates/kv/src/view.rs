@@ -11,7 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 /// The store as of its newest revision, which is one ahead of the store's own while a transaction
 /// that has already changed something is under way.
@@ -32,56 +32,76 @@ impl<'a> View<'a> {
         self,
         span: Span<'_>,
         revision: i64,
-        mut visit: impl FnMut(&'a Bytes, &'a Version) -> ControlFlow<()>,
+        mut visit: impl FnMut(&'a [u8], &'a Version) -> ControlFlow<()>,
     ) {
-        let mut step = |(key, history): (&'a Bytes, &'a History)| match history.at(revision) {
+        let mut step = |key: &'a [u8], history: &'a History| match history.at(revision) {
             Some(version) => visit(key, version),
             None => ControlFlow::Continue(()),
         };
         if let Span::One(key) = span {
             // A point look-up is half the work of a range of one.
-            let _ = self.store.keys.get_key_value(key).map(step);
+            let found = self.store.keys.get_key_value(key);
+            let _ = found.map(|(key, history)| step(key, history));
         } else if let Some(bounds) = span.bounds() {
-            let _ = self
-                .store
-                .keys
-                .range::<[u8], _>(bounds)
-                .try_for_each(&mut step);
+            let mut keys = self.store.keys.range::<[u8], _>(bounds);
+            let _ = keys.try_for_each(|(key, history)| step(key, history));
         }
-    }
-
-    /// Answers a checked range request.
-    pub(crate) fn range(self, request: &RangeRequest) -> Result<RangeResponse, Refused> {
-        Ok(self.range_at(request, self.readable(request.revision)?))
     }
 
     /// Answers a checked range request at a revision known to be readable.
     pub(crate) fn range_at(self, request: &RangeRequest, revision: i64) -> RangeResponse {
-        let span = Span::new(&request.key, &request.range_end);
-        let fetch = fetch_max(request);
         let mut response = RangeResponse {
             header: Some(header(self.revision)),
             ..RangeResponse::default()
         };
-        self.each(span, revision, |key, version| {
-            response.count += 1;
-            if response.kvs.len() < fetch && passes(request, version) {
-                response.kvs.push(key_value(key, version));
-            }
-            ControlFlow::Continue(())
-        });
-        sort(request, &mut response.kvs);
-        let limit = limit(request);
-        response.more = response.kvs.len() > limit;
-        response.kvs.truncate(limit);
-        if request.keys_only {
-            response.kvs.iter_mut().for_each(|kv| kv.value.clear());
-        }
+        let room = room_max(request);
+        self.range_slice(request, revision, None, room, usize::MAX, &mut response);
+        finish(request, &mut response);
         response
     }
 
+    /// Adds to the answer of a range what the next `keys_max` keys give, `room` of them at most.
+    pub(crate) fn range_slice(
+        self,
+        request: &RangeRequest,
+        revision: i64,
+        after: Option<&[u8]>,
+        room: usize,
+        keys_max: usize,
+        response: &mut RangeResponse,
+    ) -> Slice {
+        let mut add = |key: &[u8], history: &History| {
+            let Some(version) = history.at(revision) else {
+                return;
+            };
+            response.count += 1;
+            if response.kvs.len() < room && passes(request, version) {
+                response.kvs.push(key_value(key, version));
+            }
+        };
+        let mut slice = Slice::default();
+        let span = Span::new(&request.key, &request.range_end);
+        if let Span::One(key) = span {
+            // A point look-up is half the work of a range of one.
+            if let Some((key, history)) = self.store.keys.get_key_value(key) {
+                add(key, history);
+            }
+        } else if let Some((from, to)) = span.bounds() {
+            let from = after.map_or(from, Bound::Excluded);
+            for (key, history) in self.store.keys.range::<[u8], _>((from, to)) {
+                add(key, history);
+                slice.keys += 1;
+                if slice.keys >= keys_max {
+                    slice.after = Some(Bytes::copy_from_slice(key));
+                    break;
+                }
+            }
+        }
+        slice
+    }
+
     /// The revision a range request means, if it can be read.
-    fn readable(self, wanted: i64) -> Result<i64, Refused> {
+    pub(crate) fn readable(self, wanted: i64) -> Result<i64, Refused> {
         match wanted {
             wanted if wanted > self.revision => Err(Refused::FutureRevision),
             wanted if wanted <= 0 => Ok(self.revision),
@@ -117,6 +137,26 @@ impl<'a> View<'a> {
     }
 }
 
+/// What a slice of a range came to.
+#[derive(Default)]
+pub(crate) struct Slice {
+    /// Keys looked at.
+    pub(crate) keys: usize,
+    /// The last of them, unless the range was read to its end.
+    pub(crate) after: Option<Bytes>,
+}
+
+/// Makes the answer to a range request of all that was collected for it.
+pub(crate) fn finish(request: &RangeRequest, response: &mut RangeResponse) {
+    sort(request, &mut response.kvs);
+    let limit = limit(request);
+    response.more = response.kvs.len() > limit;
+    response.kvs.truncate(limit);
+    if request.keys_only {
+        response.kvs.iter_mut().for_each(|kv| kv.value.clear());
+    }
+}
+
 /// A header that knows only the revision; the face adds who answers.
 pub(crate) fn header(revision: i64) -> ResponseHeader {
     ResponseHeader {
@@ -125,14 +165,14 @@ pub(crate) fn header(revision: i64) -> ResponseHeader {
     }
 }
 
-/// A key as responses show it. Shares the bytes.
-pub(crate) fn key_value(key: &Bytes, version: &Version) -> KeyValue {
+/// A key as responses show it. Shares the value, if it is large.
+pub(crate) fn key_value(key: &[u8], version: &Version) -> KeyValue {
     KeyValue {
-        key: key.clone(),
+        key: Bytes::copy_from_slice(key),
         create_revision: version.created,
         mod_revision: version.modified,
         version: version.version,
-        value: version.value.clone(),
+        value: version.value.to_bytes(),
         lease: version.lease,
     }
 }
@@ -148,7 +188,7 @@ fn limit(request: &RangeRequest) -> usize {
 /// Most keys to collect: one more than the limit tells whether there are more, but what is sorted
 /// or filtered has to be collected whole. A target without an order does not count as sorted here:
 /// that is etcd's way, and clients may see it.
-fn fetch_max(request: &RangeRequest) -> usize {
+pub(crate) fn room_max(request: &RangeRequest) -> usize {
     if request.count_only {
         return 0;
     }
@@ -212,7 +252,7 @@ fn satisfies(condition: &Compare, version: &Version) -> bool {
     use TargetUnion::{CreateRevision, Lease, ModRevision, Value, Version as Versions};
     let operand = &condition.target_union;
     let ordering = match (CompareTarget::try_from(condition.target), operand) {
-        (Ok(CompareTarget::Value), Some(Value(value))) => version.value.cmp(value),
+        (Ok(CompareTarget::Value), Some(Value(value))) => version.value[..].cmp(&value[..]),
         (Ok(CompareTarget::Value), _) => version.value[..].cmp(&[]),
         (Ok(CompareTarget::Version), Some(Versions(n))) => version.version.cmp(n),
         (Ok(CompareTarget::Version), _) => version.version.cmp(&0),

@@ -2,6 +2,7 @@
 
 use crate::history::{History, Version};
 use crate::journal::Change;
+use crate::kept::Kept;
 use crate::plan::{Plan, Step};
 use crate::span::Span;
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
@@ -75,7 +76,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn put(&mut self, request: &PutRequest) -> PutResponse {
         let modified = self.store.revision + 1;
         let mut next = Version {
-            value: Bytes::new(),
+            value: Kept::default(),
             modified,
             created: modified,
             version: 1,
@@ -99,7 +100,8 @@ impl<'a> Writer<'a> {
         }
         next.value = match present {
             Some(present) if request.ignore_value => present.value.clone(),
-            _ => keep(&request.value),
+            _ if request.value.len() < SHARED_BYTES_MIN => Kept::copy(&request.value),
+            _ => Kept::share(&request.value),
         };
         let new_lease = next.lease;
         self.store.bytes += VERSION_BYTES + next.value.len() as u64;
@@ -107,12 +109,12 @@ impl<'a> Writer<'a> {
             history.push(next);
         } else {
             self.store.bytes += KEY_BYTES + request.key.len() as u64;
-            let key = keep(&request.key);
+            let key = request.key[..].into();
             self.store.keys.insert(key, History::new(next));
         }
         if old_lease != new_lease {
-            let key = keep(&request.key);
-            self.store.leases.attach(&key, old_lease, new_lease);
+            let leases = &mut self.store.leases;
+            leases.attach(&request.key, old_lease, new_lease);
         }
         self.store.journal.push(Change {
             revision: modified,
@@ -127,9 +129,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Deletes one key.
-    pub(crate) fn delete_key(&mut self, key: &Bytes) {
+    pub(crate) fn delete_key(&mut self, key: &[u8]) {
         self.delete(&DeleteRangeRequest {
-            key: key.clone(),
+            key: Bytes::copy_from_slice(key),
             ..DeleteRangeRequest::default()
         });
     }
@@ -138,7 +140,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn delete(&mut self, request: &DeleteRangeRequest) -> DeleteRangeResponse {
         let modified = self.store.revision + 1;
         let mut response = DeleteRangeResponse::default();
-        let mut delete = |key: &Bytes, history: &mut History| {
+        let mut delete = |key: &[u8], history: &mut History| {
             let Some(present) = history.now() else {
                 return;
             };
@@ -173,15 +175,6 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The bytes in a form the store can hold on to. What a request carries is a slice of a large
-/// receive buffer, and one small value must not keep all of it in memory; a value that is large
-/// itself is not worth copying.
-fn keep(bytes: &Bytes) -> Bytes {
-    if bytes.len() < SHARED_BYTES_MIN {
-        Bytes::copy_from_slice(bytes)
-    } else {
-        bytes.clone()
-    }
-}
-
+/// What a request carries is a slice of a large receive buffer; only a value that is large itself is
+/// not worth copying.
 const SHARED_BYTES_MIN: usize = 256 << 10;

@@ -11,6 +11,7 @@ mod layers;
 mod logging;
 mod modes;
 mod serve;
+mod snapshots;
 mod up;
 
 use clap::{Parser, Subcommand};

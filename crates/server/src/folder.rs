@@ -1,4 +1,4 @@
-//! A replica's data folder: `meta`, `lock` and `log/`.
+//! A replica's data folder: `meta`, `lock`, `log/` and `snap/`.
 
 use crate::meta::{META_FORMAT, Meta, MetaError, State};
 use quorate_core::{ClusterId, Durability, ReplicaId};
@@ -12,6 +12,7 @@ const META: &str = "meta";
 const META_TEMPORARY: &str = "meta.tmp";
 const LOCK: &str = "lock";
 const LOG: &str = "log";
+const SNAPSHOTS: &str = "snap";
 
 /// What a data folder should turn out to be; `None` where any will do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,6 +101,12 @@ impl Folder {
     #[must_use]
     pub fn log_dir(&self) -> PathBuf {
         self.dir.join(LOG)
+    }
+
+    /// Where the snapshots are.
+    #[must_use]
+    pub fn snapshots_dir(&self) -> PathBuf {
+        self.dir.join(SNAPSHOTS)
     }
 
     /// Records that the replica may have spoken. Returns once that survives a crash.

@@ -22,6 +22,7 @@ mod peer;
 mod replies;
 mod run;
 mod security;
+mod snap;
 mod timed;
 
 pub use disk::DiskError;

@@ -11,9 +11,10 @@ use crate::metrics::Metrics;
 use crate::peer::Links;
 use crate::peer::handshake::Identity;
 use crate::security::{Door, Listener};
+use crate::snap::Archive;
 use crate::timed::Timed;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Durability, ReplicaId, Seat};
+use quorate_core::{Application, Boot, Durability, ReplicaId, Seat, Slot};
 use quorate_host::{Host, HostConfig, Limits, LogSource, Start};
 use quorate_protocols::Protocol;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -119,6 +120,7 @@ pub fn run<P: Protocol, A: Application + Send + 'static>(
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
+    A::Cut: Send,
 {
     let runtime = runtime()?;
     let result = runtime.block_on(serve::<P, A>(config, app, face, ready));
@@ -145,6 +147,7 @@ async fn serve<P: Protocol, A: Application + Send + 'static>(
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
+    A::Cut: Send,
 {
     let metrics = Arc::new(Metrics::new());
     let clock = Clock::default();
@@ -217,10 +220,15 @@ impl<P: Protocol, A: Application> Replica<P, A> {
         let peers = Listener::new(self.peer_port, Door::Peer)?;
         let (links, arrivals) =
             Links::start(peers, self.identity, &self.peer_addresses, &self.metrics);
+        let archive = match &self.disk {
+            Some(disk) => Archive::start(disk.snapshots().clone(), disk.pool())?,
+            None => Archive::none(),
+        };
         let mut core = Core {
             host: self.host,
             folder: self.folder,
             disk: self.disk,
+            archive,
             links,
             clock: self.clock,
             members: self.members,
@@ -248,6 +256,7 @@ fn on_own_thread<P: Protocol, A: Application + Send + 'static>(
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
+    A::Cut: Send,
 {
     let runtime = runtime()?;
     let (done, result) = oneshot::channel();
@@ -304,7 +313,7 @@ fn open_host<P: Protocol, A: Application>(
     };
     let dir = config.folder.log_dir();
     let mut disk = match meta.epoch.durability {
-        Durability::Disk => Some(Disk::open(&dir)?),
+        Durability::Disk => Some(Disk::open(&dir, &config.folder.snapshots_dir())?),
         Durability::Memory => None,
     };
     if let (Start::FirstBoot, Some(disk)) = (start, &mut disk) {
@@ -319,8 +328,14 @@ fn open_host<P: Protocol, A: Application>(
     tracing::info!(
         replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,
         next_slot = %found.next, records = found.records, segments = found.segments.len(),
+        snapshot = found.snapshot.map(|slot| slot.0),
         "log read"
     );
+    for (slot, why) in &found.bad_snapshots {
+        let path = disk.as_ref().map(|disk| disk.snapshots().path(*slot));
+        let path = path.unwrap_or_default();
+        tracing::warn!(path = %path.display(), "a snapshot cannot be used: {why}");
+    }
     if let Some(at) = found.torn {
         tracing::info!(
             segment = at.segment,
@@ -340,6 +355,14 @@ impl LogSource for NoLog {
     }
 
     fn read(&mut self, _segment: u64) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
         Err(io::ErrorKind::NotFound.into())
     }
 }

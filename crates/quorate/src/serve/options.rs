@@ -1,6 +1,7 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
+use crate::snapshots::SnapshotOptions;
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -91,6 +92,10 @@ pub(crate) struct ServeOptions {
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
     pub(super) layout: Option<LayoutMode>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) snapshots: SnapshotOptions,
 
     /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug [default: info]
     #[arg(long, env = "QUORATE_LOG_LEVEL", value_name = "LEVEL")]

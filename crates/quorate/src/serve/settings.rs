@@ -4,6 +4,7 @@ use super::options::ServeOptions;
 use crate::address::host_port;
 use crate::genesis::{Genesis, unknown_protocol};
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
+use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, ENTRY_BYTES_MAX, ReplicaId};
 use quorate_server::{Layout, MemberInfo};
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub(super) struct Settings {
     pub(super) max_txn_ops: usize,
     pub(super) request_timeout: Duration,
     pub(super) layout: Layout,
+    pub(super) snapshots: SnapshotSettings,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
 }
@@ -118,6 +120,7 @@ impl Settings {
             ),
             // Whoever starts several replicas on one machine says so.
             layout: options.layout.unwrap_or(LayoutMode::Auto).resolve(1),
+            snapshots: options.snapshots.resolve()?,
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: options.log_format.unwrap_or(LogFormat::Text),
             id,

@@ -118,8 +118,7 @@ impl Plan {
                 .collect();
             urls.join(",")
         };
-        let format = options
-            .log_format
+        let format = (options.log_format)
             .to_possible_value()
             .map(|value| value.get_name().to_owned());
         let flags = [
@@ -142,6 +141,7 @@ impl Plan {
             flags: flags
                 .into_iter()
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
+                .chain(options.snapshots.flags())
                 .collect(),
         }
     }

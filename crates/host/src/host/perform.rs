@@ -1,0 +1,189 @@
+//! Performing what the machine wants done.
+
+use super::{Host, Outgoing};
+use crate::api::{Answer, HostEvent, Place};
+use crate::apply::Applied;
+use crate::decided::Located;
+use crate::requests::{OwnSession, Waiting};
+use crate::timers::Timer;
+use quorate_core::{
+    Application, Base, Command, Due, Entry, Input, Lsn, Machine, Now, Output, Refusal, Slot,
+};
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Performs the machine's outputs.
+    pub(super) fn settle(&mut self, now: Now) {
+        self.perform(now);
+        // Without a log, what is persisted is as durable as it will ever be.
+        while self.log.is_none() && self.durable < self.out.persisted() {
+            self.durable = self.out.persisted();
+            self.machine
+                .step(now, Input::Durable(self.durable), &mut self.out);
+            self.perform(now);
+        }
+    }
+
+    pub(super) fn perform(&mut self, now: Now) {
+        let mut outputs = std::mem::take(&mut self.spare);
+        self.out.swap(&mut outputs);
+        for output in outputs.drain(..) {
+            self.perform_one(now, output);
+        }
+        self.spare = outputs;
+    }
+
+    fn perform_one(&mut self, now: Now, output: Output<M>) {
+        match output {
+            Output::Send {
+                to,
+                message,
+                after: Lsn(0),
+            } => self.early.push((to, message)),
+            Output::Send { to, message, after } => {
+                self.gated.push_back(Outgoing { to, message, after });
+            }
+            Output::Persist { lsn, record } => {
+                self.append_record(record, true);
+                self.appended = lsn;
+            }
+            Output::Note(record) => self.append_record(record, false),
+            Output::Arm { timer, due } => {
+                let at_ns = now.mono_ns.saturating_add(self.draw(&due));
+                self.timers.arm(Timer::Machine(timer), at_ns);
+            }
+            Output::Disarm(timer) => self.timers.disarm(Timer::Machine(timer)),
+            Output::CatchUp { from, through } => {
+                self.catch_up.saw(from, through.next());
+                self.fetch_from(now, from);
+            }
+            Output::Inform { peer, from } => self.serve(now, peer, from, true),
+            Output::Deliver { slot, entry } => self.deliver(now, slot, entry),
+            Output::Reply { id, outcome } => self.reply(now, id, outcome),
+            Output::Emit(event) => self.events.push(HostEvent::Machine(event)),
+        }
+    }
+
+    fn reply(&mut self, now: Now, id: quorate_core::RequestId, outcome: quorate_core::Outcome) {
+        match outcome {
+            quorate_core::Outcome::ReadAt(slot) => {
+                self.requests.locate(id, slot);
+                self.answer_reads(now);
+            }
+            quorate_core::Outcome::Refused(refusal) if self.requests.is_opening(id) => {
+                self.requests.set_session(OwnSession::Closed);
+                if refusal == Refusal::NotServing {
+                    let held = self.requests.take_held();
+                    let refused = held.iter().map(|w| (w.token, Answer::Refused(refusal)));
+                    self.answers.extend(refused);
+                }
+            }
+            quorate_core::Outcome::Refused(refusal) => {
+                let read = self.requests.take_read(id).map(|read| read.waiting);
+                if let Some(waiting) = read.or_else(|| self.requests.take_write(id)) {
+                    self.answers.push((waiting.token, Answer::Refused(refusal)));
+                }
+            }
+        }
+    }
+
+    /// The machine decided the next slot.
+    fn deliver(&mut self, now: Now, slot: Slot, entry: Option<Entry>) {
+        let located = self.append_decided(slot, entry.as_ref());
+        self.apply(now, slot, entry, located);
+    }
+
+    /// Moves past a decided slot: state, answers, and what peers are told.
+    pub(crate) fn apply(
+        &mut self,
+        now: Now,
+        slot: Slot,
+        entry: Option<Entry>,
+        located: Option<Located>,
+    ) {
+        let bytes_before = self.applier.bytes_total();
+        let (requests, answers, events) = (&mut self.requests, &mut self.answers, &mut self.events);
+        let (follow, entry_id) = (self.limits.follow, entry.as_ref().map(|entry| entry.id));
+        self.applier.apply(slot, entry.as_ref(), |id, applied| {
+            if requests.is_opening(id) {
+                requests.set_session(OwnSession::Open);
+                return;
+            }
+            if applied == Applied::Refused(Refusal::NoSession) {
+                requests.session_lost(id.client);
+            }
+            if let Some(waiting) = requests.take_write(id) {
+                spent(events, now, waiting);
+                if follow {
+                    let (token, entry) = (waiting.token, entry_id);
+                    events.push(HostEvent::Applied {
+                        token,
+                        id,
+                        slot,
+                        entry,
+                    });
+                }
+                answers.push((waiting.token, answer(applied)));
+            }
+        });
+        self.base.advance(slot, entry.as_ref());
+        self.pins.decided(slot, entry_id);
+        self.decided.push(slot, entry, located);
+        self.cut_if_due(bytes_before);
+        self.counters.slots += 1;
+        self.answer_reads(now);
+        self.arm_beat(now, 0);
+    }
+
+    pub(super) fn report_ordered(&mut self, commands: &[Command]) {
+        for command in commands {
+            let id = command.id;
+            if let Some(token) = self.requests.token_of(id) {
+                self.events.push(HostEvent::Ordered { token, id });
+            }
+        }
+    }
+
+    pub(crate) fn answer_reads(&mut self, now: Now) {
+        let next = self.applier.next();
+        for read in self.requests.take_located(next) {
+            spent(&mut self.events, now, read.waiting);
+            let answer = Answer::Read(next, self.applier.app().query(&read.query));
+            self.answers.push((read.waiting.token, answer));
+        }
+    }
+
+    pub(super) fn draw(&mut self, due: &Due) -> u64 {
+        match due {
+            Due::After(ns) => *ns,
+            Due::Within(range) => {
+                // SplitMix64: the driver gave the seed, so that a run repeats from its seed.
+                self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mut z = self.dice;
+                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                range.start() + (z ^ (z >> 31)) % (range.end() - range.start() + 1)
+            }
+        }
+    }
+}
+
+pub(crate) fn answer<Q>(applied: Applied) -> Answer<Q> {
+    match applied {
+        Applied::Result(slot, result) => Answer::Applied(slot, result),
+        Applied::Refused(refusal) => Answer::Refused(refusal),
+    }
+}
+
+fn spent(events: &mut Vec<HostEvent>, now: Now, waiting: Waiting) {
+    let ordered_ns = waiting.ordered_ns.max(waiting.submitted_ns);
+    let now_ns = now.mono_ns.max(ordered_ns);
+    events.push(HostEvent::Spent(
+        Place::Ring,
+        ordered_ns - waiting.submitted_ns,
+    ));
+    events.push(HostEvent::Spent(Place::Order, now_ns - ordered_ns));
+    events.push(HostEvent::Spent(
+        Place::Total,
+        now_ns - waiting.submitted_ns,
+    ));
+}

@@ -1,0 +1,153 @@
+//! Frames from peers and to them, and the timers that cause some.
+
+use super::{BEAT_NS, BEATS, Host};
+use crate::api::{Frame, HostEvent};
+use crate::frame::{self, Body, Header};
+use crate::timers::Timer;
+use bytes::Bytes;
+use quorate_core::{
+    Application, Decoder, Encoder, Input, Machine, Now, Peers, ReplicaId, Slot, Wire,
+};
+
+impl<M: Machine, A: Application> Host<M, A> {
+    pub(super) fn take_frame(
+        &mut self,
+        now: Now,
+        from: ReplicaId,
+        frame: Bytes,
+    ) -> Result<(), String> {
+        if from == self.seat.me || self.seat.epoch.index_of(from).is_none() {
+            return Err(format!("replica {from} is not a peer in this epoch"));
+        }
+        let (header, body) = frame::decode(frame).map_err(|e| e.to_string())?;
+        if header.group != self.seat.group || header.epoch != self.seat.epoch.number {
+            return Err(format!(
+                "it is for group {} epoch {}, this replica is in group {} epoch {}",
+                header.group, header.epoch, self.seat.group, self.seat.epoch.number
+            ));
+        }
+        self.compare_digests(from, header.checkpoint);
+        self.catch_up.saw(from, header.applied);
+        match body {
+            Body::Messages(messages) => self.take_messages(now, from, messages)?,
+            Body::Beat => {}
+            Body::Fetch { from: slot } => self.serve(now, from, slot, false),
+            Body::Decided {
+                from: slot,
+                entries,
+            } => self.learn(now, from, slot, entries),
+            Body::Offer(snapshot) => self.offered(now, from, snapshot),
+            Body::Taken(snapshot) => self.peer_took(from, snapshot),
+            Body::WantPiece {
+                slot,
+                digest,
+                offset,
+            } => self.serve_piece(now, from, (slot, digest), offset),
+            Body::Piece {
+                slot,
+                offset,
+                bytes,
+            } => self.piece_came(now, from, slot, offset, bytes),
+        }
+        self.watch_lag(now);
+        Ok(())
+    }
+
+    fn take_messages(&mut self, now: Now, from: ReplicaId, bytes: Bytes) -> Result<(), String> {
+        let mut input = Decoder::new(bytes);
+        while input.remaining() > 0 {
+            let message = M::Message::decode(&mut input).map_err(|e| e.to_string())?;
+            self.step(now, Input::Message { from, message });
+        }
+        Ok(())
+    }
+
+    fn compare_digests(&mut self, peer: ReplicaId, (slot, theirs): (Slot, u64)) {
+        if let Some(mine) = self.applier.digest_at(slot)
+            && mine != theirs
+        {
+            self.events.push(HostEvent::Diverged {
+                peer,
+                slot,
+                mine,
+                theirs,
+            });
+        }
+    }
+
+    /// Sends a frame that waits for nothing.
+    pub(crate) fn post(&mut self, to: Peers, body: &Body) {
+        let chunks = frame::encode(&self.header(), body);
+        self.frames.push(Frame { to, chunks });
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            group: self.seat.group,
+            epoch: self.seat.epoch.number,
+            applied: self.applier.next(),
+            checkpoint: self.applier.checkpoint(),
+        }
+    }
+
+    pub(super) fn release_gated(&mut self) {
+        while self
+            .gated
+            .front()
+            .is_some_and(|message| message.after <= self.durable)
+        {
+            let released = self.gated.pop_front().expect("there is a front");
+            self.early.push((released.to, released.message));
+        }
+    }
+
+    /// Consecutive messages to the same peers share a frame; a broadcast is encoded once.
+    pub(super) fn pack_messages(&mut self) {
+        let mut messages = std::mem::take(&mut self.early);
+        let mut packing: Option<(Peers, Encoder)> = None;
+        for (to, message) in messages.drain(..) {
+            if packing.as_ref().is_some_and(|(peers, _)| *peers != to) {
+                self.finish_packing(packing.take());
+            }
+            let (_, out) =
+                packing.get_or_insert_with(|| (to, frame::begin_messages(&self.header())));
+            message.encode(out);
+        }
+        self.finish_packing(packing);
+        self.early = messages;
+    }
+
+    fn finish_packing(&mut self, packing: Option<(Peers, Encoder)>) {
+        if let Some((to, mut out)) = packing {
+            self.frames.push(Frame {
+                to,
+                chunks: out.take_chunks(),
+            });
+        }
+    }
+
+    pub(super) fn fire(&mut self, now: Now, timer: Timer<M::Timer>) {
+        match timer {
+            Timer::Machine(timer) => self.step(now, Input::Timer(timer)),
+            Timer::Lag => self.look_for_lag(now),
+            Timer::FetchTimeout => self.fetch_timed_out(now),
+            Timer::WriteBehind => self.write_all(),
+            Timer::Pull => self.pull_further(now),
+            Timer::Forget => self.forget_snapshot(now),
+            Timer::Beat => {
+                self.post(Peers::All, &Body::Beat);
+                self.arm_beat(now, self.beats + 1);
+            }
+        }
+    }
+
+    /// After news, peers are told how far this replica is a few times, ever more rarely; then it is
+    /// silent. A peer whose last messages were lost learns that it misses something.
+    pub(crate) fn arm_beat(&mut self, now: Now, beats: u32) {
+        self.beats = beats;
+        if beats < BEATS {
+            self.timers
+                .arm(Timer::Beat, now.mono_ns + (BEAT_NS << (2 * beats)));
+        }
+    }
+}
