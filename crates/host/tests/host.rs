@@ -64,6 +64,12 @@ impl Node {
         }
     }
 
+    /// Writes what nothing waits for, too.
+    fn write_all(&mut self) {
+        self.host.write_all();
+        self.flush(at(0));
+    }
+
     /// Submits, orders and makes durable; returns the answers.
     fn run(&mut self, now: Now, requests: Vec<Request<()>>) -> Vec<Answer<Vec<String>>> {
         for (token, request) in requests.into_iter().enumerate() {
@@ -80,8 +86,7 @@ impl Node {
 
     /// An orderly end and a new start.
     fn restart(mut self) -> Node {
-        self.host.write_all();
-        self.flush(at(0));
+        self.write_all();
         let Node { mut disk, .. } = self;
         let host = open(1, Start::Resume, &mut disk, Journal::default()).unwrap();
         Node { host, disk }

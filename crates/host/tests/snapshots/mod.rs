@@ -53,6 +53,7 @@ fn leader(slots: u64) -> Node {
     let next = leader.host.applied().0;
     leader.fill(next..slots - 1);
     assert_eq!(leader.host.applied(), Slot(slots));
+    leader.write_all();
     leader
 }
 
@@ -277,6 +278,7 @@ fn a_replica_that_is_far_behind_gets_a_snapshot_and_the_log_after_it() {
     assert_eq!(installed.count(), 1);
     assert!(behind.host.counters().caught_up < 20);
     let digest = behind.host.digest();
+    behind.write_all();
     let again = open(2, Start::Resume, &mut behind.disk, Journal::default()).unwrap();
     assert_eq!(
         again.digest(),
