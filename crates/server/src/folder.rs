@@ -9,7 +9,6 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 const META: &str = "meta";
-const META_TEMPORARY: &str = "meta.tmp";
 const LOCK: &str = "lock";
 const LOG: &str = "log";
 
@@ -104,14 +103,20 @@ impl Folder {
 
     /// Records that the replica may have spoken. Returns once that survives a crash.
     pub fn mark_started(&mut self) -> Result<(), FolderError> {
-        if self.meta.state != State::Started {
-            let started = Meta {
-                state: State::Started,
-                ..self.meta.clone()
-            };
-            write_meta(&self.dir, &started)?;
-            self.meta = started;
+        if self.meta.state == State::Started {
+            return Ok(());
         }
+        let started = Meta {
+            state: State::Started,
+            ..self.meta.clone()
+        };
+        self.record(started)
+    }
+
+    /// Replaces what is known of the replica. Returns once that survives a crash.
+    pub(crate) fn record(&mut self, meta: Meta) -> Result<(), FolderError> {
+        write_meta(&self.dir, &meta)?;
+        self.meta = meta;
         Ok(())
     }
 }
@@ -119,7 +124,7 @@ impl Folder {
 impl Expected {
     /// The most telling difference first: a wrong protocol says more than the wrong cluster id
     /// that may follow from it.
-    fn check(&self, dir: &Path, meta: &Meta) -> Result<(), FolderError> {
+    pub(crate) fn check(&self, dir: &Path, meta: &Meta) -> Result<(), FolderError> {
         let differs = |what, found: String, expected: String| {
             Err(FolderError::Differs {
                 dir: dir.into(),
@@ -200,12 +205,16 @@ pub fn read_meta(dir: &Path) -> Result<Meta, FolderError> {
     })
 }
 
-/// Replaces the meta file so that a crash leaves the old one or the new one.
 fn write_meta(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
-    let (temporary, path) = (dir.join(META_TEMPORARY), dir.join(META));
+    replace(dir, META, &meta.to_text())
+}
+
+/// Replaces a small file so that a crash leaves the old one or the new one.
+pub(crate) fn replace(dir: &Path, name: &str, text: &str) -> Result<(), FolderError> {
+    let (temporary, path) = (dir.join(format!("{name}.tmp")), dir.join(name));
     let write = || -> io::Result<()> {
         let mut file = File::create(&temporary)?;
-        file.write_all(meta.to_text().as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, &path)
     };
@@ -250,7 +259,7 @@ fn lock(dir: &Path) -> Result<File, FolderError> {
     Ok(file)
 }
 
-fn io_error(verb: &'static str, path: &Path, error: &io::Error) -> FolderError {
+pub(crate) fn io_error(verb: &'static str, path: &Path, error: &io::Error) -> FolderError {
     FolderError::Io {
         verb,
         path: path.into(),
@@ -346,8 +355,9 @@ impl fmt::Display for FolderError {
             FolderError::NoData { dir } => write!(
                 f,
                 "data folder {} holds no replica, and there is no leave to begin an empty one: if \
-                 this cluster is new, say so with --initial-cluster-state new; if this replica \
-                 had data, point --data-dir at it or restore it",
+                 this cluster is new, say so with --initial-cluster-state new; if it is not, point \
+                 --data-dir at the data, or name the other replicas with --initial-cluster: from \
+                 them this one comes back",
                 dir.display()
             ),
             FolderError::MetaMissing { dir } => write!(

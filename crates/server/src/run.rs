@@ -10,6 +10,7 @@ use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
 use crate::peer::Links;
 use crate::peer::handshake::Identity;
+use crate::peer::lives::Lives;
 use crate::security::{Door, Listener};
 use crate::timed::Timed;
 use bytes::Bytes;
@@ -108,7 +109,8 @@ where
     let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock)?;
     let peers = Listener::new(config.peer_port, Door::Peer)?;
     let identity = identity(&meta, boot);
-    let (links, arrivals) = Links::start(peers, identity, &config.peer_addresses, &metrics);
+    let lives = Lives::open(config.folder.dir(), &meta.epoch)?;
+    let (links, arrivals) = Links::start(peers, identity, lives, &config.peer_addresses, &metrics);
     let mut core = Core {
         host,
         folder: config.folder,
@@ -180,14 +182,20 @@ fn open_host<P: Protocol, A: Application>(
     };
     let start = match meta.state {
         State::Bootstrapped => Start::FirstBoot,
+        State::Lost => Start::Lost,
         State::Started => Start::Resume,
+        State::Joining | State::Confirmed => {
+            return Err(ServerError::Epoch(
+                "this replica has not been allowed to begin yet".to_owned(),
+            ));
+        }
     };
     let dir = config.folder.log_dir();
     let mut disk = match meta.epoch.durability {
         Durability::Disk => Some(Disk::open(&dir)?),
         Durability::Memory => None,
     };
-    if let (Start::FirstBoot, Some(disk)) = (start, &mut disk) {
+    if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {
         disk.clear()?;
     }
     let log: &mut dyn LogSource = match &mut disk {
@@ -230,11 +238,9 @@ fn identity(meta: &Meta, boot: Boot) -> Identity {
         me: meta.replica,
         incarnation: meta.incarnation,
         boot,
-        protocol: meta.epoch.protocol.clone(),
         group: meta.group,
-        epoch: meta.epoch.number,
+        epoch: meta.epoch.clone(),
         epoch_digest: meta.epoch.digest(),
-        members: meta.epoch.members.clone(),
     }
 }
 
@@ -273,7 +279,7 @@ fn stop_signal() -> io::Result<impl Future<Output = &'static str>> {
 
 /// Bits nobody can guess or repeat: boots must never meet again, and members must not draw the
 /// same jitter.
-fn random_u64() -> io::Result<u64> {
+pub(crate) fn random_u64() -> io::Result<u64> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes[..], GetRandomFlags::empty())?;
     Ok(u64::from_le_bytes(bytes))
