@@ -9,10 +9,11 @@ use crate::countdowns::Countdowns;
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
-use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
+use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
+use crate::status::Status;
 use crate::timed::Timed;
 use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
 use quorate_host::{Answer, Host, HostEvent, Request as HostRequest};
@@ -55,6 +56,7 @@ pub(crate) struct State<A: Application> {
     links_up: BTreeSet<ReplicaId>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     upkeep: Upkeep,
+    began: Instant,
 }
 
 impl<A: Application> Default for State<A> {
@@ -65,6 +67,7 @@ impl<A: Application> Default for State<A> {
             links_up: BTreeSet::new(),
             branches: BTreeMap::new(),
             upkeep: Upkeep::default(),
+            began: Instant::now(),
         }
     }
 }
@@ -402,9 +405,16 @@ impl<M: Machine, A: Application> Core<M, A> {
         Status {
             cluster: meta.cluster,
             me: meta.replica,
+            incarnation: meta.incarnation,
             members: self.members.clone(),
             protocol: meta.epoch.protocol.clone(),
+            params: meta.epoch.params.clone(),
+            durability: meta.epoch.durability,
+            serving: self.host.machine().is_serving(),
             applied: self.host.applied(),
+            log_segments: self.folder.log_segments(),
+            links_up: self.state.links_up.iter().copied().collect(),
+            uptime: self.state.began.elapsed(),
             log_bytes: self.disk.as_ref().map_or(0, Disk::bytes),
             quorum: self.has_quorum(),
             alarms: trouble

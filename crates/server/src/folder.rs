@@ -101,6 +101,18 @@ impl Folder {
         self.dir.join(LOG)
     }
 
+    /// Files of the log, as far as they can be listed.
+    pub(crate) fn log_segments(&self) -> u64 {
+        let entries = fs::read_dir(self.log_dir()).into_iter().flatten().flatten();
+        let is_segment = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            Path::new(&name)
+                .extension()
+                .is_some_and(|extension| extension == "seg")
+        };
+        entries.filter(is_segment).count() as u64
+    }
+
     /// Records that the replica may have spoken. Returns once that survives a crash.
     pub fn mark_started(&mut self) -> Result<(), FolderError> {
         if self.meta.state == State::Started {

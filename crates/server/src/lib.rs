@@ -23,14 +23,16 @@ mod peer;
 mod replies;
 mod run;
 mod security;
+mod status;
 mod timed;
 
 pub use disk::DiskError;
 pub use error::ServerError;
 pub use folder::{Expected, Folder, FolderError, bootstrap, holds_data, read_meta};
-pub use handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
+pub use handle::{Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, join};
 pub use meta::{META_FORMAT, Meta, MetaError, State};
 pub use metrics::{Metrics, PeerMetrics};
 pub use run::{FaceContext, ServerConfig, Serving, run};
 pub use security::{Connection, Door, Listener, bind};
+pub use status::{MemberPage, Role, Status, StatusPage};

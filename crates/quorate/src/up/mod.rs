@@ -54,6 +54,10 @@ pub(crate) struct UpOptions {
     )]
     param: Vec<String>,
 
+    /// Another option for every replica's `quorate serve`; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    server_arg: Vec<String>,
+
     /// Start a replica again when it dies
     #[arg(long)]
     restart: bool,
@@ -112,7 +116,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| system(&error))?;
     let start = |id: &u16| Child {
         id: *id,
-        command: plan.command(*id, &options.log_level, options.log_format),
+        command: plan.command(*id, options),
         log: plan.log(*id),
         restart: options.restart,
     };

@@ -3,7 +3,7 @@
 use super::UpOptions;
 use crate::Failure;
 use crate::genesis::{self, Genesis};
-use crate::modes::{DurabilityMode, LogFormat, params};
+use crate::modes::{DurabilityMode, params};
 use clap::ValueEnum;
 use quorate_core::{ClusterId, Epoch, ReplicaId};
 use quorate_server::{bootstrap, read_meta};
@@ -111,14 +111,15 @@ impl Plan {
     }
 
     /// The command that runs a replica.
-    pub(super) fn command(&self, id: u16, log_level: &str, format: LogFormat) -> Child {
+    pub(super) fn command(&self, id: u16, options: &UpOptions) -> Child {
         let list = |url: fn(&Plan, u16) -> String| {
             let urls: Vec<_> = (1..=self.replicas)
                 .map(|id| format!("{id}={}", url(self, id)))
                 .collect();
             urls.join(",")
         };
-        let format = format
+        let format = options
+            .log_format
             .to_possible_value()
             .map(|value| value.get_name().to_owned());
         let flags = [
@@ -129,7 +130,7 @@ impl Plan {
             ("--advertise-client-urls", list(Plan::client_url)),
             ("--initial-cluster", list(Plan::peer_url)),
             ("--cluster-id", self.cluster.to_string()),
-            ("--log-level", log_level.to_owned()),
+            ("--log-level", options.log_level.clone()),
             ("--log-format", format.unwrap_or_default()),
             ("--exit-with-parent", std::process::id().to_string()),
         ];
@@ -137,6 +138,7 @@ impl Plan {
             flags: flags
                 .into_iter()
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
+                .chain(options.server_arg.iter().cloned())
                 .collect(),
         }
     }
