@@ -83,6 +83,38 @@ async fn a_replica_whose_folder_was_deleted_comes_back_by_itself() {
     drop(first);
 }
 
+/// Scenario: the folders of two of three are gone, then those of all: there is nothing to come back
+/// from, which is said at once, and what is left is not touched.
+#[tokio::test]
+async fn when_too_many_folders_are_gone_that_is_said_and_undone_by_putting_them_back() {
+    let home = Home::new();
+    let up = home.start(&[]);
+    put_all(&up.urls[0], 0..10).await;
+    up.stop();
+    let start = |message: &str| {
+        expect_failure(
+            quorate().arg("up").arg("--data-dir").arg(&home.dir),
+            1,
+            message,
+        );
+    };
+    let aside = tempfile::tempdir_in(home.dir.parent().unwrap()).unwrap();
+    let hide = |id: &str| fs::rename(home.dir.join(id), aside.path().join(id)).unwrap();
+    hide("2");
+    hide("3");
+    start("replicas 2 and 3 of 3 have empty data folders");
+    hide("1");
+    for id in ["2", "3"] {
+        fs::remove_dir_all(home.dir.join(id)).unwrap();
+    }
+    start("the data of all replicas in");
+    for id in ["1", "2", "3"] {
+        fs::rename(aside.path().join(id), home.dir.join(id)).unwrap();
+    }
+    let again = Up::start(&home.dir, &[]);
+    expect_all(&again.urls[2], 0..10).await;
+}
+
 /// Scenario: with --restart nobody has to do anything but delete the folder.
 #[tokio::test]
 async fn a_supervised_replica_survives_the_loss_of_its_folder() {
@@ -120,6 +152,19 @@ async fn rolling_restarts_of_a_cluster_in_memory_lose_nothing() {
     for url in &up.urls {
         expect_all(url, 0..keys).await;
     }
+}
+
+/// Scenario: all replicas of a cluster in memory are stopped. Nothing is left, and that is shown.
+#[tokio::test]
+async fn a_cluster_in_memory_that_was_stopped_is_gone_and_says_so() {
+    let home = Home::new();
+    home.start(&["--durability", "memory"]).stop();
+    let again = Up::start(&home.dir, &[]);
+    let output = support::output(quorate().args(["status", "--endpoints", &again.urls[0]]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("0 of 3 replicas serve"), "{text}");
+    assert!(text.contains("begin a new cluster"), "{text}");
 }
 
 /// A cluster begun by hand, one `quorate serve` per replica.

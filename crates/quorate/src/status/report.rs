@@ -98,6 +98,13 @@ impl Report {
         }
     }
 
+    /// Whether so many replicas lost their promises that they wait for each other for ever.
+    pub(super) fn is_stuck(&self) -> bool {
+        let pages = self.replicas.iter().filter_map(|one| one.status.as_ref());
+        let rejoining = pages.filter(|page| page.role == Role::Rejoining).count();
+        self.replicas_total - rejoining < majority(self.replicas_total) && rejoining > 0
+    }
+
     /// A page of some replica that answered: what is equal on all is taken from there.
     pub(super) fn any_page(&self) -> Option<&StatusPage> {
         self.replicas.iter().find_map(|one| one.status.as_ref())

@@ -17,6 +17,10 @@ pub(super) fn render(report: &Report) -> String {
             text += &format!("replica {}: ALARM {alarm}\n", name(replica));
         }
     }
+    if report.is_stuck() {
+        text += "more replicas than may fail have lost what they promised: none of them can come \
+                 back; begin a new cluster\n";
+    }
     if report.any_page().is_some() {
         text += &format!(
             "\nlatency p50/p99 by place, of the last {:.1} s (* since the start, for idle ones)\n",

@@ -66,6 +66,10 @@ pub(crate) struct UpOptions {
     #[arg(long, value_name = "I")]
     only: Option<u16>,
 
+    /// Begin the cluster's folders and end; start each replica with --only
+    #[arg(long, conflicts_with = "only")]
+    begin_only: bool,
+
     /// Level or filter of the replicas' logs
     #[arg(
         long,
@@ -103,6 +107,10 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
         "failures survived: {survived} of {} replicas",
         plan.replicas
     ));
+    if options.begin_only {
+        say(plan.endpoints(&which));
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -207,12 +215,7 @@ impl<'a> Watch<'a> {
             say(format_args!("replica {id} serves again"));
         } else if self.starting.is_empty() {
             self.announced = true;
-            let urls: Vec<_> = self
-                .which
-                .iter()
-                .map(|id| self.plan.client_url(*id))
-                .collect();
-            say(format_args!("endpoints: {}", urls.join(",")));
+            say(self.plan.endpoints(&self.which));
         }
     }
 
