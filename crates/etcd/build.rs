@@ -147,8 +147,10 @@ const MAINTENANCE: &[Row] = &[
     ),
 ];
 
-/// What the store answers in encoded form; the server sends it on as it is.
+/// What may be encoded when the server gets it, by the store or on another thread; the server sends
+/// it on as it is.
 const ENCODED: &[&str] = &[
+    "RangeResponse",
     "PutResponse",
     "DeleteRangeResponse",
     "TxnResponse",

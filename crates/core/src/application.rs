@@ -37,11 +37,20 @@ pub enum Countdown {
 }
 
 /// A deterministic state machine on top of the log: a key-value store, an exchange, yours.
-pub trait Application {
+///
+/// # Snapshots
+///
+/// A snapshot is taken and loaded a piece at a time, so that no command waits for it. The pieces
+/// are a function of the commands applied before the cut and of the length asked for, nothing
+/// else: replicas compare them by digest. What a replica has for itself (how far a countdown is,
+/// who watches) is not in them.
+pub trait Application: Sized {
     /// A read request, evaluated on one replica only.
     type Query;
     /// The answer to a read request.
     type Answer;
+    /// A snapshot that is being taken: its small parts frozen, the others pinned where they are.
+    type Cut;
 
     /// Applies one command and returns its result in the application's own encoding.
     ///
@@ -67,4 +76,33 @@ pub trait Application {
 
     /// Answers a read from the state as it is now.
     fn query(&self, query: &Self::Query) -> Self::Answer;
+
+    /// Begins a snapshot of the state as it is now; commands go on to be applied meanwhile.
+    ///
+    /// Must be cheap whatever the state's size. There is at most one cut at a time.
+    fn cut(&mut self) -> Self::Cut;
+
+    /// The next piece of a snapshot, about `bytes` long: never more than twice that and one value.
+    /// `None` when the snapshot is complete: nothing is pinned any more.
+    fn piece(&mut self, cut: &mut Self::Cut, bytes: usize) -> Option<Bytes>;
+
+    /// A cut is given up before its end: nothing is to stay pinned for it.
+    fn release(&mut self, cut: Self::Cut);
+
+    /// Where a snapshot can be loaded into: no state, the same local settings, and what local
+    /// readers still want of the state to come.
+    fn empty(&self) -> Self;
+
+    /// Takes the next piece of a snapshot; they come in order, into an [`Application::empty`] one.
+    ///
+    /// # Errors
+    /// What is wrong with the piece. It may come from a damaged disk: no bytes may cause a panic.
+    fn load(&mut self, piece: Bytes) -> Result<(), String>;
+
+    /// The last piece is loaded. Afterwards [`Application::take_countdowns`] starts every countdown
+    /// that runs.
+    ///
+    /// # Errors
+    /// What is missing or contradictory: then this application must not be used.
+    fn loaded(&mut self) -> Result<(), String>;
 }

@@ -13,7 +13,7 @@
 //!   the protocol; machines exchange only what is undecided.
 
 use crate::command::{Command, Entry, RequestId};
-use crate::ids::{Lsn, ReplicaId, Slot};
+use crate::ids::{EntryId, Lsn, ReplicaId, Slot};
 use crate::time::{Due, Now};
 use crate::wire::Wire;
 use std::fmt::Debug;
@@ -81,6 +81,13 @@ pub trait Record: Wire {
 pub trait Base: Wire + Clone + Default + PartialEq + Debug {
     /// Moves past one decided slot; `None` for a no-op. Called in slot order without gaps.
     fn advance(&mut self, slot: Slot, entry: Option<&Entry>);
+
+    /// Whether an entry was decided in the prefix. A machine that does not keep track says no: then
+    /// the host carries entries on for which it never saw a decision.
+    fn contains(&self, entry: EntryId) -> bool {
+        let _ = entry;
+        false
+    }
 }
 
 /// What a machine starts from. The host judges which; a machine never guesses.
@@ -232,6 +239,9 @@ pub enum Refusal {
     Forgotten,
     /// This replica cannot order commands in its present role.
     NotServing,
+    /// It may have been executed, and this replica does not know: it has skipped the slots around
+    /// it.
+    Unknown,
 }
 
 /// Something worth counting or tracing.

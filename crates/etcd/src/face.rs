@@ -10,7 +10,7 @@ use quorate_kv::{Applied, Query, Refused, Store, decode_result};
 use quorate_server::{Consistency, Failure, Handle};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tonic::{Code, Status};
 
 /// Renders the metrics page.
@@ -65,6 +65,8 @@ pub(crate) struct Face {
     pub(crate) limits: Limits,
     pub(crate) metrics: Option<Metrics>,
     pub(crate) hub: Arc<Hub>,
+    /// Whoever reads a slice of something large holds it.
+    pub(crate) slices: Arc<Semaphore>,
     identity: Arc<OnceCell<Identity>>,
 }
 
@@ -80,6 +82,7 @@ impl Face {
     pub(crate) fn new(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Self {
         Face {
             hub: Arc::new(Hub::default()),
+            slices: Arc::new(Semaphore::new(1)),
             handle,
             limits,
             metrics,
@@ -123,6 +126,10 @@ impl Face {
     ) -> Result<Answer, Status> {
         match self.handle.read(query, consistency).await.map_err(failed)? {
             Answer::Refused(reason) => Err(refused(reason)),
+            first @ (Answer::Large(_) | Answer::HashRest(_)) => {
+                // Rare and large: it is not to make room for every read.
+                Box::pin(self.complete(first)).await
+            }
             answer => Ok(answer),
         }
     }

@@ -3,7 +3,9 @@
 use crate::face::{Face, mismatch, refused};
 use crate::reply::Reply;
 use crate::server::Kv;
+use crate::slices::{KVS_ENCODED_HERE_MAX, encode_elsewhere};
 use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::response_op::Response as OpResponse;
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
@@ -17,7 +19,7 @@ type Answered<M> = Result<Response<M>, Status>;
 
 #[async_trait]
 impl Kv for Face {
-    async fn range(&self, request: Request<RangeRequest>) -> Answered<RangeResponse> {
+    async fn range(&self, request: Request<RangeRequest>) -> Answered<Reply<RangeResponse>> {
         let request = request.into_inner();
         check::range(&request).map_err(refused)?;
         let consistency = consistency(request.serializable);
@@ -25,9 +27,13 @@ impl Kv for Face {
         else {
             return Err(mismatch());
         };
-        let revision = response.header.map_or(0, |header| header.revision);
-        response.header = Some(self.header(revision).await?);
-        Ok(Response::new(response))
+        let revision = response.header.take().map_or(0, |header| header.revision);
+        let header = self.header(revision).await?;
+        if response.kvs.len() > KVS_ENCODED_HERE_MAX {
+            return encode_elsewhere(header, response).await;
+        }
+        response.header = Some(header);
+        Ok(Response::new(Reply::Message(response)))
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Answered<Reply<PutResponse>> {
@@ -96,8 +102,16 @@ impl Face {
         let Answer::Txn(mut response) = self.read(Query::Txn(request), consistency).await? else {
             return Err(mismatch());
         };
-        let revision = response.header.map_or(0, |header| header.revision);
-        response.header = Some(self.header(revision).await?);
+        let revision = response.header.take().map_or(0, |header| header.revision);
+        let header = self.header(revision).await?;
+        let kvs = response.responses.iter().map(|op| match &op.response {
+            Some(OpResponse::ResponseRange(range)) => range.kvs.len(),
+            _ => 0,
+        });
+        if kvs.sum::<usize>() > KVS_ENCODED_HERE_MAX {
+            return encode_elsewhere(header, response).await;
+        }
+        response.header = Some(header);
         Ok(Response::new(Reply::Message(response)))
     }
 }

@@ -31,6 +31,7 @@ mod lease;
 mod maintenance;
 mod reply;
 mod serve;
+mod slices;
 mod watch;
 
 pub use face::{Limits, Metrics};

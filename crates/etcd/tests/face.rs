@@ -3,14 +3,15 @@
 mod backend;
 
 use bytes::Bytes;
+use quorate_core::Principal;
 use quorate_etcd::client::{ClusterClient, KvClient, MaintenanceClient};
 use quorate_etcd::{Limits, Metrics, serve};
 use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest,
-    LeaseGrantResponse, MemberListRequest, PutRequest, RangeRequest, ResponseHeader, StatusRequest,
-    TxnRequest,
+    LeaseGrantResponse, MemberListRequest, PutRequest, RangeRequest, ResponseHeader, SortOrder,
+    SortTarget, StatusRequest, TxnRequest,
 };
 use quorate_kv::Store;
 use quorate_server::Handle;
@@ -106,6 +107,69 @@ async fn a_key_is_written_read_and_deleted() {
     let response = kv.delete_range(delete).await.expect("delete").into_inner();
     assert_eq!((response.header, response.deleted), (header(4), 1));
     assert_eq!(response.prev_kvs[0].value, "2");
+}
+
+/// Scenario: more keys than the store looks at in one go, and writes while they are read.
+#[tokio::test]
+async fn large_reads_are_whole_and_of_one_revision() {
+    let handle = backend::start();
+    let address = start(handle.clone(), Limits::default()).await;
+    let mut kv = KvClient::new(connect(address).await);
+    for n in 0..3000 {
+        let body = Store::encode_put(&put(&format!("k-{n:04}"), "v"));
+        let written = handle.write(body, Principal::default()).await;
+        written.expect("the backend takes everything");
+    }
+    let writer = tokio::spawn(async move {
+        for n in 0.. {
+            let body = Store::encode_put(&put(&format!("k-{:04}", n % 3000), "new"));
+            if handle.write(body, Principal::default()).await.is_err() {
+                return;
+            }
+        }
+    });
+    let all = RangeRequest {
+        range_end: bytes("l"),
+        sort_order: SortOrder::Descend as i32,
+        sort_target: SortTarget::Mod as i32,
+        ..range("k")
+    };
+    let response = kv.range(all.clone()).await.expect("range").into_inner();
+    let revision = response.header.expect("there is one").revision;
+    assert_eq!((response.count, response.kvs.len()), (3000, 3000));
+    assert_eq!(response.kvs[0].mod_revision, revision);
+    let sorted = response
+        .kvs
+        .is_sorted_by(|a, b| a.mod_revision > b.mod_revision);
+    assert!(sorted);
+    let limited = RangeRequest {
+        limit: 2500,
+        revision,
+        ..all.clone()
+    };
+    let again = kv.range(limited).await.expect("range").into_inner();
+    assert_eq!((again.count, again.more), (3000, true));
+    assert_eq!(again.kvs, response.kvs[..2500]);
+
+    let twice = TxnRequest {
+        success: vec![
+            Request::RequestRange(all.clone()).into(),
+            Request::RequestRange(all).into(),
+        ],
+        ..TxnRequest::default()
+    };
+    let response = kv.txn(twice).await.expect("txn").into_inner();
+    assert_eq!(response.responses.len(), 2);
+    assert_eq!(response.responses[0], response.responses[1]);
+
+    let mut maintenance = MaintenanceClient::new(connect(address).await);
+    let mut hash = async || {
+        let request = HashKvRequest { revision };
+        let response = maintenance.hash_kv(request).await.expect("hash");
+        response.into_inner().hash
+    };
+    assert_eq!(hash().await, hash().await);
+    writer.abort();
 }
 
 #[tokio::test]

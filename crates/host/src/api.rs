@@ -8,6 +8,7 @@ use quorate_core::{
 use std::fmt;
 
 use crate::log::Position;
+use crate::snapshot::SnapshotId;
 
 /// What the driver knows of a replica's past.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +69,19 @@ pub struct Limits {
     pub follow: bool,
     /// Sessions kept; opening more ends the one used least recently.
     pub sessions_max: usize,
+    /// A snapshot is taken every so many slots; 0 for none by number. (A replica without a log
+    /// takes them only when a peer needs one.)
+    pub snapshot_slots: u64,
+    /// A snapshot is taken when so many bytes of entries were applied since the last, and as many
+    /// as that one is long; 0 for none by length.
+    pub snapshot_bytes: u64,
+    /// About how long a piece of a snapshot is, in bytes. Equal on all replicas, or their
+    /// snapshots differ.
+    pub snapshot_piece_bytes: usize,
+    /// Bytes of a snapshot asked of a peer at a time.
+    pub snapshot_chunk_bytes: u32,
+    /// Bytes of a snapshot asked of peers in a second.
+    pub snapshot_rate: u64,
 }
 
 impl Default for Limits {
@@ -83,6 +97,11 @@ impl Default for Limits {
             checkpoint_slots: 1024,
             follow: false,
             sessions_max: 100_000,
+            snapshot_slots: 100_000,
+            snapshot_bytes: 64 << 20,
+            snapshot_piece_bytes: 64 << 10,
+            snapshot_chunk_bytes: 256 << 10,
+            snapshot_rate: 64 << 20,
         }
     }
 }
@@ -227,6 +246,29 @@ pub enum HostEvent {
         /// The peer's.
         peer_applied: Slot,
     },
+    /// A snapshot of this replica's state is durable (or complete, without a log).
+    SnapshotTaken(SnapshotId),
+    /// This replica is so far behind that it fetches a snapshot.
+    SnapshotWanted {
+        /// From whom, first.
+        peer: quorate_core::ReplicaId,
+        /// Which.
+        snapshot: SnapshotId,
+    },
+    /// A snapshot could not be taken, stored or used. This replica goes on without it.
+    SnapshotFailed {
+        /// Which.
+        slot: Slot,
+        /// What happened.
+        why: String,
+    },
+    /// The state is now a peer's: everything before this slot was skipped. The countdowns that
+    /// ran belong to the former state; the next [`crate::Host::take_countdowns`] starts those of
+    /// this one.
+    Installed {
+        /// The first slot not covered.
+        slot: Slot,
+    },
     /// Two replicas applied the same slots with different results. The driver must stop this
     /// replica: its state or the peer's is wrong.
     Diverged {
@@ -260,6 +302,10 @@ pub struct Counters {
     pub frames: u64,
     /// Slots learned from peers' logs.
     pub caught_up: u64,
+    /// Snapshots taken of the own state.
+    pub snapshots: u64,
+    /// Snapshots of peers that took the place of the own state.
+    pub installed: u64,
 }
 
 /// What opening a host found.
@@ -273,6 +319,10 @@ pub struct Opened {
     pub torn: Option<Position>,
     /// Records read.
     pub records: u64,
+    /// The snapshot the state was loaded from, if one was.
+    pub snapshot: Option<Slot>,
+    /// Newer snapshots that could not be used, and what is wrong with each.
+    pub bad_snapshots: Vec<(Slot, String)>,
 }
 
 /// Why a host cannot be opened.
@@ -293,6 +343,13 @@ pub enum OpenError {
         segment: u64,
         /// What differs.
         what: String,
+    },
+    /// The log begins in the middle, and there is no snapshot of what came before.
+    NoSnapshot {
+        /// The first segment there is.
+        segment: u64,
+        /// Snapshots that cannot be used, and what is wrong with each.
+        bad: Vec<(Slot, String)>,
     },
     /// A segment was written by a newer version of the format.
     Version {
@@ -315,6 +372,19 @@ impl fmt::Display for OpenError {
             ),
             OpenError::Foreign { segment, what } => {
                 write!(f, "log segment {segment} does not belong here: {what}")
+            }
+            OpenError::NoSnapshot { segment, bad } => {
+                write!(
+                    f,
+                    "the log begins with segment {segment}, and no snapshot of the state before \
+                     it can be used"
+                )?;
+                for (slot, why) in bad {
+                    write!(f, "; the one of slot {slot}: {why}")?;
+                }
+                f.write_str(
+                    "; give this replica an empty data folder, and it recovers from its peers",
+                )
             }
             OpenError::Version { segment, found } => write!(
                 f,

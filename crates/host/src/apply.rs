@@ -2,7 +2,10 @@
 
 use crate::sessions::{Sessions, Verdict};
 use bytes::Bytes;
-use quorate_core::{Application, At, Class, Command, Entry, Refusal, RequestId, Slot};
+use quorate_core::{
+    Application, At, Class, Command, Decoder, Encoder, Entry, Refusal, RequestId, Slot, Wire,
+    WireError,
+};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -18,6 +21,42 @@ pub(crate) enum Applied {
     Refused(Refusal),
 }
 
+/// What is in a snapshot besides application and sessions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AppliedState {
+    stamp_ns: u64,
+    digest: u64,
+    bytes_total: u64,
+    checkpoints: VecDeque<(Slot, u64)>,
+}
+
+impl Wire for AppliedState {
+    fn encode(&self, out: &mut Encoder) {
+        out.u64(self.stamp_ns);
+        out.u64(self.digest);
+        out.u64(self.bytes_total);
+        out.varint(self.checkpoints.len() as u64);
+        for (slot, digest) in &self.checkpoints {
+            slot.encode(out);
+            out.u64(*digest);
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let mut state = AppliedState {
+            stamp_ns: input.u64()?,
+            digest: input.u64()?,
+            bytes_total: input.u64()?,
+            checkpoints: VecDeque::new(),
+        };
+        for _ in 0..input.count(9)? {
+            let checkpoint = (Slot::decode(input)?, input.u64()?);
+            state.checkpoints.push_back(checkpoint);
+        }
+        Ok(state)
+    }
+}
+
 /// The replicated state: the application, the sessions, and how far they are.
 #[derive(Debug)]
 pub(crate) struct Applier<A> {
@@ -29,6 +68,8 @@ pub(crate) struct Applier<A> {
     stamp_ns: u64,
     /// Chained over everything applied and its results.
     digest: u64,
+    /// Bytes of all entries applied.
+    bytes_total: u64,
     checkpoint_slots: u64,
     checkpoints: VecDeque<(Slot, u64)>,
     scratch: Vec<u8>,
@@ -45,6 +86,7 @@ impl<A: Application> Applier<A> {
             next,
             stamp_ns: 0,
             digest: 0,
+            bytes_total: 0,
             checkpoint_slots: checkpoint_slots.max(1),
             checkpoints: VecDeque::new(),
             scratch: Vec::new(),
@@ -68,6 +110,49 @@ impl<A: Application> Applier<A> {
 
     pub(crate) fn digest(&self) -> u64 {
         self.digest
+    }
+
+    /// Bytes of all entries applied: moves alike on every replica.
+    pub(crate) fn bytes_total(&self) -> u64 {
+        self.bytes_total
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// What a snapshot holds besides application and sessions.
+    pub(crate) fn state(&self) -> AppliedState {
+        AppliedState {
+            stamp_ns: self.stamp_ns,
+            digest: self.digest,
+            bytes_total: self.bytes_total,
+            checkpoints: self.checkpoints.clone(),
+        }
+    }
+
+    /// The same replica with another state; its own totals go on.
+    pub(crate) fn replaced(
+        &self,
+        next: Slot,
+        state: AppliedState,
+        sessions: Sessions,
+        app: A,
+    ) -> Self {
+        Applier {
+            app,
+            sessions,
+            next,
+            stamp_ns: state.stamp_ns,
+            digest: state.digest,
+            bytes_total: state.bytes_total,
+            checkpoint_slots: self.checkpoint_slots,
+            checkpoints: state.checkpoints,
+            scratch: Vec::new(),
+            commands_total: self.commands_total,
+            duplicates_total: self.duplicates_total,
+            noops_total: self.noops_total,
+        }
     }
 
     /// The result of a request that was executed here, if it is still kept.
@@ -102,6 +187,7 @@ impl<A: Application> Applier<A> {
             None => self.noops_total += 1,
             Some(entry) => {
                 self.stamp_ns = self.stamp_ns.max(entry.stamp_ns);
+                self.bytes_total += entry.body_len() as u64;
                 self.apply_entry(slot, entry, &mut answer);
             }
         }

@@ -9,7 +9,7 @@ use crate::decided::{Located, Lookup};
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
 use crate::host::Host;
 use crate::log::Position;
-use crate::replay::entry_of_record;
+use crate::records::entry_of_record;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Seat, Slot};
@@ -85,6 +85,22 @@ impl CatchUp {
         }
     }
 
+    /// A peer has answered; says whether that ends the fetch under way.
+    pub(crate) fn answered(&mut self, peer: ReplicaId) -> bool {
+        self.fetching
+            .take_if(|fetching| *fetching == peer)
+            .is_some()
+    }
+
+    /// Segments before this one are going: answers that wait for reads of them are given up. The
+    /// peer asks again, and is offered a snapshot.
+    pub(crate) fn forget_reads(&mut self, segment: u64) {
+        for peer in &mut self.peers {
+            peer.serving
+                .take_if(|serving| serving.reads_before(segment));
+        }
+    }
+
     fn peer(&mut self, id: ReplicaId) -> Option<&mut PeerState> {
         self.peers.iter_mut().find(|peer| peer.id == id)
     }
@@ -147,6 +163,11 @@ impl Serving {
             })
     }
 
+    fn reads_before(&self, segment: u64) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|ready| matches!(ready, Ready::Reading { at, .. } if at.segment < segment))
+    }
+
     fn into_body(self) -> Body {
         let entries = self.slots.into_iter().map(|ready| match ready {
             Ready::Entry(entry) => entry,
@@ -177,6 +198,9 @@ impl<M: Machine, A: Application> Host<M, A> {
                 return;
             }
             (state.informed_ns, state.informed_from) = (Some(now.mono_ns), from);
+        }
+        if from < self.decided.first() {
+            return self.offer(now, peer, from);
         }
         let serving = self.gather(from, next);
         if serving.slots.is_empty() {
@@ -241,7 +265,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Asks a peer for decided slots, unless an answer is already awaited.
     pub(crate) fn fetch_from(&mut self, now: Now, peer: ReplicaId) {
-        if self.catch_up.fetching.is_some() {
+        if self.catch_up.fetching.is_some() || self.snapshots.is_pulling() {
             return;
         }
         self.catch_up.fetching = Some(peer);
@@ -274,8 +298,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.count_caught_up(learned);
             self.installed(now);
         }
-        if self.catch_up.fetching == Some(peer) {
-            self.catch_up.fetching = None;
+        if self.catch_up.answered(peer) {
             self.disarm(Timer::FetchTimeout);
             // An answer that brought nothing is no reason to ask the same peer at once again.
             if learned > 0 {
@@ -287,6 +310,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// A peer is ahead: look again in a moment whether this replica got there by itself.
     pub(crate) fn watch_lag(&mut self, now: Now) {
         let next = self.applied();
+        if self.snapshots.is_pulling() {
+            return;
+        }
         if self.catch_up.ahead(next, None).is_some() && !self.is_armed(Timer::Lag) {
             self.catch_up.lag_seen_at = next;
             self.arm(Timer::Lag, now.mono_ns + self.limits.lag_delay_ns);
@@ -305,10 +331,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.fetch_if_behind(now, last);
     }
 
-    fn fetch_if_behind(&mut self, now: Now, last: Option<ReplicaId>) {
+    pub(crate) fn fetch_if_behind(&mut self, now: Now, last: Option<ReplicaId>) {
         let from = self.applied();
         if let Some((peer, peer_applied)) = self.catch_up.ahead(from, last) {
-            if self.catch_up.fetching.is_none() {
+            if self.catch_up.fetching.is_none() && !self.snapshots.is_pulling() {
                 self.events.push(HostEvent::CatchUp { from, peer_applied });
             }
             self.fetch_from(now, peer);

@@ -1,8 +1,9 @@
 //! What hosts say to each other.
 //!
 //! A frame is a header, which names group and epoch and tells how far the sender is, and a body:
-//! machine messages, a request for decided slots, or decided slots.
+//! machine messages, a request for decided slots or for a part of a snapshot, or the answer.
 
+use crate::snapshot::SnapshotId;
 use bytes::Bytes;
 use quorate_core::{Decoder, Encoder, Entry, Group, Slot, Wire, WireError};
 
@@ -36,6 +37,28 @@ pub(crate) enum Body {
         /// What was decided; `None` is a no-op.
         entries: Vec<Option<Entry>>,
     },
+    /// The slots wanted are no longer in the log here, but this snapshot is.
+    Offer(SnapshotId),
+    /// "I took this snapshot": whoever took one at the same slot compares.
+    Taken(SnapshotId),
+    /// Please send the bytes of a snapshot from here on.
+    WantPiece {
+        /// Which snapshot.
+        slot: Slot,
+        /// Its digest: another one is of no use.
+        digest: u64,
+        /// The first byte wanted.
+        offset: u64,
+    },
+    /// Bytes of a snapshot.
+    Piece {
+        /// Which snapshot.
+        slot: Slot,
+        /// Where in it.
+        offset: u64,
+        /// The bytes.
+        bytes: Bytes,
+    },
 }
 
 /// Decided slots in one frame, at most.
@@ -45,6 +68,26 @@ const MESSAGES: u8 = 0;
 const BEAT: u8 = 1;
 const FETCH: u8 = 2;
 const DECIDED: u8 = 3;
+const OFFER: u8 = 4;
+const TAKEN: u8 = 5;
+const WANT_PIECE: u8 = 6;
+const PIECE: u8 = 7;
+
+impl Wire for SnapshotId {
+    fn encode(&self, out: &mut Encoder) {
+        self.slot.encode(out);
+        out.varint(self.bytes);
+        out.u64(self.digest);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(SnapshotId {
+            slot: Slot::decode(input)?,
+            bytes: input.varint()?,
+            digest: input.u64()?,
+        })
+    }
+}
 
 impl Wire for Header {
     fn encode(&self, out: &mut Encoder) {
@@ -93,6 +136,34 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
             out.varint(entries.len() as u64);
             entries.iter().for_each(|entry| entry.encode(&mut out));
         }
+        Body::Offer(snapshot) => {
+            out.u8(OFFER);
+            snapshot.encode(&mut out);
+        }
+        Body::Taken(snapshot) => {
+            out.u8(TAKEN);
+            snapshot.encode(&mut out);
+        }
+        Body::WantPiece {
+            slot,
+            digest,
+            offset,
+        } => {
+            out.u8(WANT_PIECE);
+            slot.encode(&mut out);
+            out.u64(*digest);
+            out.varint(*offset);
+        }
+        Body::Piece {
+            slot,
+            offset,
+            bytes,
+        } => {
+            out.u8(PIECE);
+            slot.encode(&mut out);
+            out.varint(*offset);
+            out.bytes(bytes);
+        }
     }
     out.take_chunks()
 }
@@ -115,6 +186,18 @@ pub(crate) fn decode(frame: Bytes) -> Result<(Header, Body), WireError> {
         DECIDED => Body::Decided {
             from: Slot::decode(&mut input)?,
             entries: decode_entries(&mut input)?,
+        },
+        OFFER => Body::Offer(SnapshotId::decode(&mut input)?),
+        TAKEN => Body::Taken(SnapshotId::decode(&mut input)?),
+        WANT_PIECE => Body::WantPiece {
+            slot: Slot::decode(&mut input)?,
+            digest: input.u64()?,
+            offset: input.varint()?,
+        },
+        PIECE => Body::Piece {
+            slot: Slot::decode(&mut input)?,
+            offset: input.varint()?,
+            bytes: input.bytes()?,
         },
         tag => return Err(WireError::Tag("frame", tag)),
     };
@@ -152,7 +235,24 @@ mod tests {
             seq: 3,
         };
         let entry = EntryBuilder::default().finish(id, 4);
+        let snapshot = SnapshotId {
+            slot: Slot(7),
+            bytes: 300,
+            digest: 8,
+        };
         let bodies = [
+            Body::Offer(snapshot),
+            Body::Taken(snapshot),
+            Body::WantPiece {
+                slot: Slot(7),
+                digest: 8,
+                offset: 200,
+            },
+            Body::Piece {
+                slot: Slot(7),
+                offset: 200,
+                bytes: Bytes::from_static(b"part"),
+            },
             Body::Messages(Bytes::from_static(b"anything")),
             Body::Beat,
             Body::Fetch { from: Slot(5) },

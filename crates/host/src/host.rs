@@ -8,7 +8,9 @@ use crate::catch_up::CatchUp;
 use crate::decided::{DecidedLog, Located, Lookup};
 use crate::frame::{self, Body, Header};
 use crate::log::{LogWriter, Position};
+use crate::pins::Pins;
 use crate::requests::{OwnSession, Requests, Waiting};
+use crate::snapshot::{Kept, Snapshots};
 use crate::timers::{Timer, Timers};
 use bytes::Bytes;
 use quorate_core::{
@@ -33,7 +35,10 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) base: M::Base,
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
+    pub(crate) pins: Pins<M::Record>,
     pub(crate) log: Option<LogWriter>,
+    /// Snapshots on the disk, ascending.
+    pub(crate) kept: VecDeque<Kept>,
 }
 
 /// A replica of one group, without I/O.
@@ -46,6 +51,8 @@ pub struct Host<M: Machine, A: Application> {
     spare: Vec<Output<M>>,
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
+    pub(crate) pins: Pins<M::Record>,
+    pub(crate) snapshots: Snapshots<M, A>,
     /// `None` for a diskless replica.
     pub(crate) log: Option<LogWriter>,
     /// The last machine record in the log's buffer, in the flush under way, and on the disk.
@@ -59,12 +66,12 @@ pub struct Host<M: Machine, A: Application> {
     gated: VecDeque<Outgoing<M>>,
     early: Vec<(Peers, M::Message)>,
     timers: Timers<M::Timer>,
-    requests: Requests<A::Query>,
+    pub(crate) requests: Requests<A::Query>,
     pub(crate) catch_up: CatchUp,
     dice: u64,
     beats: u32,
     frames: Vec<Frame>,
-    answers: Vec<(Token, Answer<A::Answer>)>,
+    pub(crate) answers: Vec<(Token, Answer<A::Answer>)>,
     reads: Vec<LogRead>,
     pub(crate) events: Vec<HostEvent>,
     counters: Counters,
@@ -86,7 +93,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             base,
             applier,
             decided,
+            pins,
             log,
+            kept,
         } = parts;
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
@@ -99,6 +108,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             spare: Vec::new(),
             applier,
             decided,
+            pins,
+            snapshots: Snapshots::new(config.cluster, kept),
             silent: log.is_some(),
             log,
             appended: Lsn(0),
@@ -247,9 +258,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.applier.app_mut().take_countdowns()
     }
 
-    /// Lets the application do a small piece of work it has put off; says whether there is more.
+    /// Takes a piece of the snapshot under way, and lets the application do a small piece of work
+    /// it has put off; says whether there is more. To be called at least once a turn, or a
+    /// snapshot does not end under load.
     pub fn tidy(&mut self) -> bool {
-        self.applier.app_mut().tidy()
+        let more = self.cut_piece();
+        self.applier.app_mut().tidy() || more
     }
 
     /// When the next timer is due, on the monotonic clock in ns.
@@ -286,12 +300,15 @@ impl<M: Machine, A: Application> Host<M, A> {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let log = self.log.as_ref();
+        let (snapshots, installed) = self.snapshots.totals();
         Counters {
             noops: self.applier.noops_total,
             commands: self.applier.commands_total,
             duplicates: self.applier.duplicates_total,
             syncs: log.map_or(0, LogWriter::syncs_total),
             log_bytes: log.map_or(0, LogWriter::bytes_total),
+            snapshots,
+            installed,
             ..self.counters
         }
     }
@@ -361,8 +378,11 @@ impl<M: Machine, A: Application> Host<M, A> {
             Output::Send { to, message, after } => {
                 self.gated.push_back(Outgoing { to, message, after });
             }
-            Output::Persist { lsn, record } => self.persist(lsn, &record),
-            Output::Note(record) => self.append_record(&record, false),
+            Output::Persist { lsn, record } => {
+                self.append_record(record, true);
+                self.appended = lsn;
+            }
+            Output::Note(record) => self.append_record(record, false),
             Output::Arm { timer, due } => {
                 let at_ns = now.mono_ns.saturating_add(self.draw(&due));
                 self.timers.arm(Timer::Machine(timer), at_ns);
@@ -377,11 +397,6 @@ impl<M: Machine, A: Application> Host<M, A> {
             Output::Reply { id, outcome } => self.reply(now, id, outcome),
             Output::Emit(event) => self.events.push(HostEvent::Machine(event)),
         }
-    }
-
-    fn persist(&mut self, lsn: Lsn, record: &M::Record) {
-        self.append_record(record, true);
-        self.appended = lsn;
     }
 
     fn reply(&mut self, now: Now, id: quorate_core::RequestId, outcome: quorate_core::Outcome) {
@@ -414,7 +429,14 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// Moves past a decided slot: state, answers, and what peers are told.
-    pub(crate) fn apply(&mut self, now: Now, slot: Slot, entry: Option<Entry>, located: Located) {
+    pub(crate) fn apply(
+        &mut self,
+        now: Now,
+        slot: Slot,
+        entry: Option<Entry>,
+        located: Option<Located>,
+    ) {
+        let bytes_before = self.applier.bytes_total();
         let (requests, answers, events) = (&mut self.requests, &mut self.answers, &mut self.events);
         let (follow, entry_id) = (self.limits.follow, entry.as_ref().map(|entry| entry.id));
         self.applier.apply(slot, entry.as_ref(), |id, applied| {
@@ -440,7 +462,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
         });
         self.base.advance(slot, entry.as_ref());
+        self.pins.decided(slot, entry_id);
         self.decided.push(slot, entry, located);
+        self.cut_if_due(bytes_before);
         self.counters.slots += 1;
         self.answer_reads(now);
         self.arm_beat(now, 0);
@@ -455,7 +479,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    fn answer_reads(&mut self, now: Now) {
+    pub(crate) fn answer_reads(&mut self, now: Now) {
         let next = self.applier.next();
         for read in self.requests.take_located(next) {
             spent(&mut self.events, now, read.waiting);
@@ -485,6 +509,18 @@ impl<M: Machine, A: Application> Host<M, A> {
                 from: slot,
                 entries,
             } => self.learn(now, from, slot, entries),
+            Body::Offer(snapshot) => self.offered(now, from, snapshot),
+            Body::Taken(snapshot) => self.peer_took(from, snapshot),
+            Body::WantPiece {
+                slot,
+                digest,
+                offset,
+            } => self.serve_piece(now, from, (slot, digest), offset),
+            Body::Piece {
+                slot,
+                offset,
+                bytes,
+            } => self.piece_came(now, from, slot, offset, bytes),
         }
         self.watch_lag(now);
         Ok(())
@@ -517,6 +553,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::Machine(timer) => self.step(now, Input::Timer(timer)),
             Timer::Lag => self.look_for_lag(now),
             Timer::FetchTimeout => self.fetch_timed_out(now),
+            Timer::Pull => self.pull_further(now),
+            Timer::Forget => self.forget_snapshot(now),
             Timer::Beat => {
                 self.post(Peers::All, &Body::Beat);
                 self.arm_beat(now, self.beats + 1);
@@ -526,7 +564,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// After news, peers are told how far this replica is a few times, ever more rarely; then it is
     /// silent. A peer whose last messages were lost learns that it misses something.
-    fn arm_beat(&mut self, now: Now, beats: u32) {
+    pub(crate) fn arm_beat(&mut self, now: Now, beats: u32) {
         self.beats = beats;
         if beats < BEATS {
             self.timers
@@ -626,7 +664,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 }
 
-fn answer<Q>(applied: Applied) -> Answer<Q> {
+pub(crate) fn answer<Q>(applied: Applied) -> Answer<Q> {
     match applied {
         Applied::Result(slot, result) => Answer::Applied(slot, result),
         Applied::Refused(refusal) => Answer::Refused(refusal),

@@ -8,14 +8,19 @@
 //! # Driving a host
 //!
 //! ```text
-//! submit · frame · link · read_done          any number of inputs, then
+//! submit · frame · link · read_done · …      any number of inputs, then
 //! turn(now)                                  fires due timers, submits what waits
 //! loop {
 //!     take_frames  -> peers                  first: what leaves early overlaps the flush
 //!     take_answers -> clients
 //!     take_reads   -> read, then read_done
 //!     take_flush   -> write, sync if asked, then flushed    (at most one in flight)
-//! } until nothing is left, then sleep until an input or next_wake()
+//! } until nothing is left
+//! tidy(), at least once a turn               a piece of a snapshot, or other work put off
+//! take_snapshot_writes -> perform, then snapshot_written and snapshot_stored
+//! take_snapshot_reads  -> read, then snapshot_read_done
+//! take_release         -> delete or recycle
+//! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```
 
 mod api;
@@ -25,9 +30,13 @@ mod decided;
 mod frame;
 mod host;
 mod log;
+mod open;
+mod pins;
+mod records;
 mod replay;
 mod requests;
 mod sessions;
+mod snapshot;
 mod timers;
 
 pub use api::{
@@ -36,3 +45,6 @@ pub use api::{
 };
 pub use host::Host;
 pub use log::{LogSource, Position};
+pub use snapshot::{
+    Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
+};

@@ -181,7 +181,20 @@ impl<Q> Requests<Q> {
 
     /// Whether this names the opening of the own session.
     pub(crate) fn is_opening(&self, id: RequestId) -> bool {
-        id.client == self.client && id.seq == 0
+        id == self.opening_id()
+    }
+
+    /// The id under which the own session is opened.
+    pub(crate) fn opening_id(&self) -> RequestId {
+        RequestId {
+            client: self.client,
+            seq: 0,
+        }
+    }
+
+    /// Every write that waits.
+    pub(crate) fn writes(&self) -> Vec<RequestId> {
+        self.writes.keys().copied().collect()
     }
 
     /// Who waits for a request.
@@ -274,10 +287,7 @@ impl<Q> Requests<Q> {
     }
 
     fn opening(&self) -> Command {
-        let id = RequestId {
-            client: self.client,
-            seq: 0,
-        };
+        let id = self.opening_id();
         // The owner ties the sessions of all boots of this replica together: opening one ends those
         // of its former lives, whose clients are gone.
         let body = Bytes::copy_from_slice(&(u64::from(self.me.0) + 1).to_le_bytes());

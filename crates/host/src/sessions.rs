@@ -9,6 +9,8 @@ use bytes::Bytes;
 use quorate_core::{ClientId, Refusal, RequestId, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod wire;
+
 /// Results kept per session: a client with more unacknowledged requests is refused.
 const RESULTS_MAX: usize = 64 << 10;
 
@@ -35,6 +37,19 @@ pub(crate) enum Verdict {
     Duplicate(Slot, Bytes),
     /// It must not be executed.
     Refused(Refusal),
+}
+
+/// What the sessions say about a request without a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Known {
+    /// Its session is open.
+    Open,
+    /// Its session is open, and its result was acknowledged.
+    Forgotten,
+    /// Its session has ended.
+    Ended,
+    /// Its session was not opened yet, or ended long ago.
+    Nothing,
 }
 
 /// All sessions of a replica.
@@ -129,6 +144,16 @@ impl Sessions {
     /// The result of a request that was executed here, if it is still kept.
     pub(crate) fn result(&self, id: RequestId) -> Option<(Slot, Bytes)> {
         self.sessions.get(&id.client)?.results.get(&id.seq).cloned()
+    }
+
+    /// What is known of a request of a session here.
+    pub(crate) fn known(&self, id: RequestId) -> Known {
+        match self.sessions.get(&id.client) {
+            Some(session) if id.seq <= session.acked => Known::Forgotten,
+            Some(_) => Known::Open,
+            None if self.ended_set.contains(&id.client) => Known::Ended,
+            None => Known::Nothing,
+        }
     }
 
     fn end_least_recently_used(&mut self) {

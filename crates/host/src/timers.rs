@@ -11,6 +11,10 @@ pub(crate) enum Timer<T> {
     Lag,
     /// The fetch under way takes too long: ask another peer.
     FetchTimeout,
+    /// Ask for the next part of a snapshot, or another peer for the one that did not come.
+    Pull,
+    /// Nobody has asked for the snapshot in memory for long.
+    Forget,
     /// Tell peers how far this replica is, after activity has ended.
     Beat,
 }

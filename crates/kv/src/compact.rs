@@ -42,18 +42,30 @@ impl Store {
 
     /// Whether there is nothing to free.
     pub(crate) fn is_tidy(&self) -> bool {
-        (self.journal.first()).is_none_or(|change| change.revision >= self.freed_below())
+        self.freeable().is_none()
+    }
+
+    /// The revision up to which changes can be freed, if there is one.
+    fn freeable(&self) -> Option<i64> {
+        let first = self.journal.first()?.revision;
+        // Most of the time nothing is compacted, and that is seen at once.
+        if first >= self.compacted {
+            return None;
+        }
+        Some(self.freed_below()).filter(|bound| first < *bound)
     }
 
     /// Changes before this revision can be freed. Those that were not told to watchers yet wait:
-    /// whoever watched before a compaction sees what came before it.
+    /// whoever watched before a compaction sees what came before it. So does what is needed for a
+    /// snapshot that is being taken, or a large read.
     fn freed_below(&self) -> i64 {
-        self.compacted.min(self.wanted.get())
+        let cut_at = self.cut_at.unwrap_or(i64::MAX);
+        let wanted = self.wanted.get().min(self.pins.lowest());
+        self.compacted.min(wanted).min(cut_at)
     }
 
     fn free_one(&mut self) -> bool {
-        let bound = self.freed_below();
-        let Some(change) = self.journal.first().filter(|c| c.revision < bound) else {
+        let Some((change, bound)) = self.journal.first().zip(self.freeable()) else {
             return false;
         };
         if let Some(history) = self.keys.get_mut(change.key) {

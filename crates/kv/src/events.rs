@@ -63,6 +63,12 @@ impl Default for Wanted {
     }
 }
 
+impl Clone for Wanted {
+    fn clone(&self) -> Self {
+        Wanted(AtomicI64::new(self.get()))
+    }
+}
+
 impl Wanted {
     pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)

@@ -54,6 +54,11 @@ impl History {
         History(versions)
     }
 
+    /// No versions yet.
+    pub(crate) fn empty() -> Self {
+        History(VecDeque::with_capacity(1))
+    }
+
     /// Appends a version; its revision is at least the last one's.
     pub(crate) fn push(&mut self, version: Version) {
         debug_assert!(
@@ -118,6 +123,30 @@ impl History {
         let until = self.0.partition_point(|v| v.modified <= revision);
         let from = self.first_kept(compacted);
         self.0.range(from.min(until)..until)
+    }
+
+    /// Those of [`History::kept`] after the one of a revision and a place within it.
+    pub(crate) fn kept_after(
+        &self,
+        compacted: i64,
+        revision: i64,
+        after: (i64, u32),
+    ) -> impl ExactSizeIterator<Item = &Version> {
+        let until = self.0.partition_point(|v| v.modified <= revision);
+        let done = self.0.partition_point(|v| (v.modified, v.sub) <= after);
+        let from = self.first_kept(compacted).max(done);
+        self.0.range(from.min(until)..until)
+    }
+
+    /// The versions from a revision on, oldest first.
+    pub(crate) fn since(&self, revision: i64) -> impl Iterator<Item = &Version> {
+        let place = self.0.partition_point(|v| v.modified < revision);
+        self.0.range(place..)
+    }
+
+    /// The last version.
+    pub(crate) fn last(&self) -> Option<&Version> {
+        self.0.back()
     }
 
     /// Forgets at most `versions_max` versions that do not count; see [`History::kept`]. Returns the

@@ -15,6 +15,7 @@ use quorate_etcd_api::etcdserverpb::{
     LeaseRevokeRequest, LeaseRevokeResponse,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// All leases, and the keys that go with them.
@@ -25,14 +26,23 @@ pub(crate) struct Leases {
     renewals: u64,
     /// Leases that began, were renewed or ended since the countdowns were last asked for.
     changed: BTreeSet<i64>,
+    /// While a snapshot is taken: what those that changed since were before, if they were.
+    before: Option<BTreeMap<i64, Option<Terms>>>,
 }
 
 #[derive(Debug)]
 struct Lease {
-    ttl_s: i64,
-    /// The renewal that counts; the grant is one.
-    renewal: u64,
+    terms: Terms,
     keys: BTreeSet<Bytes>,
+}
+
+/// What a lease is apart from its keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Terms {
+    /// Its time to live, in seconds.
+    pub(crate) ttl_s: i64,
+    /// The renewal that counts; the grant is one.
+    pub(crate) renewal: u64,
 }
 
 /// What is known of a lease. How much time is left only the countdowns know.
@@ -85,17 +95,79 @@ impl Leases {
         self.by_id.keys().copied().collect()
     }
 
+    /// Renewals so far.
+    pub(crate) fn renewals(&self) -> u64 {
+        self.renewals
+    }
+
+    /// A snapshot begins: the leases as they are now can be read until it is over.
+    pub(crate) fn freeze(&mut self) {
+        self.before = Some(BTreeMap::new());
+    }
+
+    /// Nobody wants to know any more what the leases were.
+    pub(crate) fn thaw(&mut self) {
+        self.before = None;
+    }
+
+    /// The next lease after a number, as it was when the snapshot began.
+    pub(crate) fn frozen_after(&self, after: Option<i64>) -> Option<(i64, Terms)> {
+        let before = self.before.as_ref()?;
+        let mut from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        loop {
+            let now = self.by_id.range((from, Bound::Unbounded)).next();
+            let then = before.range((from, Bound::Unbounded)).next();
+            match (now, then) {
+                (Some((id, lease)), then) if then.is_none_or(|(other, _)| id < other) => {
+                    return Some((*id, lease.terms));
+                }
+                (_, Some((id, Some(terms)))) => return Some((*id, *terms)),
+                // It began since.
+                (_, Some((id, None))) => from = Bound::Excluded(*id),
+                (_, None) => return None,
+            }
+        }
+    }
+
+    /// Puts a lease of a snapshot in its place.
+    pub(crate) fn put_back(&mut self, id: i64, terms: Terms) {
+        let keys = BTreeSet::new();
+        self.by_id.insert(id, Lease { terms, keys });
+        self.changed.insert(id);
+    }
+
+    /// Sets the number of renewals so far, as a snapshot says.
+    pub(crate) fn set_renewals(&mut self, renewals: u64) {
+        self.renewals = renewals;
+    }
+
+    fn grant(&mut self, id: i64, ttl_s: i64) {
+        self.changing(id);
+        let renewal = 0;
+        self.put_back(id, Terms { ttl_s, renewal });
+    }
+
     fn renew(&mut self, id: i64) -> Option<i64> {
+        self.changing(id);
         let lease = self.by_id.get_mut(&id)?;
         self.renewals += 1;
-        lease.renewal = self.renewals;
+        lease.terms.renewal = self.renewals;
         self.changed.insert(id);
-        Some(lease.ttl_s)
+        Some(lease.terms.ttl_s)
     }
 
     fn remove(&mut self, id: i64) -> Option<Lease> {
+        self.changing(id);
         self.changed.insert(id);
         self.by_id.remove(&id)
+    }
+
+    /// Notes what a lease is before it changes, if a snapshot may still want it.
+    fn changing(&mut self, id: i64) {
+        if let Some(before) = &mut self.before {
+            let terms = || self.by_id.get(&id).map(|lease| lease.terms);
+            before.entry(id).or_insert_with(terms);
+        }
     }
 
     /// A number nobody has: equal on every replica, and not to be guessed from the last one.
@@ -127,12 +199,7 @@ impl Store {
             0 => self.leases.choose(at),
             id => id,
         };
-        let lease = Lease {
-            ttl_s: request.ttl.max(TTL_S_MIN),
-            renewal: 0,
-            keys: BTreeSet::new(),
-        };
-        self.leases.by_id.insert(id, lease);
+        self.leases.grant(id, request.ttl.max(TTL_S_MIN));
         let response = LeaseGrantResponse {
             id,
             ttl: self.leases.renew(id).unwrap_or_default(),
@@ -160,7 +227,7 @@ impl Store {
 
     pub(crate) fn expire(&mut self, expiry: &LeaseExpiry) -> Bytes {
         let lease = self.leases.by_id.get(&expiry.id);
-        if lease.is_some_and(|lease| lease.renewal == expiry.renewal) {
+        if lease.is_some_and(|lease| lease.terms.renewal == expiry.renewal) {
             return self.end_lease(expiry.id);
         }
         command::applied(self.revision, &LeaseRevokeResponse::default())
@@ -171,7 +238,7 @@ impl Store {
         let lease = self.leases.by_id.get(&id);
         LeaseInfo {
             revision: self.revision,
-            ttl_s: lease.map(|lease| lease.ttl_s),
+            ttl_s: lease.map(|lease| lease.terms.ttl_s),
             keys: lease.map_or_else(Vec::new, |lease| lease.keys.iter().cloned().collect()),
         }
     }
@@ -182,10 +249,14 @@ impl Store {
         let countdown = |id: i64| match self.leases.by_id.get(&id) {
             Some(lease) => Countdown::Start {
                 id: id.cast_unsigned(),
-                after_ns: lease.ttl_s.unsigned_abs().saturating_mul(1_000_000_000),
+                after_ns: lease
+                    .terms
+                    .ttl_s
+                    .unsigned_abs()
+                    .saturating_mul(1_000_000_000),
                 command: command::encode_expiry(&LeaseExpiry {
                     id,
-                    renewal: lease.renewal,
+                    renewal: lease.terms.renewal,
                 }),
             },
             None => Countdown::Stop {

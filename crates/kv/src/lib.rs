@@ -27,6 +27,8 @@ mod journal;
 mod lease;
 mod plan;
 mod refused;
+mod slice;
+mod snapshot;
 mod span;
 mod store;
 mod view;
@@ -34,6 +36,9 @@ mod write;
 
 pub use command::{Applied, decode_result};
 pub use events::{Events, Keys, Watched};
+pub use hash::HashRest;
 pub use lease::{LeaseExpiry, LeaseInfo, TTL_S_MAX, TTL_S_MIN};
 pub use refused::Refused;
+pub use slice::{LargeRead, Pin, RangePart, RangeRest};
+pub use snapshot::Cut;
 pub use store::{Answer, KeyHash, Query, Status, Store};

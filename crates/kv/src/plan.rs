@@ -1,6 +1,7 @@
 //! A transaction after its conditions are known.
 
 use crate::refused::Refused;
+use crate::slice::FirstSlice;
 use crate::view::View;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -58,11 +59,18 @@ impl<'a> Plan<'a> {
     }
 
     /// Answers an admitted transaction that only reads.
-    pub(crate) fn read(&self, view: View<'_>) -> Result<TxnResponse, Refused> {
+    pub(crate) fn read(
+        &self,
+        view: View<'_>,
+        slice: &mut FirstSlice,
+    ) -> Result<TxnResponse, Refused> {
         let responses = self.steps.iter().map(|step| {
             Ok(match step {
-                Step::Range(range) => Response::ResponseRange(view.range(range)?),
-                Step::Txn(inner) => Response::ResponseTxn(inner.read(view)?),
+                Step::Range(range) => {
+                    let revision = view.readable(range.revision)?;
+                    Response::ResponseRange(slice.range(view, range, revision))
+                }
+                Step::Txn(inner) => Response::ResponseTxn(inner.read(view, slice)?),
                 Step::Put(_) | Step::Delete(_) => return Err(Refused::Malformed),
             }
             .into())

@@ -3,12 +3,14 @@
 use crate::check;
 use crate::command::{self, Command};
 use crate::events::{Events, Wanted, Watched};
-use crate::hash;
+use crate::hash::HashRest;
 use crate::history::{History, Version};
 use crate::journal::Journal;
 use crate::lease::{LeaseInfo, Leases};
 use crate::plan::{Plan, admit_put};
 use crate::refused::Refused;
+use crate::slice::{FirstSlice, KEYS_PER_SLICE, LargeRead, Pins, RangePart, RangeRest};
+use crate::snapshot::{Cut, Loading};
 use crate::view::{View, header};
 use crate::write::Writer;
 use bytes::Bytes;
@@ -38,6 +40,14 @@ pub struct Store {
     pub(crate) live: u64,
     /// Estimated memory.
     pub(crate) bytes: u64,
+    /// Keys a read looks at before it lets others go on.
+    pub(crate) keys_per_slice: usize,
+    /// What large reads still want to read.
+    pub(crate) pins: Pins,
+    /// The compacted revision of a snapshot that is being taken: what counts there is not freed.
+    pub(crate) cut_at: Option<i64>,
+    /// The snapshot that is being loaded.
+    pub(crate) loading: Option<Loading>,
 }
 
 /// A read request.
@@ -47,11 +57,15 @@ pub enum Query {
     Range(RangeRequest),
     /// A transaction that only reads ([`check::is_read_only`]); others are refused.
     Txn(TxnRequest),
+    /// What [`LargeRead::next`] asks.
+    RangeRest(RangeRest),
     /// A digest of everything up to a revision. Walks the whole store.
     HashKv {
         /// The last revision to count; 0 for now.
         revision: i64,
     },
+    /// The rest of a digest.
+    HashRest(Box<HashRest>),
     /// Changes.
     Events(Watched),
     /// Nobody reads all changes any more ([`crate::Keys::All`]).
@@ -74,8 +88,14 @@ pub enum Answer {
     Range(RangeResponse),
     /// Outcomes of a transaction that only reads.
     Txn(TxnResponse),
+    /// The first slice of keys or of a transaction that only reads.
+    Large(Box<LargeRead>),
+    /// A slice, for [`LargeRead::add`].
+    RangePart(RangePart),
     /// A digest.
     HashKv(KeyHash),
+    /// A digest that is not whole yet: to be asked for again, as [`Query::HashRest`].
+    HashRest(Box<HashRest>),
     /// Changes.
     Events(Events),
     /// It is done.
@@ -129,6 +149,10 @@ impl Default for Store {
             leases: Leases::default(),
             live: 0,
             bytes: 0,
+            keys_per_slice: KEYS_PER_SLICE,
+            pins: Pins::default(),
+            cut_at: None,
+            loading: None,
         }
     }
 }
@@ -138,6 +162,15 @@ impl Store {
     #[must_use]
     pub fn new() -> Self {
         Store::default()
+    }
+
+    /// The same store, answering reads of more than so many keys in slices; see [`LargeRead`].
+    #[must_use]
+    pub fn with_slices_of(self, keys: usize) -> Self {
+        Store {
+            keys_per_slice: keys.max(1),
+            ..self
+        }
     }
 
     /// The body of a command that puts; see [`command`].
@@ -172,18 +205,9 @@ impl Store {
 
     /// A digest of everything up to a revision, 0 meaning now; see [`KeyHash`].
     pub fn hash(&self, revision: i64) -> Result<KeyHash, Refused> {
-        let hash_revision = match revision {
-            revision if revision > self.revision => return Err(Refused::FutureRevision),
-            revision if revision <= 0 => self.revision,
-            revision if revision < self.compacted => return Err(Refused::Compacted),
-            revision => revision,
-        };
-        Ok(KeyHash {
-            hash: hash::digest(self, hash_revision),
-            hash_revision,
-            compacted: self.compacted,
-            revision: self.revision,
-        })
+        let mut rest = HashRest::new(self, revision)?;
+        while !rest.read(self, usize::MAX) {}
+        Ok(rest.found())
     }
 
     /// Figures.
@@ -198,7 +222,7 @@ impl Store {
         }
     }
 
-    fn view(&self) -> View<'_> {
+    pub(crate) fn view(&self) -> View<'_> {
         View {
             store: self,
             revision: self.revision,
@@ -249,24 +273,29 @@ impl Store {
         Ok(command::applied(writer.finish(), &response))
     }
 
-    fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Refused> {
+    fn range(&self, request: &RangeRequest) -> Result<Answer, Refused> {
         check::range(request)?;
-        self.view().range(request)
+        let revision = self.view().readable(request.revision)?;
+        let mut slice = FirstSlice::new(self.keys_per_slice);
+        let response = slice.range(self.view(), request, revision);
+        Ok(slice.end_range(response))
     }
 
-    fn read_txn(&self, request: &TxnRequest) -> Result<TxnResponse, Refused> {
+    fn read_txn(&self, request: &TxnRequest) -> Result<Answer, Refused> {
         check::txn(request, usize::MAX)?;
         let plan = Plan::new(self.view(), request);
         plan.admit(self.view())?;
-        let mut response = plan.read(self.view())?;
+        let mut slice = FirstSlice::new(self.keys_per_slice);
+        let mut response = plan.read(self.view(), &mut slice)?;
         response.header = Some(header(self.revision));
-        Ok(response)
+        Ok(slice.end_txn(response))
     }
 }
 
 impl Application for Store {
     type Query = Query;
     type Answer = Answer;
+    type Cut = Cut;
 
     fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
         let result = self.execute(at, body).unwrap_or_else(command::refused);
@@ -284,9 +313,11 @@ impl Application for Store {
 
     fn query(&self, query: &Query) -> Answer {
         let answer = match query {
-            Query::Range(request) => self.range(request).map(Answer::Range),
-            Query::Txn(request) => self.read_txn(request).map(Answer::Txn),
-            Query::HashKv { revision } => self.hash(*revision).map(Answer::HashKv),
+            Query::Range(request) => self.range(request),
+            Query::Txn(request) => self.read_txn(request),
+            Query::RangeRest(rest) => self.range_rest(rest).map(Answer::RangePart),
+            Query::HashKv { revision } => self.begin_hash(*revision),
+            Query::HashRest(rest) => self.hash_rest(rest),
             Query::Events(watched) => self.events(watched).map(Answer::Events),
             Query::Unwatch => {
                 self.unwatch();
@@ -297,6 +328,34 @@ impl Application for Store {
             Query::Status => Ok(Answer::Status(self.status())),
         };
         answer.unwrap_or_else(Answer::Refused)
+    }
+
+    fn cut(&mut self) -> Cut {
+        self.begin_cut()
+    }
+
+    fn piece(&mut self, cut: &mut Cut, bytes: usize) -> Option<Bytes> {
+        self.next_piece(cut, bytes)
+    }
+
+    fn release(&mut self, _cut: Cut) {
+        self.end_cut();
+    }
+
+    fn empty(&self) -> Self {
+        Store {
+            wanted: self.wanted.clone(),
+            keys_per_slice: self.keys_per_slice,
+            ..Store::default()
+        }
+    }
+
+    fn load(&mut self, piece: Bytes) -> Result<(), String> {
+        self.load_piece(piece)
+    }
+
+    fn loaded(&mut self) -> Result<(), String> {
+        self.end_load()
     }
 }
 

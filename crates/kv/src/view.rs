@@ -11,7 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 /// The store as of its newest revision, which is one ahead of the store's own while a transaction
 /// that has already changed something is under way.
@@ -50,38 +50,60 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Answers a checked range request.
-    pub(crate) fn range(self, request: &RangeRequest) -> Result<RangeResponse, Refused> {
-        Ok(self.range_at(request, self.readable(request.revision)?))
-    }
-
     /// Answers a checked range request at a revision known to be readable.
     pub(crate) fn range_at(self, request: &RangeRequest, revision: i64) -> RangeResponse {
-        let span = Span::new(&request.key, &request.range_end);
-        let fetch = fetch_max(request);
         let mut response = RangeResponse {
             header: Some(header(self.revision)),
             ..RangeResponse::default()
         };
-        self.each(span, revision, |key, version| {
-            response.count += 1;
-            if response.kvs.len() < fetch && passes(request, version) {
-                response.kvs.push(key_value(key, version));
-            }
-            ControlFlow::Continue(())
-        });
-        sort(request, &mut response.kvs);
-        let limit = limit(request);
-        response.more = response.kvs.len() > limit;
-        response.kvs.truncate(limit);
-        if request.keys_only {
-            response.kvs.iter_mut().for_each(|kv| kv.value.clear());
-        }
+        let room = room_max(request);
+        self.range_slice(request, revision, None, room, usize::MAX, &mut response);
+        finish(request, &mut response);
         response
     }
 
+    /// Adds to the answer of a range what the next `keys_max` keys give, `room` of them at most.
+    pub(crate) fn range_slice(
+        self,
+        request: &RangeRequest,
+        revision: i64,
+        after: Option<&[u8]>,
+        room: usize,
+        keys_max: usize,
+        response: &mut RangeResponse,
+    ) -> Slice {
+        let mut add = |key: &Bytes, history: &History| {
+            let Some(version) = history.at(revision) else {
+                return;
+            };
+            response.count += 1;
+            if response.kvs.len() < room && passes(request, version) {
+                response.kvs.push(key_value(key, version));
+            }
+        };
+        let mut slice = Slice::default();
+        let span = Span::new(&request.key, &request.range_end);
+        if let Span::One(key) = span {
+            // A point look-up is half the work of a range of one.
+            if let Some((key, history)) = self.store.keys.get_key_value(key) {
+                add(key, history);
+            }
+        } else if let Some((from, to)) = span.bounds() {
+            let from = after.map_or(from, Bound::Excluded);
+            for (key, history) in self.store.keys.range::<[u8], _>((from, to)) {
+                add(key, history);
+                slice.keys += 1;
+                if slice.keys >= keys_max {
+                    slice.after = Some(key.clone());
+                    break;
+                }
+            }
+        }
+        slice
+    }
+
     /// The revision a range request means, if it can be read.
-    fn readable(self, wanted: i64) -> Result<i64, Refused> {
+    pub(crate) fn readable(self, wanted: i64) -> Result<i64, Refused> {
         match wanted {
             wanted if wanted > self.revision => Err(Refused::FutureRevision),
             wanted if wanted <= 0 => Ok(self.revision),
@@ -117,6 +139,26 @@ impl<'a> View<'a> {
     }
 }
 
+/// What a slice of a range came to.
+#[derive(Default)]
+pub(crate) struct Slice {
+    /// Keys looked at.
+    pub(crate) keys: usize,
+    /// The last of them, unless the range was read to its end.
+    pub(crate) after: Option<Bytes>,
+}
+
+/// Makes the answer to a range request of all that was collected for it.
+pub(crate) fn finish(request: &RangeRequest, response: &mut RangeResponse) {
+    sort(request, &mut response.kvs);
+    let limit = limit(request);
+    response.more = response.kvs.len() > limit;
+    response.kvs.truncate(limit);
+    if request.keys_only {
+        response.kvs.iter_mut().for_each(|kv| kv.value.clear());
+    }
+}
+
 /// A header that knows only the revision; the face adds who answers.
 pub(crate) fn header(revision: i64) -> ResponseHeader {
     ResponseHeader {
@@ -148,7 +190,7 @@ fn limit(request: &RangeRequest) -> usize {
 /// Most keys to collect: one more than the limit tells whether there are more, but what is sorted
 /// or filtered has to be collected whole. A target without an order does not count as sorted here:
 /// that is etcd's way, and clients may see it.
-fn fetch_max(request: &RangeRequest) -> usize {
+pub(crate) fn room_max(request: &RangeRequest) -> usize {
     if request.count_only {
         return 0;
     }

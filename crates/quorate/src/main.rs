@@ -11,6 +11,7 @@ mod layers;
 mod logging;
 mod modes;
 mod serve;
+mod snapshots;
 mod status;
 mod up;
 

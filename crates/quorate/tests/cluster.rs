@@ -64,6 +64,60 @@ async fn a_cluster_survives_a_kill_and_keeps_its_data() {
     assert!(again.stop().success());
 }
 
+/// Scenario: a replica is killed; the others take snapshots and free the log it would need; it comes
+/// back with a snapshot of theirs, and a restart begins from snapshots, too.
+#[tokio::test]
+async fn a_replica_that_was_away_for_long_comes_back_through_a_snapshot() {
+    let home = Home::new();
+    let snapshots = ["--snapshot-count", "500", "--snapshot-bytes", "0"];
+    let mut up = home.start(&snapshots);
+    let mut client = Client::connect(&up.urls[0]).await;
+    client.put("before", "v").await.unwrap();
+    converged(&up.urls).await;
+    signal(up.pids[&3], Signal::KILL);
+    up.wait_for("replica 3 (process");
+
+    // Segments of the log are 16 MiB long.
+    let value = "v".repeat(64 << 10);
+    let mut puts = 0;
+    while removed_segments(&home, 1) == 0 || removed_segments(&home, 2) == 0 {
+        client
+            .put(&format!("k-{}", puts % 20), &value)
+            .await
+            .unwrap();
+        puts += 1;
+        assert!(puts < 20_000, "the log is never freed");
+    }
+
+    let only = Up::start(&home.dir, &[&["--only", "3"][..], &snapshots].concat());
+    let state = converged(&up.urls).await;
+    let installed = metric(&up.urls[2], "quorate_snapshots_installed_total").await;
+    assert!(installed >= 1.0, "it caught up from the log");
+    assert!(metric(&up.urls[2], "quorate_snapshot_received_bytes_total").await > 0.0);
+    let mut third = Client::connect(&up.urls[2]).await;
+    third.put("after", "v").await.unwrap();
+    assert_eq!(third.get("before").await.unwrap().as_deref(), Some("v"));
+
+    let moved = converged(&up.urls).await;
+    assert_eq!(moved.0, state.0 + 1);
+    assert!(only.stop().success());
+    assert!(up.stop().success());
+    let again = Up::start(&home.dir, &snapshots);
+    assert_eq!(converged(&again.urls).await, moved);
+    assert!(again.stop().success());
+}
+
+/// How many segments at the beginning of a replica's log are gone.
+fn removed_segments(home: &Home, id: u16) -> u64 {
+    let dir = home.dir.join(id.to_string()).join("log");
+    let names = std::fs::read_dir(dir).unwrap().filter_map(Result::ok);
+    let numbers = names.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_suffix(".seg")?.parse::<u64>().ok()
+    });
+    numbers.min().map_or(0, |first| first - 1)
+}
+
 /// Scenario: all replicas are killed at once in the middle of writing.
 #[tokio::test]
 async fn acknowledged_writes_survive_the_death_of_all() {

@@ -13,6 +13,7 @@ use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
+use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
 use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
@@ -42,6 +43,7 @@ pub(crate) struct Core<M: Machine, A: Application> {
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
+    pub(crate) archive: Archive,
     pub(crate) links: Links,
     pub(crate) clock: Clock,
     pub(crate) members: Vec<MemberInfo>,
@@ -96,6 +98,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             // decided.
             inputs.handle.publish_applied(self.host.applied());
             let more_to_tidy = self.host.tidy();
+            self.keep_snapshots();
             tokio::select! {
                 count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {
                     // No face is left: there will be no further request.
@@ -105,6 +108,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                     if count == 0 { return self.end(); }
                 }
                 result = alarm.wait() => result?,
+                done = self.archive.done() => self.archived(done),
                 // The faces have their turn first.
                 () = tokio::task::yield_now(), if more_to_tidy => {}
                 _ = inputs.stop.wait_for(|stop| *stop) => return self.end(),
@@ -203,6 +207,11 @@ impl<M: Machine, A: Application> Core<M, A> {
                 self.state.countdowns.set(now_ns, countdown);
             }
         }
+    }
+
+    /// What ran belongs to a state that is gone; that of now starts its own.
+    pub(crate) fn forget_countdowns(&mut self) {
+        self.state.countdowns = Countdowns::default();
     }
 
     /// Orders the commands of countdowns that have ended. Nobody waits for what they come to.
@@ -321,6 +330,10 @@ impl<M: Machine, A: Application> Core<M, A> {
                     self.metrics.catch_ups.increment(1);
                     tracing::info!(%from, %peer_applied, "catching up from a peer's log");
                 }
+                event @ (HostEvent::SnapshotTaken(_)
+                | HostEvent::SnapshotWanted { .. }
+                | HostEvent::SnapshotFailed { .. }
+                | HostEvent::Installed { .. }) => self.note_snapshot(event),
                 HostEvent::Diverged {
                     peer,
                     slot,

@@ -77,6 +77,10 @@ impl fmt::Display for ServerError {
                     dir.display()
                 )
             }
+            ServerError::Log {
+                dir,
+                error: error @ OpenError::NoSnapshot { .. },
+            } => write!(f, "{}: {error}", dir.display()),
             ServerError::Log { dir, error } => {
                 write!(
                     f,

@@ -1,4 +1,4 @@
-//! A replica's data folder: `meta`, `lock` and `log/`.
+//! A replica's data folder: `meta`, `lock`, `log/` and `snap/`.
 
 use crate::meta::{META_FORMAT, Meta, MetaError, State};
 use quorate_core::{ClusterId, Durability, ReplicaId};
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 const META: &str = "meta";
 const LOCK: &str = "lock";
 const LOG: &str = "log";
+const SNAPSHOTS: &str = "snap";
 
 /// What a data folder should turn out to be; `None` where any will do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,6 +112,12 @@ impl Folder {
                 .is_some_and(|extension| extension == "seg")
         };
         entries.filter(is_segment).count() as u64
+    }
+
+    /// Where the snapshots are.
+    #[must_use]
+    pub fn snapshots_dir(&self) -> PathBuf {
+        self.dir.join(SNAPSHOTS)
     }
 
     /// Records that the replica may have spoken. Returns once that survives a crash.

@@ -23,6 +23,7 @@ mod peer;
 mod replies;
 mod run;
 mod security;
+mod snap;
 mod status;
 mod timed;
 

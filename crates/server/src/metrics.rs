@@ -49,6 +49,7 @@ pub struct Metrics {
     pub(crate) face: Histogram,
     pub(crate) apply: Histogram,
     pub(crate) network: Histogram,
+    pub(crate) snapshots: SnapshotMetrics,
     places: [Histogram; 4],
 }
 
@@ -61,6 +62,52 @@ impl fmt::Debug for Metrics {
 /// A metric under our name and etcd's.
 #[derive(Clone)]
 pub(crate) struct Twin<T>(pub(crate) T, pub(crate) T);
+
+/// What is counted about snapshots.
+pub(crate) struct SnapshotMetrics {
+    pub(crate) taken: Counter,
+    pub(crate) installed: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) bytes: Gauge,
+    pub(crate) seconds: Histogram,
+    pub(crate) sent_bytes: Counter,
+    pub(crate) received_bytes: Counter,
+    pub(crate) log_segments: Gauge,
+}
+
+impl SnapshotMetrics {
+    fn new(on: &Registry<'_>) -> Self {
+        SnapshotMetrics {
+            taken: on.counter(
+                "quorate_snapshots_total",
+                "Snapshots taken of the own state.",
+            ),
+            installed: on.counter(
+                "quorate_snapshots_installed_total",
+                "Snapshots of peers that took the place of the own state.",
+            ),
+            failed: on.counter(
+                "quorate_snapshot_failures_total",
+                "Snapshots that could not be taken, stored or used.",
+            ),
+            bytes: on.gauge("quorate_snapshot_bytes", "Length of the last snapshot."),
+            seconds: on.histogram(
+                "quorate_snapshot_seconds",
+                "From the beginning of a snapshot until it was durable.",
+                None,
+            ),
+            sent_bytes: on.counter(
+                "quorate_snapshot_sent_bytes_total",
+                "Bytes of snapshots sent to peers.",
+            ),
+            received_bytes: on.counter(
+                "quorate_snapshot_received_bytes_total",
+                "Bytes of snapshots fetched from peers.",
+            ),
+            log_segments: on.gauge("quorate_log_segments", "Segments of the log on disk."),
+        }
+    }
+}
 
 /// The metrics of the link to one peer.
 #[derive(Clone)]
@@ -179,6 +226,7 @@ impl Metrics {
             face: on.place("face"),
             apply: on.place("apply"),
             network: on.place("network"),
+            snapshots: SnapshotMetrics::new(&on),
             places: ["ring", "order", "log", "total"].map(|place| on.place(place)),
             handle,
             recorder,

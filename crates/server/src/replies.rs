@@ -70,7 +70,7 @@ fn failure(refusal: Refusal) -> Failure {
         Refusal::TooLarge => Failure::TooLarge,
         Refusal::NotServing => Failure::NotServing,
         // Whether it was executed is not known: the client must treat it like a lost answer.
-        Refusal::NoSession | Refusal::Forgotten => Failure::Timeout,
+        Refusal::NoSession | Refusal::Forgotten | Refusal::Unknown => Failure::Timeout,
     }
 }
 

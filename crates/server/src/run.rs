@@ -12,9 +12,10 @@ use crate::peer::Links;
 use crate::peer::handshake::Identity;
 use crate::peer::lives::Lives;
 use crate::security::{Door, Listener};
+use crate::snap::Archive;
 use crate::timed::Timed;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Durability, ReplicaId, Seat};
+use quorate_core::{Application, Boot, Durability, ReplicaId, Seat, Slot};
 use quorate_host::{Host, HostConfig, Limits, LogSource, Start};
 use quorate_protocols::Protocol;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -111,10 +112,15 @@ where
     let identity = identity(&meta, boot);
     let lives = Lives::open(config.folder.dir(), &meta.epoch)?;
     let (links, arrivals) = Links::start(peers, identity, lives, &config.peer_addresses, &metrics);
+    let archive = match &disk {
+        Some(disk) => Archive::start(disk.snapshots().clone(), disk.pool())?,
+        None => Archive::none(),
+    };
     let mut core = Core {
         host,
         folder: config.folder,
         disk,
+        archive,
         links,
         clock,
         members: config.members,
@@ -192,7 +198,7 @@ fn open_host<P: Protocol, A: Application>(
     };
     let dir = config.folder.log_dir();
     let mut disk = match meta.epoch.durability {
-        Durability::Disk => Some(Disk::open(&dir)?),
+        Durability::Disk => Some(Disk::open(&dir, &config.folder.snapshots_dir())?),
         Durability::Memory => None,
     };
     if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {
@@ -207,8 +213,14 @@ fn open_host<P: Protocol, A: Application>(
     tracing::info!(
         replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,
         next_slot = %found.next, records = found.records, segments = found.segments.len(),
+        snapshot = found.snapshot.map(|slot| slot.0),
         "log read"
     );
+    for (slot, why) in &found.bad_snapshots {
+        let path = disk.as_ref().map(|disk| disk.snapshots().path(*slot));
+        let path = path.unwrap_or_default();
+        tracing::warn!(path = %path.display(), "a snapshot cannot be used: {why}");
+    }
     if let Some(at) = found.torn {
         tracing::info!(
             segment = at.segment,
@@ -228,6 +240,14 @@ impl LogSource for NoLog {
     }
 
     fn read(&mut self, _segment: u64) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
         Err(io::ErrorKind::NotFound.into())
     }
 }

@@ -33,6 +33,7 @@ impl<A> Timed<A> {
 impl<A: Application> Application for Timed<A> {
     type Query = A::Query;
     type Answer = A::Answer;
+    type Cut = A::Cut;
 
     fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
         let began = Instant::now();
@@ -52,5 +53,29 @@ impl<A: Application> Application for Timed<A> {
 
     fn query(&self, query: &A::Query) -> A::Answer {
         self.inner.query(query)
+    }
+
+    fn cut(&mut self) -> A::Cut {
+        self.inner.cut()
+    }
+
+    fn piece(&mut self, cut: &mut A::Cut, bytes: usize) -> Option<Bytes> {
+        self.inner.piece(cut, bytes)
+    }
+
+    fn release(&mut self, cut: A::Cut) {
+        self.inner.release(cut);
+    }
+
+    fn empty(&self) -> Self {
+        Timed::new(self.inner.empty())
+    }
+
+    fn load(&mut self, piece: Bytes) -> Result<(), String> {
+        self.inner.load(piece)
+    }
+
+    fn loaded(&mut self) -> Result<(), String> {
+        self.inner.loaded()
     }
 }

@@ -1,6 +1,7 @@
 //! What every replica that ever lived has applied, slot by slot.
 
 use quorate_core::{EntryId, RequestId, Slot};
+use quorate_host::SnapshotId;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -14,6 +15,8 @@ pub(crate) struct Agreement {
     entries: BTreeMap<EntryId, Slot>,
     /// The digest of everything before a slot, and who said so first.
     digests: BTreeMap<Slot, (u64, usize)>,
+    /// The snapshot of each slot, and who took it first.
+    snapshots: BTreeMap<Slot, (SnapshotId, usize)>,
     /// The answer given to each command: the same whoever gives it, however often.
     answers: BTreeMap<RequestId, (Slot, Bytes)>,
 }
@@ -58,6 +61,20 @@ impl Agreement {
         Err(format!(
             "replicas {} and {} differ in what they applied before slot {next}: digests \
              {first:016x} and {digest:016x}",
+            who + 1,
+            replica + 1
+        ))
+    }
+
+    /// A replica took a snapshot.
+    pub(crate) fn snapshot(&mut self, replica: usize, snapshot: SnapshotId) -> Result<(), String> {
+        let taken = self.snapshots.entry(snapshot.slot);
+        let (first, who) = *taken.or_insert((snapshot, replica));
+        if first == snapshot {
+            return Ok(());
+        }
+        Err(format!(
+            "the snapshots of replicas {} and {} differ: {first:?} and {snapshot:?}",
             who + 1,
             replica + 1
         ))

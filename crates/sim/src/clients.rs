@@ -524,7 +524,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 };
                 self.finish(index, executed);
             }
-            (Ask::Write(_), Refusal::NoSession | Refusal::Forgotten) => {
+            (Ask::Write(_), Refusal::NoSession | Refusal::Forgotten)
+            | (Ask::Command(_) | Ask::Write(_), Refusal::Unknown) => {
                 self.finish(index, Fate::Unknown);
             }
             (Ask::Write(_), _) => self.finish(index, Fate::NotExecuted),

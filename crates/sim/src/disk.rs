@@ -1,8 +1,10 @@
 //! A disk that forgets: one image of what was written, another of what was synced.
 
+use crate::snapshots::SnapshotFiles;
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_host::{Flush, LogRead, LogSource, Write};
+use quorate_core::Slot;
+use quorate_host::{Flush, LogRead, LogSource, Release, Write};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -15,6 +17,9 @@ pub(crate) struct Disk {
     segments: BTreeMap<u64, Segment>,
     /// New segments begin with the content of an older one, as recycled files do.
     recycle: bool,
+    /// Released segments whose deletion a crash may undo.
+    released: BTreeMap<u64, Segment>,
+    pub(crate) snapshots: SnapshotFiles,
 }
 
 /// One file. Images are as long as what was ever written; the rest of the file reads as zeros.
@@ -34,6 +39,8 @@ impl Disk {
         Disk {
             segments: BTreeMap::new(),
             recycle,
+            released: BTreeMap::new(),
+            snapshots: SnapshotFiles::default(),
         }
     }
 
@@ -57,6 +64,19 @@ impl Disk {
             segment.crash(rng);
         }
         self.segments.retain(|_, segment| segment.created);
+        for (number, segment) in std::mem::take(&mut self.released) {
+            if segment.created && rng.u8(..8) == 0 {
+                self.segments.entry(number).or_insert(segment);
+            }
+        }
+    }
+
+    /// Deletes what is not needed any more.
+    pub(crate) fn release(&mut self, release: Release) {
+        let kept = self.segments.split_off(&release.segments_before);
+        self.released
+            .extend(std::mem::replace(&mut self.segments, kept));
+        self.snapshots.release(release.snapshots_before);
     }
 
     /// Serves a read of the log, from what was written.
@@ -171,6 +191,15 @@ impl LogSource for Disk {
             Some(segment) => Ok(segment.whole().into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(self.snapshots.list())
+    }
+
+    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
+        let part = self.snapshots.read(slot, offset, len);
+        part.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
+use crate::snapshots::INJECTED;
 use crate::subject::Subject;
 use crate::world::{Event, World, replica};
 use bytes::Bytes;
@@ -104,12 +105,21 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let flush = node.in_flight.take().expect("a flush was in flight");
                     host.flushed(now, flush.through);
                 }
+                Inbound::SnapshotWritten { bytes } => host.snapshot_written(bytes),
+                Inbound::SnapshotStored { slot, result } => host.snapshot_stored(now, slot, result),
+                Inbound::SnapshotRead { token, bytes } => {
+                    host.snapshot_read_done(now, token, bytes);
+                }
             }
         }
         host.turn(now);
         host.machine().check();
         node.lost &= !host.machine().is_serving();
+        let more_to_tidy = host.tidy();
         self.perform(index)?;
+        if more_to_tidy {
+            self.turn_soon(index);
+        }
         self.compare(index)?;
         self.wake_when_due(index);
         Ok(())
@@ -131,9 +141,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             } else {
                 Vec::new()
             };
+            if let Some(release) = host.take_release() {
+                node.disk.release(release);
+            }
             let (answers, reads) = (host.take_answers(), host.take_reads());
+            let (writes, pieces) = (host.take_snapshot_writes(), host.take_snapshot_reads());
             let events = host.take_events();
             let busy = flush.is_some() || !frames.is_empty() || !reads.is_empty();
+            self.perform_snapshots(index, writes, pieces);
             if !busy && answers.is_empty() && events.is_empty() {
                 return Ok(());
             }
@@ -273,7 +288,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("honesty", what));
                 }
+                HostEvent::SnapshotTaken(snapshot) => self.snapshot_taken(index, snapshot)?,
+                HostEvent::SnapshotFailed { ref why, .. } if why != INJECTED => {
+                    let what = format!("replica {} reports {event:?}", index + 1);
+                    return Err(Violation::new("snapshot", what));
+                }
+                HostEvent::Installed { .. } => self.totals.installed += 1,
                 HostEvent::Machine(_)
+                | HostEvent::SnapshotWanted { .. }
+                | HostEvent::SnapshotFailed { .. }
                 | HostEvent::CatchUp { .. }
                 | HostEvent::Ordered { .. }
                 | HostEvent::Applied { .. } => {}
@@ -330,7 +353,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 }
 
-fn disk_delay(rng: &mut Rng, slow: f64, slow_max_ns: u64) -> u64 {
+pub(crate) fn disk_delay(rng: &mut Rng, slow: f64, slow_max_ns: u64) -> u64 {
     if chance(rng, slow) {
         rng.u64(400 * MICROS..slow_max_ns)
     } else {

@@ -42,6 +42,7 @@ mod queue;
 mod report;
 mod runner;
 mod simulator;
+mod snapshots;
 mod subject;
 mod trace;
 mod world;

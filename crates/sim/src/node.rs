@@ -3,7 +3,8 @@
 use crate::disk::Disk;
 use bytes::Bytes;
 use quorate_core::{Application, Incarnation, Machine, Now, Slot};
-use quorate_host::{Flush, Host, Request, Token};
+use quorate_host::{Flush, Host, Request, SnapshotWrite, Token};
+use std::collections::VecDeque;
 
 /// The synchronised clocks' idea of when a seed begins, ns since the Unix epoch.
 const CLOCK_START_NS: i64 = 1_700_000_000_000_000_000;
@@ -34,6 +35,8 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) busy_until_ns: u64,
     /// The flush its disk is performing.
     pub(crate) in_flight: Option<Flush>,
+    /// What is still to be done to snapshot files, in order; the first is being done.
+    pub(crate) snapshot_writes: VecDeque<SnapshotWrite>,
     /// Power fails while the disk performs the next flush.
     pub(crate) crash_at_flush: bool,
     /// The first slot not compared with the other replicas yet.
@@ -64,6 +67,17 @@ pub(crate) enum Inbound<Q> {
         bytes: Result<Bytes, String>,
     },
     Flushed,
+    SnapshotWritten {
+        bytes: u64,
+    },
+    SnapshotStored {
+        slot: Slot,
+        result: Result<(), String>,
+    },
+    SnapshotRead {
+        token: u64,
+        bytes: Result<Bytes, String>,
+    },
 }
 
 impl<M: Machine, A: Application> Node<M, A> {
@@ -82,6 +96,7 @@ impl<M: Machine, A: Application> Node<M, A> {
             wake_at_ns: None,
             busy_until_ns: 0,
             in_flight: None,
+            snapshot_writes: VecDeque::new(),
             crash_at_flush: false,
             compared: Slot(0),
             peeked: 0,
@@ -94,6 +109,12 @@ impl<M: Machine, A: Application> Node<M, A> {
     pub(crate) fn fall(&mut self, rng: &mut fastrand::Rng) {
         self.host = None;
         self.disk.crash(rng);
+        let ending = match self.snapshot_writes.front() {
+            Some(SnapshotWrite::End { slot, .. }) => Some(*slot),
+            _ => None,
+        };
+        self.disk.snapshots.crash(rng, ending);
+        self.snapshot_writes.clear();
         self.life += 1;
         self.inbox.clear();
         self.turn_at_ns = None;

@@ -50,6 +50,8 @@ pub(crate) struct DiskPlan {
     /// The replica does nothing else while it waits for its disk.
     pub(crate) blocking: bool,
     pub(crate) recycle: bool,
+    /// How often writing a snapshot fails, per piece.
+    pub(crate) snapshot_failure: f64,
 }
 
 /// What clients do.
@@ -83,7 +85,7 @@ impl Plan {
         let partition_every_ns = sometimes(150..1_500);
         let reset_every_ns = sometimes(50..800);
         let clock_jump_every_ns = sometimes(200..2_000);
-        Plan {
+        let mut plan = Plan {
             links: Links::draw(rng, calm),
             disk: DiskPlan::draw(rng, calm),
             load: Load::draw(rng, ops),
@@ -100,7 +102,12 @@ impl Plan {
             // Drawn last, so that the rest of a seed's plan does not depend on it.
             wipe_every_ns: (durability == Durability::Disk && !calm && rng.u8(..3) == 0)
                 .then(|| rng.u64(500..3_000) * MILLIS),
+        };
+        snapshots(rng, &mut plan.limits);
+        if !calm && rng.u8(..4) == 0 {
+            plan.disk.snapshot_failure = rng.f64() * 0.05;
         }
+        plan
     }
 
     /// What remains when the faults are over.
@@ -110,6 +117,7 @@ impl Plan {
         self.links.spike = 0.0;
         self.links.jitter_ns = self.links.jitter_ns.min(100 * MICROS);
         self.disk.slow = 0.0;
+        self.disk.snapshot_failure = 0.0;
         self.load.answer_loss = 0.0;
     }
 }
@@ -147,6 +155,7 @@ impl DiskPlan {
             slow_max_ns: rng.u64(2..50) * MILLIS,
             blocking: rng.bool(),
             recycle: rng.bool(),
+            snapshot_failure: 0.0,
         }
     }
 }
@@ -169,13 +178,21 @@ impl Load {
     }
 }
 
+/// Snapshots in quick succession, of many pieces and chunks.
+fn snapshots(rng: &mut Rng, limits: &mut Limits) {
+    limits.snapshot_slots = [0, rng.u64(10..200), rng.u64(10..50)][rng.usize(..3)];
+    limits.snapshot_bytes = [0, rng.u64(500..20_000)][rng.usize(..2)];
+    limits.snapshot_piece_bytes = [20, 200, 4 << 10][rng.usize(..3)];
+    limits.snapshot_chunk_bytes = [50, 500, 64 << 10][rng.usize(..3)];
+    limits.snapshot_rate = [50_000, 1_000_000, 64 << 20][rng.usize(..3)];
+}
+
 /// Small sizes, so that a short run reaches what takes hours otherwise: full segments, entries
 /// that are no longer in memory, answers in several parts.
 fn limits(rng: &mut Rng, durability: Durability) -> Limits {
     let recent_bytes_max = match durability {
         Durability::Disk => [256, 4 << 10, 1 << 20][rng.usize(..3)],
-        // Peers that lag have no other source than this memory.
-        Durability::Memory => Limits::default().recent_bytes_max,
+        Durability::Memory => [2 << 10, 16 << 10, 1 << 20][rng.usize(..3)],
     };
     Limits {
         recent_bytes_max,

@@ -33,6 +33,10 @@ pub struct Totals {
     pub crashes: u64,
     /// Frames that were lost.
     pub dropped: u64,
+    /// Snapshots that replicas took of their state.
+    pub snapshots: u64,
+    /// Snapshots of others that took the place of a replica's state.
+    pub installed: u64,
     /// Virtual time.
     pub simulated_ns: u64,
     /// How often each named rare branch of the protocol was taken.
@@ -45,6 +49,8 @@ impl Totals {
         self.ops += other.ops;
         self.crashes += other.crashes;
         self.dropped += other.dropped;
+        self.snapshots += other.snapshots;
+        self.installed += other.installed;
         self.simulated_ns += other.simulated_ns;
         for (name, count) in &other.branches {
             *self.branches.entry(name).or_default() += count;

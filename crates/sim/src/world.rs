@@ -20,7 +20,7 @@ use quorate_core::{
     Boot, ClusterId, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, ReplicaId,
     SECONDS, Seat, Slot,
 };
-use quorate_host::{Answer, Host, HostConfig, LogRead, Request, Start, Token};
+use quorate_host::{Answer, Host, HostConfig, LogRead, Request, SnapshotRead, Start, Token};
 use std::collections::BTreeMap;
 
 /// The least simulated time under faults.
@@ -77,6 +77,16 @@ pub(crate) enum Event<Q, R> {
         node: usize,
         life: u32,
         read: LogRead,
+    },
+    /// The first of the waiting writes to snapshot files is done.
+    SnapshotWrite {
+        node: usize,
+        life: u32,
+    },
+    SnapshotRead {
+        node: usize,
+        life: u32,
+        read: SnapshotRead,
     },
     Link {
         node: usize,
@@ -265,6 +275,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::Turn { .. } | Event::Wake { .. } => {}
             Event::Flushed { node, life } => self.flush_done(node, life),
             Event::ReadDone { node, life, read } => self.read_done(node, life, &read),
+            Event::SnapshotWrite { node, life } => self.snapshot_write_done(node, life),
+            Event::SnapshotRead { node, life, read } => self.snapshot_read_done(node, life, &read),
             Event::Link { node, peer, up } => self.arrive(node, Inbound::Link { peer, up }),
             Event::Request {
                 node,

@@ -3,7 +3,7 @@
 use super::Position;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crc_fast::{CrcAlgorithm, Digest};
-use quorate_core::{ClusterId, Incarnation, ReplicaId};
+use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId};
 
 /// The version this program writes; it reads this one and all before.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Learned,
     /// The log is durable up to the position in the body.
     Mark,
+    /// Segments before the one in the body are not needed any more, and may be gone.
+    Release,
 }
 
 impl Kind {
@@ -51,6 +53,7 @@ impl Kind {
             Kind::Decided => 3,
             Kind::Learned => 4,
             Kind::Mark => 5,
+            Kind::Release => 6,
         }
     }
 
@@ -61,6 +64,7 @@ impl Kind {
             Kind::Decided,
             Kind::Learned,
             Kind::Mark,
+            Kind::Release,
         ]
         .into_iter()
         .find(|kind| kind.code() == code)
@@ -255,6 +259,18 @@ pub(crate) fn decode_mark(mut body: &[u8]) -> Option<Position> {
         segment: body.get_u64_le(),
         offset: body.get_u32_le(),
     })
+}
+
+/// The body of a release: the first segment that is still needed.
+pub(crate) fn encode_release(first: u64) -> Encoder {
+    let mut body = Encoder::new();
+    body.u64(first);
+    body
+}
+
+/// Reads the body of a release.
+pub(crate) fn decode_release(body: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(body.try_into().ok()?))
 }
 
 fn record_crc<'a>(segment: u64, header: &[u8], body: impl Iterator<Item = &'a [u8]>) -> u32 {

@@ -15,11 +15,12 @@ mod format;
 mod scan;
 mod writer;
 
-pub(crate) use format::{Identity, Kind, RECORD_HEADER_BYTES, decode_record};
+pub(crate) use format::{Identity, Kind, RECORD_HEADER_BYTES, decode_record, encode_release};
 pub(crate) use scan::{Found, Scanned, scan};
 pub(crate) use writer::LogWriter;
 
 use bytes::Bytes;
+use quorate_core::Slot;
 use std::io;
 
 /// A place in the log. Positions of one log ascend in the order written.
@@ -31,12 +32,17 @@ pub struct Position {
     pub offset: u32,
 }
 
-/// Where a log is read from when a host is opened.
+/// Where log and snapshots are read from when a host is opened.
 pub trait LogSource {
     /// The numbers of the segments that exist, in any order.
     fn list(&mut self) -> io::Result<Vec<u64>>;
     /// The whole content of one segment.
     fn read(&mut self, segment: u64) -> io::Result<Bytes>;
+    /// The slots and lengths in bytes of the snapshots that were stored, in any order. Unfinished
+    /// ones are not among them; the driver deletes those before.
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>>;
+    /// A part of a snapshot; shorter only at its end.
+    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes>;
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::format::{
     ALIGN, HeaderError, Identity, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
-    SegmentHeader, decode_mark, decode_record,
+    SegmentHeader, decode_mark, decode_record, decode_release,
 };
 use super::writer::Tail;
 use super::{LogSource, Position};
@@ -29,6 +29,8 @@ pub(crate) struct Scanned {
     pub(crate) segments: Vec<Tail>,
     /// The latest position that a mark says is durable.
     pub(crate) marked: Position,
+    /// Segments before this one were not needed any more.
+    pub(crate) released: u64,
     /// Whether an unacknowledged rest was cut at the tail.
     pub(crate) torn: bool,
     pub(crate) records: u64,
@@ -60,6 +62,7 @@ pub(crate) fn scan(
     mut visit: impl FnMut(Found) -> Result<(), OpenError>,
 ) -> Result<Option<Scanned>, OpenError> {
     let numbers = list(source)?;
+    let numbers = needed(source, identity, numbers)?;
     let mut scanned: Option<Scanned> = None;
     for (index, number) in numbers.iter().enumerate() {
         let segment = load(source, *number, identity)?;
@@ -87,7 +90,7 @@ pub(crate) fn scan(
                 so_far.cut(cut);
                 so_far.torn = true;
             }
-            return Ok(scanned);
+            return whole(scanned);
         }
         read_records(&segment, &mut scanned, &mut visit)?;
     }
@@ -96,7 +99,74 @@ pub(crate) fn scan(
         let cut = judge(source, identity, &[last], so_far.tail.at, so_far.boot)?;
         so_far.cut(cut);
     }
-    Ok(scanned)
+    whole(scanned)
+}
+
+/// Whether the log begins where it may: with its first segment, or with one that was not needed any
+/// more or the first that was.
+fn whole(scanned: Option<Scanned>) -> Result<Option<Scanned>, OpenError> {
+    let Some(so_far) = &scanned else {
+        return Ok(None);
+    };
+    let needed = so_far.released.max(1);
+    match so_far.segments.first() {
+        Some(first) if first.at.segment > needed => Err(OpenError::Damaged {
+            at: Position {
+                segment: needed,
+                offset: 0,
+            },
+            what: format!("the segments before {} are missing", first.at.segment),
+        }),
+        _ => Ok(scanned),
+    }
+}
+
+/// The segments that are needed. Those that are not may be gone, each by itself: only then there
+/// is a gap among the numbers, and it is looked up which ones are needed.
+fn needed(
+    source: &mut dyn LogSource,
+    identity: &Identity,
+    mut numbers: Vec<u64>,
+) -> Result<Vec<u64>, OpenError> {
+    let is_gap = |pair: &[u64]| pair[0] + 1 < pair[1];
+    if numbers.windows(2).any(is_gap) {
+        let (mut first, mut boot) = (0, 0);
+        for number in &numbers {
+            let segment = load(source, *number, identity)?;
+            for (_, record, body) in valid_records(&segment, &mut boot) {
+                if record.kind == Kind::Release {
+                    first = decode_release(&body).unwrap_or(0).max(first);
+                }
+            }
+        }
+        numbers.retain(|number| *number >= first);
+    }
+    Ok(numbers)
+}
+
+/// The records from the start of a segment up to the first that does not belong; `boot` is that of
+/// the last record, here or before.
+fn valid_records<'a>(
+    segment: &'a Segment,
+    boot: &'a mut u32,
+) -> impl Iterator<Item = (Position, RecordHeader, Bytes)> + 'a {
+    let header = segment.header.as_ref().ok();
+    let belongs = header.is_some_and(|header| header.boot >= *boot);
+    *boot = header.map_or(*boot, |header| header.boot.max(*boot));
+    let mut at = Position {
+        segment: segment.number,
+        offset: SEGMENT_HEADER_BYTES,
+    };
+    std::iter::from_fn(move || {
+        let (record, body) = record_at(segment, at).filter(|_| belongs)?;
+        if record.boot < *boot {
+            return None; // the remains of a tail that was cut
+        }
+        *boot = record.boot;
+        let here = at;
+        at.offset += record.stride();
+        Some((here, record, body))
+    })
 }
 
 fn boot_of(scanned: &Option<Scanned>) -> u32 {
@@ -153,6 +223,7 @@ fn read_records(
         boot: header.boot,
         segments: Vec::new(),
         marked: Position::default(),
+        released: 0,
         torn: false,
         records: 0,
     });
@@ -165,25 +236,32 @@ fn read_records(
         segment_bytes: segment.bytes.len() as u32,
     });
     so_far.boot = so_far.boot.max(header.boot);
-    while let Some((record, body)) = record_at(segment, at) {
-        if record.boot < so_far.boot {
-            break; // the remains of a tail that was cut
-        }
-        so_far.boot = record.boot;
+    let mut boot = so_far.boot;
+    for (place, record, body) in valid_records(segment, &mut boot) {
         so_far.records += 1;
-        if let Some(through) = decode_mark(&body).filter(|_| record.kind == Kind::Mark) {
-            so_far.marked = so_far.marked.max(through);
+        match record.kind {
+            Kind::Mark => {
+                let through = decode_mark(&body).unwrap_or_default();
+                so_far.marked = so_far.marked.max(through);
+            }
+            Kind::Release => {
+                let first = decode_release(&body).unwrap_or_default();
+                so_far.released = so_far.released.max(first);
+            }
+            _ => {}
         }
         let (kind, group, epoch) = (record.kind, record.group, record.epoch);
         visit(Found {
-            at,
+            at: place,
             kind,
             group,
             epoch,
             body,
         })?;
+        at = place;
         at.offset += record.stride();
     }
+    so_far.boot = boot;
     so_far.tail = Tail {
         at,
         segment_bytes: segment.bytes.len() as u32,

@@ -4,7 +4,7 @@ use super::format::{Identity, Kind, SEGMENT_HEADER_BYTES};
 use super::{LogSource, LogWriter, Position, scan};
 use crate::api::{Flush, OpenError};
 use bytes::Bytes;
-use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId};
+use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId, Slot};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -53,6 +53,14 @@ impl LogSource for Disk {
 
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {
         Ok(Bytes::from(self.written[&segment].clone()))
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
     }
 }
 

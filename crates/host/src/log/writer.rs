@@ -43,6 +43,8 @@ pub(crate) struct LogWriter {
     in_flight: Option<(Position, bool)>,
     /// Everything before this was written, synced or not: it can be read back.
     written: Position,
+    /// Everything before this is on stable storage, as far as this boot knows.
+    durable: Position,
     /// Segments written to since the last sync, by number, with where writing stopped.
     unsynced: BTreeMap<u64, Tail>,
     bytes_total: u64,
@@ -114,6 +116,7 @@ impl LogWriter {
             sync_wanted: false,
             in_flight: None,
             written: tail.at,
+            durable: Position::default(),
             unsynced: BTreeMap::new(),
             bytes_total: 0,
             syncs_total: 0,
@@ -170,6 +173,7 @@ impl LogWriter {
         );
         self.written = through;
         if sync {
+            self.durable = through;
             let mark = encode_mark(through);
             let length = mark.len() as u32;
             // Room for one mark is kept at the end of each segment; more records may have been
@@ -183,6 +187,16 @@ impl LogWriter {
     /// Whether the record at `at` was written, so that it can be read back.
     pub(crate) fn is_written(&self, at: Position) -> bool {
         at < self.written
+    }
+
+    /// Where the next record begins, or the next segment.
+    pub(crate) fn tail(&self) -> Position {
+        self.tail.at
+    }
+
+    /// Whether everything before `at` is on stable storage.
+    pub(crate) fn is_durable(&self, at: Position) -> bool {
+        at <= self.durable
     }
 
     /// Bytes handed out to be written, headers and marks included.

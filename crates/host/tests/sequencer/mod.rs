@@ -6,7 +6,9 @@ use quorate_core::{
     EntryBuilder, EntryId, Epoch, Group, Incarnation, Input, Lsn, Machine, Member, Now, Out,
     Outcome, Past, Peers, Record, Refusal, ReplicaId, RequestId, Seat, Slot, Wire, WireError,
 };
-use quorate_host::{Flush, Host, HostConfig, Limits, LogSource, OpenError, Position, Start};
+use quorate_host::{
+    Flush, Host, HostConfig, Limits, LogSource, OpenError, Position, Release, SnapshotWrite, Start,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher;
 use std::io;
@@ -216,6 +218,8 @@ pub(crate) struct Journal {
 impl Application for Journal {
     type Query = ();
     type Answer = Vec<String>;
+    /// Copied lines, the next one last.
+    type Cut = Vec<String>;
 
     fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
         self.lines.push(String::from_utf8_lossy(body).into_owned());
@@ -226,12 +230,48 @@ impl Application for Journal {
     fn query(&self, (): &()) -> Vec<String> {
         self.lines.clone()
     }
+
+    fn cut(&mut self) -> Vec<String> {
+        self.lines.iter().rev().cloned().collect()
+    }
+
+    fn piece(&mut self, cut: &mut Vec<String>, bytes: usize) -> Option<Bytes> {
+        let mut piece = Encoder::new();
+        while piece.len() < bytes {
+            let Some(line) = cut.pop() else { break };
+            piece.string(&line);
+        }
+        (!piece.is_empty()).then(|| piece.into_bytes())
+    }
+
+    fn release(&mut self, _cut: Vec<String>) {}
+
+    fn empty(&self) -> Self {
+        Journal {
+            lines: Vec::new(),
+            shift: self.shift,
+        }
+    }
+
+    fn load(&mut self, piece: Bytes) -> Result<(), String> {
+        let mut input = Decoder::new(piece);
+        while input.remaining() > 0 {
+            self.lines.push(input.string().map_err(|e| e.to_string())?);
+        }
+        Ok(())
+    }
+
+    fn loaded(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
-/// Segments in memory.
+/// Segments and snapshots in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
-    files: BTreeMap<u64, Vec<u8>>,
+    pub(crate) files: BTreeMap<u64, Vec<u8>>,
+    pub(crate) snapshots: BTreeMap<Slot, Vec<u8>>,
+    unfinished: Vec<u8>,
 }
 
 impl Disk {
@@ -242,6 +282,36 @@ impl Disk {
             let bytes = write.chunks.concat();
             file[write.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
         }
+    }
+
+    /// Does to snapshots what the host wants; says which are now durable.
+    pub(crate) fn keep(&mut self, host: &mut Host<Sequencer, Journal>) -> Vec<Slot> {
+        let mut stored = Vec::new();
+        for write in host.take_snapshot_writes() {
+            match write {
+                SnapshotWrite::Begin { .. } | SnapshotWrite::Abandon { .. } => {
+                    self.unfinished.clear();
+                }
+                SnapshotWrite::Piece { offset, bytes } => {
+                    assert_eq!(offset, self.unfinished.len() as u64, "without gaps");
+                    self.unfinished.extend_from_slice(&bytes);
+                    host.snapshot_written(bytes.len() as u64);
+                }
+                SnapshotWrite::End { slot, bytes } => {
+                    assert_eq!(bytes, self.unfinished.len() as u64);
+                    let file = std::mem::take(&mut self.unfinished);
+                    self.snapshots.insert(slot, file);
+                    stored.push(slot);
+                }
+            }
+        }
+        stored
+    }
+
+    /// Deletes what is not needed any more.
+    pub(crate) fn release(&mut self, release: Release) {
+        self.files = self.files.split_off(&release.segments_before);
+        self.snapshots = self.snapshots.split_off(&release.snapshots_before);
     }
 
     pub(crate) fn read_at(&self, at: Position, len: u32) -> Bytes {
@@ -257,6 +327,18 @@ impl LogSource for Disk {
 
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {
         Ok(Bytes::from(self.files[&segment].clone()))
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        let snapshots = self.snapshots.iter();
+        Ok(snapshots
+            .map(|(slot, file)| (*slot, file.len() as u64))
+            .collect())
+    }
+
+    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
+        let rest = &self.snapshots[&slot][offset as usize..];
+        Ok(Bytes::copy_from_slice(&rest[..rest.len().min(len)]))
     }
 }
 

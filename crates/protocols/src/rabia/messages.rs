@@ -255,6 +255,10 @@ impl Base for Done {
             self.0.insert(entry.id);
         }
     }
+
+    fn contains(&self, entry: EntryId) -> bool {
+        self.0.contains(entry)
+    }
 }
 
 impl quorate_core::Record for Record {

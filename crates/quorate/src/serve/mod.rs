@@ -163,7 +163,7 @@ impl Visitor for Replica {
         let settings = self.settings;
         let limits = Limits {
             command_bytes_max: settings.max_request_bytes + COMMAND_BYTES_EXTRA,
-            ..Limits::default()
+            ..settings.snapshots.limits(Limits::default())
         };
         let config = ServerConfig {
             folder: self.folder,

@@ -1,6 +1,7 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
 use crate::modes::{DurabilityMode, LogFormat};
+use crate::snapshots::SnapshotOptions;
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -87,6 +88,10 @@ pub(crate) struct ServeOptions {
     /// How long a request may wait for a quorum, in milliseconds [default: 4000]
     #[arg(long, env = "QUORATE_REQUEST_TIMEOUT_MS", value_name = "MS")]
     pub(super) request_timeout_ms: Option<u64>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) snapshots: SnapshotOptions,
 
     /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug [default: info]
     #[arg(long, env = "QUORATE_LOG_LEVEL", value_name = "LEVEL")]

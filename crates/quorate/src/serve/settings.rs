@@ -4,6 +4,7 @@ use super::options::ServeOptions;
 use crate::address::host_port;
 use crate::genesis::{Genesis, unknown_protocol};
 use crate::modes::{DurabilityMode, LogFormat, params};
+use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, ENTRY_BYTES_MAX, ReplicaId};
 use quorate_server::MemberInfo;
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ pub(super) struct Settings {
     pub(super) max_request_bytes: usize,
     pub(super) max_txn_ops: usize,
     pub(super) request_timeout: Duration,
+    pub(super) snapshots: SnapshotSettings,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
 }
@@ -115,6 +117,7 @@ impl Settings {
             request_timeout: Duration::from_millis(
                 options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
             ),
+            snapshots: options.snapshots.resolve()?,
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: options.log_format.unwrap_or(LogFormat::Text),
             id,

@@ -6,6 +6,7 @@ mod plan;
 use crate::Failure;
 use crate::genesis;
 use crate::modes::{DurabilityMode, LogFormat};
+use crate::snapshots::SnapshotOptions;
 use children::{Child, Children, News};
 use clap::Args;
 use plan::Plan;
@@ -58,6 +59,9 @@ pub(crate) struct UpOptions {
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     server_arg: Vec<String>,
 
+    #[command(flatten)]
+    snapshots: SnapshotOptions,
+
     /// Start a replica again when it dies
     #[arg(long)]
     restart: bool,
@@ -92,6 +96,7 @@ pub(crate) struct UpOptions {
 /// Runs the cluster until it is told to stop.
 pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let plan = Plan::of(options)?;
+    options.snapshots.resolve().map_err(Failure::Usage)?;
     let which = plan.which(options.only).map_err(Failure::Usage)?;
     let survived = genesis::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;

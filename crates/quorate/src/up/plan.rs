@@ -125,8 +125,7 @@ impl Plan {
                 .collect();
             urls.join(",")
         };
-        let format = options
-            .log_format
+        let format = (options.log_format)
             .to_possible_value()
             .map(|value| value.get_name().to_owned());
         let flags = [
@@ -146,6 +145,7 @@ impl Plan {
                 .into_iter()
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
                 .chain(options.server_arg.iter().cloned())
+                .chain(options.snapshots.flags())
                 .collect(),
         }
     }

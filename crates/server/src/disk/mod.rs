@@ -2,7 +2,11 @@
 
 mod spare;
 
+pub(crate) use spare::Pool;
+
+use crate::snap::SnapFiles;
 use bytes::Bytes;
+use quorate_core::Slot;
 use quorate_host::{Flush, LogSource, Position, Write};
 use rustix::io::{Errno, pread, pwritev};
 use spare::Spare;
@@ -26,18 +30,25 @@ pub(crate) struct Disk {
     /// Segments with bytes that are not known to be on stable storage.
     unsynced: BTreeSet<u64>,
     spare: Spare,
-    bytes: u64,
+    /// The segments there are, with their sizes.
+    segments: BTreeMap<u64, u64>,
+    snapshots: SnapFiles,
 }
 
 impl Disk {
-    /// The log in the folder `dir`.
-    pub(crate) fn open(dir: &Path) -> Result<Self, DiskError> {
+    /// The log in the folder `dir`, and the snapshots beside it.
+    pub(crate) fn open(dir: &Path, snapshots: &Path) -> Result<Self, DiskError> {
+        let opened = Spare::open(dir);
+        let spare = opened.map_err(|error| DiskError::new("tidy up", dir, &error))?;
+        let opened = SnapFiles::open(snapshots);
+        let snapshots = opened.map_err(|error| DiskError::new("open", snapshots, &error))?;
         let mut disk = Disk {
             dir: dir.into(),
             open: BTreeMap::new(),
             unsynced: BTreeSet::new(),
-            spare: Spare::new(dir),
-            bytes: 0,
+            spare,
+            segments: BTreeMap::new(),
+            snapshots,
         };
         for segment in disk
             .list()
@@ -45,12 +56,12 @@ impl Disk {
         {
             let path = disk.path(segment);
             let length = fs::metadata(&path).map_err(|e| DiskError::new("look at", &path, &e))?;
-            disk.bytes += length.len();
+            disk.segments.insert(segment, length.len());
         }
         Ok(disk)
     }
 
-    /// Removes all segments: what a replica left that was bootstrapped and never spoke.
+    /// Removes all segments and snapshots: what a replica left that was bootstrapped and never spoke.
     pub(crate) fn clear(&mut self) -> Result<(), DiskError> {
         for segment in self
             .list()
@@ -59,8 +70,38 @@ impl Disk {
             let path = self.path(segment);
             fs::remove_file(&path).map_err(|error| DiskError::new("remove", &path, &error))?;
         }
-        self.bytes = 0;
-        Ok(())
+        self.segments.clear();
+        let removed = self.snapshots.remove_before(Slot(u64::MAX));
+        removed.map_err(|error| DiskError::new("clear", self.snapshots.dir(), &error))
+    }
+
+    /// Forgets the segments with lower numbers; whoever is given their files frees them.
+    pub(crate) fn release(&mut self, before: u64) -> Vec<PathBuf> {
+        let kept = self.segments.split_off(&before);
+        let released = std::mem::replace(&mut self.segments, kept);
+        for segment in released.keys() {
+            self.open.remove(segment);
+            self.unsynced.remove(segment);
+        }
+        released
+            .into_keys()
+            .map(|number| self.path(number))
+            .collect()
+    }
+
+    /// Where released segments wait to be used again.
+    pub(crate) fn pool(&self) -> Pool {
+        self.spare.pool()
+    }
+
+    /// The snapshots beside the log.
+    pub(crate) fn snapshots(&self) -> &SnapFiles {
+        &self.snapshots
+    }
+
+    /// How many segments there are.
+    pub(crate) fn segments(&self) -> usize {
+        self.segments.len()
     }
 
     /// Performs the writes and, if asked, syncs everything written so far.
@@ -102,7 +143,7 @@ impl Disk {
     /// Size of all segments.
     #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.segments.values().sum()
     }
 
     /// Why the next segment could not be prepared, while that is so. What is left of the present
@@ -144,6 +185,7 @@ impl Disk {
         let path = self.path(segment);
         let there = fs::metadata(&path).map(|file| file.len()).ok();
         if there == Some(u64::from(size)) {
+            self.segments.insert(segment, u64::from(size));
             return Ok(());
         }
         self.open.remove(&segment);
@@ -151,7 +193,7 @@ impl Disk {
             .take(&path, u64::from(size))
             .and_then(|()| File::open(&self.dir)?.sync_all())
             .map_err(|error| DiskError::new("create", &path, &error))?;
-        self.bytes = self.bytes - there.unwrap_or(0) + u64::from(size);
+        self.segments.insert(segment, u64::from(size));
         Ok(())
     }
 
@@ -191,6 +233,14 @@ impl LogSource for Disk {
 
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {
         fs::read(self.path(segment)).map(Bytes::from)
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        self.snapshots.list()
+    }
+
+    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
+        self.snapshots.read(slot, offset, len)
     }
 }
 
@@ -295,6 +345,10 @@ mod tests {
         }
     }
 
+    fn open(dir: &Path) -> Disk {
+        Disk::open(dir, &dir.join("snap")).unwrap()
+    }
+
     fn flush(writes: Vec<Write>, sync: bool) -> Flush {
         Flush {
             writes,
@@ -306,7 +360,7 @@ mod tests {
     #[test]
     fn what_was_flushed_is_read_back_by_range_and_after_reopening() {
         let dir = tempfile::tempdir().unwrap();
-        let mut disk = Disk::open(dir.path()).unwrap();
+        let mut disk = open(dir.path());
         disk.flush(&flush(vec![write(1, 0, &[b"head", b"", b"er"])], true))
             .unwrap();
         disk.flush(&flush(vec![write(1, 6, &[b"more"])], false))
@@ -330,7 +384,7 @@ mod tests {
         assert!(disk.unsynced.is_empty());
         drop(disk);
 
-        let mut disk = Disk::open(dir.path()).unwrap();
+        let mut disk = open(dir.path());
         assert_eq!(disk.list().unwrap(), [1, 2]);
         assert_eq!(disk.bytes(), 2 * 8192);
         let content = disk.read(1).unwrap();
@@ -340,9 +394,30 @@ mod tests {
     }
 
     #[test]
+    fn a_released_segment_is_written_over_and_nothing_of_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut disk = open(dir.path());
+        disk.flush(&flush(vec![write(1, 0, &[b"header of one"])], true))
+            .unwrap();
+        disk.flush(&flush(vec![write(2, 0, &[b"two"])], true))
+            .unwrap();
+        assert_eq!(disk.release(1), [] as [PathBuf; 0]);
+        let released = disk.release(2);
+        assert_eq!(released, [disk.path(1)]);
+        assert_eq!((disk.segments(), disk.bytes()), (1, 8192));
+        disk.pool().free(&released[0]);
+        assert_eq!(disk.list().unwrap(), [2]);
+
+        disk.begin_segment(3, 8192).unwrap();
+        let content = disk.read(3).unwrap();
+        assert!(content.iter().all(|byte| *byte == 0), "its header is gone");
+        assert_eq!(disk.list().unwrap(), [2, 3]);
+    }
+
+    #[test]
     fn a_read_beyond_a_segment_is_an_error_and_allocates_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut disk = Disk::open(dir.path()).unwrap();
+        let mut disk = open(dir.path());
         disk.flush(&flush(vec![write(1, 0, &[b"x"])], true))
             .unwrap();
         let error = disk

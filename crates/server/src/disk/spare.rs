@@ -1,15 +1,22 @@
 //! The next segment, prepared ahead: filled with zeros and synced before its first use, because
-//! overwriting written blocks syncs twice as fast as filling new ones.
+//! overwriting written blocks syncs twice as fast as filling new ones. A segment that was released
+//! is as good, and costs nothing.
 
 use super::is_full;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const NAME: &str = "spare.tmp";
+/// Released segments kept to be used again: as many as may be needed before the next are released.
+const POOL_MAX: usize = 2;
+/// Where a segment says whose it is. A former one must not: what a segment holds behind its header
+/// is never taken for something new, but a wrong header would be.
+const HEADER_BYTES: usize = 4096;
 /// Each slice is synced on its own, so that the log's own flushes never queue behind much.
 const SLICE_BYTES: u64 = 1 << 20;
 /// Written this much at a time, the file lies in the page cache in small pieces: a flush of a few
@@ -20,10 +27,11 @@ const PIECE_BYTES: usize = 4096;
 const NICENESS: i32 = 10;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// At most one segment file that waits for its number.
+/// Segment files that wait for their number: one that was prepared, and those that were released.
 #[derive(Debug)]
 pub(super) struct Spare {
     path: PathBuf,
+    pool: Pool,
     /// Size of the segments asked for so far, and of those prepared ahead.
     size: u64,
     state: Arc<(Mutex<State>, Condvar)>,
@@ -42,9 +50,21 @@ enum State {
 }
 
 impl Spare {
-    pub(super) fn new(dir: &Path) -> Self {
+    /// Begins with none: what a former process left is removed.
+    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+        for entry in fs::read_dir(dir)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|found| found == "tmp") {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(Spare::new(dir))
+    }
+
+    fn new(dir: &Path) -> Self {
         Spare {
             path: dir.join(NAME),
+            pool: Pool::new(dir),
             size: 0,
             state: Arc::new((Mutex::new(State::None), Condvar::new())),
         }
@@ -61,6 +81,13 @@ impl Spare {
             return fs::rename(own, path);
         }
         self.size = size;
+        if let Some(released) = self.pool.take(size) {
+            fs::rename(released, path)?;
+            if self.pool.is_empty() && !self.is_ready() {
+                self.prepare();
+            }
+            return Ok(());
+        }
         if !matches!(self.wait(), State::Ready(ready) if ready == size) {
             fill(&self.path, size)?;
         }
@@ -69,8 +96,16 @@ impl Spare {
         Ok(())
     }
 
+    /// Where released segments go.
+    pub(super) fn pool(&self) -> Pool {
+        self.pool.clone()
+    }
+
     /// Why the disk refused the last attempt for want of space.
     pub(super) fn trouble(&self) -> Option<String> {
+        if !self.pool.is_empty() {
+            return None;
+        }
         match &*lock(&self.state.0) {
             State::Failed {
                 why, full: true, ..
@@ -97,6 +132,11 @@ impl Spare {
             state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         std::mem::replace(&mut state, State::None)
+    }
+
+    /// Whether one is prepared, or about to be.
+    fn is_ready(&self) -> bool {
+        matches!(*lock(&self.state.0), State::Preparing | State::Ready(_))
     }
 
     fn prepare(&mut self) {
@@ -126,6 +166,60 @@ impl Spare {
     }
 }
 
+/// Released segments that may be used again. Cheap to clone, for the thread that frees them.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    dir: PathBuf,
+    ready: Arc<Mutex<Vec<(PathBuf, u64)>>>,
+}
+
+impl Pool {
+    fn new(dir: &Path) -> Self {
+        Pool {
+            dir: dir.into(),
+            ready: Arc::default(),
+        }
+    }
+
+    /// Keeps a released segment for later, or removes it.
+    pub(crate) fn free(&self, segment: &Path) {
+        let result = if lock(&self.ready).len() < POOL_MAX {
+            self.keep(segment)
+        } else {
+            fs::remove_file(segment)
+        };
+        if let Err(error) = result {
+            tracing::warn!(
+                path = %segment.display(),
+                "cannot free a segment of the log that is not needed any more: {error}"
+            );
+        }
+    }
+
+    fn keep(&self, segment: &Path) -> io::Result<()> {
+        let path = segment.with_extension("tmp");
+        fs::rename(segment, &path)?;
+        // Its content goes once it is certain that its name went.
+        File::open(&self.dir)?.sync_all()?;
+        let file = File::options().write(true).open(&path)?;
+        file.write_all_at(&[0; HEADER_BYTES], 0)?;
+        file.sync_data()?;
+        let size = file.metadata()?.len();
+        lock(&self.ready).push((path, size));
+        Ok(())
+    }
+
+    fn take(&self, size: u64) -> Option<PathBuf> {
+        let mut ready = lock(&self.ready);
+        let place = ready.iter().position(|(_, found)| *found == size)?;
+        Some(ready.swap_remove(place).0)
+    }
+
+    fn is_empty(&self) -> bool {
+        lock(&self.ready).is_empty()
+    }
+}
+
 impl State {
     fn after(size: u64, result: io::Result<()>) -> State {
         match result {
@@ -139,7 +233,7 @@ impl State {
     }
 }
 
-fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+fn lock<T>(state: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A thread that panicked while holding it left a value all the same.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -191,6 +285,42 @@ mod tests {
         assert!(matches!(spare.wait(), State::Ready(4096)));
         assert_eq!(size(&dir.path().join(NAME)), 4096);
         assert_eq!(spare.trouble(), None);
+    }
+
+    #[test]
+    fn released_segments_come_first_and_no_more_are_kept_than_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spare = Spare::new(dir.path());
+        let path = |name| dir.path().join(name);
+        for name in ["1.seg", "2.seg", "3.seg", "4.seg"] {
+            spare.take(&path(name), 8192).unwrap();
+        }
+        let prepared = spare.wait();
+        *lock(&spare.state.0) = prepared;
+        let pool = spare.pool();
+        for name in ["1.seg", "2.seg", "3.seg"] {
+            pool.free(&path(name));
+        }
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(dir.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(names(), ["1.tmp", "2.tmp", "4.seg", "spare.tmp"]);
+        for name in ["5.seg", "6.seg", "7.seg"] {
+            spare.take(&path(name), 8192).unwrap();
+        }
+        spare.wait();
+        assert_eq!(
+            names(),
+            ["4.seg", "5.seg", "6.seg", "7.seg", "spare.tmp"],
+            "two were released, one was prepared"
+        );
+        assert!(Spare::open(dir.path()).is_ok());
+        assert_eq!(names(), ["4.seg", "5.seg", "6.seg", "7.seg"]);
     }
 
     #[test]

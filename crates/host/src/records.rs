@@ -1,0 +1,104 @@
+//! The host's own records in the log, and how they and the machine's are appended.
+
+use crate::decided::Located;
+use crate::host::Host;
+use crate::log::{Kind, Position, RECORD_HEADER_BYTES, decode_record};
+use bytes::Bytes;
+use quorate_core::{
+    Application, Decoder, Encoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
+};
+
+/// The body of a [`Kind::Decided`] record: the entry's bytes are in an earlier record.
+pub(crate) struct Decided {
+    pub(crate) slot: Slot,
+    pub(crate) entry: Option<EntryId>,
+}
+
+/// The body of a [`Kind::Learned`] record.
+pub(crate) struct Learned {
+    pub(crate) slot: Slot,
+    pub(crate) entry: Entry,
+}
+
+impl Wire for Decided {
+    fn encode(&self, out: &mut Encoder) {
+        self.slot.encode(out);
+        self.entry.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Decided {
+            slot: Slot::decode(input)?,
+            entry: Option::decode(input)?,
+        })
+    }
+}
+
+impl Wire for Learned {
+    fn encode(&self, out: &mut Encoder) {
+        self.slot.encode(out);
+        self.entry.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Learned {
+            slot: Slot::decode(input)?,
+            entry: Entry::decode(input)?,
+        })
+    }
+}
+
+/// The entry in the record at `at`, read back for a peer.
+pub(crate) fn entry_of_record<M: Machine>(at: Position, bytes: &Bytes) -> Result<Entry, String> {
+    let (header, end) = decode_record(at, bytes).ok_or("the record's checksum does not match")?;
+    let body = bytes.slice(RECORD_HEADER_BYTES as usize..end);
+    let entry = match header.kind {
+        Kind::Machine => {
+            let record = M::Record::from_bytes(body).map_err(|e| e.to_string())?;
+            record.entry().cloned()
+        }
+        Kind::Learned => Some(Learned::from_bytes(body).map_err(|e| e.to_string())?.entry),
+        Kind::Boot | Kind::Decided | Kind::Mark | Kind::Release => None,
+    };
+    entry.ok_or_else(|| "the record carries no entry".to_string())
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Appends a machine's record; an entry it carries can be read from there later.
+    pub(crate) fn append_record(&mut self, record: M::Record, sync: bool) {
+        let next = self.decided.next();
+        let Some(log) = &mut self.log else {
+            // Kept for the entry only: who waits for its commands is answered when it is decided.
+            if record.entry().is_some() {
+                self.pins.appended(record, Located::NOOP, next);
+            }
+            return;
+        };
+        let mut body = Encoder::new();
+        record.encode(&mut body);
+        let (at, len) = log.append(Kind::Machine, body, sync);
+        self.pins.appended(record, Located { at, len }, next);
+    }
+
+    /// Notes a decision; says where the entry is, in a log. Its bytes are not written again if they
+    /// are there.
+    pub(crate) fn append_decided(&mut self, slot: Slot, entry: Option<&Entry>) -> Option<Located> {
+        let log = self.log.as_mut()?;
+        let place = entry.and_then(|entry| self.pins.entry_place(entry.id));
+        let mut body = Encoder::new();
+        match (entry, place) {
+            (Some(entry), None) => {
+                let entry = entry.clone();
+                Learned { slot, entry }.encode(&mut body);
+                let (at, len) = log.append(Kind::Learned, body, false);
+                Some(Located { at, len })
+            }
+            (entry, place) => {
+                let entry = entry.map(|entry| entry.id);
+                Decided { slot, entry }.encode(&mut body);
+                log.append(Kind::Decided, body, false);
+                Some(place.unwrap_or(Located::NOOP))
+            }
+        }
+    }
+}

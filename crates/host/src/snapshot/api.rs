@@ -1,0 +1,76 @@
+//! What a driver does for snapshots, and what it is told.
+//!
+//! Files are named by the slot they stand for. The driver performs [`SnapshotWrite`]s in order, on
+//! another thread if it has one, and reports back: [`crate::Host::snapshot_written`] for the bytes
+//! of each piece, [`crate::Host::snapshot_stored`] for the whole file.
+
+use bytes::Bytes;
+use quorate_core::Slot;
+
+/// Something to do to the one snapshot file that is being written. In order, one after the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SnapshotWrite {
+    /// Begin a file under a temporary name, for the state before `slot`. What is left of an
+    /// unfinished one is deleted.
+    Begin {
+        /// Which snapshot.
+        slot: Slot,
+    },
+    /// The next bytes, without gaps. Report them with [`crate::Host::snapshot_written`], failed or
+    /// not: only so many may be under way.
+    Piece {
+        /// Where in the file.
+        offset: u64,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// That was all: sync the file, give it its name, sync the folder, and report
+    /// [`crate::Host::snapshot_stored`].
+    End {
+        /// Which snapshot.
+        slot: Slot,
+        /// The file's length in bytes.
+        bytes: u64,
+    },
+    /// Delete the unfinished file: it will not be completed.
+    Abandon {
+        /// Which snapshot.
+        slot: Slot,
+    },
+}
+
+/// A read of a stored snapshot for a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotRead {
+    /// Hand this back to [`crate::Host::snapshot_read_done`].
+    pub token: u64,
+    /// Which snapshot.
+    pub slot: Slot,
+    /// Where in the file.
+    pub offset: u64,
+    /// How many bytes; never beyond the end of the file.
+    pub len: u32,
+}
+
+/// What is not needed any more: everything it rests on is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Release {
+    /// Log segments with lower numbers may be deleted or recycled, in any order.
+    pub segments_before: u64,
+    /// Snapshots of lower slots may be deleted.
+    pub snapshots_before: Slot,
+}
+
+/// A snapshot that is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotId {
+    /// It holds the state before this slot.
+    pub slot: Slot,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Over all of it; equal on replicas that took one at this slot.
+    pub digest: u64,
+}
+
+/// Bytes of pieces that may be under way to the disk at once.
+pub const SNAPSHOT_UNWRITTEN_BYTES_MAX: u64 = 1 << 20;

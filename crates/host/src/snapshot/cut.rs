@@ -1,0 +1,206 @@
+//! Taking a snapshot of the own state: frozen at one slot, read out a piece at a time.
+
+use super::format::{Framer, Header, Kind};
+use super::load::HostState;
+use super::serve::InMemory;
+use super::{Kept, SnapshotId, SnapshotWrite};
+use crate::api::Limits;
+use crate::host::Host;
+use crate::log::Position;
+use bytes::Bytes;
+use quorate_core::{Application, Machine, Slot, Wire};
+use std::collections::VecDeque;
+
+/// A snapshot that is being taken.
+pub(super) struct Cutting<A: Application> {
+    slot: Slot,
+    cut: A::Cut,
+    /// Pieces that go before the application's: small, so made at the cut.
+    first: VecDeque<(Kind, Bytes)>,
+    framer: Framer,
+    /// Where the log goes on at the cut ([`Kept::from`]).
+    from: Position,
+    /// The bytes so far, of a replica without a log.
+    memory: Vec<Bytes>,
+}
+
+impl<A: Application> Cutting<A> {
+    pub(super) fn slot(&self) -> Slot {
+        self.slot
+    }
+}
+
+/// Whether a snapshot is due when the first slot not applied is `next`, and the bytes applied went
+/// from `before` to `after`.
+///
+/// A function of the decided prefix, so that replicas take theirs at the same slots and can compare
+/// them. `last_bytes`, the length of the last one, differs where one was left out, by little; so it
+/// only chooses among steps of which the longer are multiples of the shorter.
+fn is_due(limits: &Limits, next: Slot, (before, after): (u64, u64), last_bytes: u64) -> bool {
+    let by_slots = limits.snapshot_slots > 0 && next.0.is_multiple_of(limits.snapshot_slots);
+    let mut step = limits.snapshot_bytes;
+    while step > 0 && step < last_bytes {
+        step = step.saturating_mul(2);
+    }
+    by_slots || step > 0 && before / step != after / step
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// A slot was applied. Only replicas with a log take snapshots unasked: the others have nothing
+    /// to release.
+    pub(crate) fn cut_if_due(&mut self, bytes_before: u64) {
+        if self.log.is_none() {
+            return;
+        }
+        let bytes = (bytes_before, self.applier.bytes_total());
+        let last_bytes = self.snapshots.kept.back().map_or(0, |kept| kept.bytes);
+        if is_due(&self.limits, self.applier.next(), bytes, last_bytes) {
+            self.cut();
+        }
+    }
+
+    /// Begins a snapshot of the state as it is, unless one is being taken or fetched.
+    pub(super) fn cut(&mut self) {
+        let busy = self.snapshots.cutting.is_some() || self.snapshots.pull.is_some();
+        if busy || !self.snapshots.storing.is_empty() {
+            return;
+        }
+        let slot = self.applier.next();
+        let piece_bytes = self.limits.snapshot_piece_bytes;
+        let header = Header::new(self.snapshots.cluster, &self.seat, slot);
+        let state = HostState {
+            applied: self.applier.state(),
+            base: self.base.clone(),
+        };
+        let mut first = VecDeque::from([
+            (Kind::Header, header.to_bytes()),
+            (Kind::Host, state.to_bytes()),
+        ]);
+        let sessions = self.applier.sessions().pieces(piece_bytes);
+        first.extend(sessions.into_iter().map(|piece| (Kind::Sessions, piece)));
+        let tail = self
+            .log
+            .as_ref()
+            .map_or(Position::default(), |log| log.tail());
+        if self.log.is_some() {
+            self.snapshots.writes.push(SnapshotWrite::Begin { slot });
+        } else {
+            // Whoever it is for will ask for what follows it.
+            self.decided.hold(Some(slot));
+        }
+        self.snapshots.cutting = Some(Cutting {
+            slot,
+            cut: self.applier.app_mut().cut(),
+            first,
+            framer: Framer::default(),
+            from: self
+                .pins
+                .first_slot_place()
+                .map_or(tail, |place| place.min(tail)),
+            memory: Vec::new(),
+        });
+    }
+
+    /// Takes the next piece, if the driver keeps up; says whether there is more to take.
+    pub(crate) fn cut_piece(&mut self) -> bool {
+        if self.snapshots.is_full() {
+            return false;
+        }
+        let Some(cutting) = &mut self.snapshots.cutting else {
+            return false;
+        };
+        let piece_bytes = self.limits.snapshot_piece_bytes;
+        let app = self.applier.app_mut();
+        let next = cutting.first.pop_front().or_else(|| {
+            let piece = app.piece(&mut cutting.cut, piece_bytes);
+            piece.map(|piece| (Kind::App, piece))
+        });
+        let is_last = next.is_none();
+        let (kind, body) = next.unwrap_or_else(|| (Kind::End, cutting.framer.end()));
+        let offset = cutting.framer.offset();
+        let head = cutting.framer.head(kind, &body);
+        if self.log.is_none() {
+            cutting.memory.extend([head, body]);
+        } else {
+            let offset = self.snapshots.write(offset, head);
+            self.snapshots.write(offset, body);
+        }
+        if is_last {
+            self.end_cut();
+        }
+        !is_last
+    }
+
+    fn end_cut(&mut self) {
+        let Some(cutting) = self.snapshots.cutting.take() else {
+            return;
+        };
+        let id = SnapshotId {
+            slot: cutting.slot,
+            bytes: cutting.framer.offset(),
+            digest: cutting.framer.digest(),
+        };
+        if self.log.is_none() {
+            self.snapshots.memory = Some(InMemory::new(id, cutting.memory));
+            return self.taken(id);
+        }
+        let (slot, bytes) = (id.slot, id.bytes);
+        self.snapshots
+            .writes
+            .push(SnapshotWrite::End { slot, bytes });
+        self.snapshots.storing.push_back(Kept {
+            slot,
+            bytes,
+            digest: Some(id.digest),
+            from: cutting.from,
+            asked_ns: None,
+        });
+    }
+
+    /// Gives up the snapshot being taken: nothing stays pinned for it.
+    pub(super) fn release_cut(&mut self) {
+        if let Some(cutting) = self.snapshots.cutting.take() {
+            self.applier.app_mut().release(cutting.cut);
+        }
+    }
+
+    /// Gives up the snapshot being taken, and its file.
+    pub(super) fn abandon_cut(&mut self) {
+        if let Some(cutting) = &self.snapshots.cutting {
+            let slot = cutting.slot;
+            if self.log.is_some() {
+                self.snapshots.writes.push(SnapshotWrite::Abandon { slot });
+            }
+            self.release_cut();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ends of prefixes, of slots of 10 bytes each, at which a snapshot is due.
+    fn due(limits: &Limits, last_bytes: u64) -> Vec<u64> {
+        let is_due = |next: &u64| {
+            let bytes = ((next - 1) * 10, next * 10);
+            is_due(limits, Slot(*next), bytes, last_bytes)
+        };
+        (1..=40).filter(is_due).collect()
+    }
+
+    #[test]
+    fn snapshots_are_due_by_number_and_by_length_and_long_ones_less_often() {
+        let limits = |snapshot_slots, snapshot_bytes| Limits {
+            snapshot_slots,
+            snapshot_bytes,
+            ..Limits::default()
+        };
+        assert_eq!(due(&limits(0, 0), 0), [0; 0]);
+        assert_eq!(due(&limits(15, 0), 0), [15, 30]);
+        assert_eq!(due(&limits(0, 95), 0), [10, 19, 29, 38]);
+        assert_eq!(due(&limits(0, 95), 96), [19, 38], "each second of those");
+        assert_eq!(due(&limits(0, 95), 300), [38]);
+        assert_eq!(due(&limits(25, 95), 300), [25, 38]);
+    }
+}

@@ -1,0 +1,291 @@
+//! The bytes of a snapshot (`docs/log-format.md` draws them): pieces, each with its length, its
+//! kind and a checksum, and at the end their number and a digest over all of them.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use quorate_core::{
+    ClusterId, Decoder, ENTRY_BYTES_MAX, Encoder, Group, Seat, Slot, Wire, WireError,
+};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The version this program writes, and the only one it reads.
+const FORMAT_VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"QUORATES";
+/// Bytes in front of the body of a piece.
+const HEAD_BYTES: usize = 16;
+/// A longer piece is no piece: an application's may exceed what it was asked for by one value.
+const BODY_BYTES_MAX: usize = 2 * ENTRY_BYTES_MAX;
+
+/// What a piece is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The first: whose state it is, and before which slot.
+    Header,
+    /// The host's and the machine's own state.
+    Host,
+    /// Sessions.
+    Sessions,
+    /// The application's.
+    App,
+    /// The last: how many there were, and their digest.
+    End,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [
+        Kind::Header,
+        Kind::Host,
+        Kind::Sessions,
+        Kind::App,
+        Kind::End,
+    ];
+
+    fn code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    fn from_code(code: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// The body of the first piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) cluster: ClusterId,
+    pub(crate) group: Group,
+    pub(crate) epoch: u64,
+    /// The first slot that is not in it.
+    pub(crate) next: Slot,
+}
+
+impl Header {
+    pub(crate) fn new(cluster: ClusterId, seat: &Seat, next: Slot) -> Header {
+        Header {
+            cluster,
+            group: seat.group,
+            epoch: seat.epoch.number,
+            next,
+        }
+    }
+}
+
+impl Wire for Header {
+    fn encode(&self, out: &mut Encoder) {
+        out.slice(&MAGIC);
+        out.u32(FORMAT_VERSION);
+        self.cluster.encode(out);
+        self.group.encode(out);
+        out.varint(self.epoch);
+        self.next.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        if input.array()? != MAGIC {
+            return Err(WireError::Range("a snapshot's magic"));
+        }
+        if input.u32()? != FORMAT_VERSION {
+            return Err(WireError::Range("a snapshot's version"));
+        }
+        Ok(Header {
+            cluster: ClusterId::decode(input)?,
+            group: Group::decode(input)?,
+            epoch: input.varint()?,
+            next: Slot::decode(input)?,
+        })
+    }
+}
+
+/// Where a sequence of pieces is: what their checksums and their digest depend on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Progress {
+    offset: u64,
+    pieces: u64,
+    digest: u64,
+}
+
+impl Progress {
+    /// The checksum of a piece here covers its place, so that none can stand in for another.
+    fn checksum(&self, fields: [u8; 8], body: &[u8]) -> u64 {
+        let place = self.offset ^ u64::from_le_bytes(fields).rotate_left(32);
+        xxh3_64_with_seed(body, place)
+    }
+
+    fn pass(&mut self, kind: Kind, checksum: u64, body_bytes: usize) {
+        self.offset += (HEAD_BYTES + body_bytes) as u64;
+        if kind == Kind::End {
+            return;
+        }
+        self.pieces += 1;
+        self.digest = xxh3_64_with_seed(&checksum.to_le_bytes(), self.digest);
+    }
+
+    /// The body of the last piece.
+    fn end(&self) -> Bytes {
+        let mut body = BytesMut::with_capacity(16);
+        body.put_u64_le(self.pieces);
+        body.put_u64_le(self.digest);
+        body.freeze()
+    }
+}
+
+/// Puts pieces into their frames.
+#[derive(Debug, Default)]
+pub(crate) struct Framer {
+    at: Progress,
+}
+
+impl Framer {
+    /// Bytes framed so far.
+    pub(crate) fn offset(&self) -> u64 {
+        self.at.offset
+    }
+
+    /// The bytes that go in front of `body`.
+    pub(crate) fn head(&mut self, kind: Kind, body: &Bytes) -> Bytes {
+        let mut head = BytesMut::with_capacity(HEAD_BYTES);
+        let length = u32::try_from(body.len()).expect("pieces are bounded far below 4 GiB");
+        let fields = fields(length, kind.code());
+        let checksum = self.at.checksum(fields, body);
+        head.put_slice(&fields);
+        head.put_u64_le(checksum);
+        self.at.pass(kind, checksum, body.len());
+        head.freeze()
+    }
+
+    /// The body of the last piece.
+    pub(crate) fn end(&self) -> Bytes {
+        self.at.end()
+    }
+
+    /// Over all pieces so far but the last.
+    pub(crate) fn digest(&self) -> u64 {
+        self.at.digest
+    }
+}
+
+fn fields(length: u32, kind: u8) -> [u8; 8] {
+    let mut fields = [0; 8];
+    fields[..4].copy_from_slice(&length.to_le_bytes());
+    fields[4] = kind;
+    fields
+}
+
+/// Takes pieces out of their frames, from bytes that come in parts of any length.
+#[derive(Debug, Default)]
+pub(crate) struct Unframer {
+    at: Progress,
+    pending: BytesMut,
+    ended: Option<u64>,
+}
+
+impl Unframer {
+    /// The next bytes.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// The next piece that is whole; the last is checked and not given.
+    pub(crate) fn next(&mut self) -> Result<Option<(Kind, Bytes)>, String> {
+        if self.ended.is_some() && !self.pending.is_empty() {
+            return Err("bytes follow its end".into());
+        }
+        if self.pending.len() < HEAD_BYTES {
+            return Ok(None);
+        }
+        let place = self.at.offset;
+        let mut head = &self.pending[..HEAD_BYTES];
+        let mut fields = [0; 8];
+        head.copy_to_slice(&mut fields);
+        let length = u32::from_le_bytes([fields[0], fields[1], fields[2], fields[3]]) as usize;
+        let kind = Kind::from_code(fields[4]).filter(|_| fields[5..] == [0; 3]);
+        let (Some(kind), true) = (kind, length <= BODY_BYTES_MAX) else {
+            return Err(format!("there is no piece at byte {place}"));
+        };
+        if self.pending.len() < HEAD_BYTES + length {
+            return Ok(None);
+        }
+        let expected = head.get_u64_le();
+        let body = Bytes::copy_from_slice(&self.pending[HEAD_BYTES..HEAD_BYTES + length]);
+        if self.at.checksum(fields, &body) != expected {
+            return Err(format!("the checksum at byte {place} does not match"));
+        }
+        self.pending.advance(HEAD_BYTES + length);
+        if kind == Kind::End {
+            if body != self.at.end() {
+                return Err("its end is that of another snapshot".into());
+            }
+            self.ended = Some(self.at.digest);
+            return self.next();
+        }
+        self.at.pass(kind, expected, length);
+        Ok(Some((kind, body)))
+    }
+
+    /// The digest, once the last piece was taken.
+    pub(crate) fn digest(&self) -> Option<u64> {
+        self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framed(bodies: &[&'static [u8]]) -> (Vec<u8>, u64) {
+        let mut framer = Framer::default();
+        let mut all = Vec::new();
+        for body in bodies {
+            let body = Bytes::from_static(body);
+            all.extend_from_slice(&framer.head(Kind::App, &body));
+            all.extend_from_slice(&body);
+        }
+        let body = framer.end();
+        all.extend_from_slice(&framer.head(Kind::End, &body));
+        all.extend_from_slice(&body);
+        (all, framer.digest())
+    }
+
+    /// What can be read, in parts of `step` bytes.
+    fn read(bytes: &[u8], step: usize) -> Result<(Vec<Bytes>, Option<u64>), String> {
+        let mut unframer = Unframer::default();
+        let mut bodies = Vec::new();
+        for part in bytes.chunks(step) {
+            unframer.feed(part);
+            while let Some((_, body)) = unframer.next()? {
+                bodies.push(body);
+            }
+        }
+        Ok((bodies, unframer.digest()))
+    }
+
+    #[test]
+    fn pieces_are_read_back_from_parts_of_any_length() {
+        let (bytes, digest) = framed(&[b"one", b"", b"three"]);
+        for step in 1..bytes.len() {
+            let (bodies, found) = read(&bytes, step).unwrap();
+            assert_eq!((bodies.len(), found), (3, Some(digest)));
+            assert_eq!(&bodies[2][..], b"three");
+        }
+    }
+
+    #[test]
+    fn no_change_of_any_byte_and_no_missing_end_goes_unnoticed() {
+        let (bytes, _) = framed(&[b"one", b"two", b"one"]);
+        for at in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1;
+            let found = read(&wrong, 7);
+            assert!(!matches!(found, Ok((_, Some(_)))), "byte {at}: {found:?}");
+            assert_eq!(read(&bytes[..at], 7).unwrap().1, None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn equal_pieces_cannot_stand_in_for_each_other() {
+        let (bytes, _) = framed(&[b"one", b"two", b"one"]);
+        let piece = HEAD_BYTES + 3;
+        let mut wrong = bytes.clone();
+        wrong.copy_within(..piece, 2 * piece);
+        assert!(read(&wrong, 1000).is_err());
+    }
+}

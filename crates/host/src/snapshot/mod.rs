@@ -1,0 +1,239 @@
+//! Snapshots: so that the log does not grow for ever, and a replica that was away for long comes
+//! back without replaying everything.
+//!
+//! `cut` takes one of the own state, a piece at a time; `release` gives up the part of the log that
+//! two of them cover; `serve` hands one to a peer, `pull` fetches one from a peer, and `install`
+//! puts it in the place of the own state. `format` knows the bytes, `load` reads them.
+
+mod api;
+mod cut;
+mod format;
+mod install;
+mod load;
+mod pull;
+mod release;
+mod serve;
+
+pub use api::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite};
+pub(crate) use load::{Loaded, Stored, list, load};
+
+use crate::api::HostEvent;
+use crate::host::Host;
+use crate::log::Position;
+use bytes::Bytes;
+use cut::Cutting;
+use pull::Pull;
+use quorate_core::{Application, ClusterId, Machine, Now, Peers, ReplicaId, Slot};
+use serve::{InMemory, Reading};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A snapshot on the own disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    pub(crate) slot: Slot,
+    pub(crate) bytes: u64,
+    /// `None` for one that was not read since it was found.
+    pub(crate) digest: Option<u64>,
+    /// What the machine recorded about its slots and later ones, and their decisions, begins here.
+    pub(crate) from: Position,
+    /// When a peer last asked for a part of it.
+    pub(crate) asked_ns: Option<u64>,
+}
+
+/// Everything about snapshots but the state itself.
+pub(crate) struct Snapshots<M: Machine, A: Application> {
+    cluster: ClusterId,
+    /// The one being taken.
+    cutting: Option<Cutting<A>>,
+    /// The one being fetched.
+    pull: Option<Pull<M, A>>,
+    /// No other is fetched before: storing the last one failed.
+    pull_after_ns: u64,
+    /// Own ones that the driver has all bytes of, and has not reported yet.
+    storing: VecDeque<Kept>,
+    /// Durable, ascending.
+    kept: VecDeque<Kept>,
+    /// The only one of a replica without a log, taken for a peer.
+    memory: Option<InMemory>,
+    writes: Vec<SnapshotWrite>,
+    /// Bytes of pieces that the driver has not reported.
+    unwritten: u64,
+    reads: Vec<SnapshotRead>,
+    reading: BTreeMap<u64, Reading>,
+    next_token: u64,
+    /// What may be deleted once the log is durable up to there.
+    release: Option<(Position, Release)>,
+    /// The last snapshots of peers: slot and digest.
+    seen: VecDeque<(ReplicaId, Slot, u64)>,
+    taken_total: u64,
+    installed_total: u64,
+}
+
+/// Snapshots of peers remembered until the own one of the same slot is there.
+const SEEN_MAX: usize = 16;
+
+impl<M: Machine, A: Application> Snapshots<M, A> {
+    /// With these on the disk, ascending.
+    pub(crate) fn new(cluster: ClusterId, kept: VecDeque<Kept>) -> Self {
+        Snapshots {
+            cluster,
+            cutting: None,
+            pull: None,
+            pull_after_ns: 0,
+            storing: VecDeque::new(),
+            kept,
+            memory: None,
+            writes: Vec::new(),
+            unwritten: 0,
+            reads: Vec::new(),
+            reading: BTreeMap::new(),
+            next_token: 1,
+            release: None,
+            seen: VecDeque::new(),
+            taken_total: 0,
+            installed_total: 0,
+        }
+    }
+
+    /// Own snapshots completed, and peers' installed.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.taken_total, self.installed_total)
+    }
+
+    /// Whether one is being fetched.
+    pub(crate) fn is_pulling(&self) -> bool {
+        self.pull.is_some()
+    }
+
+    /// Hands bytes to the driver; says where the next ones go.
+    fn write(&mut self, offset: u64, bytes: Bytes) -> u64 {
+        let end = offset + bytes.len() as u64;
+        self.unwritten += bytes.len() as u64;
+        self.writes.push(SnapshotWrite::Piece { offset, bytes });
+        end
+    }
+
+    /// Whether the driver has all it should have before it has written some.
+    fn is_full(&self) -> bool {
+        self.unwritten >= SNAPSHOT_UNWRITTEN_BYTES_MAX
+    }
+
+    fn digest_of(&self, slot: Slot) -> Option<u64> {
+        if let Some(memory) = self.memory.as_ref().filter(|memory| memory.id.slot == slot) {
+            return Some(memory.id.digest);
+        }
+        let kept = self.kept.iter().find(|kept| kept.slot == slot);
+        kept.and_then(|kept| kept.digest)
+    }
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// What to do to snapshot files, in order.
+    pub fn take_snapshot_writes(&mut self) -> Vec<SnapshotWrite> {
+        std::mem::take(&mut self.snapshots.writes)
+    }
+
+    /// So many bytes of [`SnapshotWrite::Piece`]s were written (not synced), or will never be.
+    pub fn snapshot_written(&mut self, bytes: u64) {
+        let left = self.snapshots.unwritten.saturating_sub(bytes);
+        self.snapshots.unwritten = left;
+    }
+
+    /// The snapshot of this slot is durable under its name; or writing it failed, at whatever
+    /// place. After a failure the driver ignores writes up to the next [`SnapshotWrite::Begin`].
+    pub fn snapshot_stored(&mut self, now: Now, slot: Slot, result: Result<(), String>) {
+        match result {
+            Err(why) => self.not_stored(now, slot, why),
+            Ok(()) if self.is_pulled(slot) => self.install_pulled(now),
+            Ok(()) => self.own_stored(now, slot),
+        }
+    }
+
+    /// Reads of stored snapshots to perform.
+    pub fn take_snapshot_reads(&mut self) -> Vec<SnapshotRead> {
+        std::mem::take(&mut self.snapshots.reads)
+    }
+
+    /// What may be deleted. To be asked for after every flush; each supersedes those before.
+    pub fn take_release(&mut self) -> Option<Release> {
+        let log = self.log.as_ref()?;
+        let due = self
+            .snapshots
+            .release
+            .take_if(|(at, _)| log.is_durable(*at));
+        due.map(|(_, release)| release)
+    }
+
+    fn not_stored(&mut self, now: Now, slot: Slot, why: String) {
+        self.snapshots.storing.retain(|kept| kept.slot != slot);
+        if self
+            .snapshots
+            .cutting
+            .as_ref()
+            .is_some_and(|cutting| cutting.slot() == slot)
+        {
+            self.release_cut();
+        }
+        if self
+            .snapshots
+            .pull
+            .as_ref()
+            .is_some_and(|pull| pull.slot() == slot)
+        {
+            self.give_up_pull(now);
+        }
+        self.events.push(HostEvent::SnapshotFailed { slot, why });
+    }
+
+    fn own_stored(&mut self, now: Now, slot: Slot) {
+        let storing = &mut self.snapshots.storing;
+        let Some(index) = storing.iter().position(|kept| kept.slot == slot) else {
+            return;
+        };
+        let Some(kept) = storing.remove(index) else {
+            return;
+        };
+        self.snapshots.kept.push_back(kept);
+        self.taken(SnapshotId {
+            slot,
+            bytes: kept.bytes,
+            digest: kept.digest.unwrap_or_default(),
+        });
+        self.release_log(now);
+    }
+
+    /// An own snapshot is complete: peers compare theirs of the same slot.
+    fn taken(&mut self, snapshot: SnapshotId) {
+        self.snapshots.taken_total += 1;
+        self.events.push(HostEvent::SnapshotTaken(snapshot));
+        self.post(Peers::All, &crate::frame::Body::Taken(snapshot));
+        let seen = std::mem::take(&mut self.snapshots.seen);
+        for (peer, slot, theirs) in &seen {
+            self.compare_snapshots(*peer, *slot, *theirs);
+        }
+        self.snapshots.seen = seen;
+    }
+
+    /// A peer took a snapshot.
+    pub(crate) fn peer_took(&mut self, peer: ReplicaId, snapshot: SnapshotId) {
+        self.compare_snapshots(peer, snapshot.slot, snapshot.digest);
+        let seen = &mut self.snapshots.seen;
+        seen.push_back((peer, snapshot.slot, snapshot.digest));
+        if seen.len() > SEEN_MAX {
+            seen.pop_front();
+        }
+    }
+
+    fn compare_snapshots(&mut self, peer: ReplicaId, slot: Slot, theirs: u64) {
+        if let Some(mine) = self.snapshots.digest_of(slot)
+            && mine != theirs
+        {
+            self.events.push(HostEvent::Diverged {
+                peer,
+                slot,
+                mine,
+                theirs,
+            });
+        }
+    }
+}

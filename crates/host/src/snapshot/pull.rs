@@ -1,0 +1,293 @@
+//! Fetching a snapshot from a peer: one chunk at a time, at a limited rate, and from another peer
+//! that has the same one when the first falls silent.
+//!
+//! Every chunk goes to the disk, if there is one, and into a state that stands aside; so installing
+//! is a swap. Nothing of the own state is touched before.
+
+use super::format::Header;
+use super::load::{Loaded, Loading};
+use super::{SnapshotId, SnapshotWrite};
+use crate::api::HostEvent;
+use crate::frame::Body;
+use crate::host::Host;
+use crate::timers::Timer;
+use bytes::Bytes;
+use quorate_core::{Application, Machine, Now, Peers, ReplicaId, Slot};
+
+/// How long after a failure to store a snapshot none is fetched, in ns.
+const PAUSE_NS: u64 = 1_000_000_000;
+/// How long to wait for the disk to take more, in ns.
+const DISK_WAIT_NS: u64 = 1_000_000;
+
+/// A snapshot that is being fetched.
+pub(crate) struct Pull<M: Machine, A> {
+    id: SnapshotId,
+    /// Who is asked.
+    peer: ReplicaId,
+    /// The first byte that is missing.
+    offset: u64,
+    /// `None` once it is whole.
+    loading: Option<Loading<M, A>>,
+    /// Set once it is whole, while it becomes durable.
+    pub(super) loaded: Option<Loaded<M, A>>,
+    asked_ns: u64,
+    is_asking: bool,
+    /// Questions in a row that brought nothing.
+    silent: usize,
+}
+
+impl<M: Machine, A> Pull<M, A> {
+    pub(super) fn slot(&self) -> Slot {
+        self.id.slot
+    }
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// A peer no longer has the slots that are missing here, but a snapshot that covers them.
+    pub(crate) fn offered(&mut self, now: Now, peer: ReplicaId, id: SnapshotId) {
+        if self.catch_up.answered(peer) {
+            self.disarm(Timer::FetchTimeout);
+        }
+        if id.slot <= self.applied() || now.mono_ns < self.snapshots.pull_after_ns {
+            return;
+        }
+        let peers = self.seat.epoch.members.len() - 1;
+        let Some(pull) = &mut self.snapshots.pull else {
+            return self.begin_pull(now, peer, id);
+        };
+        if pull.loaded.is_some() {
+            return;
+        }
+        if pull.id == id {
+            if pull.silent > 0 {
+                pull.peer = peer;
+                self.ask_piece(now);
+            }
+        } else if pull.silent >= peers && id.slot > pull.id.slot {
+            // Nobody has the other one any more.
+            self.abandon_pull();
+            self.begin_pull(now, peer, id);
+        } else if pull.peer == peer {
+            self.ask_elsewhere(now);
+        }
+    }
+
+    fn begin_pull(&mut self, now: Now, peer: ReplicaId, id: SnapshotId) {
+        self.abandon_cut();
+        let slot = id.slot;
+        if self.log.is_some() {
+            self.snapshots.writes.push(SnapshotWrite::Begin { slot });
+        }
+        let header = Header::new(self.snapshots.cluster, &self.seat, slot);
+        let (app, sessions_max) = (self.app().empty(), self.limits.sessions_max);
+        self.snapshots.pull = Some(Pull {
+            id,
+            peer,
+            offset: 0,
+            loading: Some(Loading::new(header, app, sessions_max)),
+            loaded: None,
+            asked_ns: 0,
+            is_asking: false,
+            silent: 0,
+        });
+        let snapshot = id;
+        self.events
+            .push(HostEvent::SnapshotWanted { peer, snapshot });
+        self.ask_piece(now);
+    }
+
+    /// The pull's timer: time for the next chunk, or the last question was lost.
+    pub(crate) fn pull_further(&mut self, now: Now) {
+        if self.pull_is_late(now) {
+            return;
+        }
+        match &self.snapshots.pull {
+            Some(pull) if pull.is_asking => self.ask_elsewhere(now),
+            Some(pull) if pull.loaded.is_none() => self.ask_piece(now),
+            _ => {}
+        }
+    }
+
+    /// The peer that was asked has nothing to say: asks the next one. After a whole round, asks for
+    /// the slots again, too: somebody may offer a newer snapshot.
+    fn ask_elsewhere(&mut self, now: Now) {
+        let Some(pull) = &mut self.snapshots.pull else {
+            return;
+        };
+        let me = self.seat.me;
+        let members = &self.seat.epoch.members;
+        let others = || {
+            members
+                .iter()
+                .map(|member| member.id)
+                .filter(|id| *id != me)
+        };
+        let next = others()
+            .find(|id| *id > pull.peer)
+            .or_else(|| others().next());
+        pull.peer = next.unwrap_or(pull.peer);
+        pull.silent += 1;
+        let (peer, is_round) = (pull.peer, pull.silent >= others().count());
+        if is_round {
+            let from = self.applied();
+            self.post(Peers::One(peer), &Body::Fetch { from });
+        }
+        self.ask_piece(now);
+    }
+
+    fn ask_piece(&mut self, now: Now) {
+        let wait = self.snapshots.is_full();
+        let timeout_ns = self.limits.catch_up_timeout_ns;
+        let Some(pull) = &mut self.snapshots.pull else {
+            return;
+        };
+        pull.is_asking = !wait;
+        pull.asked_ns = now.mono_ns;
+        if wait {
+            return self.arm(Timer::Pull, now.mono_ns + DISK_WAIT_NS);
+        }
+        let (peer, id, offset) = (pull.peer, pull.id, pull.offset);
+        let (slot, digest) = (id.slot, id.digest);
+        self.arm(Timer::Pull, now.mono_ns + timeout_ns);
+        let want = Body::WantPiece {
+            slot,
+            digest,
+            offset,
+        };
+        self.post(Peers::One(peer), &want);
+    }
+
+    /// A chunk came.
+    pub(crate) fn piece_came(
+        &mut self,
+        now: Now,
+        peer: ReplicaId,
+        slot: Slot,
+        offset: u64,
+        bytes: Bytes,
+    ) {
+        if self.pull_is_late(now) {
+            return;
+        }
+        let Some(pull) = &mut self.snapshots.pull else {
+            return;
+        };
+        let left = pull.id.bytes - pull.offset;
+        let is_next = (slot, offset) == (pull.id.slot, pull.offset) && !bytes.is_empty();
+        let Some(loading) = pull.loading.as_mut().filter(|_| is_next) else {
+            return;
+        };
+        let fed = if bytes.len() as u64 > left {
+            Err("it is longer than it should be".into())
+        } else {
+            loading.feed(&bytes)
+        };
+        if let Err(why) = fed {
+            return self.pull_failed(now, format!("from replica {peer}: {why}"));
+        }
+        let length = bytes.len() as u64;
+        pull.offset += length;
+        pull.silent = 0;
+        pull.is_asking = false;
+        let due_ns = pull.asked_ns + length * 1_000_000_000 / self.limits.snapshot_rate.max(1);
+        let is_whole = pull.offset == pull.id.bytes;
+        if self.log.is_some() {
+            self.snapshots.write(offset, bytes);
+        }
+        if is_whole {
+            self.pulled(now);
+        } else if due_ns <= now.mono_ns {
+            self.ask_piece(now);
+        } else {
+            self.arm(Timer::Pull, due_ns);
+        }
+    }
+
+    /// Every byte came.
+    fn pulled(&mut self, now: Now) {
+        self.disarm(Timer::Pull);
+        let Some(pull) = &mut self.snapshots.pull else {
+            return;
+        };
+        let SnapshotId {
+            slot,
+            bytes,
+            digest,
+        } = pull.id;
+        let loaded = pull.loading.take().map(Loading::finish);
+        match loaded {
+            Some(Ok(loaded)) if loaded.digest == digest => pull.loaded = Some(loaded),
+            Some(Ok(_)) => return self.pull_failed(now, "its digest is another".into()),
+            Some(Err(why)) => return self.pull_failed(now, why),
+            None => return,
+        }
+        if self.log.is_some() {
+            // A replica that could lose it again would have a gap in its log.
+            self.snapshots
+                .writes
+                .push(SnapshotWrite::End { slot, bytes });
+        } else {
+            self.install_pulled(now);
+        }
+    }
+
+    /// Whether this replica has got there by other means; then the pull ends.
+    fn pull_is_late(&mut self, now: Now) -> bool {
+        let next = self.applied();
+        let is_late = |pull: &Pull<M, A>| pull.loaded.is_none() && pull.id.slot <= next;
+        let late = self.snapshots.pull.as_ref().is_some_and(is_late);
+        if late {
+            self.abandon_pull();
+            self.watch_lag(now);
+        }
+        late
+    }
+
+    fn pull_failed(&mut self, now: Now, why: String) {
+        let Some(pull) = &self.snapshots.pull else {
+            return;
+        };
+        let slot = pull.id.slot;
+        self.abandon_pull();
+        self.snapshot_failed(slot, why);
+        self.pause_pulls(now);
+    }
+
+    /// Storing it failed; the driver has dropped the file.
+    pub(super) fn give_up_pull(&mut self, now: Now) {
+        self.snapshots.pull = None;
+        self.disarm(Timer::Pull);
+        self.pause_pulls(now);
+    }
+
+    fn pause_pulls(&mut self, now: Now) {
+        self.snapshots.pull_after_ns = now.mono_ns + PAUSE_NS;
+        self.watch_lag(now);
+    }
+
+    fn abandon_pull(&mut self) {
+        self.disarm(Timer::Pull);
+        if let Some(pull) = self.snapshots.pull.take()
+            && self.log.is_some()
+        {
+            let slot = pull.id.slot;
+            self.snapshots.writes.push(SnapshotWrite::Abandon { slot });
+        }
+    }
+
+    /// Whether the snapshot of this slot is the one that was fetched.
+    pub(super) fn is_pulled(&self, slot: Slot) -> bool {
+        let pull = self.snapshots.pull.as_ref();
+        pull.is_some_and(|pull| pull.id.slot == slot && pull.loaded.is_some())
+    }
+
+    /// Takes the fetched snapshot, which is whole.
+    pub(super) fn take_pulled(&mut self) -> Option<(SnapshotId, Loaded<M, A>)> {
+        let pull = self.snapshots.pull.take()?;
+        pull.loaded.map(|loaded| (pull.id, loaded))
+    }
+
+    pub(super) fn snapshot_failed(&mut self, slot: Slot, why: String) {
+        self.events.push(HostEvent::SnapshotFailed { slot, why });
+    }
+}

@@ -1,0 +1,260 @@
+//! Loading a snapshot. Its bytes may come from a damaged disk: everything is checked, and nothing is
+//! allocated that the bytes themselves do not hold.
+
+use super::{DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_WRITE, Totals, WRITE};
+use crate::history::{History, Version};
+use crate::journal::Change;
+use crate::lease::{TTL_S_MAX, TTL_S_MIN, Terms};
+use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
+use bytes::Bytes;
+use quorate_core::{Decoder, WireError};
+use std::fmt;
+
+/// A snapshot of which some pieces were read.
+#[derive(Debug, Default)]
+pub(crate) struct Loading {
+    /// What the head says.
+    head: Option<Head>,
+    /// Keys in order, with their versions.
+    keys: Vec<(Bytes, History)>,
+    /// The last lease.
+    lease: Option<i64>,
+    totals: Totals,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    revision: i64,
+}
+
+/// What is wrong.
+struct Wrong(String);
+
+impl From<WireError> for Wrong {
+    fn from(error: WireError) -> Self {
+        Wrong(error.to_string())
+    }
+}
+
+fn wrong<T>(what: impl fmt::Display) -> Result<T, Wrong> {
+    Err(Wrong(what.to_string()))
+}
+
+impl Store {
+    pub(crate) fn load_piece(&mut self, piece: Bytes) -> Result<(), String> {
+        let mut loading = self.loading.take().unwrap_or_default();
+        let result = self.read_piece(&mut loading, piece);
+        self.loading = Some(loading);
+        result.map_err(|Wrong(what)| format!("the store's part is damaged: {what}"))
+    }
+
+    /// Puts what was read in its place, and checks it as a whole.
+    pub(crate) fn end_load(&mut self) -> Result<(), String> {
+        let loading = self.loading.take().unwrap_or_default();
+        if !loading.ended {
+            return Err("the store's part is incomplete: it has no end".into());
+        }
+        // Sorted, it becomes a tree without gaps in one go.
+        self.keys = loading.keys.into_iter().collect();
+        self.rebuild_journal()
+            .map_err(|Wrong(what)| format!("the store's part contradicts itself: {what}"))
+    }
+
+    fn read_piece(&mut self, loading: &mut Loading, piece: Bytes) -> Result<(), Wrong> {
+        if loading.ended {
+            return wrong("something follows its end");
+        }
+        let mut input = Decoder::new(piece.clone());
+        while input.remaining() > 0 {
+            let kind = input.u8()?;
+            let Some(head) = loading.head else {
+                self.read_head(kind, loading, &mut input)?;
+                continue;
+            };
+            match kind {
+                LEASE => self.read_lease(loading, &mut input)?,
+                KEY => self.read_key(loading, &mut input)?,
+                WRITE | LEASED_WRITE | DELETION => {
+                    let mut version = read_version(kind, head, loading, &mut input)?;
+                    version.value = keep(&version.value, piece.len());
+                    self.add_version(loading, version)?;
+                }
+                END => read_end(loading, &mut input)?,
+                _ => return wrong(format_args!("there is no record of kind {kind}")),
+            }
+        }
+        loading.totals.add_piece(&piece);
+        Ok(())
+    }
+
+    fn read_head(
+        &mut self,
+        kind: u8,
+        loading: &mut Loading,
+        input: &mut Decoder,
+    ) -> Result<(), Wrong> {
+        if kind != HEAD {
+            return wrong("it does not begin with a head");
+        }
+        let format = input.varint()?;
+        if format != FORMAT {
+            return wrong(format_args!(
+                "it has format {format}; this program reads format {FORMAT}"
+            ));
+        }
+        let (revision, compacted) = (input.varint()?, input.varint()?);
+        let renewals = input.varint()?;
+        let revision = i64::try_from(revision).unwrap_or(i64::MAX);
+        if !(1..REVISION_MAX).contains(&revision) || compacted > revision.unsigned_abs() + 1 {
+            return wrong(format_args!("revision {revision} cannot be"));
+        }
+        self.revision = revision;
+        self.compacted = compacted.cast_signed() - 1;
+        self.leases.set_renewals(renewals);
+        loading.head = Some(Head { revision });
+        Ok(())
+    }
+
+    fn read_lease(&mut self, loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
+        let id = input.u64()?.cast_signed();
+        let ttl_s = i64::try_from(input.varint()?).unwrap_or(i64::MAX);
+        let renewal = input.varint()?;
+        if loading.lease >= Some(id) || !loading.keys.is_empty() {
+            return wrong(format_args!("lease {id} is out of order"));
+        }
+        if !(TTL_S_MIN..=TTL_S_MAX).contains(&ttl_s) || renewal > self.leases.renewals() {
+            return wrong(format_args!("lease {id} cannot be"));
+        }
+        self.leases.put_back(id, Terms { ttl_s, renewal });
+        loading.lease = Some(id);
+        loading.totals.leases += 1;
+        Ok(())
+    }
+
+    fn read_key(&mut self, loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
+        let key = input.bytes()?;
+        if let Some((last, history)) = loading.keys.last()
+            && (*last >= key || history.is_empty())
+        {
+            return wrong("keys are out of order, or one has no version");
+        }
+        self.bytes += KEY_BYTES + key.len() as u64;
+        let key = Bytes::copy_from_slice(&key);
+        loading.keys.push((key, History::empty()));
+        loading.totals.keys += 1;
+        Ok(())
+    }
+
+    fn add_version(&mut self, loading: &mut Loading, version: Version) -> Result<(), Wrong> {
+        let Some((_, history)) = loading.keys.last_mut() else {
+            return wrong("a version has no key");
+        };
+        self.bytes += VERSION_BYTES + version.value.len() as u64;
+        history.push(version);
+        loading.totals.versions += 1;
+        Ok(())
+    }
+
+    /// Finds the changes in the versions, and with them everything that follows from versions.
+    fn rebuild_journal(&mut self) -> Result<(), Wrong> {
+        let mut changes = Vec::new();
+        for (key, history) in &self.keys {
+            if history.is_empty() {
+                return wrong("the last key has no version");
+            }
+            for version in history.since(self.compacted) {
+                changes.push((version.modified, version.sub, key));
+            }
+            if let Some(present) = history.now() {
+                self.live += 1;
+                if present.lease != 0 && !self.leases.exists(present.lease) {
+                    return wrong(format_args!("a key has lease {}", present.lease));
+                }
+                self.leases.attach(key, 0, present.lease);
+            }
+        }
+        changes.sort_unstable_by_key(|(revision, sub, _)| (*revision, *sub));
+        // The first revision is that of the empty store.
+        let mut expected = (self.compacted.max(2), 0);
+        for (revision, sub, key) in changes {
+            if revision == expected.0 + 1 && expected.1 > 0 {
+                expected = (revision, 0);
+            }
+            if (revision, sub) != expected {
+                return wrong(format_args!("revision {} is not whole", expected.0));
+            }
+            self.journal.push(Change { revision, sub, key });
+            expected.1 += 1;
+        }
+        let whole = expected.0 == self.revision && expected.1 > 0;
+        if !whole && self.revision > 1 {
+            return wrong(format_args!("revision {} is missing", self.revision));
+        }
+        Ok(())
+    }
+}
+
+fn read_version(
+    kind: u8,
+    head: Head,
+    loading: &Loading,
+    input: &mut Decoder,
+) -> Result<Version, Wrong> {
+    let before = loading.keys.last().and_then(|(_, history)| history.last());
+    let before = before.map_or((0, 0), |before| (before.modified, before.sub));
+    let place = before.0.checked_add_unsigned(input.varint()?);
+    let sub = u32::try_from(input.varint()?).unwrap_or(u32::MAX);
+    let modified = match place {
+        Some(modified) if modified <= head.revision && (modified, sub) > before => modified,
+        _ => return wrong("versions are out of order"),
+    };
+    if kind == DELETION {
+        return Ok(Version::deletion(modified, sub));
+    }
+    let created = modified.checked_sub_unsigned(input.varint()?);
+    let version = i64::try_from(input.varint()?).unwrap_or(0);
+    let value = input.bytes()?;
+    let lease = match kind {
+        LEASED_WRITE => input.u64()?.cast_signed(),
+        _ => 0,
+    };
+    match created {
+        Some(created) if created > 0 && version > 0 => Ok(Version {
+            value,
+            modified,
+            created,
+            version,
+            lease,
+            sub,
+        }),
+        _ => wrong(format_args!("a version of revision {modified} cannot be")),
+    }
+}
+
+fn read_end(loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
+    let said = Totals {
+        leases: input.varint()?,
+        keys: input.varint()?,
+        versions: input.varint()?,
+        digest: input.u64()?,
+    };
+    if said != loading.totals {
+        return wrong("what came before its end is not what was written");
+    }
+    input.finish()?;
+    loading.ended = true;
+    Ok(())
+}
+
+/// The value in a form the store can hold on to: a slice of a piece keeps the whole piece.
+fn keep(value: &Bytes, piece_bytes: usize) -> Bytes {
+    if value.len() > piece_bytes / 2 {
+        value.clone()
+    } else {
+        Bytes::copy_from_slice(value)
+    }
+}
+
+/// Far from where counting on from a revision could overflow.
+const REVISION_MAX: i64 = 1 << 62;

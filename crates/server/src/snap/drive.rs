@@ -1,0 +1,121 @@
+//! What the core does for snapshots.
+
+use super::{Archive, Done, Writing};
+use crate::core::Core;
+use crate::metrics::seconds;
+use quorate_core::{Application, Machine, Slot};
+use quorate_host::{HostEvent, SnapshotWrite};
+use std::time::Instant;
+
+impl<M: Machine, A: Application> Core<M, A> {
+    /// Passes on what the host wants done to snapshots and to the log before them.
+    pub(crate) fn keep_snapshots(&mut self) {
+        for write in self.host.take_snapshot_writes() {
+            match &write {
+                SnapshotWrite::Begin { slot } => {
+                    // The own state is never ahead of what is applied.
+                    let fetched = *slot > self.host.applied();
+                    let began = Instant::now();
+                    self.archive.writing = Some(Writing { began, fetched });
+                }
+                SnapshotWrite::Piece { bytes, .. } if self.is_fetching() => {
+                    let received = &self.metrics.snapshots.received_bytes;
+                    received.increment(bytes.len() as u64);
+                }
+                _ => {}
+            }
+            self.archive.write(write);
+        }
+        for read in self.host.take_snapshot_reads() {
+            self.archive.read(read);
+        }
+        if let (Some(release), Some(disk)) = (self.host.take_release(), &mut self.disk) {
+            let segments = disk.release(release.segments_before);
+            self.archive.free_segments(segments);
+            self.archive.remove_before(release.snapshots_before);
+            let segments = disk.segments() as f64;
+            self.metrics.snapshots.log_segments.set(segments);
+        }
+    }
+
+    /// Tells the host what was done, this and what came after it.
+    pub(crate) fn archived(&mut self, first: Done) {
+        let mut next = Some(first);
+        while let Some(done) = next {
+            self.archived_one(done);
+            next = self.archive.done_already();
+        }
+    }
+
+    fn archived_one(&mut self, done: Done) {
+        let now = self.clock.now();
+        match done {
+            Done::Written(bytes) => self.host.snapshot_written(bytes),
+            Done::Stored(slot, result) => {
+                if let (Some(writing), Ok(())) = (self.archive.writing.take(), &result) {
+                    let took = writing.began.elapsed();
+                    let took = seconds(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+                    self.metrics.snapshots.seconds.record(took);
+                }
+                self.host.snapshot_stored(now, slot, result);
+            }
+            Done::Read(read, bytes) => {
+                if let Ok(bytes) = &bytes {
+                    let sent = &self.metrics.snapshots.sent_bytes;
+                    sent.increment(bytes.len() as u64);
+                }
+                self.host.snapshot_read_done(now, read.token, bytes);
+            }
+        }
+    }
+
+    /// Notes an event about snapshots.
+    pub(crate) fn note_snapshot(&mut self, event: HostEvent) {
+        let metrics = &self.metrics.snapshots;
+        match event {
+            HostEvent::SnapshotTaken(snapshot) => {
+                self.archive.failing = false;
+                metrics.taken.increment(1);
+                metrics.bytes.set(snapshot.bytes as f64);
+                tracing::info!(slot = %snapshot.slot, bytes = snapshot.bytes, "snapshot taken");
+            }
+            HostEvent::SnapshotWanted { peer, snapshot } => {
+                tracing::info!(
+                    %peer, slot = %snapshot.slot, bytes = snapshot.bytes,
+                    "too far behind for the peers' logs: fetching a snapshot"
+                );
+            }
+            HostEvent::SnapshotFailed { slot, why } => {
+                metrics.failed.increment(1);
+                self.archive.note_failure(slot, &why);
+            }
+            HostEvent::Installed { slot } => {
+                metrics.installed.increment(1);
+                // They belong to the former state.
+                self.forget_countdowns();
+                tracing::info!(%slot, "the state is now that of a peer's snapshot");
+            }
+            _ => {}
+        }
+    }
+
+    fn is_fetching(&self) -> bool {
+        (self.archive.writing).is_some_and(|writing| writing.fetched)
+    }
+}
+
+impl Archive {
+    /// Tells people once, not at every attempt.
+    fn note_failure(&mut self, slot: Slot, why: &str) {
+        if self.failing {
+            tracing::debug!(%slot, "a snapshot failed again: {why}");
+        } else {
+            tracing::warn!(
+                %slot,
+                "a snapshot failed: {why}; this replica serves on with what it has, and tries again \
+                 later"
+            );
+        }
+        self.failing = true;
+    }
+}

@@ -1,0 +1,105 @@
+//! Snapshots on disk: files of their own beside the log, written and read on a thread of their own.
+//!
+//! A snapshot is long and nobody waits for it: the core hands out small jobs and goes on. The thread
+//! also frees what a snapshot made superfluous.
+
+mod drive;
+mod files;
+mod worker;
+
+pub(crate) use files::SnapFiles;
+pub(crate) use worker::Done;
+
+use crate::disk::Pool;
+use quorate_core::Slot;
+use quorate_host::{SnapshotRead, SnapshotWrite};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+use tokio::sync::mpsc::UnboundedReceiver;
+use worker::Job;
+
+/// The core's end of the thread. Neither queue is bounded: the host bounds the bytes of pieces that
+/// are under way, and every peer has one read at a time.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    /// `None` for a replica that keeps no files.
+    thread: Option<Thread>,
+    /// The snapshot that is being written.
+    writing: Option<Writing>,
+    /// The last attempt failed, and people were told.
+    failing: bool,
+}
+
+#[derive(Debug)]
+struct Thread {
+    jobs: Sender<Job>,
+    done: UnboundedReceiver<Done>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    began: Instant,
+    /// A peer's, not of the own state.
+    fetched: bool,
+}
+
+impl Archive {
+    /// Of a replica that keeps no files.
+    pub(crate) fn none() -> Self {
+        Archive {
+            thread: None,
+            writing: None,
+            failing: false,
+        }
+    }
+
+    /// Starts the thread; it ends with this.
+    pub(crate) fn start(files: SnapFiles, pool: Pool) -> std::io::Result<Self> {
+        let (jobs, done) = worker::start(files, pool)?;
+        Ok(Archive {
+            thread: Some(Thread { jobs, done }),
+            ..Archive::none()
+        })
+    }
+
+    /// What was done next.
+    pub(crate) async fn done(&mut self) -> Done {
+        if let Some(thread) = &mut self.thread
+            && let Some(done) = thread.done.recv().await
+        {
+            return done;
+        }
+        std::future::pending().await
+    }
+
+    /// What was done meanwhile.
+    fn done_already(&mut self) -> Option<Done> {
+        self.thread.as_mut()?.done.try_recv().ok()
+    }
+
+    fn write(&mut self, write: SnapshotWrite) {
+        self.give(Job::Write(write));
+    }
+
+    fn read(&mut self, read: SnapshotRead) {
+        self.give(Job::Read(read));
+    }
+
+    fn remove_before(&mut self, slot: Slot) {
+        self.give(Job::RemoveBefore(slot));
+    }
+
+    fn free_segments(&mut self, segments: Vec<PathBuf>) {
+        if !segments.is_empty() {
+            self.give(Job::FreeSegments(segments));
+        }
+    }
+
+    fn give(&mut self, job: Job) {
+        if let Some(thread) = &self.thread {
+            // The thread ends after this.
+            let _ = thread.jobs.send(job);
+        }
+    }
+}
