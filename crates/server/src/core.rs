@@ -426,6 +426,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             serving: self.host.machine().is_serving(),
             applied: self.host.applied(),
             log_segments: self.folder.log_segments(),
+            snapshot_bytes: self.folder.snapshot_bytes(),
             links_up: self.state.links_up.iter().copied().collect(),
             uptime: self.state.began.elapsed(),
             log_bytes: self.disk.as_ref().map_or(0, Disk::bytes),

@@ -120,6 +120,13 @@ impl Folder {
         self.dir.join(SNAPSHOTS)
     }
 
+    /// Bytes of snapshots, as far as they can be listed.
+    pub(crate) fn snapshot_bytes(&self) -> u64 {
+        let entries = fs::read_dir(self.snapshots_dir()).into_iter().flatten();
+        let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
+        sizes.map(|metadata| metadata.len()).sum()
+    }
+
     /// Records that the replica may have spoken. Returns once that survives a crash.
     pub fn mark_started(&mut self) -> Result<(), FolderError> {
         if self.meta.state == State::Started {

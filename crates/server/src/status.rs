@@ -31,6 +31,8 @@ pub struct Status {
     pub log_bytes: u64,
     /// Files of the log.
     pub log_segments: u64,
+    /// Bytes of snapshots on disk.
+    pub snapshot_bytes: u64,
     /// Whether a quorum can be reached right now, as far as links tell.
     pub quorum: bool,
     /// Peers that frames can be sent to.
@@ -72,6 +74,8 @@ pub struct StatusPage {
     pub log_bytes: u64,
     /// Files of the log.
     pub log_segments: u64,
+    /// Bytes of snapshots on disk.
+    pub snapshot_bytes: u64,
     /// Memory of the process that is in RAM.
     pub memory_rss_bytes: u64,
     /// Since the process began.
@@ -126,6 +130,7 @@ impl From<Status> for StatusPage {
             members: status.members.into_iter().map(MemberPage::from).collect(),
             log_bytes: status.log_bytes,
             log_segments: status.log_segments,
+            snapshot_bytes: status.snapshot_bytes,
             memory_rss_bytes: rss_bytes(),
             uptime_ms: status.uptime.as_millis() as u64,
             alarms: status.alarms,

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::table::{in_order, median};
-use super::{Comparison, Run, System, Workload};
+use super::{Comparison, Run, Standing, System, Workload};
 use crate::report::Report;
 use crate::units::{show_count, show_ns};
 
@@ -163,13 +163,18 @@ impl Panel {
                 let x = first + width * nth as f64;
                 let height = PLOT_HEIGHT * share(*value);
                 let y = bottom - height;
+                // A short bar has its value on top of it.
+                let (class, foot) = match height < VALUE_LENGTH {
+                    true => ("above", y),
+                    false => ("value", bottom),
+                };
                 writeln!(
                     out,
-                    r#"<rect x="{x:.1}" y="{y:.1}" width="{:.1}" height="{height:.1}" fill="{}"/><text transform="translate({:.1} {:.1}) rotate(-90)" class="value">{}</text>"#,
+                    r#"<rect x="{x:.1}" y="{y:.1}" width="{:.1}" height="{height:.1}" fill="{}"/><text transform="translate({:.1} {:.1}) rotate(-90)" class="{class}">{}</text>"#,
                     width - 2.0,
                     color(*system),
                     x + width / 2.0 + 2.0,
-                    bottom - 5.0,
+                    foot - 5.0,
                     (self.show)(*value)
                 )?;
             }
@@ -180,7 +185,8 @@ impl Panel {
 
 fn document(comparison: &Comparison, panels: &[Panel]) -> String {
     let rows = panels.len().div_ceil(2);
-    let height = HEAD + rows as f64 * ROW + MARGIN;
+    let words = comparison.standing.len() as f64 * LINE;
+    let height = HEAD + rows as f64 * ROW + words + MARGIN;
     let width = 2.0 * (PANEL_WIDTH + MARGIN) + MARGIN;
     let mut out = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">
@@ -191,6 +197,7 @@ text {{ font-family: sans-serif; font-size: 12px; fill: #222 }}
 .axis {{ text-anchor: end; fill: #666; font-size: 11px }}
 .name {{ text-anchor: middle }}
 .value {{ font-size: 11px; fill: #fff }}
+.above {{ font-size: 11px }}
 .grid {{ stroke: #ddd }}
 </style>
 <rect width="100%" height="100%" fill="#fff"/>
@@ -221,7 +228,30 @@ fn draw(out: &mut String, comparison: &Comparison, panels: &[Panel]) -> std::fmt
         let left = MARGIN + (at % 2) as f64 * (PANEL_WIDTH + MARGIN);
         panel.draw(out, left, HEAD + (at / 2) as f64 * ROW)?;
     }
+    let foot = HEAD + panels.len().div_ceil(2) as f64 * ROW;
+    for (at, one) in comparison.standing.iter().enumerate() {
+        let (y, words) = (foot + at as f64 * LINE, in_words(one));
+        writeln!(out, r#"<text x="{MARGIN}" y="{y}">{words}</text>"#)?;
+    }
     Ok(())
+}
+
+/// What a cluster costs by being there.
+fn in_words(standing: &Standing) -> String {
+    let mut words = standing.system.name().to_owned();
+    if let Some(idle) = &standing.idle {
+        words += &format!(": idle {:.2} % of a core", idle.cpu_percent);
+    }
+    if let Some(many) = &standing.many {
+        words += &format!(
+            "; {} keys of {} bytes: {} MiB per replica, restart in {:.1} s",
+            show_count(many.keys as f64),
+            many.key_bytes,
+            many.rss_bytes >> 20,
+            many.restart_seconds
+        );
+    }
+    words
 }
 
 /// Told apart also by those who see no difference between red and green.
@@ -242,6 +272,9 @@ const PLOT_WIDTH: f64 = PANEL_WIDTH - AXIS;
 const PLOT_HEIGHT: f64 = 220.0;
 const ROW: f64 = TITLE + PLOT_HEIGHT + 50.0;
 const BAR_WIDTH_MAX: f64 = 46.0;
+/// Room that a value takes along its bar.
+const VALUE_LENGTH: f64 = 60.0;
+const LINE: f64 = 18.0;
 
 #[cfg(test)]
 mod tests {
@@ -279,7 +312,7 @@ mod tests {
         let picture = render(&comparison);
         let heights: Vec<f64> = picture
             .split("<rect x=")
-            .filter(|bar| bar.contains("class=\"value\""))
+            .filter(|bar| bar.contains("rotate(-90)"))
             .filter_map(|bar| {
                 bar.split("height=\"")
                     .nth(1)?

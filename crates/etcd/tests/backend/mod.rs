@@ -102,6 +102,7 @@ fn status(applied: u64) -> Status {
         applied: Slot(applied),
         log_bytes: 0,
         log_segments: 0,
+        snapshot_bytes: 0,
         quorum: true,
         links_up: Vec::new(),
         uptime: Duration::from_secs(1),

@@ -61,7 +61,7 @@ fn headline(report: &Report) -> String {
 fn replica_rows(report: &Report) -> Vec<Vec<String>> {
     let headings = [
         "id", "endpoint", "role", "slot", "lag", "cmds/s", "fast", "queue", "wakes/s", "log",
-        "segs", "RSS", "up",
+        "snap", "RSS", "up",
     ];
     let mut rows = vec![headings.map(str::to_owned).to_vec()];
     for replica in &report.replicas {
@@ -91,7 +91,7 @@ fn cells(page: &StatusPage, figures: &Figures) -> Vec<String> {
         page.applied_slot.to_string(),
         figures.lag_slots.to_string(),
         short(figures.commands_per_second),
-        // Recent and since the start.
+        // Of late and since the start.
         format!(
             "{}/{}%",
             percent(figures.fast_share_recent),
@@ -99,8 +99,9 @@ fn cells(page: &StatusPage, figures: &Figures) -> Vec<String> {
         ),
         figures.queue_lengths.values().sum::<u64>().to_string(),
         short(figures.wakeups_per_second),
-        bytes(page.log_bytes),
-        page.log_segments.to_string(),
+        // Bytes and segments.
+        format!("{}/{}", bytes(page.log_bytes), page.log_segments),
+        bytes(page.snapshot_bytes),
         bytes(page.memory_rss_bytes),
         uptime(page.uptime_ms / 1000),
     ]
