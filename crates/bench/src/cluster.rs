@@ -1,6 +1,6 @@
 //! Clusters on loopback that last as long as a value: started, waited for, stopped, cleaned up.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -19,7 +19,18 @@ pub(crate) struct Cluster {
     /// Where it serves.
     pub(crate) endpoints: Vec<String>,
     processes: Vec<Tethered>,
+    launches: Vec<Launch>,
     directory: TempDir,
+}
+
+/// How a process of the cluster is started, each time.
+#[derive(Debug, Clone)]
+struct Launch {
+    name: String,
+    program: OsString,
+    arguments: Vec<String>,
+    /// Whether its output is read; it goes to its log otherwise.
+    read_output: bool,
 }
 
 impl Cluster {
@@ -93,11 +104,27 @@ impl Cluster {
             .collect()
     }
 
+    /// Stops every process, starts them all again, and says how long it took from their start until
+    /// every replica answers linearizable reads.
+    pub(crate) fn restart(&mut self) -> Result<Duration, String> {
+        for process in &mut self.processes {
+            process.stop(STOP_PATIENCE);
+        }
+        self.processes.clear();
+        let began = Instant::now();
+        for launch in self.launches.clone() {
+            self.launch(&launch)?;
+        }
+        self.wait_healthy()?;
+        Ok(began.elapsed())
+    }
+
     fn empty(parent: Option<&Path>) -> Result<Cluster, String> {
         let directory = TempDir::new(parent).map_err(|error| error.to_string())?;
         Ok(Cluster {
             endpoints: Vec::new(),
             processes: Vec::new(),
+            launches: Vec::new(),
             directory,
         })
     }
@@ -109,13 +136,26 @@ impl Cluster {
         arguments: &[String],
         read_output: bool,
     ) -> Result<(), String> {
+        let launch = Launch {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            arguments: arguments.to_vec(),
+            read_output,
+        };
+        self.launch(&launch)?;
+        self.launches.push(launch);
+        Ok(())
+    }
+
+    fn launch(&mut self, launch: &Launch) -> Result<(), String> {
+        let program = launch.program.as_os_str();
         let failed = |error| format!("cannot start {}: {error}", program.display());
-        let log = File::create(self.log(name)).map_err(failed)?;
-        let output = match read_output {
+        let log = File::create(self.log(&launch.name)).map_err(failed)?;
+        let output = match launch.read_output {
             true => Stdio::piped(),
             false => log.try_clone().map_err(failed)?.into(),
         };
-        let process = Tethered::program(program, arguments, |command| {
+        let process = Tethered::program(program, &launch.arguments, |command| {
             command.stdin(Stdio::null()).stdout(output).stderr(log);
         });
         self.processes.push(process.map_err(failed)?);
@@ -135,7 +175,7 @@ impl Cluster {
             if Instant::now() > deadline {
                 return Err(self.not_started("it was not healthy in time"));
             }
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(HEALTH_POLL);
         }
         Ok(())
     }
@@ -234,6 +274,7 @@ pub(crate) fn free_ports(count: u16) -> Result<u16, String> {
 
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
 const ATTEMPTS: u32 = 100;
-const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_PATIENCE: Duration = Duration::from_secs(120);
+const HEALTH_POLL: Duration = Duration::from_millis(20);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const LOG_LINES_SHOWN: usize = 3;

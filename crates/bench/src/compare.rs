@@ -4,6 +4,9 @@
 //! show for it. Only runs that alternate say which system is faster, so every system gets its
 //! turn before any gets its second, and ratios are taken between runs of the same turn.
 
+mod equal_load;
+mod plot;
+mod standing;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +20,7 @@ use crate::floor::{self, FloorArgs, Sync};
 use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::report::Report;
 use crate::units;
+pub use standing::{Idle, Many, Standing};
 
 /// What `bench compare` can be told.
 #[derive(Debug, Clone, Args)]
@@ -65,9 +69,35 @@ pub struct CompareArgs {
     /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
     #[arg(long)]
     pub data_dir: Option<PathBuf>,
-    /// Also write every run to this file as one JSON object
+    /// What clients do, separated by commas; the floor only takes puts
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "put,get")]
+    pub workloads: Vec<Workload>,
+    /// Also measure latency at the same offered load: this share of etcd's (or else Quorate's) own
+    /// most puts per second; 0 leaves it out
+    #[arg(long, default_value_t = 0.6)]
+    pub equal_load: f64,
+    /// Also measure the CPU time of an idle cluster, over this time
+    #[arg(long, value_parser = units::duration)]
+    pub idle: Option<Duration>,
+    /// Also load this many 100-byte keys: time, memory, restart
+    #[arg(long, num_args = 0..=1, default_missing_value = "1000000", value_name = "KEYS")]
+    pub million: Option<u64>,
+    /// Also write everything to this file as one JSON object
     #[arg(long)]
     pub json: Option<PathBuf>,
+    /// Also draw it, into this SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+/// What clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workload {
+    /// Write.
+    Put,
+    /// Read, linearizably.
+    Get,
 }
 
 /// A system to compare.
@@ -91,8 +121,12 @@ pub struct Comparison {
     pub replicas: u8,
     /// Quorate's protocol.
     pub protocol: String,
-    /// Every run, in the order they ran.
+    /// Every run in a closed loop, in the order they ran.
     pub runs: Vec<Run>,
+    /// Every run at the same offered load.
+    pub equal_load: Vec<Run>,
+    /// What a cluster costs while nothing happens, and with many keys.
+    pub standing: Vec<Standing>,
 }
 
 /// One system's run at one number of clients.
@@ -102,13 +136,15 @@ pub struct Run {
     pub pair: u16,
     /// What ran.
     pub system: System,
+    /// What clients did.
+    pub workload: Workload,
     /// Clients.
     pub clients: u32,
     /// What was measured.
     pub report: Report,
 }
 
-/// Runs the comparison and prints its table.
+/// Runs the comparison and prints its tables.
 pub fn run(args: &CompareArgs) -> Result<(), String> {
     crate::cleanup::on_interrupt();
     check(args)?;
@@ -117,24 +153,39 @@ pub fn run(args: &CompareArgs) -> Result<(), String> {
         replicas: args.replicas,
         protocol: args.protocol.clone(),
         runs: Vec::new(),
+        equal_load: Vec::new(),
+        standing: Vec::new(),
     };
     for pair in 0..args.pairs {
         for &system in &args.systems {
             turn(args, pair, system, &mut comparison.runs)?;
         }
     }
+    equal_load::run(args, &mut comparison)?;
+    for &system in &args.systems {
+        comparison.standing.extend(standing::run(args, system)?);
+    }
     print!("{}", table::render(&comparison));
     if let Some(path) = &args.json {
         let json = serde_json::to_string(&comparison).map_err(|error| error.to_string())?;
-        std::fs::write(path, json + "\n")
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        write(path, &(json + "\n"))?;
+    }
+    if let Some(path) = &args.plot {
+        write(path, &plot::render(&comparison))?;
     }
     Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn check(args: &CompareArgs) -> Result<(), String> {
     if args.clients.contains(&0) || args.conns == Some(0) {
         return Err("--clients and --conns must be at least 1".to_owned());
+    }
+    if args.workloads.is_empty() || !(0.0..=1.0).contains(&args.equal_load) {
+        return Err("--workloads must name one, and --equal-load lie from 0 to 1".to_owned());
     }
     if args.systems.contains(&System::Etcd) && !args.etcd.is_file() {
         return Err(format!(
@@ -149,24 +200,29 @@ fn check(args: &CompareArgs) -> Result<(), String> {
 /// One system's turn: all numbers of clients, one after the other, against a fresh cluster.
 fn turn(args: &CompareArgs, pair: u16, system: System, runs: &mut Vec<Run>) -> Result<(), String> {
     let cluster = start(args, system)?;
-    for &clients in &args.clients {
-        let report = match &cluster {
-            Some(cluster) => load::run(&job(args, cluster, clients))?,
-            None => floor::run(&floor_args(args, clients))?,
-        };
-        eprintln!(
-            "turn {} of {}: {}, {clients} clients: {}/s",
-            pair + 1,
-            args.pairs,
-            system.name(),
-            units::show_count(report.per_second),
-        );
-        runs.push(Run {
-            pair,
-            system,
-            clients,
-            report,
-        });
+    for &workload in &args.workloads {
+        for &clients in &args.clients {
+            let report = match &cluster {
+                Some(cluster) => load::run(&job(args, cluster, workload, clients))?,
+                None if workload == Workload::Put => floor::run(&floor_args(args, clients))?,
+                None => continue,
+            };
+            eprintln!(
+                "turn {} of {}: {}, {clients} clients, {}: {}/s",
+                pair + 1,
+                args.pairs,
+                system.name(),
+                workload.name(),
+                units::show_count(report.per_second),
+            );
+            runs.push(Run {
+                pair,
+                system,
+                workload,
+                clients,
+                report,
+            });
+        }
     }
     Ok(())
 }
@@ -187,7 +243,7 @@ fn start(args: &CompareArgs, system: System) -> Result<Option<Cluster>, String> 
     }
 }
 
-fn job(args: &CompareArgs, cluster: &Cluster, clients: u32) -> Job {
+fn job(args: &CompareArgs, cluster: &Cluster, workload: Workload, clients: u32) -> Job {
     let load = LoadArgs {
         conns: Some(connections(args, clients)),
         clients,
@@ -198,13 +254,17 @@ fn job(args: &CompareArgs, cluster: &Cluster, clients: u32) -> Job {
         metrics: cluster.endpoints.clone(),
         ..LoadArgs::at(cluster.endpoints.clone())
     };
-    let (read, verify) = (ReadArgs::default(), VerifyArgs::default());
+    let reads = workload == Workload::Get;
     Job {
-        name: "put",
-        read_share: 0.0,
+        name: workload.name(),
+        read_share: if reads { 1.0 } else { 0.0 },
         load,
-        read,
-        verify,
+        read: ReadArgs {
+            // Reading what is not there would be another question.
+            fill: reads,
+            serializable: false,
+        },
+        verify: VerifyArgs::default(),
     }
 }
 
@@ -228,6 +288,16 @@ fn connections(args: &CompareArgs, clients: u32) -> u32 {
     args.conns
         .unwrap_or(load::CONNECTIONS_DEFAULT_MAX)
         .min(clients)
+}
+
+impl Workload {
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Workload::Put => "put",
+            Workload::Get => "get",
+        }
+    }
 }
 
 impl System {

@@ -54,6 +54,18 @@ impl Usage {
     }
 }
 
+/// The largest memory in RAM among these processes, in bytes: of a cluster, its largest replica.
+pub fn rss_bytes_max(pids: &[u32]) -> u64 {
+    let rss = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    pids.iter().filter_map(rss).max().unwrap_or(0) << 10
+}
+
 /// A process and everything it started, found by walking parents in `/proc`.
 pub fn descendants(root: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = running()

@@ -1,4 +1,4 @@
-//! Plain HTTP routes: health, version, metrics.
+//! Plain HTTP routes: health, version, status, metrics.
 
 use crate::face::{Face, VERSION};
 use axum::Router;
@@ -6,7 +6,7 @@ use axum::extract::RawQuery;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use quorate_server::Consistency;
+use quorate_server::{Consistency, StatusPage};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,10 @@ pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
             get(async move |RawQuery(query)| checks(&face, query.as_deref(), &[LOCAL, ALL]).await)
         })
         .route("/version", get(version))
+        .route("/status", {
+            let face = face.clone();
+            get(async move || status(&face).await)
+        })
         .route("/metrics", {
             let face = face.clone();
             get(async move || metrics(&face).await)
@@ -87,6 +91,16 @@ async fn version() -> Response {
         StatusCode::OK,
         format!(r#"{{"etcdserver":"{VERSION}","etcdcluster":"{VERSION}"}}"#),
     )
+}
+
+/// What `quorate status` shows.
+async fn status(face: &Face) -> Response {
+    let page = face.handle.status().await.map(StatusPage::from);
+    match page.map(|page| serde_json::to_string(&page)) {
+        Ok(Ok(page)) => json(StatusCode::OK, page),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(failure) => (StatusCode::SERVICE_UNAVAILABLE, failure.to_string()).into_response(),
+    }
 }
 
 /// The metrics page. The replica brings its figures up to date first; one that is too busy shows

@@ -1,8 +1,9 @@
 //! The beginning of a cluster: epoch 1 and everybody's identity.
 //!
-//! All of it follows from one token, so that replicas that are bootstrapped separately with the same
-//! flags agree without talking. The token must therefore be unique: two clusters with the same
-//! token, members and addresses would take each other's replicas for their own.
+//! All but the incarnations follows from one token, which must be unique: two clusters with the same
+//! token, members and addresses would take each other's replicas for their own. `quorate up` draws
+//! the token and writes all data folders itself, incarnations included; replicas that are begun
+//! separately draw their incarnations and agree on all of them before any speaks.
 
 use quorate_core::{
     ClusterId, Durability, Epoch, Group, Incarnation, Member, ReplicaId, Seat, Slot,
@@ -53,7 +54,21 @@ impl Genesis {
         }
     }
 
-    /// What replica `me` begins with.
+    /// What replica `me` begins with before it has heard of the others: a life of its own, and an
+    /// epoch that names nobody's yet.
+    pub(crate) fn joining_meta(&self, me: ReplicaId, incarnation: Incarnation) -> Meta {
+        let mut meta = Meta {
+            incarnation,
+            state: State::Joining,
+            ..self.meta(me)
+        };
+        for member in &mut meta.epoch.members {
+            member.incarnation = Incarnation::default();
+        }
+        meta
+    }
+
+    /// What replica `me` begins with, where one hand begins them all.
     pub(crate) fn meta(&self, me: ReplicaId) -> Meta {
         let epoch = self.epoch();
         let own = epoch.members.iter().find(|member| member.id == me);

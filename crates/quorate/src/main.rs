@@ -12,6 +12,7 @@ mod logging;
 mod modes;
 mod serve;
 mod snapshots;
+mod status;
 mod up;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +37,8 @@ enum Command {
     Serve(Box<serve::ServeOptions>),
     /// Run a whole cluster on this machine, one process per replica
     Up(up::UpOptions),
+    /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
+    Status(status::StatusOptions),
     /// Run whole clusters in virtual time, under faults, and judge what they did
     Sim(quorate_sim::SimOptions),
     /// Measure a cluster over the etcd API, and check that it loses nothing
@@ -56,6 +59,10 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(options) => serve::run(*options),
         Command::Up(options) => up::run(&options),
+        Command::Status(options) => match status::run(&options) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Sim(options) => return quorate_sim::run(&options),
         Command::Bench(command) => return quorate_bench::run(command),
     };

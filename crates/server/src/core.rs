@@ -9,11 +9,12 @@ use crate::countdowns::Countdowns;
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
-use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request, Status};
+use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
 use crate::snap::Archive;
+use crate::status::Status;
 use crate::timed::Timed;
 use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
 use quorate_host::{Answer, Host, HostEvent, Request as HostRequest};
@@ -60,6 +61,7 @@ pub(crate) struct State<A: Application> {
     turns: u64,
     /// Requests and frames that had gathered when the last turn began.
     waited: (usize, usize),
+    began: Instant,
 }
 
 impl<A: Application> Default for State<A> {
@@ -72,6 +74,7 @@ impl<A: Application> Default for State<A> {
             upkeep: Upkeep::default(),
             turns: 0,
             waited: (0, 0),
+            began: Instant::now(),
         }
     }
 }
@@ -424,9 +427,17 @@ impl<M: Machine, A: Application> Core<M, A> {
         Status {
             cluster: meta.cluster,
             me: meta.replica,
+            incarnation: meta.incarnation,
             members: self.members.clone(),
             protocol: meta.epoch.protocol.clone(),
+            params: meta.epoch.params.clone(),
+            durability: meta.epoch.durability,
+            serving: self.host.machine().is_serving(),
             applied: self.host.applied(),
+            log_segments: self.folder.log_segments(),
+            snapshot_bytes: self.folder.snapshot_bytes(),
+            links_up: self.state.links_up.iter().copied().collect(),
+            uptime: self.state.began.elapsed(),
             log_bytes: self.disk.as_ref().map_or(0, Disk::bytes),
             quorum: self.has_quorum(),
             alarms: trouble

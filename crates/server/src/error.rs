@@ -2,6 +2,7 @@
 
 use crate::disk::DiskError;
 use crate::folder::FolderError;
+use crate::join::JoinError;
 use quorate_core::{ReplicaId, Slot};
 use quorate_host::OpenError;
 use std::fmt;
@@ -22,6 +23,8 @@ pub enum ServerError {
     },
     /// The log, while it was written.
     Disk(DiskError),
+    /// The beginning, as a replica without promises.
+    Join(JoinError),
     /// The epoch in the data folder, judged by its protocol.
     Epoch(String),
     /// A port.
@@ -56,6 +59,7 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServerError::Folder(error) => write!(f, "{error}"),
+            ServerError::Join(error) => write!(f, "{error}"),
             ServerError::Log {
                 dir,
                 error: error @ OpenError::Damaged { .. },

@@ -9,7 +9,6 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 const META: &str = "meta";
-const META_TEMPORARY: &str = "meta.tmp";
 const LOCK: &str = "lock";
 const LOG: &str = "log";
 const SNAPSHOTS: &str = "snap";
@@ -103,22 +102,47 @@ impl Folder {
         self.dir.join(LOG)
     }
 
+    /// Files of the log, as far as they can be listed.
+    pub(crate) fn log_segments(&self) -> u64 {
+        let entries = fs::read_dir(self.log_dir()).into_iter().flatten().flatten();
+        let is_segment = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            Path::new(&name)
+                .extension()
+                .is_some_and(|extension| extension == "seg")
+        };
+        entries.filter(is_segment).count() as u64
+    }
+
     /// Where the snapshots are.
     #[must_use]
     pub fn snapshots_dir(&self) -> PathBuf {
         self.dir.join(SNAPSHOTS)
     }
 
+    /// Bytes of snapshots, as far as they can be listed.
+    pub(crate) fn snapshot_bytes(&self) -> u64 {
+        let entries = fs::read_dir(self.snapshots_dir()).into_iter().flatten();
+        let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
+        sizes.map(|metadata| metadata.len()).sum()
+    }
+
     /// Records that the replica may have spoken. Returns once that survives a crash.
     pub fn mark_started(&mut self) -> Result<(), FolderError> {
-        if self.meta.state != State::Started {
-            let started = Meta {
-                state: State::Started,
-                ..self.meta.clone()
-            };
-            write_meta(&self.dir, &started)?;
-            self.meta = started;
+        if self.meta.state == State::Started {
+            return Ok(());
         }
+        let started = Meta {
+            state: State::Started,
+            ..self.meta.clone()
+        };
+        self.record(started)
+    }
+
+    /// Replaces what is known of the replica. Returns once that survives a crash.
+    pub(crate) fn record(&mut self, meta: Meta) -> Result<(), FolderError> {
+        write_meta(&self.dir, &meta)?;
+        self.meta = meta;
         Ok(())
     }
 }
@@ -126,7 +150,7 @@ impl Folder {
 impl Expected {
     /// The most telling difference first: a wrong protocol says more than the wrong cluster id
     /// that may follow from it.
-    fn check(&self, dir: &Path, meta: &Meta) -> Result<(), FolderError> {
+    pub(crate) fn check(&self, dir: &Path, meta: &Meta) -> Result<(), FolderError> {
         let differs = |what, found: String, expected: String| {
             Err(FolderError::Differs {
                 dir: dir.into(),
@@ -207,12 +231,16 @@ pub fn read_meta(dir: &Path) -> Result<Meta, FolderError> {
     })
 }
 
-/// Replaces the meta file so that a crash leaves the old one or the new one.
 fn write_meta(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
-    let (temporary, path) = (dir.join(META_TEMPORARY), dir.join(META));
+    replace(dir, META, &meta.to_text())
+}
+
+/// Replaces a small file so that a crash leaves the old one or the new one.
+pub(crate) fn replace(dir: &Path, name: &str, text: &str) -> Result<(), FolderError> {
+    let (temporary, path) = (dir.join(format!("{name}.tmp")), dir.join(name));
     let write = || -> io::Result<()> {
         let mut file = File::create(&temporary)?;
-        file.write_all(meta.to_text().as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, &path)
     };
@@ -257,7 +285,7 @@ fn lock(dir: &Path) -> Result<File, FolderError> {
     Ok(file)
 }
 
-fn io_error(verb: &'static str, path: &Path, error: &io::Error) -> FolderError {
+pub(crate) fn io_error(verb: &'static str, path: &Path, error: &io::Error) -> FolderError {
     FolderError::Io {
         verb,
         path: path.into(),
@@ -353,8 +381,9 @@ impl fmt::Display for FolderError {
             FolderError::NoData { dir } => write!(
                 f,
                 "data folder {} holds no replica, and there is no leave to begin an empty one: if \
-                 this cluster is new, say so with --initial-cluster-state new; if this replica \
-                 had data, point --data-dir at it or restore it",
+                 this cluster is new, say so with --initial-cluster-state new; if it is not, point \
+                 --data-dir at the data, or name the other replicas with --initial-cluster: from \
+                 them this one comes back",
                 dir.display()
             ),
             FolderError::MetaMissing { dir } => write!(

@@ -1,8 +1,9 @@
 //! The bounded ring between faces and a replica's core.
 
+use crate::status::Status;
 use bytes::Bytes;
 use metrics::Histogram;
-use quorate_core::{Application, ClusterId, Principal, ReplicaId, Slot};
+use quorate_core::{Application, Principal, ReplicaId, Slot};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,27 +94,6 @@ pub struct MemberInfo {
     pub peer_url: String,
     /// Where clients reach it, as a URL; empty when unknown.
     pub client_url: String,
-}
-
-/// What a replica knows of itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Status {
-    /// Its cluster.
-    pub cluster: ClusterId,
-    /// Itself.
-    pub me: ReplicaId,
-    /// Everybody, itself included, ascending.
-    pub members: Vec<MemberInfo>,
-    /// The protocol that orders commands.
-    pub protocol: String,
-    /// Slots applied: every slot before this one.
-    pub applied: Slot,
-    /// Bytes of log on disk.
-    pub log_bytes: u64,
-    /// Whether a quorum can be reached right now, as far as links tell.
-    pub quorum: bool,
-    /// Trouble an operator should know of, in words; empty when all is well.
-    pub alarms: Vec<String>,
 }
 
 /// How faces reach a replica: cheap to clone, bounded, without locks.

@@ -23,14 +23,30 @@ const MAGIC: &str = "quorate-meta";
 const HEAD: &str = "# Identity of a Quorate replica. Written by the program: do not edit.\n";
 const CHECKSUM: &str = "# crc32c = ";
 
-/// Whether a replica may have promised anything yet.
+/// How far a replica has come, and so what it may have promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Bootstrapped on purpose, and has never spoken.
+    /// In a new cluster: it has not heard of all others yet and has never spoken. The incarnations
+    /// in its epoch are all zero.
+    Joining,
+    /// It has agreed, for ever, to begin with exactly the incarnations in its epoch or not at all;
+    /// it has never spoken.
+    Confirmed,
+    /// It may begin, and has never spoken.
     Bootstrapped,
+    /// A former life may have spoken, and what it promised is gone.
+    Lost,
     /// May have spoken: its log holds its promises.
     Started,
+}
+
+impl State {
+    /// Whether it is settled as what the replica begins.
+    #[must_use]
+    pub fn may_begin(self) -> bool {
+        !matches!(self, State::Joining | State::Confirmed)
+    }
 }
 
 /// Who a replica is, and the configuration it was bootstrapped with.
@@ -110,9 +126,7 @@ impl Meta {
     pub fn to_text(&self) -> String {
         let body = toml::to_string(&Text::from(self))
             .unwrap_or_else(|error| unreachable!("a meta file is always valid TOML: {error}"));
-        let text = format!("{HEAD}{body}");
-        let checksum = crc_fast::crc32_iscsi(text.as_bytes());
-        format!("{text}{CHECKSUM}{checksum:08x}\n")
+        seal(&format!("{HEAD}{body}"))
     }
 
     /// Reads a file's content.
@@ -131,8 +145,14 @@ impl Meta {
     }
 }
 
+/// Adds the line that lets a damaged file be found.
+pub(crate) fn seal(text: &str) -> String {
+    let checksum = crc_fast::crc32_iscsi(text.as_bytes());
+    format!("{text}{CHECKSUM}{checksum:08x}\n")
+}
+
 /// Checks the last line against everything before it.
-fn verify(text: &str) -> Result<(), String> {
+pub(crate) fn verify(text: &str) -> Result<(), String> {
     let at = text.rfind(CHECKSUM).ok_or("its checksum line is missing")?;
     let written = text[at + CHECKSUM.len()..].trim_end();
     let written =

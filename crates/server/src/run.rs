@@ -10,6 +10,7 @@ use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
 use crate::peer::Links;
 use crate::peer::handshake::Identity;
+use crate::peer::lives::Lives;
 use crate::security::{Door, Listener};
 use crate::snap::Archive;
 use crate::timed::Timed;
@@ -218,8 +219,14 @@ impl<P: Protocol, A: Application> Replica<P, A> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
     async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
         let peers = Listener::new(self.peer_port, Door::Peer)?;
-        let (links, arrivals) =
-            Links::start(peers, self.identity, &self.peer_addresses, &self.metrics);
+        let lives = Lives::open(self.folder.dir(), &self.folder.meta().epoch)?;
+        let (links, arrivals) = Links::start(
+            peers,
+            self.identity,
+            lives,
+            &self.peer_addresses,
+            &self.metrics,
+        );
         let archive = match &self.disk {
             Some(disk) => Archive::start(disk.snapshots().clone(), disk.pool())?,
             None => Archive::none(),
@@ -309,14 +316,20 @@ fn open_host<P: Protocol, A: Application>(
     };
     let start = match meta.state {
         State::Bootstrapped => Start::FirstBoot,
+        State::Lost => Start::Lost,
         State::Started => Start::Resume,
+        State::Joining | State::Confirmed => {
+            return Err(ServerError::Epoch(
+                "this replica has not been allowed to begin yet".to_owned(),
+            ));
+        }
     };
     let dir = config.folder.log_dir();
     let mut disk = match meta.epoch.durability {
         Durability::Disk => Some(Disk::open(&dir, &config.folder.snapshots_dir())?),
         Durability::Memory => None,
     };
-    if let (Start::FirstBoot, Some(disk)) = (start, &mut disk) {
+    if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {
         disk.clear()?;
     }
     let log: &mut dyn LogSource = match &mut disk {
@@ -373,11 +386,9 @@ fn identity(meta: &Meta, boot: Boot) -> Identity {
         me: meta.replica,
         incarnation: meta.incarnation,
         boot,
-        protocol: meta.epoch.protocol.clone(),
         group: meta.group,
-        epoch: meta.epoch.number,
+        epoch: meta.epoch.clone(),
         epoch_digest: meta.epoch.digest(),
-        members: meta.epoch.members.clone(),
     }
 }
 
@@ -416,7 +427,7 @@ fn stop_signal() -> io::Result<impl Future<Output = &'static str>> {
 
 /// Bits nobody can guess or repeat: boots must never meet again, and members must not draw the
 /// same jitter.
-fn random_u64() -> io::Result<u64> {
+pub(crate) fn random_u64() -> io::Result<u64> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes[..], GetRandomFlags::empty())?;
     Ok(u64::from_le_bytes(bytes))

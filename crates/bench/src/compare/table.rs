@@ -1,40 +1,83 @@
 //! The comparison as a table: medians over the turns, ratios within each turn.
 
-use super::{Comparison, Run, System};
+use super::{Comparison, Idle, Many, Run, Standing, System, Workload};
 use crate::report::{Report, ServerCosts};
 use crate::units::{show_count, show_ns};
+use std::borrow::Borrow;
 
-/// Prints one block of rows per number of clients.
+/// Prints a table per workload, and one for what else was measured.
 pub(super) fn render(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for workload in in_order(&comparison.runs, |run| run.workload) {
+        let what = format!("{}, as fast as clients come back", workload.name());
+        text += &block(comparison, &comparison.runs, workload, &what);
+    }
+    if let Some(run) = comparison.equal_load.first() {
+        let rate = show_count(run.report.rate.unwrap_or(0.0));
+        let what = format!("put, {rate} offered per second to all");
+        text += &block(comparison, &comparison.equal_load, Workload::Put, &what);
+    }
+    text + &standing(&comparison.standing)
+}
+
+/// One workload: a block of rows per number of clients.
+fn block(comparison: &Comparison, runs: &[Run], workload: Workload, what: &str) -> String {
+    let runs: Vec<&Run> = runs.iter().filter(|run| run.workload == workload).collect();
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
-    for clients in in_order(&comparison.runs, |run| run.clients) {
-        for system in in_order(&comparison.runs, |run| run.system) {
+    for clients in in_order(&runs, |run| run.clients) {
+        for system in in_order(&runs, |run| run.system) {
             let cell = Cell {
-                comparison,
+                runs: &runs,
                 clients,
                 system,
             };
-            rows.push(cell.row());
+            rows.extend((cell.runs(system).count() > 0).then(|| cell.row()));
         }
     }
-    let quorate = comparison
-        .runs
-        .iter()
-        .any(|run| run.system == System::Quorate);
+    let quorate = runs.iter().any(|run| run.system == System::Quorate);
     let protocol = match quorate {
         true => format!(", quorate with {}", comparison.protocol),
         false => String::new(),
     };
     let title = format!(
-        "put, {} replicas, {} B values{protocol}; medians of the turns\n",
+        "{what}: {} replicas, {} B values{protocol}; medians of the turns\n",
         comparison.replicas, comparison.value_bytes
     );
-    title + &align(&rows)
+    title + &align(&rows) + "\n"
+}
+
+/// What clusters cost by being there.
+fn standing(standing: &[Standing]) -> String {
+    let mut rows = vec![STANDING_HEADINGS.map(str::to_owned).to_vec()];
+    let mib = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for one in standing {
+        let idle = |of: fn(&Idle) -> String| or_none(one.idle.as_ref().map(of));
+        let many = |of: &dyn Fn(&Many) -> String| or_none(one.many.as_ref().map(of));
+        rows.push(vec![
+            one.system.name().to_owned(),
+            idle(|idle| format!("{:.2}", idle.cpu_percent)),
+            idle(|idle| format!("{:.1}", idle.wakeups_per_second)),
+            many(&|many| show_count(many.keys as f64)),
+            many(&|many| format!("{:.1}", many.load_seconds)),
+            many(&|many| mib(many.rss_bytes)),
+            many(&|many| format!("{:.2}", many.restart_seconds)),
+            many(&|many| mib(many.rss_restarted_bytes)),
+        ]);
+    }
+    match standing.is_empty() {
+        true => String::new(),
+        false => {
+            "the cluster by itself: idle, and with 100-byte keys (RSS of the largest replica)\n"
+                .to_owned()
+                + &align(&rows)
+        }
+    }
 }
 
 /// One system at one number of clients.
 struct Cell<'a> {
-    comparison: &'a Comparison,
+    runs: &'a [&'a Run],
     clients: u32,
     system: System,
 }
@@ -80,7 +123,7 @@ impl Cell<'_> {
 
     fn runs(&self, system: System) -> impl Iterator<Item = &Run> {
         let wanted = move |run: &&Run| run.system == system && run.clients == self.clients;
-        self.comparison.runs.iter().filter(wanted)
+        self.runs.iter().copied().filter(wanted)
     }
 
     /// The median of the ratios between runs of the same turn.
@@ -93,7 +136,7 @@ impl Cell<'_> {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;
     let lower = values.get((values.len() - 1) / 2)?;
@@ -101,9 +144,9 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// Distinct values in the order they first appear.
-fn in_order<T: PartialEq>(runs: &[Run], of: impl Fn(&Run) -> T) -> Vec<T> {
+pub(super) fn in_order<R: Borrow<Run>, T: PartialEq>(runs: &[R], of: impl Fn(&Run) -> T) -> Vec<T> {
     let mut distinct = Vec::new();
-    for value in runs.iter().map(of) {
+    for value in runs.iter().map(|run| of(run.borrow())) {
         if !distinct.contains(&value) {
             distinct.push(value);
         }
@@ -113,7 +156,8 @@ fn in_order<T: PartialEq>(runs: &[Run], of: impl Fn(&Run) -> T) -> Vec<T> {
 
 fn align(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells = row
             .iter()
@@ -127,17 +171,28 @@ fn align(rows: &[Vec<String>]) -> String {
 const HEADINGS: [&str; 13] = [
     "clients",
     "system",
-    "puts/s",
+    "ops/s",
     "range",
     "p50",
     "p99",
-    "CPU us/put",
+    "CPU us/op",
     "cmds/flush",
-    "wake-ups/put",
+    "wake-ups/op",
     "flushes/cmd",
     "x etcd",
     "x floor",
     "errors",
+];
+
+const STANDING_HEADINGS: [&str; 8] = [
+    "system",
+    "idle CPU %",
+    "wake-ups/s",
+    "keys",
+    "load s",
+    "RSS MiB",
+    "restart s",
+    "RSS MiB after",
 ];
 
 #[cfg(test)]
@@ -152,6 +207,7 @@ mod tests {
         Run {
             pair,
             system,
+            workload: Workload::Put,
             clients: 1,
             report,
         }
@@ -170,10 +226,21 @@ mod tests {
             value_bytes: 1,
             replicas: 3,
             protocol: "rabia".to_owned(),
+            equal_load: vec![run(0, System::Etcd, 50.0)],
+            standing: vec![Standing {
+                system: System::Quorate,
+                idle: Some(Idle {
+                    seconds: 1.0,
+                    cpu_percent: 0.25,
+                    wakeups_per_second: 1.0,
+                }),
+                many: None,
+            }],
             runs,
         };
+        let runs: Vec<&Run> = comparison.runs.iter().collect();
         let cell = Cell {
-            comparison: &comparison,
+            runs: &runs,
             clients: 1,
             system: System::Quorate,
         };
@@ -181,6 +248,8 @@ mod tests {
         assert_eq!(cell.ratio_to(System::Floor), "-");
         let table = render(&comparison);
         assert!(table.contains("200 - 600"), "{table}");
+        assert!(table.contains("offered per second to all"), "{table}");
+        assert!(table.contains("quorate        0.25"), "{table}");
     }
 
     #[test]

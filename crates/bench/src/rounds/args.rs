@@ -50,6 +50,12 @@ pub struct RoundsArgs {
     /// How the replicas agree
     #[arg(long, default_value = "rabia")]
     pub protocol: String,
+    /// What survives a crash of all replicas: disk or memory
+    #[arg(long, default_value = "disk", value_parser = ["disk", "memory"])]
+    pub durability: String,
+    /// Another option for every replica's `quorate serve`; repeated
+    #[arg(long, allow_hyphen_values = true)]
+    pub server_arg: Vec<String>,
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
@@ -72,6 +78,10 @@ pub enum Kind {
     KillOne,
     /// All replicas are killed at once and started again
     KillAll,
+    /// One replica is killed, its data folder deleted, and started again with nothing
+    Wipe,
+    /// Every replica is killed and started again, each when the one before votes again
+    Rolling,
     /// One replica is stopped for a while (SIGSTOP) and continues
     Pause,
 }
@@ -82,6 +92,8 @@ impl Kind {
         match self {
             Kind::KillOne => "kill-one",
             Kind::KillAll => "kill-all",
+            Kind::Wipe => "wipe",
+            Kind::Rolling => "rolling",
             Kind::Pause => "pause",
         }
     }
@@ -106,6 +118,9 @@ impl RoundsArgs {
                 "--replicas {}: only three or more can do without one of them",
                 self.replicas
             ));
+        }
+        if self.durability == "memory" && self.kind.contains(&Kind::KillAll) {
+            return Err("--kind kill-all: nothing in memory survives the death of all".to_owned());
         }
         if self.clients < u32::from(self.replicas) {
             return Err(format!(

@@ -62,6 +62,7 @@ fn rounds(args: &RoundsArgs) -> Result<bool, String> {
     };
     let violations = series.run(&mut replicas, seed);
     print!("{}", report::table(&series.reports));
+    print!("{}", report::verdicts(&series.reports));
     series.write_json()?;
     for violation in violations.iter().take(SHOWN) {
         println!("violation: {violation}");
@@ -84,7 +85,12 @@ fn begin(args: &RoundsArgs) -> Result<Replicas, String> {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(|error| error.to_string())?,
     };
-    let mut options = vec![format!("--protocol={}", args.protocol)];
+    let mut options = vec![
+        format!("--protocol={}", args.protocol),
+        format!("--durability={}", args.durability),
+    ];
+    let server_args = args.server_arg.iter();
+    options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&args.quorate_option);
     let parent = args.data_dir.as_deref();
     Replicas::begin(binary, args.replicas, parent, &options, args.patience)

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::children::{self, Tethered};
 use crate::cleanup::{self, TempDir};
 use crate::cluster::{free_ports, lines};
-use crate::process;
+use crate::{process, scrape};
 
 /// A cluster begun by `quorate up`, each of whose replicas runs under its own
 /// `quorate up --only I`: as an operator starts one again that died.
@@ -106,6 +106,37 @@ impl Replicas {
         Ok(())
     }
 
+    /// Deletes the data folder of a replica that was killed.
+    pub(super) fn wipe(&mut self, index: usize) -> Result<(), String> {
+        let dir = self.data_dir().join((index + 1).to_string());
+        std::fs::remove_dir_all(&dir)
+            .map_err(|error| format!("cannot delete {}: {error}", dir.display()))
+    }
+
+    /// Waits until a replica says that it votes: one that lost its promises serves before it does.
+    pub(super) fn wait_voting(&self, index: usize) -> Result<(), String> {
+        let url = &self.endpoints[index];
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let page = scrape::get(url, "/status");
+            if page.as_ref().is_ok_and(|page| page.contains(VOTING)) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let last = page.unwrap_or_else(|why| why);
+                return Err(format!(
+                    "replica {} did not vote in time: {last}",
+                    index + 1
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
     /// Stops a replica's process where it is (SIGSTOP).
     pub(super) fn pause(&mut self, index: usize) -> Result<(), String> {
         self.signal(index, Signal::STOP)
@@ -127,24 +158,25 @@ impl Replicas {
         died
     }
 
-    /// Begins the cluster with all replicas under one `quorate up`, and stops that again.
+    /// Begins the cluster's folders. No replica runs yet: in memory, it would be lost with the next
+    /// start of all.
     fn bootstrap(&mut self, count: u8) -> Result<(), String> {
         let base = free_ports(2 * u16::from(count))?;
-        let flags = [format!("--replicas={count}"), format!("--port={base}")];
+        let flags = [
+            format!("--replicas={count}"),
+            format!("--port={base}"),
+            "--begin-only".to_owned(),
+        ];
         let mut first = self.spawn(&flags, 0)?;
         self.endpoints = first
             .wait_ready(Instant::now() + self.patience)
             .map_err(|why| format!("the cluster {why}; see {}", self.log(0).display()))?;
-        first.supervisor.stop(self.patience);
-        match first.supervisor.ended() {
-            Some(_) => Ok(()),
-            None => Err("the cluster did not stop in time".to_owned()),
-        }
+        first.wait_gone(self.patience)
     }
 
     fn spawn(&self, flags: &[String], number: usize) -> Result<Replica, String> {
         let failed = |error| format!("cannot start {}: {error}", self.binary.display());
-        let data = self.directory.path().join("data");
+        let data = self.data_dir();
         let mut arguments = vec!["up".to_owned(), format!("--data-dir={}", data.display())];
         arguments.extend_from_slice(flags);
         arguments.extend_from_slice(&self.options);
@@ -235,12 +267,12 @@ impl Replica {
         }
     }
 
-    /// Waits until the supervisor has seen its only replica die, and has ended.
+    /// Waits until the supervisor, whose only replica died or that had none, has ended.
     fn wait_gone(&mut self, patience: Duration) -> Result<(), String> {
         let deadline = Instant::now() + patience;
         while self.supervisor.ended().is_none() {
             if Instant::now() > deadline {
-                return Err("`quorate up --only` did not end with its replica".to_owned());
+                return Err("`quorate up` did not end in time".to_owned());
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -256,4 +288,6 @@ impl Drop for Replica {
     }
 }
 
+/// What the status page of a replica that votes says.
+const VOTING: &str = "\"role\":\"voting\"";
 const STOP_PATIENCE: Duration = Duration::from_secs(15);

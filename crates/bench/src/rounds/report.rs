@@ -34,7 +34,7 @@ pub(super) struct RoundReport {
     pub(super) errors: u64,
     /// Errors that clients of hurt replicas got.
     pub(super) errors_excused: u64,
-    /// From the start of the processes until the last one serves.
+    /// From the start of a process until it serves and votes; the longest.
     pub(super) restart_ms: Option<f64>,
     /// From the end of the load until all replicas have applied the same.
     pub(super) catch_up_ms: Option<f64>,
@@ -56,6 +56,20 @@ pub(super) struct Stretch {
 impl Stretch {
     fn per_second(&self) -> f64 {
         self.puts as f64 / self.seconds
+    }
+
+    /// Both stretches as one, with the longer of the two gaps.
+    pub(super) fn and(self, other: Stretch) -> Stretch {
+        let longer = if other.gap_ms > self.gap_ms {
+            other
+        } else {
+            self
+        };
+        Stretch {
+            seconds: self.seconds + other.seconds,
+            puts: self.puts + other.puts,
+            ..longer
+        }
     }
 }
 
@@ -81,6 +95,14 @@ impl RoundReport {
             hash: 0,
             violations: Vec::new(),
         }
+    }
+
+    /// By how much the longest gap, of the stretches with the fault and with the return, exceeds
+    /// that of the stretch without, in ms.
+    fn excess_ms(&self) -> Option<f64> {
+        let hurt = self.hurt?.gap_ms;
+        let back = self.rejoin.map_or(0.0, |back| back.gap_ms);
+        Some(hurt.max(back) - self.calm?.gap_ms)
     }
 }
 
@@ -147,13 +169,35 @@ pub(super) fn table(rounds: &[RoundReport]) -> String {
         "equal ms",
         "violations",
     );
-    for kind in [Kind::KillOne, Kind::KillAll, Kind::Pause] {
+    for kind in KINDS {
         let of_kind: Vec<&RoundReport> = rounds.iter().filter(|one| one.kind == kind).collect();
         if !of_kind.is_empty() {
             text += &line(kind, &of_kind);
         }
     }
     text + "(figures in ms: median / maximum over the rounds)\n"
+}
+
+/// Per kind: in how many rounds a fault cost at most as much service as allowed.
+pub(super) fn verdicts(rounds: &[RoundReport]) -> String {
+    let verdict = |kind: Kind| {
+        let of_kind = rounds.iter().filter(|one| one.kind == kind);
+        let excesses: Vec<f64> = of_kind.filter_map(RoundReport::excess_ms).collect();
+        let all = excesses.len();
+        let most = excesses.iter().copied().reduce(f64::max)?;
+        let good = excesses.iter().filter(|ms| **ms <= EXCESS_MS_MAX).count();
+        let met = if good as f64 >= GOOD_SHARE * all as f64 {
+            "met"
+        } else {
+            "MISSED"
+        };
+        Some(format!(
+            "{}: the longest gap exceeds that of the calm stretch by at most {EXCESS_MS_MAX} ms in \
+             {good} of {all} rounds (at most by {most:.1} ms); 19 of 20 wanted: {met}\n",
+            kind.name()
+        ))
+    };
+    KINDS.into_iter().filter_map(verdict).collect()
 }
 
 fn line(kind: Kind, rounds: &[&RoundReport]) -> String {
@@ -194,6 +238,16 @@ fn spread(mut figures: Vec<f64>) -> String {
     format!("{median:.1} / {max:.1}")
 }
 
+const KINDS: [Kind; 5] = [
+    Kind::KillOne,
+    Kind::KillAll,
+    Kind::Wipe,
+    Kind::Rolling,
+    Kind::Pause,
+];
+const EXCESS_MS_MAX: f64 = 50.0;
+const GOOD_SHARE: f64 = 0.95;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,5 +268,34 @@ mod tests {
         let table = table(&rounds);
         assert!(table.contains("4.0 / 9.0"), "{table}");
         assert!(!table.contains("pause"), "{table}");
+    }
+
+    #[test]
+    fn a_verdict_compares_the_worst_stretch_of_a_round_with_its_calm_one() {
+        let stretch = |gap_ms| {
+            Some(Stretch {
+                seconds: 1.0,
+                puts: 1,
+                gap_ms,
+                gap_from_ms: 0.0,
+            })
+        };
+        let mut rounds: Vec<RoundReport> = (0..20)
+            .map(|round| RoundReport::new(Kind::Wipe, round, 0))
+            .collect();
+        for round in &mut rounds {
+            (round.calm, round.hurt) = (stretch(10.0), stretch(60.0));
+        }
+        rounds[3].rejoin = stretch(60.1);
+        let text = verdicts(&rounds);
+        assert!(text.contains("50 ms in 19 of 20 rounds"), "{text}");
+        assert!(text.contains("wanted: met"), "{text}");
+        rounds[4].hurt = stretch(200.0);
+        let text = verdicts(&rounds);
+        assert!(
+            text.contains("18 of 20 rounds (at most by 190.0 ms)"),
+            "{text}"
+        );
+        assert!(text.contains("MISSED"), "{text}");
     }
 }

@@ -51,7 +51,9 @@ impl<'a> Round<'a> {
             random: fastrand::Rng::with_seed(!seed),
             hurt: match kind {
                 Kind::KillAll => (0..count).collect(),
-                Kind::KillOne | Kind::Pause => vec![usize::from(number) % count],
+                Kind::KillOne | Kind::Wipe | Kind::Pause => vec![usize::from(number) % count],
+                // One after the other.
+                Kind::Rolling => Vec::new(),
             },
             hurt_at: None,
             report: RoundReport::new(kind, number, seed),
@@ -80,17 +82,20 @@ impl<'a> Round<'a> {
 
     fn load_and_hurt(&mut self) -> Result<(), String> {
         self.report.victim = match self.report.kind {
-            Kind::KillAll => None,
-            Kind::KillOne | Kind::Pause => Some(self.hurt[0] + 1),
+            Kind::KillAll | Kind::Rolling => None,
+            Kind::KillOne | Kind::Wipe | Kind::Pause => Some(self.hurt[0] + 1),
         };
         match self.report.kind {
-            Kind::KillOne => self.kill_one(),
+            Kind::KillOne => self.kill_one(false),
+            Kind::Wipe => self.kill_one(true),
+            Kind::Rolling => self.rolling(),
             Kind::KillAll => self.kill_all(),
             Kind::Pause => self.pause(),
         }
     }
 
-    fn kill_one(&mut self) -> Result<(), String> {
+    /// Kills a replica and, in a second stretch of load, starts it again, maybe without its data.
+    fn kill_one(&mut self, wipe: bool) -> Result<(), String> {
         let victim = self.hurt[0];
         let length = self.args.load_seconds;
         self.report.calm = Some(self.calm(length)?);
@@ -103,11 +108,39 @@ impl<'a> Round<'a> {
         })?;
         self.report.hurt = Some(hurt);
         let rejoin = self.stage(|round, stage| {
+            if wipe {
+                round.replicas.wipe(victim)?;
+            }
             round.restart(&[victim])?;
             wait_until(stage.started() + length);
             Ok(())
         })?;
         self.report.rejoin = Some(rejoin);
+        Ok(())
+    }
+
+    /// Kills and restarts all replicas in turn, under load all the while.
+    fn rolling(&mut self) -> Result<(), String> {
+        let length = self.args.load_seconds;
+        self.report.calm = Some(self.calm(length)?);
+        let mut whole: Option<Stretch> = None;
+        for victim in 0..self.replicas.endpoints.len() {
+            self.hurt = vec![victim];
+            let before = self.moment(length, 0.1, 0.4);
+            let stretch = self.stage(|round, stage| {
+                wait(before);
+                round.fault(stage, |replicas| replicas.kill(&[victim]))?;
+                round.restart(&[victim])?;
+                wait_until(stage.started() + length);
+                Ok(())
+            })?;
+            whole = Some(whole.map_or(stretch, |whole| whole.and(stretch)));
+            // It votes again: from here on nothing of its clients is excused.
+            self.judge_errors();
+            self.hurt_at = None;
+        }
+        self.hurt.clear();
+        self.report.hurt = whole;
         Ok(())
     }
 
@@ -186,7 +219,11 @@ impl<'a> Round<'a> {
     fn restart(&mut self, which: &[usize]) -> Result<(), String> {
         let began = Instant::now();
         self.replicas.start(which)?;
-        self.report.restart_ms = Some(ms(began.elapsed()));
+        for &index in which {
+            self.replicas.wait_voting(index)?;
+        }
+        let longest = self.report.restart_ms.unwrap_or(0.0);
+        self.report.restart_ms = Some(longest.max(ms(began.elapsed())));
         Ok(())
     }
 

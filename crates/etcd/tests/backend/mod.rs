@@ -1,7 +1,9 @@
 //! A replica of one, without a log: applies what arrives to a store, in the order of arrival.
 
 use bytes::Bytes;
-use quorate_core::{Application, At, ClusterId, Countdown, Principal, ReplicaId, Slot};
+use quorate_core::{
+    Application, At, ClusterId, Countdown, Durability, Incarnation, Principal, ReplicaId, Slot,
+};
 use quorate_kv::Store;
 use quorate_server::{Handle, MemberInfo, Request, Status};
 use std::collections::BTreeMap;
@@ -93,9 +95,17 @@ fn status(applied: u64) -> Status {
             client_url: String::new(),
         }],
         protocol: "none".to_owned(),
+        incarnation: Incarnation(3),
+        params: BTreeMap::new(),
+        durability: Durability::Memory,
+        serving: true,
         applied: Slot(applied),
         log_bytes: 0,
+        log_segments: 0,
+        snapshot_bytes: 0,
         quorum: true,
+        links_up: Vec::new(),
+        uptime: Duration::from_secs(1),
         alarms: Vec::new(),
     }
 }

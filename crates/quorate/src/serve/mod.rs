@@ -8,12 +8,15 @@ pub(crate) use options::ServeOptions;
 use crate::Failure;
 use crate::genesis;
 use crate::{layers, logging};
+use quorate_core::Incarnation;
 use quorate_host::Limits;
 use quorate_kv::Store;
 use quorate_protocols::{Protocol, Visitor};
 use quorate_server::{
-    Expected, FaceContext, Folder, ServerConfig, ServerError, Serving, bind, bootstrap, holds_data,
+    Expected, FaceContext, Folder, Join, ServerConfig, ServerError, Serving, bind, bootstrap,
+    holds_data, join,
 };
+use rustix::rand::{GetRandomFlags, getrandom};
 use settings::{ClusterState, Settings};
 use std::io::Write;
 use std::net::TcpListener;
@@ -37,7 +40,13 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         tracing::warn!("the environment variable {name} is no option of this program");
     }
     let failed = |error: ServerError| Failure::Failed(error.to_string());
-    let folder = open_folder(&settings)?;
+    let state = open_folder(&settings)?;
+    let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
+    let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
+    let folder = match state {
+        Data::Ready(folder) => folder,
+        Data::Unknown(unknown) => join(*unknown, &peer_port).map_err(failed)?,
+    };
     let protocol = folder.meta().epoch.protocol.clone();
     let epoch = &folder.meta().epoch;
     let survived = genesis::failures_survived(epoch, settings.id).map_err(|why| {
@@ -63,8 +72,6 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         protocol, replicas = epoch.n(), failures_survived = survived,
         data = %settings.data_dir.display(), layout = settings.layout.name(), "starting"
     );
-    let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
-    let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
     let replica = Replica {
         settings,
         folder,
@@ -76,13 +83,25 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         .map_err(failed)
 }
 
+/// What a data folder says.
+enum Data {
+    /// Who lives there.
+    Ready(Folder),
+    /// Nothing: the peers must be asked.
+    Unknown(Box<Join>),
+}
+
 /// Opens the data folder, and begins it if that was asked for and it holds nothing.
-fn open_folder(settings: &Settings) -> Result<Folder, Failure> {
+fn open_folder(settings: &Settings) -> Result<Data, Failure> {
     let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
     let genesis = settings.genesis();
     let new = settings.state == ClusterState::New;
-    if new && !holds_data(&settings.data_dir).map_err(failed)? {
-        let meta = genesis.meta(settings.id);
+    let empty = !holds_data(&settings.data_dir).map_err(failed)?;
+    if new && empty {
+        let meta = match settings.peer_addresses.is_empty() {
+            true => genesis.meta(settings.id),
+            false => genesis.joining_meta(settings.id, random_incarnation()?),
+        };
         genesis::failures_survived(&meta.epoch, settings.id).map_err(Failure::Usage)?;
         bootstrap(&settings.data_dir, &meta).map_err(failed)?;
     }
@@ -93,7 +112,32 @@ fn open_folder(settings: &Settings) -> Result<Folder, Failure> {
         durability: settings.durability.map(Into::into),
         params: (!settings.params.is_empty()).then(|| settings.params.clone()),
     };
-    Folder::open(&settings.data_dir, &expected).map_err(failed)
+    // Alone, there is nobody to ask what the replica may have promised.
+    let folder = if empty && !new && !settings.peer_addresses.is_empty() {
+        None
+    } else {
+        Some(Folder::open(&settings.data_dir, &expected).map_err(failed)?)
+    };
+    Ok(match folder {
+        Some(folder) if folder.meta().state.may_begin() => Data::Ready(folder),
+        folder => Data::Unknown(Box::new(Join {
+            dir: settings.data_dir.clone(),
+            expected,
+            cluster: match &folder {
+                Some(folder) => folder.meta().cluster,
+                None => settings.cluster.unwrap_or_else(|| genesis.cluster()),
+            },
+            peers: settings.peer_addresses.clone(),
+            folder,
+        })),
+    })
+}
+
+fn random_incarnation() -> Result<Incarnation, Failure> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes[..], GetRandomFlags::empty())
+        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
+    Ok(Incarnation(u128::from_le_bytes(bytes)))
 }
 
 fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError> {

@@ -41,8 +41,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_INITIAL_CLUSTER", value_name = "LIST")]
     pub(super) initial_cluster: Option<String>,
 
-    /// `new` gives leave to begin with an empty data folder; a folder with data is never begun again
-    /// [default: existing]
+    /// What an empty data folder means: `new` lets all replicas begin a cluster together, if none of
+    /// them has begun before; otherwise this one comes back from the others [default: existing]
     #[arg(
         long,
         env = "QUORATE_INITIAL_CLUSTER_STATE",

@@ -189,6 +189,10 @@ impl Keeper {
     }
 
     fn spawn(&self) -> io::Result<Process> {
+        // The replica's folder may have been deleted: then it comes back from its peers.
+        if let Some(dir) = self.child.log.parent() {
+            fs::create_dir_all(dir)?;
+        }
         let log = OpenOptions::new()
             .create(true)
             .append(true)

@@ -55,6 +55,10 @@ pub(crate) struct UpOptions {
     )]
     param: Vec<String>,
 
+    /// Another option for every replica's `quorate serve`; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    server_arg: Vec<String>,
+
     #[command(flatten)]
     snapshots: SnapshotOptions,
 
@@ -65,6 +69,10 @@ pub(crate) struct UpOptions {
     /// Start only replica I of an existing cluster
     #[arg(long, value_name = "I")]
     only: Option<u16>,
+
+    /// Begin the cluster's folders and end; start each replica with --only
+    #[arg(long, conflicts_with = "only")]
+    begin_only: bool,
 
     /// What of a replica runs on which thread
     #[arg(
@@ -113,6 +121,10 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
         "failures survived: {survived} of {} replicas",
         plan.replicas
     ));
+    if options.begin_only {
+        say(plan.endpoints(&which));
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -217,12 +229,7 @@ impl<'a> Watch<'a> {
             say(format_args!("replica {id} serves again"));
         } else if self.starting.is_empty() {
             self.announced = true;
-            let urls: Vec<_> = self
-                .which
-                .iter()
-                .map(|id| self.plan.client_url(*id))
-                .collect();
-            say(format_args!("endpoints: {}", urls.join(",")));
+            say(self.plan.endpoints(&self.which));
         }
     }
 

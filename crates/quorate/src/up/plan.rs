@@ -6,7 +6,7 @@ use crate::genesis::{self, Genesis};
 use crate::modes::{DurabilityMode, params};
 use clap::ValueEnum;
 use quorate_core::{ClusterId, Epoch, ReplicaId};
-use quorate_server::{bootstrap, read_meta};
+use quorate_server::{bootstrap, holds_data, read_meta};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -96,6 +96,13 @@ impl Plan {
 
     /// The epoch in the first replica's folder that can be read.
     pub(super) fn epoch(&self) -> Result<Epoch, Failure> {
+        if (1..=self.replicas).all(|id| matches!(holds_data(&self.replica_dir(id)), Ok(false))) {
+            return Err(Failure::Failed(format!(
+                "the data of all replicas in {} is gone, and only {FILE} is left: put the folders \
+                 back, or begin a new cluster in an empty folder",
+                self.dir.display()
+            )));
+        }
         let metas = (1..=self.replicas).map(|id| read_meta(&self.replica_dir(id)));
         let mut wrong = None;
         for meta in metas {
@@ -141,6 +148,7 @@ impl Plan {
             flags: flags
                 .into_iter()
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
+                .chain(options.server_arg.iter().cloned())
                 .chain(options.snapshots.flags())
                 .collect(),
         }
@@ -148,6 +156,12 @@ impl Plan {
 
     pub(super) fn client_url(&self, id: u16) -> String {
         format!("http://127.0.0.1:{}", self.port + 2 * (id - 1))
+    }
+
+    /// The line that tells where these replicas serve.
+    pub(super) fn endpoints(&self, which: &[u16]) -> String {
+        let urls: Vec<_> = which.iter().map(|id| self.client_url(*id)).collect();
+        format!("endpoints: {}", urls.join(","))
     }
 
     pub(super) fn peer_url(&self, id: u16) -> String {

@@ -4,9 +4,11 @@
 //! `magic [8] | wire version u32 | length u32 | crc32c of the body u32 | body`, a layout that every
 //! wire version keeps, so that a version this program does not speak can be named.
 
+use super::lives::Lives;
+use super::question::Question;
 use bytes::Bytes;
 use quorate_core::{
-    Boot, ClusterId, Decoder, Encoder, Group, Incarnation, Member, ReplicaId, Wire, WireError,
+    Boot, ClusterId, Decoder, Encoder, Epoch, Group, Incarnation, ReplicaId, Wire, WireError,
 };
 use std::fmt;
 use std::io;
@@ -15,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// The wire version this program speaks.
 pub(crate) const WIRE_VERSION: u32 = 1;
 
-const MAGIC: [u8; 8] = *b"QUORPEER";
+const MAGIC_BYTES: usize = 8;
 const HEAD_BYTES: usize = 20;
 const BODY_BYTES_MAX: usize = 4096;
 const TEXT_BYTES_MAX: usize = 512;
@@ -31,16 +33,35 @@ pub(crate) struct Identity {
     pub incarnation: Incarnation,
     /// This start of its process.
     pub boot: Boot,
-    /// The protocol's registered name.
-    pub protocol: String,
     /// The log.
     pub group: Group,
-    /// The epoch's number.
-    pub epoch: u64,
-    /// The epoch's digest.
+    /// What all replicas must have agreed on before.
+    pub epoch: Epoch,
+    /// Its digest.
     pub epoch_digest: u64,
-    /// The epoch's members.
-    pub members: Vec<Member>,
+}
+
+/// A message exchanged before the first frame.
+pub(crate) trait Opening: Wire {
+    /// What it begins with: connections of another kind are told apart by it.
+    const MAGIC: [u8; MAGIC_BYTES];
+}
+
+impl Opening for Hello {
+    const MAGIC: [u8; MAGIC_BYTES] = *b"QUORPEER";
+}
+
+impl Opening for Welcome {
+    const MAGIC: [u8; MAGIC_BYTES] = Hello::MAGIC;
+}
+
+/// What a connection to the peer port begins with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Caller {
+    /// A replica that wants to send frames.
+    Peer(Hello),
+    /// A replica that does not know yet whether it may.
+    Asking(Question),
 }
 
 /// What a dialler says of itself.
@@ -129,9 +150,9 @@ impl Identity {
             incarnation: self.incarnation,
             boot: self.boot,
             to,
-            protocol: self.protocol.clone(),
+            protocol: self.epoch.protocol.clone(),
             group: self.group,
-            epoch: self.epoch,
+            epoch: self.epoch.number,
             epoch_digest: self.epoch_digest,
         }
     }
@@ -149,7 +170,7 @@ impl Identity {
     }
 
     /// Whether frames of the replica that says `hello` may be taken.
-    pub(crate) fn judge(&self, hello: &Hello) -> Result<(), Rejection> {
+    pub(crate) fn judge(&self, hello: &Hello, lives: &Lives) -> Result<(), Rejection> {
         let reject = |code, text| Err(Rejection { code, text });
         if hello.cluster != self.cluster {
             let text = format!(
@@ -162,29 +183,20 @@ impl Identity {
             let text = format!("it looks for replica {}, I am {}", hello.to, self.me);
             return reject(RejectCode::Recipient, text);
         }
-        let member = self.members.iter().find(|member| member.id == hello.from);
-        let Some(member) = member.filter(|member| member.id != self.me) else {
+        if hello.from == self.me || self.epoch.index_of(hello.from).is_none() {
             let text = format!("replica {} is not among my peers", hello.from);
             return reject(RejectCode::UnknownReplica, text);
-        };
-        if hello.protocol != self.protocol {
+        }
+        if hello.protocol != self.epoch.protocol {
             let text = format!(
                 "it runs protocol {:?}, I run {:?}",
-                hello.protocol, self.protocol
+                hello.protocol, self.epoch.protocol
             );
             return reject(RejectCode::Protocol, text);
         }
-        if hello.incarnation != member.incarnation {
-            let (its, known) = (hello.incarnation, member.incarnation);
-            let text = format!(
-                "replica {} is in incarnation {its}, I know {known}",
-                hello.from
-            );
-            return reject(RejectCode::Incarnation, text);
-        }
         let (its, mine) = (
             (hello.group, hello.epoch, hello.epoch_digest),
-            (self.group, self.epoch, self.epoch_digest),
+            (self.group, self.epoch.number, self.epoch_digest),
         );
         if its != mine {
             let text = format!(
@@ -194,18 +206,22 @@ impl Identity {
             );
             return reject(RejectCode::Epoch, text);
         }
-        Ok(())
+        // Last, for it may be noted for ever.
+        lives.admit(hello.from, hello.incarnation)
     }
 
     /// Whether the answer comes from the replica that was dialled.
-    pub(crate) fn judge_welcome(&self, to: ReplicaId, welcome: &Welcome) -> Result<(), Rejection> {
+    pub(crate) fn judge_welcome(
+        &self,
+        to: ReplicaId,
+        welcome: &Welcome,
+        lives: &Lives,
+    ) -> Result<(), Rejection> {
         if let Some(rejection) = &welcome.rejected {
             return Err(rejection.clone());
         }
-        let member = self.members.iter().find(|member| member.id == to);
-        let known = member.map(|member| member.incarnation);
-        if (welcome.cluster, welcome.from, Some(welcome.incarnation)) == (self.cluster, to, known) {
-            return Ok(());
+        if (welcome.cluster, welcome.from) == (self.cluster, to) {
+            return lives.admit(to, welcome.incarnation);
         }
         Err(Rejection {
             code: RejectCode::Recipient,
@@ -327,13 +343,13 @@ impl fmt::Display for HandshakeError {
 }
 
 /// Sends one handshake message.
-pub(crate) async fn send<T: Wire>(
+pub(crate) async fn send<T: Opening>(
     to: &mut (impl AsyncWrite + Unpin),
     message: &T,
 ) -> io::Result<()> {
     let body = message.to_bytes();
     let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
-    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&T::MAGIC);
     bytes.extend_from_slice(&WIRE_VERSION.to_le_bytes());
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&crc_fast::crc32_iscsi(&body).to_le_bytes());
@@ -342,17 +358,38 @@ pub(crate) async fn send<T: Wire>(
 }
 
 /// Receives one handshake message.
-pub(crate) async fn receive<T: Wire>(
+pub(crate) async fn receive<T: Opening>(
     from: &mut (impl AsyncRead + Unpin),
 ) -> Result<T, HandshakeError> {
-    let mut magic = [0; 8];
+    match receive_magic(from).await? {
+        magic if magic == T::MAGIC => receive_body(from).await,
+        _ => Err(HandshakeError::NotAPeer),
+    }
+}
+
+/// Receives what a connection begins with.
+pub(crate) async fn receive_caller(
+    from: &mut (impl AsyncRead + Unpin),
+) -> Result<Caller, HandshakeError> {
+    match receive_magic(from).await? {
+        magic if magic == Hello::MAGIC => receive_body(from).await.map(Caller::Peer),
+        magic if magic == Question::MAGIC => receive_body(from).await.map(Caller::Asking),
+        _ => Err(HandshakeError::NotAPeer),
+    }
+}
+
+async fn receive_magic(
+    from: &mut (impl AsyncRead + Unpin),
+) -> Result<[u8; MAGIC_BYTES], HandshakeError> {
+    let mut magic = [0; MAGIC_BYTES];
     from.read_exact(&mut magic)
         .await
         .map_err(HandshakeError::Io)?;
-    if magic != MAGIC {
-        return Err(HandshakeError::NotAPeer);
-    }
-    let mut head = [0; HEAD_BYTES - MAGIC.len()];
+    Ok(magic)
+}
+
+async fn receive_body<T: Wire>(from: &mut (impl AsyncRead + Unpin)) -> Result<T, HandshakeError> {
+    let mut head = [0; HEAD_BYTES - MAGIC_BYTES];
     from.read_exact(&mut head)
         .await
         .map_err(HandshakeError::Io)?;
@@ -383,6 +420,13 @@ pub(crate) async fn receive<T: Wire>(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use quorate_core::Member;
+
+    fn lives() -> Lives {
+        let lives = Lives::of(&identity(1).epoch);
+        lives.admit(ReplicaId(1), Incarnation(12)).unwrap();
+        lives
+    }
 
     pub(crate) fn identity(me: u16) -> Identity {
         let members: Vec<_> = (1..=3)
@@ -396,23 +440,27 @@ pub(crate) mod tests {
             me: ReplicaId(me),
             incarnation: members[usize::from(me) - 1].incarnation,
             boot: Boot(1000 + u64::from(me)),
-            protocol: "rabia".into(),
             group: Group(0),
-            epoch: 1,
+            epoch: Epoch {
+                members,
+                protocol: "rabia".into(),
+                ..crate::meta::tests::meta(1).epoch
+            },
             epoch_digest: 42,
-            members,
         }
     }
 
     #[test]
     fn members_of_one_epoch_take_each_other() {
+        let lives = Lives::of(&identity(1).epoch);
         let hello = identity(1).hello(ReplicaId(2));
         assert_eq!(Hello::from_bytes(hello.to_bytes()), Ok(hello.clone()));
-        assert_eq!(identity(2).judge(&hello), Ok(()));
+        assert_eq!(identity(2).judge(&hello, &lives), Ok(()));
         let welcome = identity(2).welcome(None);
         assert_eq!(Welcome::from_bytes(welcome.to_bytes()), Ok(welcome.clone()));
-        assert_eq!(identity(1).judge_welcome(ReplicaId(2), &welcome), Ok(()));
-        assert!(identity(1).judge_welcome(ReplicaId(3), &welcome).is_err());
+        let judge = |to| identity(1).judge_welcome(ReplicaId(to), &welcome, &lives);
+        assert_eq!(judge(2), Ok(()));
+        assert!(judge(3).is_err());
     }
 
     #[test]
@@ -440,14 +488,16 @@ pub(crate) mod tests {
             (|hello| hello.epoch_digest = 0, RejectCode::Epoch),
         ];
         for (change, code) in cases {
+            let lives = lives();
             let mut hello = identity(1).hello(ReplicaId(2));
+            hello.incarnation = Incarnation(12);
             change(&mut hello);
-            let rejection = identity(2).judge(&hello).unwrap_err();
+            let rejection = identity(2).judge(&hello, &lives).unwrap_err();
             assert_eq!(rejection.code, code);
             let welcome = identity(2).welcome(Some(rejection.clone()));
             let back = Welcome::from_bytes(welcome.to_bytes()).unwrap();
             assert_eq!(
-                identity(1).judge_welcome(ReplicaId(2), &back),
+                identity(1).judge_welcome(ReplicaId(2), &back, &lives),
                 Err(rejection)
             );
         }

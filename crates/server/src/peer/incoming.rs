@@ -1,11 +1,9 @@
 //! Connections from peers: a handshake, then frames in one direction.
 
 use super::frame::FrameDecoder;
-use super::handshake::{
-    self, HandshakeError, Hello, Identity, RejectCode, Rejection, WIRE_VERSION,
-};
+use super::handshake::{self, Caller, HandshakeError, RejectCode, Rejection, WIRE_VERSION};
 use super::outgoing::Shared;
-use super::{Arrivals, HANDSHAKE_TIMEOUT};
+use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
 use quorate_core::ReplicaId;
@@ -19,7 +17,7 @@ const STRANGERS_MAX: usize = 64;
 
 /// What the acceptor knows of all peers.
 pub(super) struct Acceptor {
-    pub(super) identity: Arc<Identity>,
+    pub(super) home: Home,
     pub(super) arrivals: Arrivals,
     pub(super) metrics: BTreeMap<ReplicaId, PeerMetrics>,
     pub(super) strangers: metrics::Counter,
@@ -45,7 +43,8 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
                 tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(&mut connection, &acceptor)).await;
             drop(permit);
             match greeted.unwrap_or(Err(HandshakeError::Timeout)) {
-                Ok(peer) => serve(connection, peer, &acceptor).await,
+                Ok(None) => {}
+                Ok(Some(peer)) => serve(connection, peer, &acceptor).await,
                 Err(error) => {
                     acceptor.strangers.increment(1);
                     tracing::warn!(%from, "connection to the peer port refused: {}", why(&error));
@@ -62,13 +61,19 @@ fn why(error: &HandshakeError) -> String {
     }
 }
 
+/// The peer whose frames follow; none follow a mere question.
 async fn greet(
     connection: &mut Connection,
     acceptor: &Acceptor,
-) -> Result<ReplicaId, HandshakeError> {
-    let identity = &acceptor.identity;
-    let judged = match handshake::receive::<Hello>(connection).await {
-        Ok(hello) => identity.judge(&hello).map(|()| hello.from),
+) -> Result<Option<ReplicaId>, HandshakeError> {
+    let Home { identity, lives } = &acceptor.home;
+    let judged = match handshake::receive_caller(connection).await {
+        Ok(Caller::Peer(hello)) => identity.judge(&hello, lives).map(|()| hello.from),
+        Ok(Caller::Asking(question)) => {
+            let answer = identity.answer(&question, lives);
+            let sent = handshake::send(connection, &answer).await;
+            return sent.map(|()| None).map_err(HandshakeError::Io);
+        }
         Err(HandshakeError::Version(found)) => Err(Rejection {
             code: RejectCode::WireVersion,
             text: format!(
@@ -82,7 +87,7 @@ async fn greet(
     handshake::send(connection, &welcome)
         .await
         .map_err(HandshakeError::Io)?;
-    judged.map_err(HandshakeError::Rejected)
+    judged.map(Some).map_err(HandshakeError::Rejected)
 }
 
 /// Passes a peer's frames to the core until the connection ends.

@@ -4,13 +4,16 @@
 pub(crate) mod frame;
 pub(crate) mod handshake;
 mod incoming;
+pub(crate) mod lives;
 mod outgoing;
+pub(crate) mod question;
 
 use crate::metrics::Metrics;
 use crate::security::Listener;
 use bytes::Bytes;
 use handshake::Identity;
 use incoming::{Acceptor, accept_all};
+use lives::Lives;
 use outgoing::{Outgoing, keep_connected};
 use quorate_core::{Peers, ReplicaId};
 use quorate_host::Frame;
@@ -43,6 +46,13 @@ pub(crate) enum Arrival {
         /// Whether frames to it have a chance.
         up: bool,
     },
+}
+
+/// Who this replica is, and whom it takes for whom.
+#[derive(Clone, Debug)]
+struct Home {
+    identity: Arc<Identity>,
+    lives: Arc<Lives>,
 }
 
 /// The connections' end of the queue to the core.
@@ -92,13 +102,14 @@ impl Links {
     pub(crate) fn start(
         listener: Listener,
         identity: Identity,
+        lives: Lives,
         addresses: &[(ReplicaId, String)],
         metrics: &Arc<Metrics>,
     ) -> (Links, mpsc::Receiver<Arrival>) {
         let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
         let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
         let arrivals = Arrivals { queue, budget };
-        let identity = Arc::new(identity);
+        let (identity, lives) = (Arc::new(identity), Arc::new(lives));
         let per_peer: BTreeMap<_, _> = addresses
             .iter()
             .map(|(peer, _)| (*peer, metrics.peer(*peer)))
@@ -107,13 +118,16 @@ impl Links {
             .iter()
             .map(|(peer, address)| {
                 let link = Outgoing::new(*peer, address.clone(), per_peer[peer].clone());
-                let (shared, identity) = (link.shared(), Arc::clone(&identity));
-                tokio::spawn(keep_connected(shared, identity, arrivals.clone()));
+                let home = Home {
+                    identity: Arc::clone(&identity),
+                    lives: Arc::clone(&lives),
+                };
+                tokio::spawn(keep_connected(link.shared(), home, arrivals.clone()));
                 (*peer, link)
             })
             .collect();
         let acceptor = Acceptor {
-            identity,
+            home: Home { identity, lives },
             arrivals,
             metrics: per_peer,
             strangers: metrics.peer_rejected.clone(),
@@ -173,11 +187,13 @@ mod tests {
             .each_ref()
             .map(|port| port.local_addr().unwrap().to_string());
         let [first, second] = ports.map(|port| Listener::new(port, Door::Peer).unwrap());
-        let start = |listener, identity, peer, address: &str| {
+        let start = |listener, identity: Identity, peer, address: &str| {
             let metrics = Arc::new(Metrics::new());
+            let lives = Lives::of(&identity.epoch);
             let (links, arrivals) = Links::start(
                 listener,
                 identity,
+                lives,
                 &[(ReplicaId(peer), address.into())],
                 &metrics,
             );

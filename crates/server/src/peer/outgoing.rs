@@ -2,8 +2,8 @@
 //! of its own when it does not.
 
 use super::frame;
-use super::handshake::{self, HandshakeError, Identity, RejectCode, Welcome};
-use super::{Arrivals, HANDSHAKE_TIMEOUT};
+use super::handshake::{self, HandshakeError, RejectCode, Welcome};
+use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
 use crate::security::{self, Connection};
 use bytes::{Buf, Bytes};
@@ -160,15 +160,11 @@ impl Shared {
 }
 
 /// Keeps a connection to one peer for as long as the replica runs.
-pub(super) async fn keep_connected(
-    shared: Arc<Shared>,
-    identity: Arc<Identity>,
-    arrivals: Arrivals,
-) {
+pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Arrivals) {
     let mut backoff = BACKOFF_MIN;
     let mut complaint = String::new();
     loop {
-        let most = match dial(&shared, &identity).await {
+        let most = match dial(&shared, &home).await {
             Ok(connection) => {
                 tracing::info!(peer = %shared.peer, address = %shared.address, "peer connected");
                 (backoff, complaint) = (BACKOFF_MIN, String::new());
@@ -217,18 +213,18 @@ fn complain(shared: &Shared, error: &HandshakeError, last: &mut String) {
     }
 }
 
-async fn dial(shared: &Shared, identity: &Identity) -> Result<Connection, HandshakeError> {
+async fn dial(shared: &Shared, home: &Home) -> Result<Connection, HandshakeError> {
     let greet = async {
         let mut connection = security::dial(&shared.address)
             .await
             .map_err(HandshakeError::Io)?;
-        let hello = identity.hello(shared.peer);
+        let hello = home.identity.hello(shared.peer);
         handshake::send(&mut connection, &hello)
             .await
             .map_err(HandshakeError::Io)?;
         let welcome: Welcome = handshake::receive(&mut connection).await?;
-        identity
-            .judge_welcome(shared.peer, &welcome)
+        home.identity
+            .judge_welcome(shared.peer, &welcome, &home.lives)
             .map_err(HandshakeError::Rejected)?;
         Ok(connection)
     };

@@ -1,0 +1,96 @@
+//! `quorate status`: how a cluster is, asked at any of its endpoints.
+
+mod gather;
+mod live;
+mod report;
+mod scrape;
+mod table;
+
+use crate::Failure;
+use clap::Args;
+use gather::gather;
+use report::Report;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Between the two looks that recent figures are made of.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+
+/// The options of `quorate status`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StatusOptions {
+    /// Where clients reach any replica, or several; the others are found from there
+    #[arg(
+        long,
+        env = "QUORATE_ENDPOINTS",
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:2379"
+    )]
+    endpoints: Vec<String>,
+
+    /// Show it again every SECONDS, in place, until q or Ctrl-C
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        conflicts_with = "json"
+    )]
+    watch: Option<f64>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the cluster. The exit code says whether a quorum of it serves.
+pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
+    for endpoint in &options.endpoints {
+        check(endpoint).map_err(Failure::Usage)?;
+    }
+    let mut before = gather(&options.endpoints);
+    if let Some(seconds) = options.watch {
+        let interval = Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|interval| *interval >= Duration::from_millis(100));
+        let interval = interval.ok_or_else(|| {
+            Failure::Usage(format!(
+                "--watch {seconds}: at least 0.1 seconds lie between two looks"
+            ))
+        })?;
+        live::watch(interval, || {
+            let now = gather(&options.endpoints);
+            let text = table::render(&Report::of(&before, &now));
+            before = now;
+            text
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    std::thread::sleep(LOOK_PAUSE);
+    let report = Report::of(&before, &gather(&options.endpoints));
+    if options.json {
+        let json = serde_json::to_string(&report);
+        println!(
+            "{}",
+            json.map_err(|error| Failure::Failed(error.to_string()))?
+        );
+    } else {
+        print!("{}", table::render(&report));
+    }
+    Ok(match report.healthy {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(1),
+    })
+}
+
+fn check(endpoint: &str) -> Result<(), String> {
+    let rest = endpoint.strip_prefix("http://").unwrap_or(endpoint);
+    let port = rest.trim_end_matches('/').rsplit_once(':');
+    match port.filter(|(host, _)| !host.is_empty() && !host.contains('/')) {
+        Some((_, port)) if port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(format!(
+            "--endpoints {endpoint:?} is not of the form host:port or http://host:port"
+        )),
+    }
+}

@@ -1,0 +1,219 @@
+//! A report as a table of at most a hundred columns.
+
+use super::report::{Figures, Latency, PLACES, ReplicaReport, Report};
+use quorate_server::{Role, StatusPage};
+
+/// The report for people.
+pub(super) fn render(report: &Report) -> String {
+    let mut text = headline(report);
+    text.push('\n');
+    text += &align(&replica_rows(report));
+    for replica in &report.replicas {
+        if let Some(reason) = &replica.reason {
+            text += &format!("replica {}: not reachable: {reason}\n", name(replica));
+        }
+        let alarms = replica.status.iter().flat_map(|page| &page.alarms);
+        for alarm in alarms {
+            text += &format!("replica {}: ALARM {alarm}\n", name(replica));
+        }
+    }
+    if report.is_stuck() {
+        text += "more replicas than may fail have lost what they promised: none of them can come \
+                 back; begin a new cluster\n";
+    }
+    if report.any_page().is_some() {
+        text += &format!(
+            "\nlatency p50/p99 by place, of the last {:.1} s (* since the start, for idle ones)\n",
+            report.recent_seconds
+        );
+        text += &align(&latency_rows(report));
+    }
+    text
+}
+
+fn headline(report: &Report) -> String {
+    let health = match report.healthy {
+        true => "healthy",
+        false => "NOT HEALTHY",
+    };
+    let counts = format!(
+        "{health}: {} of {} replicas serve",
+        report.replicas_serving, report.replicas_total
+    );
+    let Some(page) = report.any_page() else {
+        return format!("{health}: no replica answers\n");
+    };
+    let params: Vec<String> = page
+        .params
+        .iter()
+        .map(|(name, value)| format!(" {name}={value}"))
+        .collect();
+    format!(
+        "cluster {}   {counts}\nprotocol {}{}   durability {}   quorate {}\n",
+        page.cluster_id,
+        page.protocol,
+        params.concat(),
+        page.durability,
+        page.version
+    )
+}
+
+fn replica_rows(report: &Report) -> Vec<Vec<String>> {
+    let headings = [
+        "id", "endpoint", "role", "slot", "lag", "cmds/s", "fast", "queue", "wakes/s", "log",
+        "snap", "RSS", "up",
+    ];
+    let mut rows = vec![headings.map(str::to_owned).to_vec()];
+    for replica in &report.replicas {
+        let mut row = vec![name(replica), replica.endpoint.clone()];
+        match (&replica.status, &replica.figures) {
+            (Some(page), Some(figures)) => row.extend(cells(page, figures)),
+            _ => {
+                row.push("down".to_owned());
+                row.resize(headings.len(), "-".to_owned());
+            }
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn cells(page: &StatusPage, figures: &Figures) -> Vec<String> {
+    let role = match (page.role, page.has_quorum) {
+        (Role::Rejoining, _) => "rejoining",
+        (Role::Voting, true) => "voting",
+        (Role::Voting, false) => "no quorum",
+    };
+    let percent =
+        |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.0}", s * 100.0));
+    vec![
+        role.to_owned(),
+        page.applied_slot.to_string(),
+        figures.lag_slots.to_string(),
+        short(figures.commands_per_second),
+        // Of late and since the start.
+        format!(
+            "{}/{}%",
+            percent(figures.fast_share_recent),
+            percent(figures.fast_share)
+        ),
+        figures.queue_lengths.values().sum::<u64>().to_string(),
+        short(figures.wakeups_per_second),
+        // Bytes and segments.
+        format!("{}/{}", bytes(page.log_bytes), page.log_segments),
+        bytes(page.snapshot_bytes),
+        bytes(page.memory_rss_bytes),
+        uptime(page.uptime_ms / 1000),
+    ]
+}
+
+fn latency_rows(report: &Report) -> Vec<Vec<String>> {
+    let headings = ["id"].into_iter().chain(PLACES).map(str::to_owned);
+    let mut rows = vec![headings.collect::<Vec<_>>()];
+    for replica in &report.replicas {
+        let Some(figures) = &replica.figures else {
+            continue;
+        };
+        let cell = |place| match (
+            figures.latency_recent.get(place),
+            figures.latency.get(place),
+        ) {
+            (Some(recent), _) => pair(recent),
+            (None, Some(total)) => pair(total) + "*",
+            (None, None) => "-".to_owned(),
+        };
+        rows.push(
+            [name(replica)]
+                .into_iter()
+                .chain(PLACES.map(cell))
+                .collect(),
+        );
+    }
+    rows
+}
+
+fn pair(latency: &Latency) -> String {
+    format!("{}/{}", time(latency.p50_us), time(latency.p99_us))
+}
+
+fn name(replica: &ReplicaReport) -> String {
+    replica
+        .replica_id
+        .map_or("?".to_owned(), |id| id.to_string())
+}
+
+/// `7.5us`, `140us`, `2.1ms`, `1.4s`.
+fn time(us: f64) -> String {
+    match us {
+        us if us < 10.0 => format!("{us:.1}us"),
+        us if us < 1e3 => format!("{us:.0}us"),
+        us if us < 1e5 => format!("{:.1}ms", us / 1e3),
+        us if us < 1e6 => format!("{:.0}ms", us / 1e3),
+        us => format!("{:.1}s", us / 1e6),
+    }
+}
+
+/// `950`, `12.3k`.
+fn short(count: f64) -> String {
+    match count {
+        count if count < 1e4 => format!("{count:.0}"),
+        count => format!("{:.1}k", count / 1e3),
+    }
+}
+
+/// `512K`, `48M`, `1.5G`.
+fn bytes(bytes: u64) -> String {
+    let kib = bytes as f64 / 1024.0;
+    match kib {
+        kib if kib < 1024.0 => format!("{kib:.0}K"),
+        kib if kib < 1024.0 * 1024.0 => format!("{:.0}M", kib / 1024.0),
+        kib => format!("{:.1}G", kib / 1024.0 / 1024.0),
+    }
+}
+
+/// The two largest units.
+fn uptime(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{minutes}m{:02}s", seconds % 60),
+        3600..86_400 => format!("{hours}h{:02}m", minutes % 60),
+        _ => format!("{days}d{:02}h", hours % 24),
+    }
+}
+
+/// Words to the left, figures to the right.
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(at, (cell, width))| match at {
+            1 | 2 if rows[0][1] == "endpoint" => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        line.trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!(
+            [time(7.51), time(140.2), time(2140.0), time(1.4e6)],
+            ["7.5us", "140us", "2.1ms", "1.4s"]
+        );
+        assert_eq!([bytes(5 << 20), bytes(3 << 29)], ["5M", "1.5G"]);
+        assert_eq!(
+            [uptime(59), uptime(61), uptime(90_061)],
+            ["59s", "1m01s", "1d01h"]
+        );
+        assert_eq!([short(950.0), short(12_345.0)], ["950", "12.3k"]);
+    }
+}

@@ -1,0 +1,205 @@
+//! Before the first word: a replica without promises asks its peers whether it may be new.
+
+mod rule;
+
+pub use rule::JoinError;
+
+use crate::error::ServerError;
+use crate::folder::{Expected, Folder, bootstrap};
+use crate::meta::Meta;
+use crate::peer::handshake::{self, Caller, HandshakeError};
+use crate::peer::question::{Answer, Question, Stage};
+use crate::run::random_u64;
+use crate::security::{self, Connection, Door, Listener};
+use quorate_core::{ClusterId, ReplicaId};
+use rule::{Joiner, Next, Waiting};
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
+
+/// How long a peer may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Between two rounds of questions.
+const ROUND_PAUSE: Duration = Duration::from_millis(100);
+
+/// A replica that has no promises to keep, and must find out whether it ever made any.
+#[derive(Debug)]
+pub struct Join {
+    /// Where its data is to be.
+    pub dir: PathBuf,
+    /// What that data must turn out to be.
+    pub expected: Expected,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// The other replicas, and where their peer ports are.
+    pub peers: Vec<(ReplicaId, String)>,
+    /// Its data, if it was told that the cluster is new; nothing is there otherwise.
+    pub folder: Option<Folder>,
+}
+
+/// Asks the peers until it is known as what the replica may begin, and writes that down. The port
+/// is the one for peers; it is left open.
+///
+/// # Errors
+/// [`ServerError::Join`] when it will never be known, and whatever the folder says.
+pub fn join(join: Join, port: &TcpListener) -> Result<Folder, ServerError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let listener = Listener::new(port.try_clone()?, Door::Peer)?;
+        join.run(&listener).await
+    })
+}
+
+impl Join {
+    async fn run(mut self, listener: &Listener) -> Result<Folder, ServerError> {
+        let me = self.expected.replica;
+        let (tell, stage) = watch::channel(self.stage());
+        let mut last = None;
+        loop {
+            let heard = tokio::select! {
+                heard = self.ask_all() => heard?,
+                () = answer_all(listener, self.cluster, me, &stage) => continue,
+            };
+            let joiner = Joiner {
+                me,
+                cluster: self.cluster,
+                mine: self.folder.as_ref().map(|folder| folder.meta().clone()),
+                heard,
+            };
+            match joiner
+                .next(now_ms(), random_u64()?)
+                .map_err(ServerError::Join)?
+            {
+                Next::Wait(why) => say_once(why, &mut last),
+                Next::Agree(meta) => {
+                    self.write(meta)?;
+                    tell.send_replace(self.stage());
+                    continue;
+                }
+                Next::Begin(meta) => {
+                    tracing::info!(incarnation = %meta.incarnation, state = ?meta.state, "may begin");
+                    return self.finish(meta);
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND_PAUSE) => {}
+                () = answer_all(listener, self.cluster, me, &stage) => {}
+            }
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::of(self.folder.as_ref().map(Folder::meta))
+    }
+
+    fn write(&mut self, meta: Meta) -> Result<(), ServerError> {
+        match &mut self.folder {
+            Some(folder) => folder.record(meta)?,
+            None => {
+                bootstrap(&self.dir, &meta)?;
+                self.folder = Some(Folder::open(&self.dir, &self.expected)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, meta: Meta) -> Result<Folder, ServerError> {
+        // Before a folder is written: peers may run something else than was asked for here.
+        self.expected.check(&self.dir, &meta)?;
+        self.write(meta)?;
+        let folder = self.folder.take();
+        Ok(folder.unwrap_or_else(|| unreachable!("it was written")))
+    }
+
+    /// One question to everybody at once.
+    async fn ask_all(&self) -> Result<BTreeMap<ReplicaId, Option<Stage>>, ServerError> {
+        let mut asking = tokio::task::JoinSet::new();
+        let mut heard = BTreeMap::new();
+        for (peer, address) in &self.peers {
+            heard.insert(*peer, None);
+            let question = Question {
+                cluster: self.cluster,
+                from: self.expected.replica,
+                to: *peer,
+            };
+            let address = address.clone();
+            asking.spawn(async move {
+                let answer = tokio::time::timeout(ANSWER_TIMEOUT, ask(&address, &question)).await;
+                (question.to, answer.ok().and_then(Result::ok))
+            });
+        }
+        while let Some(Ok((peer, answer))) = asking.join_next().await {
+            let Some(answer) = answer.filter(|answer| answer.from == peer) else {
+                continue;
+            };
+            if answer.cluster != self.cluster {
+                return Err(ServerError::Join(JoinError::OtherCluster {
+                    peer,
+                    found: answer.cluster,
+                    expected: self.cluster,
+                }));
+            }
+            heard.insert(peer, Some(answer.stage));
+        }
+        Ok(heard)
+    }
+}
+
+async fn ask(address: &str, question: &Question) -> Result<Answer, HandshakeError> {
+    let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
+    handshake::send(&mut connection, question)
+        .await
+        .map_err(HandshakeError::Io)?;
+    handshake::receive(&mut connection).await
+}
+
+/// Answers the questions of others for as long as it is polled. Peers that run already and want to
+/// send frames come again later.
+async fn answer_all(
+    listener: &Listener,
+    cluster: ClusterId,
+    me: ReplicaId,
+    stage: &watch::Receiver<Stage>,
+) {
+    loop {
+        let (mut connection, _) = listener.accept().await;
+        let answer = Answer {
+            cluster,
+            from: me,
+            stage: stage.borrow().clone(),
+        };
+        tokio::spawn(async move {
+            // Whoever gets no answer asks again.
+            let _ = tokio::time::timeout(ANSWER_TIMEOUT, reply(&mut connection, &answer)).await;
+        });
+    }
+}
+
+async fn reply(connection: &mut Connection, answer: &Answer) -> Result<(), HandshakeError> {
+    if let Caller::Asking(question) = handshake::receive_caller(connection).await?
+        && question.to == answer.from
+    {
+        handshake::send(connection, answer)
+            .await
+            .map_err(HandshakeError::Io)?;
+    }
+    Ok(())
+}
+
+/// Says what is waited for when that changes, not at every round.
+fn say_once(why: Waiting, last: &mut Option<Waiting>) {
+    if last.as_ref() != Some(&why) {
+        tracing::warn!("{why}");
+        *last = Some(why);
+    }
+}
+
+/// The wall clock: it numbers lives, and need not be right.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,303 @@
+//! When a replica without data may speak, and as whom. Decision record 0005 has the argument.
+//!
+//! - *Nobody has begun, all were told that the cluster is new*: every replica learns all
+//!   incarnations, agrees durably to begin with exactly those, and begins once all have agreed to
+//!   the same. So two beginnings need the loss of every data folder.
+//! - *A peer has begun with this replica's very incarnation*: then all had agreed, this one too.
+//! - *Peers have begun with another incarnation of this replica*: a former life may have spoken. It
+//!   comes back in a new life, without its promises, once a quorum of the others can tell it how
+//!   far that life may have gone.
+
+use crate::meta::{Meta, State};
+use crate::peer::question::Stage;
+use quorate_core::{ClusterId, Epoch, Group, Incarnation, ReplicaId, majority};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a replica without promises knows.
+#[derive(Clone, Debug)]
+pub(super) struct Joiner {
+    pub(super) me: ReplicaId,
+    pub(super) cluster: ClusterId,
+    /// Written before; `None` without leave to begin a new cluster.
+    pub(super) mine: Option<Meta>,
+    /// The other replicas, and what each has said in this round of questions.
+    pub(super) heard: BTreeMap<ReplicaId, Option<Stage>>,
+}
+
+/// What follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Ask again.
+    Wait(Waiting),
+    /// Write this down, say it, and go on asking.
+    Agree(Meta),
+    /// Write this down and begin.
+    Begin(Meta),
+}
+
+/// What is missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Waiting {
+    /// All must be there when a cluster begins.
+    First { silent: Vec<ReplicaId> },
+    /// Others have agreed to begin with a life of this replica, or of another, that is gone.
+    Interrupted { with: Vec<ReplicaId> },
+    /// A quorum of others must tell what a former life may have done.
+    Return {
+        begun: usize,
+        needed: usize,
+        silent: Vec<ReplicaId>,
+    },
+}
+
+/// Why it will never begin like this.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JoinError {
+    /// What the cluster knew is gone with too many folders.
+    TooManyLost {
+        /// Those without data, this one included.
+        empty: Vec<ReplicaId>,
+        /// Replicas there are.
+        n: usize,
+    },
+    /// Replicas of a new cluster were started with different options.
+    Differs {
+        /// Which other one.
+        peer: ReplicaId,
+    },
+    /// A peer's address leads to another cluster.
+    OtherCluster {
+        /// Which address.
+        peer: ReplicaId,
+        /// Whose it is.
+        found: ClusterId,
+        /// Whose was expected.
+        expected: ClusterId,
+    },
+}
+
+impl Joiner {
+    /// Decides on what was heard. A later life is numbered `now_ms` (of the wall clock) or more, and
+    /// made unique by `dice`.
+    pub(super) fn next(&self, now_ms: u64, dice: u64) -> Result<Next, JoinError> {
+        if let Some(next) = self.begun_with_me() {
+            return Ok(next);
+        }
+        if let Some(next) = self.comes_back(now_ms, dice)? {
+            return Ok(next);
+        }
+        match &self.mine {
+            Some(mine) => self.begins(mine),
+            None => Ok(self.waits_for_quorum(0)),
+        }
+    }
+
+    /// Whether some peer runs in the epoch this replica has agreed to.
+    fn begun_with_me(&self) -> Option<Next> {
+        let mine = self.mine.as_ref()?;
+        let runs =
+            |stage: &Stage| matches!(stage, Stage::Begun { epoch, .. } if *epoch == mine.epoch);
+        (mine.state == State::Confirmed && self.said().any(|(_, stage)| runs(stage)))
+            .then(|| Next::Begin(with_state(mine, State::Bootstrapped)))
+    }
+
+    /// The way back of a replica that others have known, or `None` if nobody has.
+    fn comes_back(&self, now_ms: u64, dice: u64) -> Result<Option<Next>, JoinError> {
+        let begun: Vec<(&Epoch, Option<Incarnation>)> = self
+            .said()
+            .filter_map(|(_, stage)| match stage {
+                Stage::Begun { epoch, later } => Some((epoch, *later)),
+                _ => None,
+            })
+            .collect();
+        let empty: Vec<ReplicaId> = self
+            .said()
+            .filter(|(_, stage)| matches!(stage, Stage::Empty | Stage::Joining { .. }))
+            .map(|(id, _)| id)
+            .chain([self.me])
+            .collect();
+        let n = self.heard.len() + 1;
+        // Without leave, whoever has no data has lost it.
+        let existing = self.mine.is_none() || !begun.is_empty();
+        if existing && n - empty.len() < majority(n) {
+            let mut empty = empty;
+            empty.sort();
+            return Err(JoinError::TooManyLost { empty, n });
+        }
+        let Some((epoch, _)) = begun.first() else {
+            return Ok(None);
+        };
+        if begun.len() < majority(n) {
+            return Ok(Some(self.waits_for_quorum(begun.len())));
+        }
+        let last = begun.iter().filter_map(|(_, later)| *later).max();
+        let number = last.map_or(0, |last| (last.0 >> 64) as u64 + 1).max(now_ms);
+        Ok(Some(Next::Begin(Meta {
+            cluster: self.cluster,
+            replica: self.me,
+            incarnation: Incarnation(u128::from(number) << 64 | u128::from(dice)),
+            state: State::Lost,
+            group: Group(0),
+            epoch: (*epoch).clone(),
+        })))
+    }
+
+    /// The way into a new cluster.
+    fn begins(&self, mine: &Meta) -> Result<Next, JoinError> {
+        let silent = self.silent();
+        let mut vector = BTreeMap::from([(self.me, mine.incarnation)]);
+        let mut confirmed = 0;
+        let mut other = Vec::new();
+        for (peer, stage) in self.said() {
+            match stage {
+                Stage::Joining {
+                    incarnation,
+                    config,
+                } => {
+                    if mine.state == State::Joining && *config != mine.epoch.digest() {
+                        return Err(JoinError::Differs { peer });
+                    }
+                    vector.insert(peer, *incarnation);
+                    let index = mine.epoch.index_of(peer);
+                    let agreed = index.map(|index| mine.epoch.members[index].incarnation);
+                    if mine.state == State::Confirmed && agreed != Some(*incarnation) {
+                        other.push(peer);
+                    }
+                }
+                Stage::Confirmed {
+                    incarnation,
+                    digest,
+                } => {
+                    vector.insert(peer, *incarnation);
+                    if *digest == mine.epoch.digest() {
+                        confirmed += 1;
+                    } else if mine.state == State::Confirmed {
+                        other.push(peer);
+                    }
+                }
+                Stage::Empty | Stage::Begun { .. } => {}
+            }
+        }
+        if !other.is_empty() {
+            return Ok(Next::Wait(Waiting::Interrupted { with: other }));
+        }
+        if mine.state == State::Confirmed {
+            return Ok(if confirmed == self.heard.len() {
+                Next::Begin(with_state(mine, State::Bootstrapped))
+            } else {
+                Next::Wait(Waiting::First { silent })
+            });
+        }
+        if vector.len() <= self.heard.len() {
+            return Ok(Next::Wait(Waiting::First { silent }));
+        }
+        let mut agreed = with_state(mine, State::Confirmed);
+        for member in &mut agreed.epoch.members {
+            member.incarnation = vector[&member.id];
+        }
+        Ok(Next::Agree(agreed))
+    }
+
+    fn waits_for_quorum(&self, begun: usize) -> Next {
+        Next::Wait(Waiting::Return {
+            begun,
+            needed: majority(self.heard.len() + 1),
+            silent: self.silent(),
+        })
+    }
+
+    fn said(&self) -> impl Iterator<Item = (ReplicaId, &Stage)> {
+        let heard = self.heard.iter();
+        heard.filter_map(|(id, stage)| Some((*id, stage.as_ref()?)))
+    }
+
+    fn silent(&self) -> Vec<ReplicaId> {
+        let silent = self.heard.iter().filter(|(_, stage)| stage.is_none());
+        silent.map(|(id, _)| *id).collect()
+    }
+}
+
+fn with_state(meta: &Meta, state: State) -> Meta {
+    Meta {
+        state,
+        ..meta.clone()
+    }
+}
+
+/// `replicas 2 and 3`.
+fn list(ids: &[ReplicaId]) -> String {
+    let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    match names.split_last() {
+        None => "no replica".to_owned(),
+        Some((only, [])) => format!("replica {only}"),
+        Some((last, rest)) => format!("replicas {} and {last}", rest.join(", ")),
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Waiting::First { silent } if silent.is_empty() => {
+                f.write_str("the cluster is new: waiting until all replicas have agreed to begin")
+            }
+            Waiting::First { silent } => write!(
+                f,
+                "the cluster is new and begins once all are there: waiting for {}",
+                list(silent)
+            ),
+            Waiting::Interrupted { with } => write!(
+                f,
+                "the first start was interrupted: a data folder was replaced between the agreement \
+                 and the beginning, and {} cannot begin with this one; if no replica ever served, \
+                 delete all data folders and start again",
+                list(with)
+            ),
+            Waiting::Return {
+                begun,
+                needed,
+                silent,
+            } => write!(
+                f,
+                "the data folder is empty: to come back safely, this replica asks the others what it \
+                 may have promised; {begun} of the {needed} needed run, nothing heard of {}",
+                list(silent)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::TooManyLost { empty, n } => write!(
+                f,
+                "{} of {n} have empty data folders: there is no leave to begin anew, and too few are \
+                 left to know what the cluster had promised; restore the folders of all but {} from \
+                 where they went, or begin a new cluster with --initial-cluster-state new on empty \
+                 folders",
+                list(empty),
+                n - majority(*n)
+            ),
+            JoinError::Differs { peer } => write!(
+                f,
+                "this replica and replica {peer} are told to begin different clusters: check that \
+                 --protocol, --durability, --param and --initial-cluster are the same on all"
+            ),
+            JoinError::OtherCluster {
+                peer,
+                found,
+                expected,
+            } => write!(
+                f,
+                "the address of replica {peer} leads to cluster {found}, not to cluster {expected}: \
+                 check --initial-cluster and --initial-cluster-token"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+#[cfg(test)]
+mod tests;

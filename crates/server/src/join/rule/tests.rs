@@ -1,0 +1,240 @@
+//! The rule alone: conversations, and random wipes at any moment.
+
+use super::*;
+use crate::meta::tests::meta;
+use quorate_core::Member;
+
+const NOW_MS: u64 = 1_000;
+
+fn id(index: usize) -> ReplicaId {
+    ReplicaId(index as u16 + 1)
+}
+
+/// What a replica told that the cluster is new writes first.
+fn joining(index: usize, incarnation: u128) -> Meta {
+    let mut meta = meta(1);
+    for member in &mut meta.epoch.members {
+        member.incarnation = Incarnation(0);
+    }
+    Meta {
+        replica: id(index),
+        incarnation: Incarnation(incarnation),
+        state: State::Joining,
+        ..meta
+    }
+}
+
+fn joiner(index: usize, mine: Option<Meta>, heard: [Option<Stage>; 2]) -> Joiner {
+    let others = (0..3).filter(|other| *other != index).map(id);
+    Joiner {
+        me: id(index),
+        cluster: meta(1).cluster,
+        mine,
+        heard: others.zip(heard).collect(),
+    }
+}
+
+fn empty() -> Option<Stage> {
+    Some(Stage::Empty)
+}
+
+fn begun(members: [u128; 3], later: Option<u128>) -> Option<Stage> {
+    let mut epoch = joining(0, 0).epoch;
+    for (member, incarnation) in epoch.members.iter_mut().zip(members) {
+        member.incarnation = Incarnation(incarnation);
+    }
+    Some(Stage::Begun {
+        epoch,
+        later: later.map(Incarnation),
+    })
+}
+
+#[test]
+fn a_lost_replica_returns_in_a_life_later_than_any_known() {
+    let known = 2_000 << 64 | 77;
+    for (later, number) in [(None, NOW_MS), (Some(known), 2_001)] {
+        let heard = [begun([1, 2, 3], None), begun([1, 2, 3], later)];
+        // With leave to begin a new cluster or without: others have begun.
+        for mine in [None, Some(joining(1, 9))] {
+            let next = joiner(1, mine, heard.clone()).next(NOW_MS, 5).unwrap();
+            let Next::Begin(meta) = next else {
+                panic!("{next:?}")
+            };
+            assert_eq!(meta.state, State::Lost);
+            assert_eq!(meta.incarnation.0, u128::from(number) << 64 | 5);
+            assert_eq!(meta.epoch.members[1].incarnation, Incarnation(2));
+        }
+    }
+}
+
+#[test]
+fn it_waits_for_a_quorum_of_others_and_gives_up_when_there_can_be_none() {
+    let one_up = [begun([1, 2, 3], None), None];
+    let next = joiner(1, None, one_up).next(NOW_MS, 5).unwrap();
+    assert!(
+        matches!(
+            next,
+            Next::Wait(Waiting::Return {
+                begun: 1,
+                needed: 2,
+                ..
+            })
+        ),
+        "{next:?}"
+    );
+    let one_left = [begun([1, 2, 3], None), empty()];
+    let lost = JoinError::TooManyLost {
+        empty: vec![id(1), id(2)],
+        n: 3,
+    };
+    assert_eq!(joiner(1, None, one_left).next(NOW_MS, 5), Err(lost.clone()));
+    let all_gone = [empty(), empty()];
+    let error = joiner(1, None, all_gone).next(NOW_MS, 5).unwrap_err();
+    assert!(
+        error.to_string().contains("replicas 1, 2 and 3 of 3"),
+        "{error}"
+    );
+    let texts = [lost.to_string()];
+    assert!(texts[0].contains("no leave to begin anew"), "{}", texts[0]);
+}
+
+#[test]
+fn replicas_of_a_new_cluster_must_be_told_the_same() {
+    let mut other = joining(2, 3);
+    other.epoch.protocol = "chora".into();
+    let heard = [
+        Some(Stage::of(Some(&joining(0, 1)))),
+        Some(Stage::of(Some(&other))),
+    ];
+    let error = joiner(1, Some(joining(1, 2)), heard).next(NOW_MS, 5);
+    assert_eq!(error, Err(JoinError::Differs { peer: id(2) }));
+}
+
+/// A replica of the walk: what its folder says, and what its last questions brought.
+#[derive(Clone, Default)]
+struct Node {
+    folder: Option<Meta>,
+    heard: BTreeMap<ReplicaId, Option<Stage>>,
+    wiped: bool,
+}
+
+struct Walk {
+    nodes: Vec<Node>,
+    dice: fastrand::Rng,
+    /// Every first boot of a new cluster: who, in which life, in which epoch.
+    first_boots: Vec<(ReplicaId, Incarnation, Vec<Member>)>,
+    /// Lives that returned.
+    returns: Vec<Incarnation>,
+}
+
+impl Walk {
+    fn new(seed: u64) -> Walk {
+        Walk {
+            nodes: vec![Node::default(); 3],
+            dice: fastrand::Rng::with_seed(seed),
+            first_boots: Vec::new(),
+            returns: Vec::new(),
+        }
+    }
+
+    /// One node is wiped, asks one other, or acts on what it has heard, maybe long ago.
+    fn step(&mut self, wipes: &mut u32) {
+        let index = self.dice.usize(..3);
+        match self.dice.u8(..20) {
+            0 if *wipes > 0 => {
+                *wipes -= 1;
+                self.nodes[index] = Node {
+                    wiped: true,
+                    ..Node::default()
+                };
+            }
+            0..10 => self.ask(index),
+            _ => self.act(index),
+        }
+    }
+
+    fn ask(&mut self, index: usize) {
+        let other = (index + 1 + self.dice.usize(..2)) % 3;
+        let mut stage = Stage::of(self.nodes[other].folder.as_ref());
+        if let Stage::Begun { later, .. } = &mut stage {
+            *later = self.returns.iter().max().copied();
+        }
+        // Before its first start it has no process to answer.
+        if stage != Stage::Empty {
+            self.nodes[index].heard.insert(id(other), Some(stage));
+        }
+    }
+
+    fn act(&mut self, index: usize) {
+        let Some(mine) = self.nodes[index].folder.clone() else {
+            self.nodes[index].folder = Some(joining(index, self.dice.u128(..) | 1));
+            return;
+        };
+        if !matches!(mine.state, State::Joining | State::Confirmed) {
+            return;
+        }
+        let others = (0..3).filter(|other| *other != index).map(id);
+        let heard = &self.nodes[index].heard;
+        let joiner = Joiner {
+            me: id(index),
+            cluster: mine.cluster,
+            heard: others
+                .map(|id| (id, heard.get(&id).cloned().flatten()))
+                .collect(),
+            mine: Some(mine),
+        };
+        match joiner.next(NOW_MS, self.dice.u64(..)) {
+            Ok(Next::Wait(_)) | Err(_) => {}
+            Ok(Next::Agree(meta)) => self.nodes[index].folder = Some(meta),
+            Ok(Next::Begin(meta)) => {
+                match meta.state {
+                    State::Bootstrapped => {
+                        let members = meta.epoch.members.clone();
+                        self.first_boots
+                            .push((meta.replica, meta.incarnation, members));
+                    }
+                    _ => self.returns.push(meta.incarnation),
+                }
+                self.nodes[index].folder = Some(meta);
+            }
+        }
+    }
+
+    fn check(&self, seed: u64) {
+        for (who, life, members) in &self.first_boots {
+            let index = usize::from(who.0) - 1;
+            assert_eq!(members[index].incarnation, *life, "seed {seed}");
+            let again = self.first_boots.iter().filter(|boot| boot.0 == *who);
+            let lives: Vec<_> = again.filter(|boot| boot.2 == *members).collect();
+            assert_eq!(lives.len(), 1, "seed {seed}: replica {who} was new twice");
+        }
+        let agree = |boot: &(_, _, Vec<Member>)| boot.2 == self.first_boots[0].2;
+        if !self.nodes.iter().all(|node| node.wiped) {
+            let one = self.first_boots.iter().all(agree);
+            assert!(one, "seed {seed}: two beginnings");
+        }
+        let mut returns = self.returns.clone();
+        returns.sort();
+        returns.dedup();
+        assert_eq!(returns.len(), self.returns.len(), "seed {seed}");
+    }
+}
+
+/// Scenario: three replicas with leave to begin a new cluster; folders are deleted at any moment,
+/// also while they agree. None is ever new twice, and there is one beginning unless all are wiped.
+#[test]
+fn no_wipe_makes_a_replica_new_twice() {
+    let (mut began, mut returned) = (0, 0);
+    for seed in 0..3_000 {
+        let mut walk = Walk::new(seed);
+        let mut wipes = (seed % 4) as u32;
+        for _ in 0..250 {
+            walk.step(&mut wipes);
+            walk.check(seed);
+        }
+        began += u32::from(walk.first_boots.len() == 3);
+        returned += walk.returns.len();
+    }
+    assert!(began > 1_000, "only {began} walks got anywhere");
+    assert!(returned > 100, "only {returned} returns");
+}

@@ -1,0 +1,164 @@
+//! Which life each peer is in: whoever has seen a later one takes nothing from an earlier one.
+//!
+//! A replica that lost its promises comes back as a new incarnation. The epoch still names the first
+//! one, so the later ones are kept here, and in the file `lives` of the data folder, so that a
+//! restart forgets none: a copy of a data folder from before the loss must not vote again.
+
+use super::handshake::{RejectCode, Rejection};
+use crate::folder::{self, FolderError};
+use crate::meta::{seal, verify};
+use quorate_core::{Epoch, Incarnation, ReplicaId};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{fs, io};
+
+const FILE: &str = "lives";
+const HEAD: &str = "# Peers that came back in a later life. Written by the program: do not edit.\n";
+
+/// The latest known life of every peer.
+#[derive(Debug)]
+pub(crate) struct Lives {
+    /// Where to remember; nowhere in tests.
+    dir: Option<PathBuf>,
+    /// By the epoch.
+    first: BTreeMap<ReplicaId, Incarnation>,
+    later: Mutex<BTreeMap<ReplicaId, Incarnation>>,
+}
+
+impl Lives {
+    /// What the data folder remembers.
+    pub(crate) fn open(dir: &Path, epoch: &Epoch) -> Result<Lives, FolderError> {
+        let path = dir.join(FILE);
+        let later = match fs::read(&path) {
+            Ok(bytes) => parse(&bytes).map_err(|why| FolderError::Corrupt { path, why })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(folder::io_error("read", &path, &error)),
+        };
+        Ok(Lives {
+            dir: Some(dir.to_owned()),
+            later: Mutex::new(later),
+            ..Lives::of(epoch)
+        })
+    }
+
+    /// Everybody in the life the epoch names; later ones are not remembered.
+    pub(crate) fn of(epoch: &Epoch) -> Lives {
+        let members = epoch.members.iter();
+        Lives {
+            dir: None,
+            first: members
+                .map(|member| (member.id, member.incarnation))
+                .collect(),
+            later: Mutex::default(),
+        }
+    }
+
+    /// The latest life of a member other than the one the epoch names, if there was any.
+    pub(crate) fn later(&self, peer: ReplicaId) -> Option<Incarnation> {
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        later.get(&peer).copied()
+    }
+
+    /// Takes a peer in its latest life, or in one later than any known before, which is noted.
+    pub(crate) fn admit(&self, peer: ReplicaId, incarnation: Incarnation) -> Result<(), Rejection> {
+        let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = self.first.get(&peer) == Some(&incarnation);
+        match later.get(&peer) {
+            Some(known) if *known == incarnation => return Ok(()),
+            None if is_first => return Ok(()),
+            // Later lives are numbered upwards; the first one comes before them all.
+            Some(known) if is_first || incarnation.0 < known.0 => {
+                return Err(Rejection {
+                    code: RejectCode::Incarnation,
+                    text: format!(
+                        "replica {peer} is in incarnation {incarnation}, and has been here in the \
+                         later {known}: its data folder is an old copy; delete it, and the replica \
+                         comes back by itself"
+                    ),
+                });
+            }
+            _ => {}
+        }
+        tracing::warn!(%peer, %incarnation, "the peer lost its data and is back in a new life");
+        later.insert(peer, incarnation);
+        match self.dir.as_deref().map(|dir| write(dir, &later)) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(error)) => {
+                // Unnoted it is not taken: the next attempt may find the disk in better order.
+                later.remove(&peer);
+                Err(Rejection {
+                    code: RejectCode::Incarnation,
+                    text: format!("its new life could not be noted: {error}"),
+                })
+            }
+        }
+    }
+}
+
+fn write(dir: &Path, later: &BTreeMap<ReplicaId, Incarnation>) -> Result<(), FolderError> {
+    let lines = later
+        .iter()
+        .map(|(peer, life)| format!("{peer} = {life}\n"));
+    let text = HEAD.to_owned() + &lines.collect::<String>();
+    folder::replace(dir, FILE, &seal(&text))
+}
+
+fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, String> {
+    let text = str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
+    verify(text)?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (peer, life) = line.split_once(" = ")?;
+            let life = u128::from_str_radix(life, 16).ok()?;
+            Some((ReplicaId(peer.parse().ok()?), Incarnation(life)))
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| "a line is not readable".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::tests::meta;
+
+    /// Scenario: a peer comes back twice in new lives; its former selves come knocking, also after
+    /// this replica was restarted.
+    #[test]
+    fn a_life_that_was_followed_by_another_is_never_taken_again() {
+        let home = tempfile::tempdir().unwrap();
+        let epoch = meta(1).epoch;
+        let first = epoch.members[1].incarnation;
+        let (second, third) = (Incarnation(5 << 64), Incarnation(6 << 64));
+        let peer = ReplicaId(2);
+        let lives = Lives::open(home.path(), &epoch).unwrap();
+        assert_eq!(lives.admit(peer, first), Ok(()));
+        assert_eq!(lives.later(peer), None);
+        for life in [second, third, third] {
+            assert_eq!(lives.admit(peer, life), Ok(()));
+        }
+        for lives in [lives, Lives::open(home.path(), &epoch).unwrap()] {
+            assert_eq!(lives.later(peer), Some(third));
+            for former in [first, second] {
+                let refused = lives.admit(peer, former).unwrap_err();
+                assert_eq!(refused.code, RejectCode::Incarnation);
+                assert!(refused.text.contains("old copy"), "{}", refused.text);
+            }
+            assert_eq!(lives.admit(peer, third), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let epoch = meta(1).epoch;
+        let lives = Lives::open(home.path(), &epoch).unwrap();
+        lives.admit(ReplicaId(2), Incarnation(9)).unwrap();
+        let path = home.path().join(FILE);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("2 = ", "3 = ")).unwrap();
+        let error = Lives::open(home.path(), &epoch).unwrap_err().to_string();
+        assert!(error.contains("lives is damaged"), "{error}");
+    }
+}

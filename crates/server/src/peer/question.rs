@@ -1,0 +1,215 @@
+//! What a replica without data asks its peers before it may speak, and what they answer.
+
+use super::handshake::{Identity, Opening};
+use super::lives::Lives;
+use crate::meta::{Meta, State};
+use quorate_core::{ClusterId, Decoder, Encoder, Epoch, Incarnation, ReplicaId, Wire, WireError};
+
+/// How far are you, and what do you know of me?
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Question {
+    /// The cluster of the one who asks.
+    pub(crate) cluster: ClusterId,
+    /// Its number.
+    pub(crate) from: ReplicaId,
+    /// Whom it believes to ask.
+    pub(crate) to: ReplicaId,
+}
+
+/// What one replica says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    /// Its cluster.
+    pub(crate) cluster: ClusterId,
+    /// Its number.
+    pub(crate) from: ReplicaId,
+    /// How far it is.
+    pub(crate) stage: Stage,
+}
+
+/// How far a replica is on its way to its first word.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// It has no data, and was not told that the cluster is new.
+    Empty,
+    /// It has no data, was told that the cluster is new, and has agreed to nothing.
+    Joining {
+        /// The life it would begin in.
+        incarnation: Incarnation,
+        /// The digest of its epoch, with incarnations zero.
+        config: u64,
+    },
+    /// It will begin in this epoch, which names everybody's incarnation, or not at all.
+    Confirmed {
+        /// The life it would begin in.
+        incarnation: Incarnation,
+        /// The digest of that epoch.
+        digest: u64,
+    },
+    /// It runs.
+    Begun {
+        /// The epoch.
+        epoch: Epoch,
+        /// The latest life of the one who asks, if it ever came back.
+        later: Option<Incarnation>,
+    },
+}
+
+impl Opening for Question {
+    const MAGIC: [u8; 8] = *b"QUORJOIN";
+}
+
+impl Opening for Answer {
+    const MAGIC: [u8; 8] = Question::MAGIC;
+}
+
+impl Identity {
+    /// The answer of a replica that runs.
+    pub(crate) fn answer(&self, question: &Question, lives: &Lives) -> Answer {
+        Answer {
+            cluster: self.cluster,
+            from: self.me,
+            stage: Stage::Begun {
+                epoch: self.epoch.clone(),
+                later: lives.later(question.from),
+            },
+        }
+    }
+}
+
+impl Stage {
+    /// Of a replica that does not run yet.
+    pub(crate) fn of(meta: Option<&Meta>) -> Stage {
+        let Some(meta) = meta else {
+            return Stage::Empty;
+        };
+        let (incarnation, digest) = (meta.incarnation, meta.epoch.digest());
+        match meta.state {
+            State::Joining => Stage::Joining {
+                incarnation,
+                config: digest,
+            },
+            State::Confirmed => Stage::Confirmed {
+                incarnation,
+                digest,
+            },
+            State::Bootstrapped | State::Lost | State::Started => Stage::Begun {
+                epoch: meta.epoch.clone(),
+                later: None,
+            },
+        }
+    }
+}
+
+impl Wire for Question {
+    fn encode(&self, out: &mut Encoder) {
+        self.cluster.encode(out);
+        self.from.encode(out);
+        self.to.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Question {
+            cluster: ClusterId::decode(input)?,
+            from: ReplicaId::decode(input)?,
+            to: ReplicaId::decode(input)?,
+        })
+    }
+}
+
+impl Wire for Answer {
+    fn encode(&self, out: &mut Encoder) {
+        self.cluster.encode(out);
+        self.from.encode(out);
+        self.stage.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Answer {
+            cluster: ClusterId::decode(input)?,
+            from: ReplicaId::decode(input)?,
+            stage: Stage::decode(input)?,
+        })
+    }
+}
+
+impl Wire for Stage {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Stage::Empty => out.u8(0),
+            Stage::Joining {
+                incarnation,
+                config,
+            } => {
+                out.u8(1);
+                incarnation.encode(out);
+                out.u64(*config);
+            }
+            Stage::Confirmed {
+                incarnation,
+                digest,
+            } => {
+                out.u8(2);
+                incarnation.encode(out);
+                out.u64(*digest);
+            }
+            Stage::Begun { epoch, later } => {
+                out.u8(3);
+                epoch.encode(out);
+                later.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Stage::Empty,
+            1 => Stage::Joining {
+                incarnation: Incarnation::decode(input)?,
+                config: input.u64()?,
+            },
+            2 => Stage::Confirmed {
+                incarnation: Incarnation::decode(input)?,
+                digest: input.u64()?,
+            },
+            3 => Stage::Begun {
+                epoch: Epoch::decode(input)?,
+                later: Option::decode(input)?,
+            },
+            tag => return Err(WireError::Tag("stage", tag)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::tests::meta;
+
+    #[test]
+    fn every_stage_reads_back_as_written_and_no_bytes_panic() {
+        let mut meta = meta(1);
+        let states = [
+            None,
+            Some(State::Joining),
+            Some(State::Confirmed),
+            Some(State::Lost),
+        ];
+        for state in states {
+            let stage = Stage::of(state.map(|state| {
+                meta.state = state;
+                &meta
+            }));
+            let answer = Answer {
+                cluster: ClusterId(7),
+                from: ReplicaId(2),
+                stage,
+            };
+            let bytes = answer.to_bytes();
+            assert_eq!(Answer::from_bytes(bytes.clone()), Ok(answer));
+            for end in 0..bytes.len() {
+                assert!(Answer::from_bytes(bytes.slice(..end)).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a replica tells of itself: to faces, and as a page for operators.
+
+use crate::handle::MemberInfo;
+use quorate_core::{ClusterId, Durability, Incarnation, ReplicaId, Slot};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a replica knows of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Itself.
+    pub me: ReplicaId,
+    /// The life of its promises.
+    pub incarnation: Incarnation,
+    /// Everybody, itself included, ascending.
+    pub members: Vec<MemberInfo>,
+    /// The protocol that orders commands.
+    pub protocol: String,
+    /// Its agreed parameters, where they are not the defaults.
+    pub params: BTreeMap<String, String>,
+    /// What survives a crash.
+    pub durability: Durability,
+    /// Whether it orders commands, or has to learn first what it had promised.
+    pub serving: bool,
+    /// Slots applied: every slot before this one.
+    pub applied: Slot,
+    /// Bytes of log on disk.
+    pub log_bytes: u64,
+    /// Files of the log.
+    pub log_segments: u64,
+    /// Bytes of snapshots on disk.
+    pub snapshot_bytes: u64,
+    /// Whether a quorum can be reached right now, as far as links tell.
+    pub quorum: bool,
+    /// Peers that frames can be sent to.
+    pub links_up: Vec<ReplicaId>,
+    /// Since the process began.
+    pub uptime: Duration,
+    /// Trouble an operator should know of, in words; empty when all is well.
+    pub alarms: Vec<String>,
+}
+
+/// The page `/status`: names are stable, units are in the names.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StatusPage {
+    /// The program's version.
+    pub version: String,
+    /// Its cluster, in hexadecimal digits.
+    pub cluster_id: String,
+    /// Its number.
+    pub replica_id: u16,
+    /// The life of its promises, in hexadecimal digits.
+    pub incarnation: String,
+    /// The protocol that orders commands.
+    pub protocol: String,
+    /// Its agreed parameters, where they are not the defaults.
+    pub params: BTreeMap<String, String>,
+    /// `disk` or `memory`.
+    pub durability: String,
+    /// What it does now.
+    pub role: Role,
+    /// Whether it reaches a quorum.
+    pub has_quorum: bool,
+    /// The first slot not applied.
+    pub applied_slot: u64,
+    /// Peers that frames can be sent to.
+    pub links_up: Vec<u16>,
+    /// Everybody, itself included, ascending.
+    pub members: Vec<MemberPage>,
+    /// Bytes of log on disk.
+    pub log_bytes: u64,
+    /// Files of the log.
+    pub log_segments: u64,
+    /// Bytes of snapshots on disk.
+    pub snapshot_bytes: u64,
+    /// Memory of the process that is in RAM.
+    pub memory_rss_bytes: u64,
+    /// Since the process began.
+    pub uptime_ms: u64,
+    /// Trouble an operator should know of, in words.
+    pub alarms: Vec<String>,
+}
+
+/// What a replica does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It votes and orders commands.
+    Voting,
+    /// It lost what it had promised and learns how far that may have gone; it does not vote.
+    Rejoining,
+}
+
+/// A member on the page.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MemberPage {
+    /// Its number.
+    pub replica_id: u16,
+    /// A name for people.
+    pub name: String,
+    /// Where other replicas reach it.
+    pub peer_url: String,
+    /// Where clients reach it; empty when this replica was not told.
+    pub client_url: String,
+}
+
+impl From<Status> for StatusPage {
+    fn from(status: Status) -> StatusPage {
+        StatusPage {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cluster_id: status.cluster.to_string(),
+            replica_id: status.me.0,
+            incarnation: status.incarnation.to_string(),
+            protocol: status.protocol,
+            params: status.params,
+            durability: match status.durability {
+                Durability::Disk => "disk".to_owned(),
+                Durability::Memory => "memory".to_owned(),
+            },
+            role: match status.serving {
+                true => Role::Voting,
+                false => Role::Rejoining,
+            },
+            has_quorum: status.quorum,
+            applied_slot: status.applied.0,
+            links_up: status.links_up.iter().map(|peer| peer.0).collect(),
+            members: status.members.into_iter().map(MemberPage::from).collect(),
+            log_bytes: status.log_bytes,
+            log_segments: status.log_segments,
+            snapshot_bytes: status.snapshot_bytes,
+            memory_rss_bytes: rss_bytes(),
+            uptime_ms: status.uptime.as_millis() as u64,
+            alarms: status.alarms,
+        }
+    }
+}
+
+impl From<MemberInfo> for MemberPage {
+    fn from(member: MemberInfo) -> MemberPage {
+        MemberPage {
+            replica_id: member.id.0,
+            name: member.name,
+            peer_url: member.peer_url,
+            client_url: member.client_url,
+        }
+    }
+}
+
+/// What of this process is in RAM; 0 where the system does not tell.
+fn rss_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse::<u64>().ok())
+        .map_or(0, |kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_in_ram() {
+        assert!(rss_bytes() > 100 << 10);
+    }
+}
