@@ -170,12 +170,13 @@ impl Store {
         self.revision
     }
 
-    /// A digest of everything up to a revision, 0 meaning now; see [`KeyHash`].
+    /// A digest of everything up to a revision, 0 meaning now; see [`KeyHash`]. Before the first
+    /// revision, as etcd has it, is a digest of nothing.
     pub fn hash(&self, revision: i64) -> Result<KeyHash, Refused> {
         let hash_revision = match revision {
             revision if revision > self.revision => return Err(Refused::FutureRevision),
-            revision if revision <= 0 => self.revision,
-            revision if revision < self.compacted => return Err(Refused::Compacted),
+            0 => self.revision,
+            revision if (1..self.compacted).contains(&revision) => return Err(Refused::Compacted),
             revision => revision,
         };
         Ok(KeyHash {

@@ -378,6 +378,13 @@ fn what_compaction_keeps_and_refuses() {
         "the digest names what it leaves out"
     );
     assert_eq!(store.hash(4), Err(Refused::Compacted));
+    // Nothing is before the first revision, and nothing can be compacted there.
+    let nothing = store.hash(-1).expect("a digest of nothing");
+    assert_eq!(
+        (nothing.hash_revision, nothing.revision),
+        (-1, store.revision())
+    );
+    assert_eq!(nothing.hash, Store::new().hash(0).expect("so is this").hash);
     let read = TxnRequest {
         success: vec![
             Request::RequestRange(RangeRequest {
