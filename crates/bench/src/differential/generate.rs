@@ -175,7 +175,7 @@ impl Draw<'_> {
     fn lease(&mut self) -> i64 {
         match self.world.chosen_leases {
             0 => self.given_lease(),
-            chosen if self.rng.bool() => CHOSEN + self.rng.i64(..=chosen),
+            chosen if self.rng.bool() => CHOSEN + self.rng.i64(0..=chosen),
             _ => self.given_lease(),
         }
     }
@@ -259,7 +259,7 @@ impl Draw<'_> {
         if self.one_in(30) {
             return self.rng.choice([variants, -1]).unwrap_or_default();
         }
-        self.rng.i32(..variants)
+        self.rng.i32(0..variants)
     }
 
     fn compaction(&mut self) -> CompactionRequest {
