@@ -279,7 +279,7 @@ fn a_refused_transaction_changes_nothing() {
 }
 
 #[test]
-fn a_lease_is_missed_before_a_key_except_in_a_transaction() {
+fn a_lease_is_missed_before_a_key() {
     let mut store = Store::new();
     let both = PutRequest {
         lease: 9,
@@ -292,7 +292,7 @@ fn a_lease_is_missed_before_a_key_except_in_a_transaction() {
         success: vec![Request::RequestPut(both).into()],
         ..TxnRequest::default()
     };
-    assert_eq!(txn(&mut store, &request), Err(Refused::KeyNotFound));
+    assert_eq!(txn(&mut store, &request), Err(Refused::LeaseNotFound));
 }
 
 #[test]
