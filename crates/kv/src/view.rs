@@ -76,6 +76,10 @@ impl<'a> View<'a> {
         response.kvs.truncate(limit);
         if request.keys_only {
             response.kvs.iter_mut().for_each(|kv| kv.value.clear());
+            // etcd 3.7 has no lease at hand either, unless it had to look at the values.
+            if request.sort_target != SortTarget::Value as i32 {
+                response.kvs.iter_mut().for_each(|kv| kv.lease = 0);
+            }
         }
         response
     }

@@ -295,6 +295,9 @@ impl Model {
         kvs.truncate(limit);
         if request.keys_only {
             kvs.iter_mut().for_each(|kv| kv.value = Bytes::new());
+            if request.sort_target != 4 {
+                kvs.iter_mut().for_each(|kv| kv.lease = 0);
+            }
         }
         Ok(RangeResponse {
             header: header(now),
