@@ -41,7 +41,13 @@ impl Draw<'_> {
             0..24 => Action::Put(self.put()),
             24..30 => Action::DeleteRange(self.delete()),
             30..46 => Action::Range(self.range()),
-            46..64 => Action::Txn(self.txn(2)),
+            46..64 => {
+                let mut txn = self.txn(2);
+                if ops(&txn).any(deletes_from_a_key) {
+                    keep_nothing(&mut txn);
+                }
+                Action::Txn(txn)
+            }
             64..67 => Action::Compact(self.compaction()),
             67..80 => self.lease_action(),
             80..92 => self.watch_action(),
@@ -376,6 +382,33 @@ impl Draw<'_> {
         match self.rng.usize(..=living.len()) {
             index if index < living.len() => living.iter().copied().nth(index).unwrap_or_default(),
             _ => self.rng.i64(0..9),
+        }
+    }
+}
+
+fn ops(txn: &TxnRequest) -> impl Iterator<Item = &RequestOp> {
+    txn.success.iter().chain(&txn.failure)
+}
+
+/// Whether an operation deletes every key from one on.
+fn deletes_from_a_key(op: &RequestOp) -> bool {
+    match &op.request {
+        Some(Request::RequestDeleteRange(delete)) => delete.range_end[..] == [0],
+        Some(Request::RequestTxn(inner)) => ops(inner).any(deletes_from_a_key),
+        _ => false,
+    }
+}
+
+/// Makes every put bring value and lease. Keeping those of a key that the same transaction has
+/// deleted ends an etcd 3.7 with a panic.
+fn keep_nothing(txn: &mut TxnRequest) {
+    for op in txn.success.iter_mut().chain(&mut txn.failure) {
+        match &mut op.request {
+            Some(Request::RequestPut(put)) => {
+                (put.ignore_value, put.ignore_lease) = (false, false);
+            }
+            Some(Request::RequestTxn(inner)) => keep_nothing(inner),
+            _ => {}
         }
     }
 }
