@@ -106,7 +106,7 @@ mod tests {
             outcome(Ok(Response::new(message)), |_| ())
         };
         assert_eq!(answer(1, 5), answer(2, 5));
-        assert!(!answer(1, 5).agrees(&answer(1, 6)));
+        assert!(!answer(1, 5).agrees(&answer(1, 6), 1));
         let error = Status::new(Code::NotFound, "gone");
         let failed = outcome::<pb::PutResponse>(Err(error), |_| ());
         assert_eq!(failed.text, "NotFound: gone");

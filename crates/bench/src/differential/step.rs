@@ -88,7 +88,7 @@ pub(crate) struct Outcome {
     /// The revision the system has come to; 0 when the answer does not say.
     #[serde(rename = "r", default, skip_serializing_if = "is_zero")]
     pub(crate) revision: i64,
-    /// Seconds that a lease has left, which may differ by one.
+    /// Seconds that a lease has left.
     #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
     pub(crate) seconds_left: i64,
     /// The watch that began, if one did.
@@ -103,12 +103,12 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Whether two systems did the same.
-    pub(crate) fn agrees(&self, other: &Outcome) -> bool {
+    /// Whether two systems did the same. Seconds may differ by as many as that.
+    pub(crate) fn agrees(&self, other: &Outcome, seconds: u64) -> bool {
         self.text == other.text
             && self.revision == other.revision
             && self.watch_id == other.watch_id
-            && self.seconds_left.abs_diff(other.seconds_left) <= 1
+            && self.seconds_left.abs_diff(other.seconds_left) <= seconds
     }
 }
 
@@ -126,12 +126,12 @@ mod tests {
             seconds_left,
             ..Outcome::default()
         };
-        assert!(outcome(99).agrees(&outcome(100)));
-        assert!(!outcome(98).agrees(&outcome(100)));
+        assert!(outcome(99).agrees(&outcome(100), 1));
+        assert!(!outcome(98).agrees(&outcome(100), 1));
         let other = Outcome {
             revision: 1,
             ..outcome(99)
         };
-        assert!(!other.agrees(&outcome(99)));
+        assert!(!other.agrees(&outcome(99), 1));
     }
 }
