@@ -8,7 +8,8 @@
 //! - [`rounds`]: clusters whose replicas are killed and paused under load, round after round, and
 //!   what their clients saw, checked;
 //! - [`differential`]: the same random requests of a real etcd and of a cluster, and every answer
-//!   compared.
+//!   compared;
+//! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
 //! commands start the executable again as `<executable> bench <hidden role>`.
@@ -31,6 +32,7 @@ pub mod report;
 pub mod rounds;
 pub mod scrape;
 mod units;
+pub mod watchers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -64,6 +66,9 @@ pub enum BenchCommand {
     /// Ask the same random things of a real etcd and of a cluster, and compare every answer
     #[command(after_help = DIFFERENTIAL_EXAMPLES)]
     Differential(differential::DifferentialArgs),
+    /// Put beside thousands of watches, one of them far behind, and of idle connections
+    #[command(after_help = WATCHERS_EXAMPLES)]
+    Watchers(watchers::WatchersArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -100,6 +105,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Compare(args) => ended(compare::run(&args)),
         BenchCommand::Rounds(args) => rounds::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
+        BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
         BenchCommand::Role(Role::Tether { parent, command }) => {
@@ -193,3 +199,12 @@ Examples:
     scripts/build-etcd.sh && quorate bench differential --seeds 0..20
   Against what etcd did when it was recorded:
     quorate bench differential --replay crates/quorate/tests/recorded/etcd-3.7.json";
+
+const WATCHERS_EXAMPLES: &str = "\
+Examples:
+  Ten thousand watches, each put seen by ten of them:
+    quorate bench watchers
+  Ten thousand idle connections as well:
+    quorate bench watchers --connections 10000
+  The same of etcd:
+    quorate bench watchers --etcd target/etcd/etcd";

@@ -54,6 +54,15 @@ impl Usage {
     }
 }
 
+/// Memory of `pids` that is resident now, summed; an ended process has none.
+pub fn resident_bytes(pids: &[u32]) -> u64 {
+    let status = |pid| fs::read_to_string(format!("/proc/{pid}/status")).ok();
+    let statuses = pids.iter().filter_map(status);
+    statuses
+        .map(|status| labelled_kib(&status, "VmRSS:") << 10)
+        .sum()
+}
+
 /// A process and everything it started, found by walking parents in `/proc`.
 pub fn descendants(root: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = running()
@@ -122,6 +131,14 @@ fn labelled(text: &str, label: &str) -> u64 {
         .unwrap_or(0)
 }
 
+/// A value in KiB, its unit dropped.
+fn labelled_kib(text: &str, label: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(label));
+    value
+        .and_then(|value| value.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0)
+}
+
 /// Place of `utime` among the fields after the name; `stime` follows it.
 const UTIME_FIELD: usize = 11;
 
@@ -147,5 +164,7 @@ mod tests {
         let me = std::process::id();
         assert_eq!(descendants(me)[0], me);
         assert_eq!(Usage::of(&[u32::MAX]), Usage::default());
+        assert_eq!(resident_bytes(&[u32::MAX]), 0);
+        assert!(resident_bytes(&[me]) > 1 << 20);
     }
 }
