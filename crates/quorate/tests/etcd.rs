@@ -1,5 +1,10 @@
 //! A cluster is asked what a real etcd was asked once.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "real processes live in real time"
+)]
+
 mod support;
 
 use support::{output, quorate};
