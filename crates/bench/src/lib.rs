@@ -6,7 +6,10 @@
 //!   could be at best;
 //! - [`compare`]: interleaved runs of Quorate, etcd and the floor in one sitting;
 //! - [`rounds`]: clusters whose replicas are killed and paused under load, round after round, and
-//!   what their clients saw, checked.
+//!   what their clients saw, checked;
+//! - [`differential`]: the same random requests of a real etcd and of a cluster, and every answer
+//!   compared;
+//! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
 //! commands start the executable again as `<executable> bench <hidden role>`.
@@ -20,6 +23,7 @@ mod children;
 mod cleanup;
 mod cluster;
 pub mod compare;
+pub mod differential;
 pub mod floor;
 pub mod latency;
 pub mod load;
@@ -28,6 +32,7 @@ pub mod report;
 pub mod rounds;
 pub mod scrape;
 mod units;
+pub mod watchers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -58,6 +63,12 @@ pub enum BenchCommand {
     /// Kill or pause replicas under load, round after round, and check all that clients saw
     #[command(after_help = ROUNDS_EXAMPLES)]
     Rounds(rounds::RoundsArgs),
+    /// Ask the same random things of a real etcd and of a cluster, and compare every answer
+    #[command(after_help = DIFFERENTIAL_EXAMPLES)]
+    Differential(differential::DifferentialArgs),
+    /// Put beside thousands of watches, one of them far behind, and of idle connections
+    #[command(after_help = WATCHERS_EXAMPLES)]
+    Watchers(watchers::WatchersArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -93,6 +104,8 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Floor(args) => finish(floor::run(&args), args.json),
         BenchCommand::Compare(args) => ended(compare::run(&args)),
         BenchCommand::Rounds(args) => rounds::run(&args),
+        BenchCommand::Differential(args) => differential::run(&args),
+        BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
         BenchCommand::Role(Role::Tether { parent, command }) => {
@@ -179,3 +192,19 @@ Examples:
     quorate bench rounds --kind kill-all --data-dir /var/tmp
   Every kind in a short form, as part of a test:
     quorate bench rounds --kind kill-one,kill-all,pause --rounds 2 --load-seconds 1 --pause 2s";
+
+const DIFFERENTIAL_EXAMPLES: &str = "\
+Examples:
+  Twenty sequences of 400 steps:
+    scripts/build-etcd.sh && quorate bench differential --seeds 0..20
+  Against what etcd did when it was recorded:
+    quorate bench differential --replay crates/quorate/tests/recorded/etcd-3.7.json";
+
+const WATCHERS_EXAMPLES: &str = "\
+Examples:
+  Ten thousand watches, each put seen by ten of them:
+    quorate bench watchers
+  Ten thousand idle connections as well:
+    quorate bench watchers --connections 10000
+  The same of etcd:
+    quorate bench watchers --etcd target/etcd/etcd";

@@ -56,14 +56,18 @@ impl Usage {
 
 /// The largest memory in RAM among these processes, in bytes: of a cluster, its largest replica.
 pub fn rss_bytes_max(pids: &[u32]) -> u64 {
-    let rss = |pid: &u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let kib = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))?;
-        kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-    };
-    pids.iter().filter_map(rss).max().unwrap_or(0) << 10
+    resident(pids).max().unwrap_or(0)
+}
+
+/// Memory of `pids` in RAM now, summed, in bytes; an ended process has none.
+pub fn resident_bytes(pids: &[u32]) -> u64 {
+    resident(pids).sum()
+}
+
+fn resident(pids: &[u32]) -> impl Iterator<Item = u64> {
+    let status = |pid| fs::read_to_string(format!("/proc/{pid}/status")).ok();
+    let statuses = pids.iter().filter_map(status);
+    statuses.map(|status| labelled_kib(&status, "VmRSS:") << 10)
 }
 
 /// A process and everything it started, found by walking parents in `/proc`.
@@ -134,6 +138,14 @@ fn labelled(text: &str, label: &str) -> u64 {
         .unwrap_or(0)
 }
 
+/// A value in KiB, its unit dropped.
+fn labelled_kib(text: &str, label: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(label));
+    value
+        .and_then(|value| value.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0)
+}
+
 /// Place of `utime` among the fields after the name; `stime` follows it.
 const UTIME_FIELD: usize = 11;
 
@@ -159,5 +171,7 @@ mod tests {
         let me = std::process::id();
         assert_eq!(descendants(me)[0], me);
         assert_eq!(Usage::of(&[u32::MAX]), Usage::default());
+        assert_eq!(resident_bytes(&[u32::MAX]), 0);
+        assert!(resident_bytes(&[me]) > 1 << 20);
     }
 }

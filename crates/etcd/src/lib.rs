@@ -6,21 +6,7 @@
 //! only the header, which names this member, is put in front of it. A read becomes a
 //! [`Query`](quorate_kv::Query).
 //!
-//! # What differs from etcd
-//!
-//! - There is no leader: the member that answers names itself, unless it cannot reach a quorum.
-//!   The term is always 1, and the log index is the number of slots applied.
-//! - Member numbers are the replicas' own small numbers; the cluster number is the low half of
-//!   ours.
-//! - Changes of membership, snapshots, alarms and downgrades answer `UNIMPLEMENTED`, as does the
-//!   service Auth.
-//! - `LeaseLeases` lists leases by number, not by the time they have left. The time left of a lease
-//!   is counted by the member asked, from the moment it learned of the grant or renewal.
-//! - A request for progress on a watch stream that is behind is answered once it has caught up; etcd
-//!   drops it.
-//! - A physical compaction is answered when the member asked has freed the memory; others may still
-//!   be at it.
-//! - A transaction without any operation is linearizable; etcd answers it from one member's state.
+//! What differs from etcd, and why: `docs/etcd-compatibility.md`.
 
 mod authority;
 mod cluster;

@@ -68,17 +68,17 @@ impl Maintenance for Face {
 
     /// The store holds no free space that could be given back.
     async fn defragment(&self, _: Request<DefragmentRequest>) -> Answered<DefragmentResponse> {
-        Ok(Response::new(DefragmentResponse {
-            header: Some(self.header(0).await?),
-        }))
+        // etcd sends no header here, nor with a change of leader.
+        Ok(Response::new(DefragmentResponse { header: None }))
     }
 
     async fn alarm(&self, request: Request<AlarmRequest>) -> Answered<AlarmResponse> {
         if request.into_inner().action != AlarmAction::Get as i32 {
             return Err(unsupported("raising or ending an alarm"));
         }
+        let figures = self.figures(Consistency::Serializable).await?;
         Ok(Response::new(AlarmResponse {
-            header: Some(self.header(0).await?),
+            header: Some(self.header(figures.revision).await?),
             alarms: Vec::new(),
         }))
     }
@@ -95,13 +95,11 @@ impl Maintenance for Face {
         &self,
         request: Request<MoveLeaderRequest>,
     ) -> Answered<MoveLeaderResponse> {
-        let header = self.header(0).await?;
-        if request.into_inner().target_id != header.member_id {
+        let me = self.header(0).await?.member_id;
+        if request.into_inner().target_id != me {
             return Err(status(errors::BAD_LEADER_TRANSFEREE));
         }
-        Ok(Response::new(MoveLeaderResponse {
-            header: Some(header),
-        }))
+        Ok(Response::new(MoveLeaderResponse { header: None }))
     }
 
     type SnapshotStream = BoxStream<SnapshotResponse>;

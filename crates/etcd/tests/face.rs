@@ -9,9 +9,9 @@ use quorate_etcd::{Limits, Metrics, serve};
 use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest,
-    LeaseGrantResponse, MemberListRequest, PutRequest, RangeRequest, ResponseHeader, SortOrder,
-    SortTarget, StatusRequest, TxnRequest,
+    AlarmRequest, CompactionRequest, Compare, DefragmentRequest, DeleteRangeRequest, HashKvRequest,
+    LeaseGrantRequest, LeaseGrantResponse, MemberListRequest, PutRequest, RangeRequest,
+    ResponseHeader, SortOrder, SortTarget, StatusRequest, TxnRequest,
 };
 use quorate_kv::Store;
 use quorate_server::Handle;
@@ -373,6 +373,13 @@ async fn status_digest_and_members() {
     let hash = maintenance.hash_kv(HashKvRequest { revision: 0 }).await;
     let hash = hash.expect("hash").into_inner();
     assert_eq!((hash.hash_revision, hash.compact_revision), (2, -1));
+
+    // etcd sends no header with the one, and says where the store is with the other.
+    let defragmented = maintenance.defragment(DefragmentRequest {}).await;
+    assert_eq!(defragmented.expect("defragment").into_inner().header, None);
+    let alarms = maintenance.alarm(AlarmRequest::default()).await;
+    let alarms = alarms.expect("alarms").into_inner();
+    assert_eq!((alarms.header, alarms.alarms), (header(2), vec![]));
 
     let members = ClusterClient::new(channel)
         .member_list(MemberListRequest { linearizable: true })

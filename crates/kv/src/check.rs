@@ -151,8 +151,8 @@ fn touched(ops: &[RequestOp]) -> Result<Touched<'_>, Refused> {
 #[derive(Default)]
 struct Cover<'a> {
     points: BTreeSet<&'a [u8]>,
-    /// Start to end, exclusive; no end means for ever.
-    ranges: BTreeMap<&'a [u8], Option<&'a [u8]>>,
+    /// Start to end, exclusive.
+    ranges: BTreeMap<&'a [u8], &'a [u8]>,
 }
 
 impl<'a> Cover<'a> {
@@ -161,9 +161,10 @@ impl<'a> Cover<'a> {
             Span::One(key) => {
                 self.points.insert(key);
             }
-            Span::From(start) => self.merge(start, None),
-            Span::Between(start, end) => self.merge(start, Some(end)),
-            Span::Nothing => {}
+            Span::Between(start, end) => self.merge(start, end),
+            // etcd takes the end that stands for every greater key literally here, so such a
+            // deletion goes together with any put.
+            Span::From(_) | Span::Nothing => {}
         }
     }
 
@@ -174,35 +175,25 @@ impl<'a> Cover<'a> {
         }
     }
 
-    fn merge(&mut self, mut start: &'a [u8], mut end: Option<&'a [u8]>) {
+    fn merge(&mut self, mut start: &'a [u8], mut end: &'a [u8]) {
         // The nearest range that begins no later than the new one ends; while it reaches the new
         // one's start it becomes part of it.
-        loop {
-            let upper = end.map_or(Bound::Unbounded, Bound::Included);
-            let Some((&near, &reach)) = self
-                .ranges
-                .range::<[u8], _>((Bound::Unbounded, upper))
-                .next_back()
-            else {
-                break;
-            };
-            if reach.is_some_and(|reach| reach < start) {
+        let upto = |end| (Bound::Unbounded, Bound::Included(end));
+        while let Some((&near, &reach)) = self.ranges.range::<[u8], _>(upto(end)).next_back() {
+            if reach < start {
                 break;
             }
             self.ranges.remove(near);
             start = start.min(near);
-            end = end.zip(reach).map(|(a, b)| a.max(b));
+            end = end.max(reach);
         }
         self.ranges.insert(start, end);
     }
 
     fn contains(&self, key: &[u8]) -> bool {
-        self.points.contains(key)
-            || self
-                .ranges
-                .range::<[u8], _>((Bound::Unbounded, Bound::Included(key)))
-                .next_back()
-                .is_some_and(|(_, end)| end.is_none_or(|end| key < end))
+        let upto = (Bound::Unbounded, Bound::Included(key));
+        let nearest = self.ranges.range::<[u8], _>(upto).next_back();
+        self.points.contains(key) || nearest.is_some_and(|(_, end)| key < *end)
     }
 }
 

@@ -46,7 +46,11 @@ impl fmt::Debug for HashRest {
 
 impl HashRest {
     pub(crate) fn new(store: &Store, revision: i64) -> Result<Self, Refused> {
-        let hash_revision = store.view().readable(revision)?;
+        let hash_revision = match revision {
+            // Before the first revision, as etcd has it, is a digest of nothing.
+            revision if revision < 0 => revision,
+            revision => store.view().readable(revision)?,
+        };
         Ok(HashRest {
             found: KeyHash {
                 hash: 0,

@@ -96,18 +96,18 @@ impl History {
         self.last().filter(|last| last.is_live())
     }
 
-    /// The version that a change left behind, and the key before it, if it existed.
+    /// The version that a change left behind, and the key before its revision, if it existed.
     pub(crate) fn change(&self, revision: i64, sub: u32) -> Option<(&Version, Option<&Version>)> {
         let place = self.partition_point(|v| (v.modified, v.sub) < (revision, sub));
         let version = self.get(place)?;
         if (version.modified, version.sub) != (revision, sub) {
             return None;
         }
-        let before = place.checked_sub(1).and_then(|place| self.get(place));
-        Some((version, before.filter(|before| before.is_live())))
+        Some((version, self.before(place)))
     }
 
-    /// The versions from a revision on, oldest first, each with the key before it, if it existed.
+    /// The versions from a revision on, oldest first, each with the key before its revision, if it
+    /// existed.
     pub(crate) fn changes_since(
         &self,
         revision: i64,
@@ -115,10 +115,20 @@ impl History {
         let place = self.partition_point(|v| v.modified < revision);
         self.range(place..self.len())
             .zip(place..)
-            .map(|(version, place)| {
-                let before = place.checked_sub(1).and_then(|place| self.get(place));
-                (version, before.filter(|before| before.is_live()))
-            })
+            .map(|(version, place)| (version, self.before(place)))
+    }
+
+    /// The key before the revision of a version, for watchers. What the same transaction did to it
+    /// earlier does not count, and a write that begins a life has nothing before it: so it is in
+    /// etcd.
+    fn before(&self, place: usize) -> Option<&Version> {
+        let version = self.get(place)?;
+        if version.is_live() && version.created == version.modified {
+            return None;
+        }
+        let mut earlier = (0..place).rev().filter_map(|place| self.get(place));
+        let before = earlier.find(|v| v.modified < version.modified)?;
+        Some(before).filter(|before| before.is_live())
     }
 
     /// The versions that count once everything before revision `compacted` is forgotten, up to

@@ -94,13 +94,13 @@ fn admit_range(view: View<'_>, request: &RangeRequest) -> Result<(), Refused> {
     }
 }
 
-/// A put that keeps something needs something to keep, and a lease has to exist.
+/// A lease has to exist, and a put that keeps something needs something to keep.
 pub(crate) fn admit_put(view: View<'_>, request: &PutRequest) -> Result<(), Refused> {
-    if (request.ignore_value || request.ignore_lease) && view.get(&request.key).is_none() {
-        return Err(Refused::KeyNotFound);
-    }
     if request.lease != 0 && !view.store.leases.exists(request.lease) {
         return Err(Refused::LeaseNotFound);
+    }
+    if (request.ignore_value || request.ignore_lease) && view.get(&request.key).is_none() {
+        return Err(Refused::KeyNotFound);
     }
     Ok(())
 }

@@ -203,7 +203,8 @@ impl Store {
         self.revision
     }
 
-    /// A digest of everything up to a revision, 0 meaning now; see [`KeyHash`].
+    /// A digest of everything up to a revision, 0 meaning now; see [`KeyHash`]. Before the first
+    /// revision, as etcd has it, is a digest of nothing.
     pub fn hash(&self, revision: i64) -> Result<KeyHash, Refused> {
         let mut rest = HashRest::new(self, revision)?;
         while !rest.read(self, usize::MAX) {}
@@ -244,10 +245,6 @@ impl Store {
 
     fn put(&mut self, request: &PutRequest) -> Result<Bytes, Refused> {
         check::put(request)?;
-        // A put of its own looks at the lease first; in a transaction the key comes first.
-        if request.lease != 0 && !self.leases.exists(request.lease) {
-            return Err(Refused::LeaseNotFound);
-        }
         admit_put(self.view(), request)?;
         let mut writer = Writer::new(self);
         let mut response = writer.put(request);

@@ -153,7 +153,12 @@ pub(crate) fn finish(request: &RangeRequest, response: &mut RangeResponse) {
     response.more = response.kvs.len() > limit;
     response.kvs.truncate(limit);
     if request.keys_only {
-        response.kvs.iter_mut().for_each(|kv| kv.value.clear());
+        // etcd 3.7 has no lease at hand, unless it had to look at the values.
+        let has_leases = request.sort_target == SortTarget::Value as i32;
+        for kv in &mut response.kvs {
+            kv.value.clear();
+            kv.lease = if has_leases { kv.lease } else { 0 };
+        }
     }
 }
 

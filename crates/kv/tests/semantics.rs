@@ -12,7 +12,7 @@ use quorate_etcd_api::etcdserverpb::{
     PutRequest, RangeRequest, RequestOp, SortOrder, SortTarget, TxnRequest, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_kv::{Answer, Query, Refused, Store, TTL_S_MAX, command, decode_result};
+use quorate_kv::{Answer, Keys, Query, Refused, Store, TTL_S_MAX, Watched, command, decode_result};
 
 /// Applies a command; gives the revision afterwards, and the response.
 fn apply(store: &mut Store, body: &Bytes) -> Result<(i64, Bytes), Refused> {
@@ -279,7 +279,7 @@ fn a_refused_transaction_changes_nothing() {
 }
 
 #[test]
-fn a_lease_is_missed_before_a_key_except_in_a_transaction() {
+fn a_lease_is_missed_before_a_key() {
     let mut store = Store::new();
     let both = PutRequest {
         lease: 9,
@@ -292,7 +292,7 @@ fn a_lease_is_missed_before_a_key_except_in_a_transaction() {
         success: vec![Request::RequestPut(both).into()],
         ..TxnRequest::default()
     };
-    assert_eq!(txn(&mut store, &request), Err(Refused::KeyNotFound));
+    assert_eq!(txn(&mut store, &request), Err(Refused::LeaseNotFound));
 }
 
 #[test]
@@ -378,6 +378,13 @@ fn what_compaction_keeps_and_refuses() {
         "the digest names what it leaves out"
     );
     assert_eq!(store.hash(4), Err(Refused::Compacted));
+    // Nothing is before the first revision, and nothing can be compacted there.
+    let nothing = store.hash(-1).expect("a digest of nothing");
+    assert_eq!(
+        (nothing.hash_revision, nothing.revision),
+        (-1, store.revision())
+    );
+    assert_eq!(nothing.hash, Store::new().hash(0).expect("so is this").hash);
     let read = TxnRequest {
         success: vec![
             Request::RequestRange(RangeRequest {
@@ -495,5 +502,78 @@ fn a_small_value_does_not_keep_its_buffer_and_a_large_one_is_not_copied() {
         let kept = &range(&store, range_request("key", "")).expect("it is there")[0];
         assert_eq!(body.as_ptr_range().contains(&kept.value.as_ptr()), shared);
         assert!(!body.as_ptr_range().contains(&kept.key.as_ptr()));
+    }
+}
+
+#[test]
+fn watchers_see_the_key_before_the_whole_transaction() {
+    let mut store = Store::new();
+    put(&mut store, "a", "1");
+    let inner = |op: Request| TxnRequest {
+        success: vec![op.into()],
+        ..TxnRequest::default()
+    };
+    // A key may be put and then deleted by two inner transactions.
+    let delete = DeleteRangeRequest {
+        key: bytes("a"),
+        range_end: bytes("c"),
+        ..DeleteRangeRequest::default()
+    };
+    let puts = ["a", "b"].map(|key| {
+        let put = Request::RequestPut(put_request(key, "2"));
+        Request::RequestTxn(inner(put)).into()
+    });
+    let mut both = TxnRequest::default();
+    both.success.extend(puts);
+    let delete = Request::RequestDeleteRange(delete);
+    (both.success).push(Request::RequestTxn(inner(delete)).into());
+    txn(&mut store, &both).expect("allowed");
+    for keys in [
+        Keys::All,
+        Keys::Span {
+            key: bytes("a"),
+            range_end: bytes("\0"),
+        },
+    ] {
+        let Answer::Events(found) = store.query(&Query::Events(Watched { keys, from: 3 })) else {
+            panic!("nothing was compacted");
+        };
+        let seen = found.events.iter().map(|event| {
+            let kv = event.kv.as_ref().expect("every event has a key");
+            let before = event.prev_kv.as_ref().map(|kv| kv.value.clone());
+            (event.r#type, kv.key.clone(), before)
+        });
+        let one = || Some(bytes("1"));
+        let expected = [
+            (0, bytes("a"), one()),
+            (0, bytes("b"), None),
+            (1, bytes("a"), one()),
+            (1, bytes("b"), None),
+        ];
+        assert!(seen.eq(expected), "{found:?}");
+    }
+}
+
+#[test]
+fn keys_without_values_come_without_leases() {
+    let mut store = Store::new();
+    let grant = command::encode_lease_grant(&LeaseGrantRequest { id: 7, ttl: 60 });
+    apply(&mut store, &grant).expect("the number is free");
+    let leased = PutRequest {
+        lease: 7,
+        ..put_request("a", "1")
+    };
+    apply(&mut store, &Store::encode_put(&leased)).expect("the lease is there");
+    for (keys_only, sort_target, lease) in [(false, 0, 7), (true, 0, 0), (true, 4, 7)] {
+        let request = RangeRequest {
+            key: bytes("a"),
+            keys_only,
+            sort_target,
+            ..RangeRequest::default()
+        };
+        let Answer::Range(found) = store.query(&Query::Range(request)) else {
+            panic!("a range");
+        };
+        assert_eq!(found.kvs[0].lease, lease);
     }
 }

@@ -72,7 +72,6 @@ impl Model {
     }
 
     pub(crate) fn put(&mut self, request: &PutRequest) -> Result<PutResponse, Refused> {
-        self.admit_lease(request)?;
         self.admit_put(request)?;
         let response = self.write(request);
         self.commit(command::encode_put(request));
@@ -296,6 +295,9 @@ impl Model {
         kvs.truncate(limit);
         if request.keys_only {
             kvs.iter_mut().for_each(|kv| kv.value = Bytes::new());
+            if request.sort_target != 4 {
+                kvs.iter_mut().for_each(|kv| kv.lease = 0);
+            }
         }
         Ok(RangeResponse {
             header: header(now),
@@ -314,18 +316,13 @@ impl Model {
     }
 
     fn admit_put(&self, put: &PutRequest) -> Result<(), Refused> {
+        if put.lease != 0 && !self.leases.contains_key(&put.lease) {
+            return Err(Refused::LeaseNotFound);
+        }
         if (put.ignore_value || put.ignore_lease) && !self.now().0.contains_key(&put.key) {
             return Err(Refused::KeyNotFound);
         }
-        self.admit_lease(put)
-    }
-
-    fn admit_lease(&self, put: &PutRequest) -> Result<(), Refused> {
-        if put.lease == 0 || self.leases.contains_key(&put.lease) {
-            Ok(())
-        } else {
-            Err(Refused::LeaseNotFound)
-        }
+        Ok(())
     }
 
     fn admit(&self, request: &TxnRequest) -> Result<(), Refused> {

@@ -1,0 +1,137 @@
+//! What one step of a sequence asks of both systems, and what came of it.
+
+use quorate_etcd_api::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest, TxnRequest,
+    WatchCreateRequest,
+};
+use serde::{Deserialize, Serialize};
+
+/// Watch streams open at a time, each through an endpoint of its own.
+pub(crate) const STREAMS: usize = 3;
+
+/// A step, and through which endpoint of a cluster it goes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    /// Taken modulo the number of endpoints; steps about a stream go through the stream's.
+    pub(crate) endpoint: usize,
+    pub(crate) action: Action,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Action {
+    Range(RangeRequest),
+    Put(PutRequest),
+    DeleteRange(DeleteRangeRequest),
+    Txn(TxnRequest),
+    Compact(CompactionRequest),
+    Grant(LeaseGrantRequest),
+    /// Grants a lease whose time is short, and revokes it at once, before it could expire.
+    GrantBriefly(LeaseGrantRequest),
+    Revoke {
+        id: i64,
+    },
+    /// Renews leases over one stream.
+    KeepAlive(Vec<i64>),
+    TimeToLive {
+        id: i64,
+        keys: bool,
+    },
+    Leases,
+    Watch {
+        stream: usize,
+        request: WatchCreateRequest,
+    },
+    /// Ends a watch; what was to be told before has been told by then.
+    Cancel {
+        stream: usize,
+        watch_id: i64,
+    },
+    /// Ends a stream with all its watches and opens a new one in its place.
+    Reopen {
+        stream: usize,
+    },
+    /// Writes a key and waits until every stream has told everything up to there.
+    Settle,
+    Status,
+    HashKv {
+        revision: i64,
+    },
+    Hash,
+    Alarms,
+    Defragment,
+    Members {
+        linearizable: bool,
+    },
+    MoveLeader {
+        target_id: u64,
+    },
+}
+
+impl Action {
+    /// Whether all watches must have told everything first: what they tell would depend on who
+    /// comes first otherwise, in etcd itself.
+    pub(crate) fn needs_quiet(&self) -> bool {
+        matches!(
+            self,
+            Action::Compact(_) | Action::Cancel { .. } | Action::Reopen { .. }
+        )
+    }
+}
+
+/// What came of a step, with everything left out that may differ.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// The answer, the error, or what the watches told.
+    #[serde(rename = "t")]
+    pub(crate) text: String,
+    /// The revision the system has come to; 0 when the answer does not say.
+    #[serde(rename = "r", default, skip_serializing_if = "is_zero")]
+    pub(crate) revision: i64,
+    /// Seconds that a lease has left.
+    #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
+    pub(crate) seconds_left: i64,
+    /// The watch that began, if one did.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) watch_id: Option<i64>,
+    /// Nothing went wrong with the request.
+    #[serde(rename = "ok", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) succeeded: bool,
+    /// Events that watches told.
+    #[serde(skip)]
+    pub(crate) events: u64,
+}
+
+impl Outcome {
+    /// Whether two systems did the same. Seconds may differ by as many as that.
+    pub(crate) fn agrees(&self, other: &Outcome, seconds: u64) -> bool {
+        self.text == other.text
+            && self.revision == other.revision
+            && self.watch_id == other.watch_id
+            && self.seconds_left.abs_diff(other.seconds_left) <= seconds
+    }
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_more_or_less_is_no_difference_and_two_are() {
+        let outcome = |seconds_left| Outcome {
+            seconds_left,
+            ..Outcome::default()
+        };
+        assert!(outcome(99).agrees(&outcome(100), 1));
+        assert!(!outcome(98).agrees(&outcome(100), 1));
+        let other = Outcome {
+            revision: 1,
+            ..outcome(99)
+        };
+        assert!(!other.agrees(&outcome(99), 1));
+    }
+}

@@ -1,0 +1,27 @@
+//! A cluster is asked what a real etcd was asked once.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "real processes live in real time"
+)]
+
+mod support;
+
+use support::{output, quorate};
+
+/// Scenario: random requests and watches, drawn from seeds, go to every endpoint in turn; every
+/// answer and every event is what etcd 3.7 gave. `docs/testing.md` says how the recording is made.
+#[test]
+fn a_cluster_answers_as_etcd_did() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/etcd-3.7.json");
+    let mut command = quorate();
+    command.args(["bench", "differential", "--replay", recording]);
+    command.args(["--data-dir", env!("CARGO_TARGET_TMPDIR")]);
+    let output = output(&mut command);
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
