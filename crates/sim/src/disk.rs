@@ -71,12 +71,14 @@ impl Disk {
         }
     }
 
-    /// Deletes what is not needed any more.
-    pub(crate) fn release(&mut self, release: Release) {
+    /// Deletes what is not needed any more; says how many segments that are.
+    pub(crate) fn release(&mut self, release: Release) -> u64 {
         let kept = self.segments.split_off(&release.segments_before);
-        self.released
-            .extend(std::mem::replace(&mut self.segments, kept));
+        let gone = std::mem::replace(&mut self.segments, kept);
+        let count = gone.len() as u64;
+        self.released.extend(gone);
         self.snapshots.release(release.snapshots_before);
+        count
     }
 
     /// Serves a read of the log, from what was written.

@@ -198,7 +198,7 @@ fn limits(rng: &mut Rng, durability: Durability) -> Limits {
         recent_bytes_max,
         command_bytes_max: 64 << 10,
         requests_max: 1 << 10,
-        segment_bytes: [16 << 10, 64 << 10, 256 << 10][rng.usize(..3)],
+        segment_bytes: [6 << 10, 16 << 10, 64 << 10][rng.usize(..3)],
         catch_up_bytes_max: [200, 4 << 10, 1 << 20][rng.usize(..3)],
         checkpoint_slots: rng.u64(8..64),
         ..Limits::default()

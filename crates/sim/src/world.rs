@@ -391,6 +391,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             }
             Phase::Converging { .. } if self.converged() => {
                 self.compare_contents()?;
+                self.nobody_waits()?;
                 self.phase = Phase::Done;
             }
             Phase::Healed { since_ns }
@@ -446,6 +447,18 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             if looks.iter().any(|look| *look != looks[0]) {
                 let what = format!("key {key} is not the same everywhere: {looks:?}");
                 return Err(Violation::new("convergence", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every replica has answered whatever it was asked.
+    fn nobody_waits(&self) -> Result<(), Violation> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let waiting = node.host.as_ref().map_or(0, Host::waiting);
+            if waiting > 0 {
+                let what = format!("replica {} never answered {waiting} requests", index + 1);
+                return Err(Violation::new("liveness", what));
             }
         }
         Ok(())
