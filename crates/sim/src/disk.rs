@@ -11,8 +11,8 @@ use std::io;
 /// What a crash keeps or loses as one piece.
 const SECTOR_BYTES: [usize; 4] = [16, 64, 256, 512];
 
-/// The log segments of one replica.
-#[derive(Default)]
+/// The log segments and snapshots of one replica.
+#[derive(Clone, Default)]
 pub(crate) struct Disk {
     segments: BTreeMap<u64, Segment>,
     /// New segments begin with the content of an older one, as recycled files do.
@@ -23,7 +23,7 @@ pub(crate) struct Disk {
 }
 
 /// One file. Images are as long as what was ever written; the rest of the file reads as zeros.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Segment {
     size: usize,
     written: Vec<u8>,

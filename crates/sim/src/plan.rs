@@ -52,6 +52,8 @@ pub(crate) struct DiskPlan {
     pub(crate) recycle: bool,
     /// How often writing a snapshot fails, per piece.
     pub(crate) snapshot_failure: f64,
+    /// How often the newest snapshot is damaged when a replica starts.
+    pub(crate) snapshot_rot: f64,
 }
 
 /// What clients do.
@@ -107,6 +109,9 @@ impl Plan {
         if !calm && rng.u8(..4) == 0 {
             plan.disk.snapshot_failure = rng.f64() * 0.05;
         }
+        if !calm && rng.u8(..3) == 0 {
+            plan.disk.snapshot_rot = rng.f64() * 0.5;
+        }
         plan
     }
 
@@ -156,6 +161,7 @@ impl DiskPlan {
             blocking: rng.bool(),
             recycle: rng.bool(),
             snapshot_failure: 0.0,
+            snapshot_rot: 0.0,
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct Totals {
     pub installed: u64,
     /// Log segments that were given up.
     pub released: u64,
+    /// Starts with a damaged snapshot, from the one before it.
+    pub rotten: u64,
     /// Virtual time.
     pub simulated_ns: u64,
     /// How often each named rare branch of the protocol was taken.
@@ -54,6 +56,7 @@ impl Totals {
         self.snapshots += other.snapshots;
         self.installed += other.installed;
         self.released += other.released;
+        self.rotten += other.rotten;
         self.simulated_ns += other.simulated_ns;
         for (name, count) in &other.branches {
             *self.branches.entry(name).or_default() += count;
