@@ -395,6 +395,8 @@ impl<M: Machine, A: Application> Core<M, A> {
         metrics
             .log_size_bytes
             .set(self.disk.as_ref().map_or(0, Disk::bytes) as f64);
+        let segments = self.disk.as_ref().map_or(0, Disk::segments);
+        metrics.snapshots.log_segments.set(segments as f64);
         metrics.applied_slot.set(self.host.applied().0 as f64);
         let waiting = self.host.waiting() as f64;
         metrics.waiting.0.set(waiting);

@@ -11,8 +11,8 @@ use std::io;
 /// What a crash keeps or loses as one piece.
 const SECTOR_BYTES: [usize; 4] = [16, 64, 256, 512];
 
-/// The log segments of one replica.
-#[derive(Default)]
+/// The log segments and snapshots of one replica.
+#[derive(Clone, Default)]
 pub(crate) struct Disk {
     segments: BTreeMap<u64, Segment>,
     /// New segments begin with the content of an older one, as recycled files do.
@@ -23,7 +23,7 @@ pub(crate) struct Disk {
 }
 
 /// One file. Images are as long as what was ever written; the rest of the file reads as zeros.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Segment {
     size: usize,
     written: Vec<u8>,
@@ -71,12 +71,14 @@ impl Disk {
         }
     }
 
-    /// Deletes what is not needed any more.
-    pub(crate) fn release(&mut self, release: Release) {
+    /// Deletes what is not needed any more; says how many segments that are.
+    pub(crate) fn release(&mut self, release: Release) -> u64 {
         let kept = self.segments.split_off(&release.segments_before);
-        self.released
-            .extend(std::mem::replace(&mut self.segments, kept));
+        let gone = std::mem::replace(&mut self.segments, kept);
+        let count = gone.len() as u64;
+        self.released.extend(gone);
         self.snapshots.release(release.snapshots_before);
+        count
     }
 
     /// Serves a read of the log, from what was written.

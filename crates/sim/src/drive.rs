@@ -142,7 +142,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 Vec::new()
             };
             if let Some(release) = host.take_release() {
-                node.disk.release(release);
+                self.totals.released += node.disk.release(release);
             }
             let (answers, reads) = (host.take_answers(), host.take_reads());
             let (writes, pieces) = (host.take_snapshot_writes(), host.take_snapshot_reads());

@@ -52,6 +52,8 @@ pub(crate) struct DiskPlan {
     pub(crate) recycle: bool,
     /// How often writing a snapshot fails, per piece.
     pub(crate) snapshot_failure: f64,
+    /// How often the newest snapshot is damaged when a replica starts.
+    pub(crate) snapshot_rot: f64,
 }
 
 /// What clients do.
@@ -107,6 +109,9 @@ impl Plan {
         if !calm && rng.u8(..4) == 0 {
             plan.disk.snapshot_failure = rng.f64() * 0.05;
         }
+        if !calm && rng.u8(..3) == 0 {
+            plan.disk.snapshot_rot = rng.f64() * 0.5;
+        }
         plan
     }
 
@@ -156,6 +161,7 @@ impl DiskPlan {
             blocking: rng.bool(),
             recycle: rng.bool(),
             snapshot_failure: 0.0,
+            snapshot_rot: 0.0,
         }
     }
 }
@@ -198,7 +204,7 @@ fn limits(rng: &mut Rng, durability: Durability) -> Limits {
         recent_bytes_max,
         command_bytes_max: 64 << 10,
         requests_max: 1 << 10,
-        segment_bytes: [16 << 10, 64 << 10, 256 << 10][rng.usize(..3)],
+        segment_bytes: [6 << 10, 16 << 10, 64 << 10][rng.usize(..3)],
         catch_up_bytes_max: [200, 4 << 10, 1 << 20][rng.usize(..3)],
         checkpoint_slots: rng.u64(8..64),
         ..Limits::default()

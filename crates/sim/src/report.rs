@@ -37,6 +37,10 @@ pub struct Totals {
     pub snapshots: u64,
     /// Snapshots of others that took the place of a replica's state.
     pub installed: u64,
+    /// Log segments that were given up.
+    pub released: u64,
+    /// Starts with a damaged snapshot, from the one before it.
+    pub rotten: u64,
     /// Virtual time.
     pub simulated_ns: u64,
     /// How often each named rare branch of the protocol was taken.
@@ -51,6 +55,8 @@ impl Totals {
         self.dropped += other.dropped;
         self.snapshots += other.snapshots;
         self.installed += other.installed;
+        self.released += other.released;
+        self.rotten += other.rotten;
         self.simulated_ns += other.simulated_ns;
         for (name, count) in &other.branches {
             *self.branches.entry(name).or_default() += count;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(crate) const INJECTED: &str = "the simulated disk failed";
 
 /// The snapshots of one replica.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct SnapshotFiles {
     files: BTreeMap<Slot, Vec<u8>>,
     /// The one being written; a crash leaves nothing of it.
@@ -46,6 +46,16 @@ impl SnapshotFiles {
         {
             self.files.insert(slot, file);
         }
+    }
+
+    /// Damages the newest of several.
+    pub(crate) fn rot(&mut self, rng: &mut Rng) -> bool {
+        let several = self.files.len() > 1;
+        if let Some((_, file)) = self.files.iter_mut().next_back().filter(|_| several) {
+            let at = rng.usize(..file.len());
+            file[at] ^= 1 << rng.u8(..8);
+        }
+        several
     }
 
     pub(crate) fn release(&mut self, before: Slot) {

@@ -6,7 +6,7 @@ use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::hints;
 use crate::nemesis::{Fault, Nemesis};
-use crate::network::Network;
+use crate::network::{Network, chance};
 use crate::node::{Clock, Inbound, Node};
 use crate::plan::Plan;
 use crate::probe::Lines;
@@ -17,10 +17,12 @@ use crate::trace::Trace;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
-    Boot, ClusterId, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, ReplicaId,
-    SECONDS, Seat, Slot,
+    Boot, ClusterId, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, Now,
+    ReplicaId, SECONDS, Seat, Slot,
 };
-use quorate_host::{Answer, Host, HostConfig, LogRead, Request, SnapshotRead, Start, Token};
+use quorate_host::{
+    Answer, Host, HostConfig, LogRead, OpenError, Opened, Request, SnapshotRead, Start, Token,
+};
 use std::collections::BTreeMap;
 
 /// The least simulated time under faults.
@@ -331,8 +333,21 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             dice: self.rng.u64(..),
         };
         let now = node.clock.now(now_ns);
-        let (host, opened) = Host::open(config, start, &mut node.disk, A::fresh(), now)
-            .map_err(|e| Violation::new("open", format!("replica {}: {e}", index + 1)))?;
+        let rots = start == Start::Resume && chance(&mut self.rng, self.plan.disk.snapshot_rot);
+        let opened = if rots {
+            open_rotten(node, config.clone(), now, &mut self.rng)
+        } else {
+            Ok(None)
+        };
+        let opened = opened.and_then(|opened| match opened {
+            Some(opened) => {
+                self.totals.rotten += 1;
+                Ok(opened)
+            }
+            None => Host::open(config, start, &mut node.disk, A::fresh(), now),
+        });
+        let (host, opened) = opened
+            .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
         node.compared = Slot(0);
         node.host = Some(host);
         let numbers = [index as u64, boot.0, opened.next.0, opened.records];
@@ -391,6 +406,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             }
             Phase::Converging { .. } if self.converged() => {
                 self.compare_contents()?;
+                self.nobody_waits()?;
                 self.phase = Phase::Done;
             }
             Phase::Healed { since_ns }
@@ -451,6 +467,18 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         Ok(())
     }
 
+    /// Every replica has answered whatever it was asked.
+    fn nobody_waits(&self) -> Result<(), Violation> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let waiting = node.host.as_ref().map_or(0, Host::waiting);
+            if waiting > 0 {
+                let what = format!("replica {} never answered {waiting} requests", index + 1);
+                return Err(Violation::new("liveness", what));
+            }
+        }
+        Ok(())
+    }
+
     /// A liveness violation that names what is stuck where.
     fn stuck(&self, why: &str) -> Violation {
         let mut what = format!(
@@ -479,6 +507,28 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
 /// The number of a replica, from its index.
 pub(crate) fn replica(index: usize) -> ReplicaId {
     ReplicaId(index as u16 + 1)
+}
+
+/// Opens a replica whose newest snapshot got damaged; `None` where it has no other, or cannot do
+/// without this one because its log begins behind it.
+fn open_rotten<M: Machine, A: Subject>(
+    node: &mut Node<M, A>,
+    config: HostConfig<M::Config>,
+    now: Now,
+    rng: &mut Rng,
+) -> Result<Option<(Host<M, A>, Opened)>, OpenError> {
+    let mut rotten = node.disk.clone();
+    if !rotten.snapshots.rot(rng) {
+        return Ok(None);
+    }
+    match Host::open(config, Start::Resume, &mut rotten, A::fresh(), now) {
+        Ok(opened) => {
+            node.disk = rotten;
+            Ok(Some(opened))
+        }
+        Err(error) if error.to_string().contains("no snapshot covers") => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn draw_clock(rng: &mut Rng, offset_max_ns: u64) -> Clock {

@@ -8,7 +8,7 @@
 use super::Release;
 use crate::host::Host;
 use crate::log::{Kind, Position, encode_release};
-use quorate_core::{Application, Machine, Now, Slot};
+use quorate_core::{Application, Machine, Now};
 
 /// Snapshots that stay.
 const KEPT: usize = 2;
@@ -61,12 +61,5 @@ impl<M: Machine, A: Application> Host<M, A> {
         for record in self.pins.take_before(end) {
             self.append_record(record, true);
         }
-    }
-
-    /// The slot before which the log need not be kept: that of the oldest snapshot.
-    #[must_use]
-    pub fn released(&self) -> Slot {
-        let kept = self.snapshots.kept.front();
-        kept.map_or(self.seat.epoch.first_slot, |kept| kept.slot)
     }
 }

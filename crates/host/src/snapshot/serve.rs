@@ -168,9 +168,11 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Drops the snapshot in memory if nobody has asked for it for long.
     pub(crate) fn forget_snapshot(&mut self, now: Now) {
-        let asked_ns = self.snapshots.memory.as_ref().map(|memory| memory.asked_ns);
-        let asked_ns = asked_ns.filter(|_| self.snapshots.cutting.is_none());
-        let until_ns = asked_ns.unwrap_or(now.mono_ns) + MEMORY_NS;
+        let asked_ns = match (&self.snapshots.cutting, &self.snapshots.memory) {
+            (Some(_), _) => Some(now.mono_ns),
+            (None, memory) => memory.as_ref().map(|memory| memory.asked_ns),
+        };
+        let until_ns = asked_ns.map_or(0, |asked_ns| asked_ns + MEMORY_NS);
         if now.mono_ns < until_ns {
             return self.arm(Timer::Forget, until_ns);
         }

@@ -24,7 +24,8 @@ pub(crate) struct Sequencer {
     waiting: VecDeque<(Lsn, Entry, Vec<RequestId>)>,
 }
 
-/// An entry and its slot, both as a message and as a record. As an offer it is early.
+/// An entry and its slot, both as a message and as a record. As an offer it is early; as a record
+/// it is then a promise for ever, of which the last counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered {
     slot: Slot,
@@ -51,11 +52,15 @@ impl Wire for Ordered {
 
 impl Record for Ordered {
     fn slot(&self) -> Option<Slot> {
-        Some(self.slot)
+        (!self.offer).then_some(self.slot)
+    }
+
+    fn scalar(&self) -> Option<u8> {
+        self.offer.then_some(0)
     }
 
     fn entry(&self) -> Option<&Entry> {
-        Some(&self.entry)
+        (!self.offer).then_some(&self.entry)
     }
 }
 
@@ -87,10 +92,27 @@ impl Machine for Sequencer {
     type Base = Count;
     type Config = Seat;
 
-    fn recover(seat: &Seat, past: Past<Self>, _now: Now, _out: &mut Out<Self>) -> Self {
+    fn recover(seat: &Seat, past: Past<Self>, _now: Now, out: &mut Out<Self>) -> Self {
         let next = match past {
-            Past::Fresh => Slot(0),
-            Past::Intact { next, base, .. } | Past::Lost { next, base } => {
+            Past::Fresh => {
+                out.persist(Ordered {
+                    slot: Slot(0),
+                    entry: EntryBuilder::default().finish(EntryId::default(), 0),
+                    offer: true,
+                });
+                Slot(0)
+            }
+            Past::Intact {
+                next,
+                base,
+                records,
+            } => {
+                assert_eq!(base, Count(next.0));
+                let promises = records.iter().filter(|record| record.offer);
+                assert_eq!(promises.count(), 1, "of what was promised for ever");
+                next
+            }
+            Past::Lost { next, base } => {
                 assert_eq!(base, Count(next.0));
                 next
             }

@@ -33,8 +33,6 @@ impl<M: Machine, A: Application> Core<M, A> {
             let segments = disk.release(release.segments_before);
             self.archive.free_segments(segments);
             self.archive.remove_before(release.snapshots_before);
-            let segments = disk.segments() as f64;
-            self.metrics.snapshots.log_segments.set(segments);
         }
     }
 
