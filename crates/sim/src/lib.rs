@@ -43,6 +43,7 @@ mod report;
 mod runner;
 mod simulator;
 mod snapshots;
+mod start;
 mod subject;
 mod trace;
 mod world;

@@ -6,7 +6,7 @@ use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::hints;
 use crate::nemesis::{Fault, Nemesis};
-use crate::network::{Network, chance};
+use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
 use crate::plan::Plan;
 use crate::probe::Lines;
@@ -17,12 +17,10 @@ use crate::trace::Trace;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
-    Boot, ClusterId, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, Now,
-    ReplicaId, SECONDS, Seat, Slot,
+    ClusterId, Durability, Epoch, Incarnation, MILLIS, Machine, Member, ReplicaId, SECONDS, Seat,
+    Slot,
 };
-use quorate_host::{
-    Answer, Host, HostConfig, LogRead, OpenError, Opened, Request, SnapshotRead, Start, Token,
-};
+use quorate_host::{Answer, Host, LogRead, Request, SnapshotRead, Token};
 use std::collections::BTreeMap;
 
 /// The least simulated time under faults.
@@ -156,8 +154,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) trace: Trace,
     pub(crate) phase: Phase,
     pub(crate) totals: Totals,
-    epoch: Epoch,
-    cluster: ClusterId,
+    pub(crate) epoch: Epoch,
+    pub(crate) cluster: ClusterId,
 }
 
 impl<'a, M: Machine, A: Subject> World<'a, M, A> {
@@ -301,87 +299,6 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         Ok(())
     }
 
-    /// Starts a replica that is down, from what its disk holds.
-    pub(crate) fn open(&mut self, index: usize) -> Result<(), Violation> {
-        if self.nodes[index].host.is_some() {
-            return Ok(());
-        }
-        let now_ns = self.queue.now_ns();
-        let boot = Boot(self.rng.u64(..));
-        let seat = Seat {
-            group: Group(0),
-            epoch: self.epoch.clone(),
-            me: replica(index),
-            boot,
-        };
-        let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
-        let node = &mut self.nodes[index];
-        let start = if node.wiped {
-            Start::Lost
-        } else if node.started {
-            Start::Resume
-        } else {
-            Start::FirstBoot
-        };
-        node.lost |= node.started && self.setup.durability == Durability::Memory;
-        let config = HostConfig {
-            cluster: self.cluster,
-            incarnation: node.incarnation,
-            seat,
-            machine,
-            limits: self.plan.limits,
-            dice: self.rng.u64(..),
-        };
-        let now = node.clock.now(now_ns);
-        let rots = start == Start::Resume && chance(&mut self.rng, self.plan.disk.snapshot_rot);
-        let opened = if rots {
-            open_rotten(node, config.clone(), now, &mut self.rng)
-        } else {
-            Ok(None)
-        };
-        let opened = opened.and_then(|opened| match opened {
-            Some(opened) => {
-                self.totals.rotten += 1;
-                Ok(opened)
-            }
-            None => Host::open(config, start, &mut node.disk, A::fresh(), now),
-        });
-        let (host, opened) = opened
-            .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
-        node.compared = Slot(0);
-        node.host = Some(host);
-        let numbers = [index as u64, boot.0, opened.next.0, opened.records];
-        self.trace.event(now_ns, "open", &numbers, || {
-            format!("r{} {start:?} {opened:?}", index + 1)
-        });
-        self.greet(index);
-        self.turn_soon(index);
-        Ok(())
-    }
-
-    /// Connections between a replica that came up and its peers.
-    fn greet(&mut self, index: usize) {
-        for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
-            let delay = self.rng.u64(..MILLIS);
-            self.queue.after(
-                delay,
-                Event::Link {
-                    node: index,
-                    peer,
-                    up: true,
-                },
-            );
-            self.queue.after(
-                delay,
-                Event::Link {
-                    node: peer,
-                    peer: index,
-                    up: true,
-                },
-            );
-        }
-    }
-
     fn tick(&mut self) -> Result<(), Violation> {
         let now_ns = self.queue.now_ns();
         self.queue.after(TICK_NS, Event::Tick);
@@ -507,28 +424,6 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
 /// The number of a replica, from its index.
 pub(crate) fn replica(index: usize) -> ReplicaId {
     ReplicaId(index as u16 + 1)
-}
-
-/// Opens a replica whose newest snapshot got damaged; `None` where it has no other, or cannot do
-/// without this one because its log begins behind it.
-fn open_rotten<M: Machine, A: Subject>(
-    node: &mut Node<M, A>,
-    config: HostConfig<M::Config>,
-    now: Now,
-    rng: &mut Rng,
-) -> Result<Option<(Host<M, A>, Opened)>, OpenError> {
-    let mut rotten = node.disk.clone();
-    if !rotten.snapshots.rot(rng) {
-        return Ok(None);
-    }
-    match Host::open(config, Start::Resume, &mut rotten, A::fresh(), now) {
-        Ok(opened) => {
-            node.disk = rotten;
-            Ok(Some(opened))
-        }
-        Err(error) if error.to_string().contains("no snapshot covers") => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn draw_clock(rng: &mut Rng, offset_max_ns: u64) -> Clock {
