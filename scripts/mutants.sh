@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-protocol=${1:-rabia} replicas=${2:-3} seeds=${3:-600}
+protocol=${1:-rabia} replicas=${2:-3} seeds=${3:-1200}
 quorate=target/release/quorate
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
