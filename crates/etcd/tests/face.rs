@@ -18,7 +18,6 @@ use quorate_server::Handle;
 use quorate_server::{Door, Listener};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
@@ -320,32 +319,32 @@ async fn compacted_revisions_cannot_be_read() {
 
 #[tokio::test]
 async fn a_replica_that_does_not_answer() {
-    // Nobody drains the requests: the first waits in vain, and there is no room for a second.
-    let (handle, requests) = Handle::new(1, Duration::from_millis(50));
+    // Nobody drains the requests: the first waits, and there is no room for a second.
+    let (handle, mut requests) = Handle::new(1);
     let address = start(handle, Limits::default()).await;
     let channel = connect(address).await;
     let (mut first, mut second) = (KvClient::new(channel.clone()), KvClient::new(channel));
-    let (one, two) = tokio::join!(first.put(put("a", "1")), second.put(put("a", "1")));
-    let mut seen = [one, two].map(|answer| {
-        let status = answer.expect_err("nobody answers");
-        (status.message().to_owned(), status.code())
-    });
-    seen.sort_by(|a, b| a.0.cmp(&b.0));
-    assert_eq!(
-        seen,
-        [
-            (
-                "etcdserver: request timed out".to_owned(),
-                Code::Unavailable
-            ),
-            (
-                "etcdserver: too many requests".to_owned(),
-                Code::ResourceExhausted
-            ),
-        ]
-    );
+    let waiting = tokio::spawn(async move { first.put(put("a", "1")).await });
+    while requests.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let refused = (second.put(put("a", "1")).await).expect_err("there is no room");
+    let got = (refused.code(), refused.message());
+    let text = "etcdserver: too many requests";
+    assert_eq!(got, (Code::ResourceExhausted, text));
+    let Some(quorate_server::Request::Write { reply, .. }) = requests.recv().await else {
+        panic!("the put arrives");
+    };
+    let late = reply.send(Err(quorate_server::Failure::Timeout));
+    late.expect("somebody waits");
+    let late = waiting
+        .await
+        .expect("no panic")
+        .expect_err("it took too long");
+    let got = (late.code(), late.message());
+    assert_eq!(got, (Code::Unavailable, "etcdserver: request timed out"));
     drop(requests);
-    let status = first.put(put("a", "1")).await.expect_err("it has stopped");
+    let status = second.put(put("a", "1")).await.expect_err("it has stopped");
     let got = (status.code(), status.message());
     assert_eq!(got, (Code::Unavailable, "etcdserver: server stopped"));
 }
@@ -456,7 +455,7 @@ async fn what_nobody_serves() {
 
 #[tokio::test]
 async fn plain_routes_of_a_stopped_replica() {
-    let (handle, _) = Handle::new(1, Duration::from_millis(50));
+    let (handle, _) = Handle::new(1);
     let address = start(handle, Limits::default()).await;
     let reason = "etcdserver: server stopped";
     let health = format!(r#"{{"health":"false","reason":"{reason}"}}"#);
@@ -467,7 +466,7 @@ async fn plain_routes_of_a_stopped_replica() {
 
 #[tokio::test]
 async fn told_to_stop_it_finishes_what_is_open() {
-    let (handle, mut requests) = Handle::new(8, Duration::from_secs(5));
+    let (handle, mut requests) = Handle::new(8);
     let listener = listen();
     let address = listener.local_addr().expect("it is bound");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

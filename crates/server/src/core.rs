@@ -64,10 +64,11 @@ pub(crate) struct State<A: Application> {
     began: Instant,
 }
 
-impl<A: Application> Default for State<A> {
-    fn default() -> Self {
+impl<A: Application> State<A> {
+    /// Requests are answered after `patience` at the latest.
+    pub(crate) fn new(patience: Duration) -> Self {
         State {
-            replies: Replies::default(),
+            replies: Replies::new(patience),
             countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),
             branches: BTreeMap::new(),
@@ -97,7 +98,11 @@ impl<M: Machine, A: Application> Core<M, A> {
         self.turn()?;
         loop {
             self.take_countdowns();
-            let wakes = [self.host.next_wake(), self.state.countdowns.next()];
+            let wakes = [
+                self.host.next_wake(),
+                self.state.countdowns.next(),
+                self.state.replies.next(),
+            ];
             alarm.set(wakes.into_iter().flatten().min())?;
             // Effects leave once their commands are applied, and nothing is applied that is not
             // decided.
@@ -129,6 +134,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 self.request(now, request);
             }
             self.order_due(now);
+            self.state.replies.expire(now.mono_ns);
             self.turn()?;
         }
     }
@@ -175,7 +181,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                     let _ = reply.send(Err(Failure::NoSpace));
                     return;
                 }
-                let token = self.state.replies.insert(Reply::Write(reply));
+                let token = self.state.replies.insert(now.mono_ns, Reply::Write(reply));
                 tracing::trace!(token, bytes = body.len(), "write taken");
                 self.host
                     .submit(now, token, HostRequest::Write { body, principal });
@@ -185,7 +191,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 consistency,
                 reply,
             } => {
-                let token = self.state.replies.insert(Reply::Read(reply));
+                let token = self.state.replies.insert(now.mono_ns, Reply::Read(reply));
                 tracing::trace!(token, ?consistency, "read taken");
                 let request = match consistency {
                     Consistency::Linearizable => HostRequest::Read(query),
@@ -230,7 +236,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 return;
             }
             let (reply, _) = oneshot::channel();
-            let token = self.state.replies.insert(Reply::Write(reply));
+            let token = self.state.replies.insert(now.mono_ns, Reply::Write(reply));
             let principal = Principal::default();
             self.host
                 .submit(now, token, HostRequest::Write { body, principal });

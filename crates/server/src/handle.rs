@@ -100,16 +100,13 @@ pub struct MemberInfo {
 pub struct Handle<A: Application> {
     requests: mpsc::Sender<Request<A>>,
     applied: Arc<watch::Sender<Slot>>,
-    timeout: Duration,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
 }
 
 impl<A: Application> fmt::Debug for Handle<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle")
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
+        f.debug_struct("Handle").finish_non_exhaustive()
     }
 }
 
@@ -118,22 +115,19 @@ impl<A: Application> Clone for Handle<A> {
         Handle {
             requests: self.requests.clone(),
             applied: Arc::clone(&self.applied),
-            timeout: self.timeout,
             latency: self.latency.clone(),
         }
     }
 }
 
 impl<A: Application> Handle<A> {
-    /// A handle, and the end the core drains. `capacity` bounds what waits between them; a request
-    /// without an answer fails after `timeout`.
+    /// A handle, and the end the core drains. `capacity` bounds what waits between them.
     #[must_use]
-    pub fn new(capacity: usize, timeout: Duration) -> (Self, mpsc::Receiver<Request<A>>) {
+    pub fn new(capacity: usize) -> (Self, mpsc::Receiver<Request<A>>) {
         let (requests, incoming) = mpsc::channel(capacity);
         let handle = Handle {
             requests,
             applied: Arc::new(watch::Sender::new(Slot(0))),
-            timeout,
             latency: None,
         };
         (handle, incoming)
@@ -215,17 +209,13 @@ impl<A: Application> Handle<A> {
             })
     }
 
+    /// Waits for the core, which answers every request in time.
     async fn wait<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, Failure> {
         let began = Instant::now();
-        match tokio::time::timeout(self.timeout, answer).await {
-            Ok(Ok(answer)) => {
-                if let Some(latency) = &self.latency {
-                    latency.record(began.elapsed());
-                }
-                Ok(answer)
-            }
-            Ok(Err(_)) => Err(Failure::Stopping),
-            Err(_) => Err(Failure::Timeout),
+        let answer = answer.await.map_err(|_| Failure::Stopping)?;
+        if let Some(latency) = &self.latency {
+            latency.record(began.elapsed());
         }
+        Ok(answer)
     }
 }

@@ -155,7 +155,7 @@ where
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
     let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock)?;
-    let (handle, requests) = Handle::new(config.queue_max, config.request_timeout);
+    let (handle, requests) = Handle::new(config.queue_max);
     let handle = handle.recording(metrics.face.clone());
     let (tell_face, stopping) = watch::channel(false);
     let (tell_core, stop) = watch::channel(false);
@@ -168,6 +168,7 @@ where
         members: config.members,
         peer_port: config.peer_port,
         peer_addresses: config.peer_addresses,
+        request_timeout: config.request_timeout,
         identity: identity(&meta, boot),
         metrics: Arc::clone(&metrics),
         requests,
@@ -208,6 +209,7 @@ struct Replica<P: Protocol, A: Application> {
     members: Vec<MemberInfo>,
     peer_port: TcpListener,
     peer_addresses: Vec<(ReplicaId, String)>,
+    request_timeout: Duration,
     identity: Identity,
     metrics: Arc<Metrics>,
     requests: mpsc::Receiver<Request<A>>,
@@ -240,7 +242,7 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             clock: self.clock,
             members: self.members,
             metrics: self.metrics,
-            state: CoreState::default(),
+            state: CoreState::new(self.request_timeout),
         };
         core.begin()?;
         // Who waits for it may have been told to stop.

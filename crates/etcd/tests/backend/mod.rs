@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// Starts one, and returns the way to it.
 pub(crate) fn start() -> Handle<Store> {
-    let (handle, requests) = Handle::new(4096, Duration::from_secs(5));
+    let (handle, requests) = Handle::new(4096);
     tokio::spawn(run(requests, handle.clone()));
     handle
 }
