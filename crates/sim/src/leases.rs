@@ -20,7 +20,7 @@ const ORDERED: Token = Token::MAX;
 /// Countdowns that one turn orders the commands of.
 const DUE_MAX: usize = 256;
 /// How far from a lease's end it may be renewed, before or after.
-const CLOSE_NS: u64 = 40 * MILLIS;
+const CLOSE_NS: u64 = 20 * MILLIS;
 /// A compaction keeps at most so many revisions.
 const KEPT_MAX: u64 = 60;
 
@@ -284,10 +284,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
-    /// Leases and their keys that are left, on all replicas.
-    pub(crate) fn leases_left(&self) -> Result<u64, Violation> {
+    /// Whether no replica has a lease, a key that goes with one, or a countdown.
+    pub(crate) fn leases_are_over(&self) -> Result<bool, Violation> {
+        if self.nodes.iter().any(|n| n.countdowns.next().is_some()) {
+            return Ok(false);
+        }
         let hosts = self.nodes.iter().flat_map(|node| &node.host);
         let left: Result<u64, String> = hosts.map(|host| host.app().leases()).sum();
-        left.map_err(|why| Violation::new("application", why))
+        let left = left.map_err(|why| Violation::new("application", why))?;
+        Ok(left == 0)
     }
 }

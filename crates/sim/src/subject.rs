@@ -3,6 +3,7 @@
 use crate::history::{Call, Outcome, Seen};
 use bytes::Bytes;
 use quorate_core::Application;
+use std::collections::BTreeMap;
 
 mod store;
 
@@ -91,6 +92,9 @@ pub(crate) trait Subject: Application {
 
     /// Changes from a revision on.
     fn changes(&self, scope: Scope, from: u64) -> Result<Changes, String>;
+
+    /// All keys as they are now.
+    fn content(&self) -> Result<BTreeMap<Bytes, Seen>, String>;
 
     /// Its revision.
     fn revision(&self) -> u64;

@@ -5,12 +5,14 @@
 //! stopped, some of them seldom enough to be overtaken by compactions, and go on elsewhere when
 //! their replica dies. They must see the record: all of it that concerns them, in order, once.
 
-use crate::history::Op;
+use crate::history::{Op, Seen};
 use crate::report::Violation;
 use crate::subject::{Change, Changes, Scope, Subject};
 use crate::world::World;
+use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MILLIS, Machine};
+use std::collections::BTreeMap;
 
 /// The first revision that can have a change.
 const FIRST: u64 = 2;
@@ -95,6 +97,34 @@ impl Record {
             }
         }
         nothing_left(rest)
+    }
+
+    /// What all changes together come to is what there is: none is missing, even of several in
+    /// one revision.
+    fn explains(&self, content: &BTreeMap<Bytes, Seen>) -> Result<(), String> {
+        let mut state: BTreeMap<Bytes, Seen> = BTreeMap::new();
+        for revision in self.revisions() {
+            let changes = self.of(revision);
+            if changes.is_empty() {
+                // Nobody read it before it was compacted: nothing can be said.
+                return Ok(());
+            }
+            for change in changes {
+                let before = match change.after {
+                    Some(after) => state.insert(change.key.clone(), after),
+                    None => state.remove(&change.key),
+                };
+                if change.before.is_some() && change.before != before {
+                    return Err(format!("before {change:?} it was told of {before:?}"));
+                }
+            }
+        }
+        if state == *content {
+            return Ok(());
+        }
+        Err(format!(
+            "the changes come to {state:?}, and there is {content:?}"
+        ))
     }
 
     /// What clients were told they changed is in the record.
@@ -210,7 +240,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    /// Every watcher reads up to the end.
+    /// Every watcher reads up to the end, and what it saw explains what there is.
     pub(crate) fn read_last_changes(&mut self) -> Result<(), Violation> {
         for at in 0..self.watchers.len() {
             self.read_on(at)?;
@@ -219,6 +249,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 let what = format!("watcher {at} is at {next} of {}", self.record.end());
                 return Err(Violation::new("watch", what));
             }
+        }
+        let hosts = self.nodes.iter().flat_map(|node| &node.host);
+        for app in hosts.map(|host| host.app()) {
+            let explained = app.content().and_then(|all| self.record.explains(&all));
+            explained.map_err(|why| Violation::new("watch", why))?;
         }
         Ok(())
     }

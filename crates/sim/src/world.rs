@@ -338,7 +338,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Phase::Reading { since_ns } if self.clients.idle() => {
                 self.phase = Phase::Converging { since_ns };
             }
-            Phase::Converging { .. } if self.converged() && self.leases_left()? == 0 => {
+            Phase::Converging { .. } if self.converged() && self.leases_are_over()? => {
                 self.compare_contents()?;
                 self.read_last_changes()?;
                 self.phase = Phase::Done;
@@ -409,7 +409,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     fn stuck(&self, why: &str) -> Violation {
         let mut what = format!(
             "{why}, in {:?}, {} operations done",
-            self.phase, self.totals.ops
+            self.phase, self.clients.completed
         );
         for (index, node) in self.nodes.iter().enumerate() {
             what.push_str(&format!("\n    replica {}: ", index + 1));
@@ -420,9 +420,11 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                     let role = if node.lost { "lost its promises, " } else { "" };
                     let counters = host.counters();
                     let (waiting, leases) = (host.waiting(), host.app().leases());
+                    let countdown = node.countdowns.next();
                     what.push_str(&format!(
                         "{role}at slot {slot}, {digest:016x}, {counters:?}, {waiting} requests \
-                         wait, leases and their keys: {leases:?}"
+                         wait, leases and their keys: {leases:?}, next \
+                         countdown: {countdown:?}"
                     ));
                 }
             }

@@ -15,6 +15,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::{Event, EventType, KeyValue};
 use quorate_kv::{Answer, Keys, Query, Refused, Store, Watched, command, decode_result};
+use std::collections::BTreeMap;
 
 /// What the names of registers begin with.
 const REGISTERS: &[u8] = b"key-";
@@ -130,6 +131,21 @@ impl Subject for Store {
                 readable: number(self.status().compacted)?,
             }),
             other => Err(format!("changes from {from} gave {other:?}")),
+        }
+    }
+
+    fn content(&self) -> Result<BTreeMap<Bytes, Seen>, String> {
+        let everything = Query::Range(RangeRequest {
+            key: Bytes::from_static(b"\0"),
+            range_end: Bytes::from_static(b"\0"),
+            ..RangeRequest::default()
+        });
+        match self.query(&everything) {
+            Answer::Range(range) => {
+                let entry = |kv: &KeyValue| Ok((kv.key.clone(), seen_at(kv)?));
+                range.kvs.iter().map(entry).collect()
+            }
+            other => Err(format!("reading everything gave {other:?}")),
         }
     }
 
