@@ -20,12 +20,14 @@
 //! take_snapshot_writes -> perform, then snapshot_written and snapshot_stored
 //! take_snapshot_reads  -> read, then snapshot_read_done
 //! take_release         -> delete or recycle
+//! take_countdowns      -> start or stop, and submit what is due     (see Countdowns)
 //! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```
 
 mod api;
 mod apply;
 mod catch_up;
+mod countdowns;
 mod decided;
 mod frame;
 mod host;
@@ -43,6 +45,7 @@ pub use api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, OpenError, Opened,
     Place, Request, Start, Token, Write,
 };
+pub use countdowns::Countdowns;
 pub use host::Host;
 pub use log::{LogSource, Position};
 pub use snapshot::{

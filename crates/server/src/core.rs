@@ -5,7 +5,6 @@
 //! requests and frames gather in the kernel's and the faces' queues: they are the next batch.
 
 use crate::clock::{Alarm, Clock};
-use crate::countdowns::Countdowns;
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
@@ -17,7 +16,7 @@ use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
 use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
-use quorate_host::{Answer, Host, HostEvent, Request as HostRequest};
+use quorate_host::{Answer, Countdowns, Host, HostEvent, Request as HostRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

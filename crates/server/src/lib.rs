@@ -11,7 +11,6 @@
 
 mod clock;
 mod core;
-mod countdowns;
 mod disk;
 mod error;
 mod folder;

@@ -31,6 +31,8 @@ pub(crate) struct Clients {
     pending: usize,
     /// Operations that got an answer.
     pub(crate) completed: u64,
+    /// The highest revision in an answer.
+    pub(crate) newest: u64,
     /// Clients begin nothing new.
     pub(crate) stopped: bool,
 }
@@ -111,6 +113,7 @@ impl Clients {
             stamp: 0,
             pending: 0,
             completed: 0,
+            newest: 0,
             stopped: false,
         }
     }
@@ -210,6 +213,7 @@ impl Clients {
         match fate {
             Fate::Done(_, outcome) => {
                 self.completed += 1;
+                self.newest = self.newest.max(outcome.revision());
                 if let Some(seen) = outcome.seen() {
                     client.known[usize::from(ended.key)] = seen.modified;
                 } else if outcome.changed() {

@@ -1,5 +1,6 @@
 //! Drives one host as production does: inputs, a turn, then frames, answers, reads and a flush.
 
+use crate::leases::Leases;
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
@@ -9,7 +10,7 @@ use crate::world::{Event, World, replica};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Peers, Slot};
-use quorate_host::{Answer, Flush, Frame, HostEvent, LogRead, Token};
+use quorate_host::{Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Token};
 
 /// Rounds of taking outputs in one turn; more are an endless loop.
 const ROUNDS_MAX: usize = 1_000;
@@ -112,11 +113,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 }
             }
         }
+        self.order_due(index);
+        let node = &mut self.nodes[index];
+        let Some(host) = node.host.as_mut() else {
+            return Ok(());
+        };
         host.turn(now);
         host.machine().check();
         node.lost &= !host.machine().is_serving();
         let more_to_tidy = host.tidy();
         self.perform(index)?;
+        self.take_countdowns(index)?;
+        self.read_changes(index)?;
         if more_to_tidy {
             self.turn_soon(index);
         }
@@ -222,6 +230,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         token: Token,
         answer: Answer<A::Answer>,
     ) -> Result<(), Violation> {
+        if Leases::owns(token) {
+            return self.chore_answered(token, &answer);
+        }
         self.check_answer(index, token, &answer)?;
         if !chance(&mut self.rng, self.plan.load.answer_loss) {
             let delay = self.rng.u64(10 * MICROS..200 * MICROS);
@@ -293,7 +304,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("snapshot", what));
                 }
-                HostEvent::Installed { .. } => self.totals.installed += 1,
+                HostEvent::Installed { .. } => {
+                    self.totals.installed += 1;
+                    self.nodes[index].countdowns = Countdowns::default();
+                }
                 HostEvent::Machine(_)
                 | HostEvent::SnapshotWanted { .. }
                 | HostEvent::SnapshotFailed { .. }
@@ -340,7 +354,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn wake_when_due(&mut self, index: usize) {
         let now_ns = self.queue.now_ns();
         let node = &mut self.nodes[index];
-        let Some(due) = node.host.as_ref().and_then(|host| host.next_wake()) else {
+        let Some(host) = node.host.as_ref() else {
+            return;
+        };
+        let wakes = [host.next_wake(), node.countdowns.next()];
+        let Some(due) = wakes.into_iter().flatten().min() else {
             return;
         };
         // Time must pass between turns, or a timer that is always due would stop it.

@@ -1,14 +1,14 @@
 //! When did operations without an answer take effect?
 //!
-//! Without a hint the checker may have to try every order of them. The store keeps all versions of
-//! all keys, so an observer of its final state can tell; the checker still verifies every step.
+//! Without a hint the checker may have to try every order of them. The record of all changes can
+//! tell; the checker still verifies every step.
 
-use crate::history::{Call, Op, Seen};
-use crate::subject::Subject;
+use crate::history::{Call, Op};
+use crate::watches::Record;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Adds to operations of unknown fate the revision at which they took effect, where one is found.
-pub(crate) fn add<A: Subject>(app: &A, keys: u8, history: &mut [Op]) -> Result<(), String> {
+pub(crate) fn add(record: &Record, history: &mut [Op]) {
     let changed = history.iter().filter_map(|op| op.returned);
     let answered: BTreeSet<u64> = changed
         .filter(|(_, outcome)| outcome.changed())
@@ -23,25 +23,16 @@ pub(crate) fn add<A: Subject>(app: &A, keys: u8, history: &mut [Op]) -> Result<(
             (Some(_), _) => {}
         }
     }
-    let newest = A::got(&app.query(&A::read(0)))?.revision();
-    for revision in (2..=newest).filter(|revision| !answered.contains(revision)) {
-        for key in 0..keys {
-            let index = match at::<A>(app, key, revision)? {
-                Some(seen) if seen.modified == revision => stores.get(&seen.value).copied(),
-                None if at::<A>(app, key, revision - 1)?.is_some() => {
-                    // Of several deletions the one sent first fits wherever another one fits.
-                    deletions.get_mut(&key).and_then(VecDeque::pop_front)
-                }
-                _ => None,
-            };
-            if let Some(index) = index {
-                history[index].hint = Some(revision);
-            }
+    let open = record.revisions().filter(|r| !answered.contains(r));
+    for change in open.flat_map(|revision| record.of(revision)) {
+        let Some(key) = change.register else { continue };
+        let index = match change.after {
+            Some(seen) => stores.get(&seen.value).copied(),
+            // Of several deletions the one sent first fits wherever another one fits.
+            None => deletions.get_mut(&key).and_then(VecDeque::pop_front),
+        };
+        if let Some(index) = index {
+            history[index].hint = Some(change.revision);
         }
     }
-    Ok(())
-}
-
-fn at<A: Subject>(app: &A, key: u8, revision: u64) -> Result<Option<Seen>, String> {
-    Ok(A::got(&app.query(&A::read_at(key, revision)))?.seen())
 }

@@ -14,6 +14,10 @@
 //! - A command is executed once, however often it was sent, and answered alike by everybody.
 //! - No acknowledged write is lost by a crash: the final reads of every key through every replica
 //!   are part of the history.
+//! - A lease lives for its whole time after every renewal that was acknowledged, and ends with its
+//!   keys once nobody renews it.
+//! - Watchers see every change of their keys once, in order and alike on all replicas, or are told
+//!   of a compaction that somebody asked for.
 //! - Progress: once the faults are over, nothing stays stuck.
 //! - The invariants of machines and hosts, which panic when broken; honest replicas are never
 //!   reported as misbehaving; queues and logs stay bounded.
@@ -31,6 +35,7 @@ mod disk;
 mod drive;
 mod hints;
 pub mod history;
+mod leases;
 mod nemesis;
 mod network;
 mod node;
@@ -46,6 +51,7 @@ mod snapshots;
 mod start;
 mod subject;
 mod trace;
+mod watches;
 mod world;
 
 pub use options::{DurabilityName, SimOptions};

@@ -88,6 +88,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         self.totals.crashes += 1;
         self.nodes[index].fall(&mut self.rng);
+        self.move_watchers(index);
         self.trace.event(now_ns, "crash", &[index as u64], || {
             format!("r{}", index + 1)
         });

@@ -3,7 +3,7 @@
 use crate::disk::Disk;
 use bytes::Bytes;
 use quorate_core::{Application, Incarnation, Machine, Now, Slot};
-use quorate_host::{Flush, Host, Request, SnapshotWrite, Token};
+use quorate_host::{Countdowns, Flush, Host, Request, SnapshotWrite, Token};
 use std::collections::VecDeque;
 
 /// The synchronised clocks' idea of when a seed begins, ns since the Unix epoch.
@@ -39,6 +39,10 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) snapshot_writes: VecDeque<SnapshotWrite>,
     /// Power fails while the disk performs the next flush.
     pub(crate) crash_at_flush: bool,
+    /// What its application wants to happen after a time.
+    pub(crate) countdowns: Countdowns,
+    /// The first revision its reader of all changes has not read, since there is one.
+    pub(crate) told: Option<u64>,
     /// The first slot not compared with the other replicas yet.
     pub(crate) compared: Slot,
     /// The highest revision a stale read of this life has shown.
@@ -98,6 +102,8 @@ impl<M: Machine, A: Application> Node<M, A> {
             in_flight: None,
             snapshot_writes: VecDeque::new(),
             crash_at_flush: false,
+            countdowns: Countdowns::default(),
+            told: None,
             compared: Slot(0),
             peeked: 0,
             session_losses: 0,
@@ -122,6 +128,8 @@ impl<M: Machine, A: Application> Node<M, A> {
         self.busy_until_ns = 0;
         self.in_flight = None;
         self.crash_at_flush = false;
+        self.countdowns = Countdowns::default();
+        self.told = None;
         self.peeked = 0;
         self.session_losses = 0;
         self.session_lost = 0;

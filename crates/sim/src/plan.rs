@@ -71,6 +71,11 @@ pub(crate) struct Load {
     pub(crate) pairs: f64,
     /// How often a client begins a new session.
     pub(crate) reopen: f64,
+    /// Who keep leases.
+    pub(crate) tenants: usize,
+    pub(crate) watchers: usize,
+    /// Mean time between compactions; `None`: there are none.
+    pub(crate) compact_every_ns: Option<u64>,
 }
 
 impl Plan {
@@ -112,6 +117,7 @@ impl Plan {
         if !calm && rng.u8(..3) == 0 {
             plan.disk.snapshot_rot = rng.f64() * 0.5;
         }
+        plan.load.draw_chores(rng);
         plan
     }
 
@@ -180,7 +186,16 @@ impl Load {
             answer_loss: if rng.bool() { rng.f64() * 0.1 } else { 0.0 },
             pairs: if rng.bool() { rng.f64() * 0.5 } else { 0.0 },
             reopen: if rng.bool() { rng.f64() * 0.05 } else { 0.0 },
+            tenants: 0,
+            watchers: 0,
+            compact_every_ns: None,
         }
+    }
+
+    fn draw_chores(&mut self, rng: &mut Rng) {
+        self.tenants = rng.usize(..=4);
+        self.watchers = rng.usize(..=4);
+        self.compact_every_ns = rng.bool().then(|| rng.u64(200..2_000) * MILLIS);
     }
 }
 

@@ -41,6 +41,16 @@ pub struct Totals {
     pub released: u64,
     /// Starts with a damaged snapshot, from the one before it.
     pub rotten: u64,
+    /// Leases granted.
+    pub granted: u64,
+    /// Leases that ended because their time was over.
+    pub expired: u64,
+    /// Changes told to watchers.
+    pub watched: u64,
+    /// Watchers that were too late for what was compacted.
+    pub overtaken: u64,
+    /// Compactions.
+    pub compactions: u64,
     /// Virtual time.
     pub simulated_ns: u64,
     /// How often each named rare branch of the protocol was taken.
@@ -57,6 +67,11 @@ impl Totals {
         self.installed += other.installed;
         self.released += other.released;
         self.rotten += other.rotten;
+        self.granted += other.granted;
+        self.expired += other.expired;
+        self.watched += other.watched;
+        self.overtaken += other.overtaken;
+        self.compactions += other.compactions;
         self.simulated_ns += other.simulated_ns;
         for (name, count) in &other.branches {
             *self.branches.entry(name).or_default() += count;

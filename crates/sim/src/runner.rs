@@ -214,7 +214,7 @@ impl Tally {
         println!("trace={:016x}", sums.digest);
         println!("branches:{}", branches.collect::<String>());
         println!(
-            "seeds={} violations={} ops={} crashes={} dropped={} snapshots={} installed={} released={} rotten={} simulated_s={:.1} wall_s={:.1}",
+            "seeds={} violations={} ops={} crashes={} dropped={} snapshots={} installed={} released={} rotten={} granted={} expired={} watched={} overtaken={} compactions={} simulated_s={:.1} wall_s={:.1}",
             sums.seeds,
             self.violations.load(Ordering::Relaxed),
             totals.ops,
@@ -224,6 +224,11 @@ impl Tally {
             totals.installed,
             totals.released,
             totals.rotten,
+            totals.granted,
+            totals.expired,
+            totals.watched,
+            totals.overtaken,
+            totals.compactions,
             totals.simulated_ns as f64 / 1e9,
             self.began.elapsed().as_secs_f64()
         );

@@ -5,6 +5,7 @@ use crate::checker;
 use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::hints;
+use crate::leases::Leases;
 use crate::nemesis::{Fault, Nemesis};
 use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
@@ -14,6 +15,7 @@ use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
 use crate::subject::Subject;
 use crate::trace::Trace;
+use crate::watches::{Record, Watcher};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
@@ -111,6 +113,10 @@ pub(crate) enum Event<Q, R> {
     Client {
         client: usize,
     },
+    Tenant {
+        tenant: usize,
+    },
+    Compact,
     Fault(Fault),
     Crash {
         node: usize,
@@ -149,6 +155,9 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) nodes: Vec<Node<M, A>>,
     pub(crate) network: Network,
     pub(crate) clients: Clients,
+    pub(crate) leases: Leases,
+    pub(crate) record: Record,
+    pub(crate) watchers: Vec<Watcher>,
     pub(crate) nemesis: Nemesis,
     pub(crate) agreement: Agreement,
     pub(crate) trace: Trace,
@@ -184,7 +193,13 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             seed: rng.u64(..),
             params: setup.params.clone(),
         };
+        let record = Record::default();
+        let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &record);
+        let watchers = (0..plan.load.watchers).map(watcher).collect();
         World {
+            leases: Leases::new(plan.load.tenants),
+            record,
+            watchers,
             clients: Clients::new(&plan.load, &mut rng),
             cluster: ClusterId(rng.u128(..)),
             network: Network::new(n),
@@ -226,6 +241,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             let delay = self.rng.u64(..MILLIS);
             self.queue.after(delay, Event::Client { client });
         }
+        self.schedule_chores();
         self.schedule_faults();
         self.queue.after(TICK_NS, Event::Tick);
         Ok(())
@@ -248,10 +264,9 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             self.happen(event)?;
         }
         let mut history = self.clients.history();
-        if let Some(host) = &self.nodes[0].host {
-            hints::add(host.app(), self.plan.load.keys, &mut history)
-                .map_err(|why| Violation::new("application", why))?;
-        }
+        hints::add(&self.record, &mut history);
+        let covered = self.record.covers(&history);
+        covered.map_err(|why| Violation::new("watch", why))?;
         checker::check(&history).map_err(|why| Violation::new("linearizability", why))
     }
 
@@ -289,6 +304,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::Timeout { token } => self.timeout(token),
             Event::Retry { task } => self.retry(task),
             Event::Client { client } => self.client_acts(client),
+            Event::Tenant { tenant } => self.tenant_acts(tenant),
+            Event::Compact => self.compact(),
             Event::Fault(fault) => self.strike(fault),
             Event::Crash { node, life } if self.nodes[node].life == life => self.crash(node),
             Event::Crash { .. } => {}
@@ -321,9 +338,9 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Phase::Reading { since_ns } if self.clients.idle() => {
                 self.phase = Phase::Converging { since_ns };
             }
-            Phase::Converging { .. } if self.converged() => {
+            Phase::Converging { .. } if self.converged() && self.leases_are_over()? => {
                 self.compare_contents()?;
-                self.nobody_waits()?;
+                self.read_last_changes()?;
                 self.phase = Phase::Done;
             }
             Phase::Healed { since_ns }
@@ -357,13 +374,17 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         Ok(())
     }
 
+    /// Whether the replicas have applied the same, and have answered whatever they were asked.
     fn converged(&self) -> bool {
         let digests = self
             .nodes
             .iter()
             .map(|node| node.host.as_ref().map(Host::digest));
         let digests: Vec<_> = digests.collect();
-        digests[0].is_some() && digests.iter().all(|digest| *digest == digests[0])
+        let waiting = self.nodes.iter().flat_map(|node| &node.host);
+        digests[0].is_some()
+            && digests.iter().all(|digest| *digest == digests[0])
+            && waiting.map(Host::waiting).sum::<usize>() == 0
     }
 
     /// The replicas' applications hold the same.
@@ -384,23 +405,11 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         Ok(())
     }
 
-    /// Every replica has answered whatever it was asked.
-    fn nobody_waits(&self) -> Result<(), Violation> {
-        for (index, node) in self.nodes.iter().enumerate() {
-            let waiting = node.host.as_ref().map_or(0, Host::waiting);
-            if waiting > 0 {
-                let what = format!("replica {} never answered {waiting} requests", index + 1);
-                return Err(Violation::new("liveness", what));
-            }
-        }
-        Ok(())
-    }
-
     /// A liveness violation that names what is stuck where.
     fn stuck(&self, why: &str) -> Violation {
         let mut what = format!(
             "{why}, in {:?}, {} operations done",
-            self.phase, self.totals.ops
+            self.phase, self.clients.completed
         );
         for (index, node) in self.nodes.iter().enumerate() {
             what.push_str(&format!("\n    replica {}: ", index + 1));
@@ -410,8 +419,12 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                     let (slot, digest) = host.digest();
                     let role = if node.lost { "lost its promises, " } else { "" };
                     let counters = host.counters();
+                    let (waiting, leases) = (host.waiting(), host.app().leases());
+                    let countdown = node.countdowns.next();
                     what.push_str(&format!(
-                        "{role}at slot {slot}, {digest:016x}, {counters:?}"
+                        "{role}at slot {slot}, {digest:016x}, {counters:?}, {waiting} requests \
+                         wait, leases and their keys: {leases:?}, next \
+                         countdown: {countdown:?}"
                     ));
                 }
             }

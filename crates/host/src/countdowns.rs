@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// reach a quorum keeps trying, and so does one whose log is full.
 const RETRY_NS: u64 = 1_000_000_000;
 
-/// Countdowns under way, on the monotonic clock.
+/// Countdowns under way, on the monotonic clock. The driver of a host keeps them: it starts and
+/// stops what [`crate::Host::take_countdowns`] says, and orders the commands that are due.
 #[derive(Debug, Default)]
-pub(crate) struct Countdowns {
+pub struct Countdowns {
     running: BTreeMap<u64, Running>,
     /// When to order something next, and for which countdown.
     due: BTreeSet<(u64, u64)>,
@@ -25,7 +26,7 @@ struct Running {
 
 impl Countdowns {
     /// Starts or stops a countdown.
-    pub(crate) fn set(&mut self, now_ns: u64, countdown: Countdown) {
+    pub fn set(&mut self, now_ns: u64, countdown: Countdown) {
         let (Countdown::Start { id, .. } | Countdown::Stop { id }) = &countdown;
         if let Some(old) = self.running.remove(id) {
             self.due.remove(&(old.due_ns, *id));
@@ -48,12 +49,13 @@ impl Countdowns {
     }
 
     /// When to look again.
-    pub(crate) fn next(&self) -> Option<u64> {
+    #[must_use]
+    pub fn next(&self) -> Option<u64> {
         self.due.first().map(|(due_ns, _)| *due_ns)
     }
 
     /// A command to order now. Its countdown goes on until the application stops it.
-    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Bytes> {
+    pub fn take_due(&mut self, now_ns: u64) -> Option<Bytes> {
         let (due_ns, id) = *self.due.first().filter(|(due_ns, _)| *due_ns <= now_ns)?;
         self.due.remove(&(due_ns, id));
         let running = self.running.get_mut(&id)?;
@@ -63,7 +65,8 @@ impl Countdowns {
     }
 
     /// How much time is left, in ns; `None` if there is no such countdown.
-    pub(crate) fn remaining_ns(&self, now_ns: u64, id: u64) -> Option<u64> {
+    #[must_use]
+    pub fn remaining_ns(&self, now_ns: u64, id: u64) -> Option<u64> {
         let running = self.running.get(&id)?;
         Some(running.ends_ns.saturating_sub(now_ns))
     }

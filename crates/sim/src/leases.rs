@@ -1,0 +1,297 @@
+//! Leases in the workload, and their judge.
+//!
+//! Tenants take a lease each, put keys under it, renew it in time or a little too late, and leave
+//! it behind. Whatever happens to replicas and links, a lease that somebody knows to be renewed
+//! lives for its whole time from when the renewal was asked for; and once the clients have
+//! stopped, every lease ends on every replica. Monotonic clocks are exact here, so the claim has no
+//! tolerance.
+
+use crate::network::chance;
+use crate::report::{Totals, Violation};
+use crate::subject::{Chore, Subject};
+use crate::world::{Event, World};
+use quorate_core::{Countdown, MICROS, MILLIS, Machine, Principal, SECONDS};
+use quorate_host::{Answer, Request, Token};
+
+/// Tokens from here on are chores', or of nobody.
+const CHORES: Token = 1 << 62;
+/// What countdowns order: nobody waits for what it comes to.
+const ORDERED: Token = Token::MAX;
+/// Countdowns that one turn orders the commands of.
+const DUE_MAX: usize = 256;
+/// How far from a lease's end it may be renewed, before or after.
+const CLOSE_NS: u64 = 20 * MILLIS;
+/// A compaction keeps at most so many revisions.
+const KEPT_MAX: u64 = 60;
+
+/// Everything asked besides operations, and what is known of leases.
+#[derive(Default)]
+pub(crate) struct Leases {
+    tenants: Vec<Tenant>,
+    /// By number, from 1.
+    leases: Vec<Lease>,
+    /// What was asked, and when.
+    chores: Vec<(Chore, u64)>,
+    /// No compaction above this was asked for.
+    pub(crate) compacted_max: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tenant {
+    lease: Option<u64>,
+}
+
+struct Lease {
+    ttl_ns: u64,
+    /// When the latest renewal that is known to have counted was asked for.
+    renewed_ns: Option<u64>,
+    /// Somebody asked for its end.
+    revoked: bool,
+    /// When it was first seen to be gone.
+    gone_ns: Option<u64>,
+}
+
+impl Leases {
+    pub(crate) fn new(tenants: usize) -> Self {
+        Leases {
+            tenants: vec![Tenant::default(); tenants],
+            ..Leases::default()
+        }
+    }
+
+    pub(crate) fn tenants(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// Whether a token is none of the clients'.
+    pub(crate) fn owns(token: Token) -> bool {
+        token >= CHORES
+    }
+
+    fn begin(&mut self, chore: Chore, now_ns: u64) -> Token {
+        self.chores.push((chore, now_ns));
+        match chore {
+            Chore::Compact { revision } => self.compacted_max = self.compacted_max.max(revision),
+            Chore::Revoke { lease } => self.get(lease).revoked = true,
+            _ => {}
+        }
+        CHORES + self.chores.len() as u64 - 1
+    }
+
+    fn grant(&mut self, ttl_s: u64) -> Chore {
+        self.leases.push(Lease {
+            ttl_ns: ttl_s * SECONDS,
+            renewed_ns: None,
+            revoked: false,
+            gone_ns: None,
+        });
+        let lease = self.leases.len() as u64;
+        Chore::Grant { lease, ttl_s }
+    }
+
+    fn get(&mut self, lease: u64) -> &mut Lease {
+        &mut self.leases[lease as usize - 1]
+    }
+
+    /// A chore had its effect.
+    fn done(&mut self, chore: Chore, asked_ns: u64, totals: &mut Totals) -> Result<(), String> {
+        match chore {
+            Chore::Grant { lease, .. } | Chore::Renew { lease } => {
+                totals.granted += u64::from(matches!(chore, Chore::Grant { .. }));
+                let known = self.get(lease);
+                known.renewed_ns = known.renewed_ns.max(Some(asked_ns));
+                known.judge(lease)?;
+            }
+            Chore::Compact { .. } => totals.compactions += 1,
+            Chore::Revoke { .. } | Chore::Attach { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// A replica has seen the end of a lease.
+    fn gone(&mut self, id: u64, now_ns: u64, totals: &mut Totals) -> Result<(), String> {
+        let lease = self.get(id);
+        if lease.gone_ns.is_some() {
+            return Ok(());
+        }
+        lease.gone_ns = Some(now_ns);
+        totals.expired += u64::from(!lease.revoked);
+        lease.judge(id)
+    }
+}
+
+impl Lease {
+    /// A renewal that counted came before the end, so the end came its whole time later.
+    fn judge(&self, id: u64) -> Result<(), String> {
+        let (Some(renewed_ns), Some(gone_ns)) = (self.renewed_ns, self.gone_ns) else {
+            return Ok(());
+        };
+        if self.revoked || gone_ns >= renewed_ns + self.ttl_ns {
+            return Ok(());
+        }
+        let ms = |ns: u64| ns / MILLIS;
+        Err(format!(
+            "lease {id} of {} ms was renewed after {} ms and gone after {} ms",
+            ms(self.ttl_ns),
+            ms(renewed_ns),
+            ms(gone_ns)
+        ))
+    }
+}
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Tenants and compactions begin.
+    pub(crate) fn schedule_chores(&mut self) {
+        for tenant in 0..self.leases.tenants() {
+            let delay = self.rng.u64(..SECONDS);
+            self.queue.after(delay, Event::Tenant { tenant });
+        }
+        self.schedule_compaction();
+    }
+
+    /// A tenant does the next thing.
+    pub(crate) fn tenant_acts(&mut self, tenant: usize) {
+        if self.clients.stopped {
+            return;
+        }
+        let mut delay = self.rng.u64(20 * MILLIS..500 * MILLIS);
+        let chore = match self.leases.tenants[tenant].lease {
+            None => self.leases.grant(self.rng.u64(2..=3)),
+            Some(lease) => match self.rng.u8(..10) {
+                0 => Chore::Revoke { lease },
+                // Left behind: its time ends.
+                1 => {
+                    self.leases.tenants[tenant].lease = None;
+                    return self.queue.after(delay, Event::Tenant { tenant });
+                }
+                2..=6 => Chore::Attach {
+                    lease,
+                    value: self.rng.u64(..1_000),
+                },
+                _ => {
+                    if self.rng.bool() {
+                        let ttl_ns = self.leases.get(lease).ttl_ns;
+                        delay = self.rng.u64(ttl_ns - CLOSE_NS..ttl_ns + CLOSE_NS);
+                    }
+                    Chore::Renew { lease }
+                }
+            },
+        };
+        self.leases.tenants[tenant].lease = match chore {
+            Chore::Grant { lease, .. } => Some(lease),
+            Chore::Revoke { .. } => None,
+            _ => self.leases.tenants[tenant].lease,
+        };
+        self.order_chore(chore);
+        self.queue.after(delay, Event::Tenant { tenant });
+    }
+
+    fn schedule_compaction(&mut self) {
+        if let Some(every_ns) = self.plan.load.compact_every_ns {
+            let delay = self.rng.u64(..2 * every_ns);
+            self.queue.after(delay, Event::Compact);
+        }
+    }
+
+    /// Somebody forgets history, up to a revision a client has seen.
+    pub(crate) fn compact(&mut self) {
+        if self.clients.stopped {
+            return;
+        }
+        let kept = self.rng.u64(..KEPT_MAX);
+        if let Some(revision) = self.clients.newest.checked_sub(kept).filter(|r| *r > 0) {
+            self.order_chore(Chore::Compact { revision });
+        }
+        self.schedule_compaction();
+    }
+
+    /// Asks some replica, once.
+    fn order_chore(&mut self, chore: Chore) {
+        let now_ns = self.queue.now_ns();
+        let token = self.leases.begin(chore, now_ns);
+        let node = self.rng.usize(..self.nodes.len());
+        self.trace
+            .event(now_ns, "chore", &[token, node as u64], || {
+                format!("r{} {chore:?}", node + 1)
+            });
+        let request = Box::new(Request::Write {
+            body: A::chore(chore),
+            principal: Principal::default(),
+        });
+        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+        self.queue.after(
+            delay,
+            Event::Request {
+                node,
+                token,
+                request,
+            },
+        );
+    }
+
+    /// What was asked for once is answered once, or never.
+    pub(crate) fn chore_answered(
+        &mut self,
+        token: Token,
+        answer: &Answer<A::Answer>,
+    ) -> Result<(), Violation> {
+        let Answer::Applied(_, result) = answer else {
+            return Ok(());
+        };
+        if token == ORDERED || chance(&mut self.rng, self.plan.load.answer_loss) {
+            return Ok(());
+        }
+        let (chore, asked_ns) = self.leases.chores[(token - CHORES) as usize];
+        let is_done = A::is_done(chore, result).map_err(|why| Violation::new("answer", why))?;
+        if is_done {
+            let judged = self.leases.done(chore, asked_ns, &mut self.totals);
+            judged.map_err(|why| Violation::new("lease", why))?;
+        }
+        Ok(())
+    }
+
+    /// Countdowns begin and end with what a replica has newly applied.
+    pub(crate) fn take_countdowns(&mut self, index: usize) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        let node = &mut self.nodes[index];
+        let Some(host) = node.host.as_mut() else {
+            return Ok(());
+        };
+        for countdown in host.take_countdowns() {
+            if let Countdown::Stop { id } = countdown {
+                let judged = self.leases.gone(id, now_ns, &mut self.totals);
+                judged.map_err(|why| Violation::new("lease", why))?;
+            }
+            let mono_ns = node.clock.now(now_ns).mono_ns;
+            node.countdowns.set(mono_ns, countdown);
+        }
+        Ok(())
+    }
+
+    /// The commands of countdowns that have ended.
+    pub(crate) fn order_due(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let now = node.clock.now(self.queue.now_ns());
+        let Some(host) = node.host.as_mut() else {
+            return;
+        };
+        for _ in 0..DUE_MAX {
+            let Some(body) = node.countdowns.take_due(now.mono_ns) else {
+                return;
+            };
+            let principal = Principal::default();
+            host.submit(now, ORDERED, Request::Write { body, principal });
+        }
+    }
+
+    /// Whether no replica has a lease, a key that goes with one, or a countdown.
+    pub(crate) fn leases_are_over(&self) -> Result<bool, Violation> {
+        if self.nodes.iter().any(|n| n.countdowns.next().is_some()) {
+            return Ok(false);
+        }
+        let hosts = self.nodes.iter().flat_map(|node| &node.host);
+        let left: Result<u64, String> = hosts.map(|host| host.app().leases()).sum();
+        let left = left.map_err(|why| Violation::new("application", why))?;
+        Ok(left == 0)
+    }
+}
