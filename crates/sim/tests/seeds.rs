@@ -78,6 +78,17 @@ fn other_parameters_pass() {
     pass("--replicas 1", 0..3);
 }
 
+/// A crash kept the record of a release that was not durable yet, behind a tail that was cut, beside
+/// a gap among the segments: the release had not happened. And a gap at the tail is none at the
+/// front.
+#[test]
+fn a_release_behind_a_cut_did_not_happen() {
+    for seed in [187, 1162, 1659] {
+        pass("--replicas 5 --param lanes=5", seed..seed + 1);
+    }
+    pass("--replicas 5", 69..70);
+}
+
 #[test]
 fn leases_watches_and_compactions_are_part_of_the_load() {
     let reports = pass("--replicas 3", 20..30);

@@ -121,27 +121,57 @@ fn whole(scanned: Option<Scanned>) -> Result<Option<Scanned>, OpenError> {
     }
 }
 
-/// The segments that are needed. Those that are not may be gone, each by itself: only then there
-/// is a gap among the numbers, and it is looked up which ones are needed.
+/// The segments that are needed. Those that are not may be gone, each by itself, or be half on their
+/// way to another use: only then there is a gap among the numbers or a first one without a header,
+/// and it is looked up which ones are needed.
 fn needed(
     source: &mut dyn LogSource,
     identity: &Identity,
     mut numbers: Vec<u64>,
 ) -> Result<Vec<u64>, OpenError> {
+    let Some(&first) = numbers.first() else {
+        return Ok(numbers);
+    };
     let is_gap = |pair: &[u64]| pair[0] + 1 < pair[1];
-    if numbers.windows(2).any(is_gap) {
-        let (mut first, mut boot) = (0, 0);
-        for number in &numbers {
-            let segment = load(source, *number, identity)?;
-            for (_, record, body) in valid_records(&segment, &mut boot) {
-                if record.kind == Kind::Release {
-                    first = decode_release(&body).unwrap_or(0).max(first);
-                }
-            }
-        }
+    if numbers.windows(2).any(is_gap) || load(source, first, identity)?.header.is_err() {
+        let first = first_needed(source, identity, &numbers)?;
         numbers.retain(|number| *number >= first);
     }
     Ok(numbers)
+}
+
+/// The first segment needed, as the log says; 0 if it does not. A release counts if the log is
+/// connected from the segment it names to its record: one behind a tail that will be cut, for
+/// example, never happened.
+fn first_needed(
+    source: &mut dyn LogSource,
+    identity: &Identity,
+    numbers: &[u64],
+) -> Result<u64, OpenError> {
+    let (mut first, mut boot) = (0, 0);
+    let (mut connected_from, mut end) = (0, Position::default());
+    for number in numbers {
+        let segment = load(source, *number, identity)?;
+        let Ok(header) = &segment.header else {
+            connected_from = number + 1;
+            continue;
+        };
+        if *number != end.segment + 1 || header.previous_end != end.offset {
+            connected_from = *number;
+        }
+        end = Position {
+            segment: *number,
+            offset: SEGMENT_HEADER_BYTES,
+        };
+        for (at, record, body) in valid_records(&segment, &mut boot) {
+            if record.kind == Kind::Release {
+                let named = decode_release(&body).unwrap_or(0);
+                first = first.max(if named >= connected_from { named } else { 0 });
+            }
+            end.offset = at.offset + record.stride();
+        }
+    }
+    Ok(first)
 }
 
 /// The records from the start of a segment up to the first that does not belong; `boot` is that of

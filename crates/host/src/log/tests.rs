@@ -1,7 +1,7 @@
 //! The log against disks that forget, tear and rot.
 
 use super::format::{Identity, Kind, SEGMENT_HEADER_BYTES};
-use super::{LogSource, LogWriter, Position, scan};
+use super::{LogSource, LogWriter, Position, encode_release, scan};
 use crate::api::{Flush, OpenError};
 use bytes::Bytes;
 use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId, Slot};
@@ -191,6 +191,30 @@ fn a_missing_segment_in_the_middle_is_damage() {
     let (_, mut disk) = written(40, 500);
     disk.written.remove(&2);
     assert!(matches!(read(&mut disk), Err(OpenError::Damaged { .. })));
+}
+
+/// Scenario: segment 3 is the first needed, 2 is gone, the deletion of 1 was undone or stopped half
+/// way; at the end, behind a torn record, lies a release that was never durable.
+#[test]
+fn a_release_counts_only_if_the_log_reaches_it() {
+    let (mut log, mut disk) = written(150, 100);
+    log.append(Kind::Release, encode_release(3), true);
+    flush(&mut log, &mut disk);
+    let torn = log.tail();
+    log.append(Kind::Machine, body(900, 100), true);
+    log.append(Kind::Release, encode_release(4), true);
+    disk.perform(&log.take_flush().unwrap());
+    disk.written.get_mut(&torn.segment).unwrap()[torn.offset as usize + 20] ^= 1;
+    disk.written.remove(&2);
+    for without_header in [false, true] {
+        if without_header {
+            disk.written.get_mut(&1).unwrap()[..64].fill(0);
+        }
+        let (numbers, scanned) = read(&mut disk).unwrap();
+        assert_eq!(scanned.released, 3);
+        assert_eq!(scanned.segments[0].at.segment, 3);
+        assert_eq!(numbers.last(), Some(&149));
+    }
 }
 
 #[test]
