@@ -104,7 +104,7 @@ fn is_plain(request: &Request<AnyBody>) -> bool {
     let headers = request.headers();
     let kind = headers.get(CONTENT_TYPE);
     request.method() == Method::POST
-        && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+        && kind.is_some_and(|kind| kind == "application/grpc" || kind == "application/grpc+proto")
         && !headers.contains_key("grpc-encoding")
 }
 
