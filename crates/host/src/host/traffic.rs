@@ -63,9 +63,12 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn compare_digests(&mut self, peer: ReplicaId, (slot, theirs): (Slot, u64)) {
-        if let Some(mine) = self.applier.digest_at(slot)
-            && mine != theirs
-        {
+        self.compare(peer, slot, self.applier.digest_at(slot), theirs);
+    }
+
+    /// Reports a digest of a peer's that differs from the own one, if that is known.
+    pub(crate) fn compare(&mut self, peer: ReplicaId, slot: Slot, mine: Option<u64>, theirs: u64) {
+        if let Some(mine) = mine.filter(|mine| *mine != theirs) {
             self.events.push(HostEvent::Diverged {
                 peer,
                 slot,

@@ -225,15 +225,6 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn compare_snapshots(&mut self, peer: ReplicaId, slot: Slot, theirs: u64) {
-        if let Some(mine) = self.snapshots.digest_of(slot)
-            && mine != theirs
-        {
-            self.events.push(HostEvent::Diverged {
-                peer,
-                slot,
-                mine,
-                theirs,
-            });
-        }
+        self.compare(peer, slot, self.snapshots.digest_of(slot), theirs);
     }
 }
