@@ -3,7 +3,11 @@
 //! A protocol is a pure state machine behind [`quorate_core::Machine`]. This crate depends on
 //! nothing that knows a clock, a socket, a file or a thread.
 
+mod backlog;
+mod done;
+mod params;
 pub mod rabia;
 mod registry;
 
+pub use done::Done;
 pub use registry::{Mutant, Protocol, Sabotage, Visitor, names, visit};

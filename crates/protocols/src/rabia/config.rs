@@ -1,8 +1,8 @@
 //! Parameters and the quorum arithmetic.
 
 use super::trail::Mode;
+use crate::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
-use std::str::FromStr;
 
 /// Members are kept in bit masks.
 const MEMBERS_MAX: usize = 64;
@@ -158,7 +158,7 @@ impl Config {
     /// The configuration of one seat.
     pub fn new(seat: &Seat) -> Result<Config, String> {
         let epoch = &seat.epoch;
-        let params = Params(epoch);
+        let params = params(epoch);
         params.check_names()?;
         let n = epoch.n();
         if n == 0 || n > MEMBERS_MAX {
@@ -178,10 +178,10 @@ impl Config {
             seed: epoch.seed,
             first_slot: epoch.first_slot,
             thresholds: Thresholds::new(n, failures_survived(epoch)?),
-            mode: params.mode()?,
+            mode: mode(&params)?,
             fast_rules: params.switch("fast_rules", true)?,
             echo: params.switch("echo", true)?,
-            quorum_reads: params.quorum_reads()?,
+            quorum_reads: quorum_reads(&params)?,
             lanes,
             window,
             recv_window: 3 * window,
@@ -223,70 +223,27 @@ impl Config {
 /// How many failures at once the epoch's parameters ask to survive.
 pub(super) fn failures_survived(epoch: &Epoch) -> Result<usize, String> {
     let most = epoch.n().saturating_sub(1) / 2;
-    Params(epoch).number("f", most, 0..=most)
+    params(epoch).number("f", most, 0..=most)
 }
 
-struct Params<'a>(&'a Epoch);
+fn params(epoch: &Epoch) -> Params<'_> {
+    let known = &PARAMS;
+    Params { epoch, known }
+}
 
-impl Params<'_> {
-    fn check_names(&self) -> Result<(), String> {
-        match self
-            .0
-            .params
-            .keys()
-            .find(|name| !PARAMS.contains(&name.as_str()))
-        {
-            None => Ok(()),
-            Some(name) => Err(format!(
-                "unknown parameter {name}: rabia knows {}",
-                PARAMS.join(", ")
-            )),
-        }
+fn mode(params: &Params) -> Result<Mode, String> {
+    match params.text("mode") {
+        None | Some("two_step") => Ok(Mode::TwoStep),
+        Some("three_step") => Ok(Mode::ThreeStep),
+        Some(other) => Err(format!("mode = {other}: must be two_step or three_step")),
     }
+}
 
-    fn parsed<T: FromStr>(&self, name: &str, what: &str) -> Result<Option<T>, String> {
-        let Some(text) = self.0.params.get(name) else {
-            return Ok(None);
-        };
-        let parsed = text.parse::<T>();
-        parsed
-            .map(Some)
-            .map_err(|_| format!("{name} = {text}: must be {what}"))
-    }
-
-    fn number(
-        &self,
-        name: &str,
-        default: usize,
-        range: std::ops::RangeInclusive<usize>,
-    ) -> Result<usize, String> {
-        let what = format!("a number from {} to {}", range.start(), range.end());
-        let value = self.parsed(name, &what)?.unwrap_or(default);
-        if range.contains(&value) {
-            Ok(value)
-        } else {
-            Err(format!("{name} = {value}: must be {what}"))
-        }
-    }
-
-    fn switch(&self, name: &str, default: bool) -> Result<bool, String> {
-        Ok(self.parsed(name, "true or false")?.unwrap_or(default))
-    }
-
-    fn mode(&self) -> Result<Mode, String> {
-        match self.0.params.get("mode").map(String::as_str) {
-            None | Some("two_step") => Ok(Mode::TwoStep),
-            Some("three_step") => Ok(Mode::ThreeStep),
-            Some(other) => Err(format!("mode = {other}: must be two_step or three_step")),
-        }
-    }
-
-    fn quorum_reads(&self) -> Result<bool, String> {
-        match self.0.params.get("reads").map(String::as_str) {
-            None | Some("quorum") => Ok(true),
-            Some("log") => Ok(false),
-            Some(other) => Err(format!("reads = {other}: must be quorum or log")),
-        }
+fn quorum_reads(params: &Params) -> Result<bool, String> {
+    match params.text("reads") {
+        None | Some("quorum") => Ok(true),
+        Some("log") => Ok(false),
+        Some(other) => Err(format!("reads = {other}: must be quorum or log")),
     }
 }
 

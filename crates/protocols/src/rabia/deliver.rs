@@ -1,8 +1,9 @@
 //! Decisions, and their delivery in slot order (Algorithm 1, lines 4 to 7).
 
 use super::Replica;
-use super::messages::{Done, Timer};
+use super::messages::Timer;
 use super::slot::{View, Wait};
+use crate::done::Done;
 use quorate_core::{Base, EntryId, Event, Lsn, Out, Slot};
 
 impl Replica {

@@ -2,7 +2,7 @@
 
 use super::config::WINDOW_MAX;
 use super::trail::{Mode, Step, Trail};
-use quorate_core::{Base, Boot, Decoder, Encoder, Entry, EntryId, EntrySet, Slot, Wire, WireError};
+use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 /// What replicas say to each other.
 #[derive(Clone, PartialEq, Debug)]
@@ -242,23 +242,6 @@ pub enum Timer {
     Adopt(Slot),
     /// Whoever is in time for the slot of the probe has been heard by now.
     Probe,
-}
-
-/// The batches decided so far: the paper's dictionary (section 4), complete and replicated, so
-/// that a batch decided a second time is skipped everywhere alike.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Done(pub EntrySet);
-
-impl Base for Done {
-    fn advance(&mut self, _: Slot, entry: Option<&Entry>) {
-        if let Some(entry) = entry {
-            self.0.insert(entry.id);
-        }
-    }
-
-    fn contains(&self, entry: EntryId) -> bool {
-        self.0.contains(entry)
-    }
 }
 
 impl quorate_core::Record for Record {
@@ -510,15 +493,5 @@ impl Wire for Record {
             },
             tag => return Err(WireError::Tag("rabia record", tag)),
         })
-    }
-}
-
-impl Wire for Done {
-    fn encode(&self, out: &mut Encoder) {
-        self.0.encode(out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        EntrySet::decode(input).map(Done)
     }
 }

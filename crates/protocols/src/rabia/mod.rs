@@ -68,8 +68,9 @@ mod slot;
 mod tests;
 mod trail;
 
+pub use crate::done::Done;
 pub use config::{Config, Thresholds};
-pub use messages::{Bits, Done, Message, Nulls, Record, SlotMessage, Timer};
+pub use messages::{Bits, Message, Nulls, Record, SlotMessage, Timer};
 pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
 
 use crate::registry::{Mutant, Protocol, Sabotage};
@@ -193,7 +194,7 @@ pub struct Replica {
     floor: Slot,
     /// The first slot not delivered (`seq` in Algorithm 1).
     ap: Slot,
-    /// The batches delivered.
+    /// The batches delivered: the paper's dictionary (section 4).
     done: Done,
     /// The slots from `ap` on, as far as anything is known of them.
     slots: VecDeque<Instance>,

@@ -2,50 +2,21 @@
 
 use super::Replica;
 use super::messages::Message;
+use crate::backlog::Backlog;
 use quorate_core::{
-    Class, Command, ENTRY_BYTES_MAX, EntryBuilder, EntryId, Now, Out, Outcome, Peers, Refusal,
-    RequestId,
+    Class, Command, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
 };
-use std::collections::VecDeque;
-use std::hash::{Hash, Hasher};
 
 /// Commands and reads that no batch holds yet.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Queue {
-    commands: VecDeque<Command>,
-    bytes: usize,
+    commands: Backlog,
     reads: Vec<RequestId>,
 }
 
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
         self.commands.is_empty() && self.reads.is_empty()
-    }
-
-    /// Fills a batch: the oldest commands within the limits, and at least one if there is any.
-    fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
-        let mut batch = EntryBuilder::with_capacity(self.bytes.min(bytes_max));
-        while let Some(command) = self.commands.front() {
-            let size = command.encoded_len_max();
-            let is_full = batch.count() >= commands_max || batch.body_len() + size > bytes_max;
-            if is_full && batch.count() > 0 {
-                break;
-            }
-            batch.push(command);
-            self.bytes -= size;
-            self.commands.pop_front();
-        }
-        batch
-    }
-}
-
-impl Hash for Queue {
-    fn hash<H: Hasher>(&self, to: &mut H) {
-        for command in &self.commands {
-            (command.id, command.acked, command.principal).hash(to);
-            command.body.hash(to);
-        }
-        self.reads.hash(to);
     }
 }
 
@@ -81,10 +52,7 @@ impl Replica {
                     self.reads.waiting.push(command.id);
                 }
                 None if command.class == Class::Read => self.queue.reads.push(command.id),
-                None => {
-                    self.queue.bytes += command.encoded_len_max();
-                    self.queue.commands.push_back(command);
-                }
+                None => self.queue.commands.push(command),
             }
         }
     }
@@ -93,7 +61,7 @@ impl Replica {
     pub(super) fn queue_room(&self) -> usize {
         let queue = &self.queue;
         let waiting = queue.commands.len() + queue.reads.len() + self.reads.waiting.len();
-        if self.queue.bytes >= self.config.queue_bytes_max {
+        if queue.commands.bytes() >= self.config.queue_bytes_max {
             0
         } else {
             self.config.queue_commands_max.saturating_sub(waiting)
@@ -105,9 +73,9 @@ impl Replica {
     /// written: the offer promises nothing, and peers flush while the origin does.
     pub(super) fn form_batches(&mut self, now: Now, out: &mut Out<Self>) {
         while self.offers.len() < self.config.outstanding && !self.queue.is_empty() {
-            let batch = self
-                .queue
-                .fill(self.config.batch_commands_max, self.config.batch_bytes_max);
+            let (commands_max, bytes_max) =
+                (self.config.batch_commands_max, self.config.batch_bytes_max);
+            let batch = self.queue.commands.fill(commands_max, bytes_max);
             self.seq += 1;
             self.hlc = now.clock_ns.max(self.hlc + 1);
             let id = EntryId {

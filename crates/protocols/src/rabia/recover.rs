@@ -2,10 +2,11 @@
 
 use super::Replica;
 use super::config::Config;
-use super::messages::{Bits, Done, Record};
+use super::messages::{Bits, Record};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::reads::Reads;
+use crate::done::Done;
 use quorate_core::{Lsn, Now, Out, Past, Peers, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

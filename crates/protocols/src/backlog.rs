@@ -1,0 +1,58 @@
+//! Commands that wait for an entry.
+
+use quorate_core::{Command, EntryBuilder};
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+/// Commands that no entry holds yet, in the order they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backlog {
+    commands: VecDeque<Command>,
+    bytes: usize,
+}
+
+impl Backlog {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// About how many bytes they take in entries.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn push(&mut self, command: Command) {
+        self.bytes += command.encoded_len_max();
+        self.commands.push_back(command);
+    }
+
+    /// Begins an entry: the oldest commands within the limits, and at least one if there is any.
+    pub(crate) fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
+        let mut batch = EntryBuilder::with_capacity(self.bytes.min(bytes_max));
+        while let Some(command) = self.commands.front() {
+            let size = command.encoded_len_max();
+            let is_full = batch.count() >= commands_max || batch.body_len() + size > bytes_max;
+            if is_full && batch.count() > 0 {
+                break;
+            }
+            batch.push(command);
+            self.bytes -= size;
+            self.commands.pop_front();
+        }
+        batch
+    }
+}
+
+impl Hash for Backlog {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        for command in &self.commands {
+            (command.id, command.acked, command.principal).hash(to);
+            command.body.hash(to);
+        }
+    }
+}

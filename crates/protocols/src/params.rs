@@ -1,0 +1,62 @@
+//! An epoch's parameters, read by name.
+
+use quorate_core::Epoch;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// The parameters of an epoch, and the names its protocol knows.
+pub(crate) struct Params<'a> {
+    pub(crate) epoch: &'a Epoch,
+    pub(crate) known: &'a [&'a str],
+}
+
+impl Params<'_> {
+    /// Refuses names that mean nothing.
+    pub(crate) fn check_names(&self) -> Result<(), String> {
+        let mut names = self.epoch.params.keys();
+        match names.find(|name| !self.known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "unknown parameter {name}: {} knows {}",
+                self.epoch.protocol,
+                self.known.join(", ")
+            )),
+        }
+    }
+
+    /// What a parameter was set to.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.epoch.params.get(name).map(String::as_str)
+    }
+
+    fn parsed<T: FromStr>(&self, name: &str, what: &str) -> Result<Option<T>, String> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let parsed = text.parse::<T>();
+        parsed
+            .map(Some)
+            .map_err(|_| format!("{name} = {text}: must be {what}"))
+    }
+
+    /// A number within a range.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        default: usize,
+        range: RangeInclusive<usize>,
+    ) -> Result<usize, String> {
+        let what = format!("a number from {} to {}", range.start(), range.end());
+        let value = self.parsed(name, &what)?.unwrap_or(default);
+        if range.contains(&value) {
+            Ok(value)
+        } else {
+            Err(format!("{name} = {value}: must be {what}"))
+        }
+    }
+
+    /// A yes or no.
+    pub(crate) fn switch(&self, name: &str, default: bool) -> Result<bool, String> {
+        Ok(self.parsed(name, "true or false")?.unwrap_or(default))
+    }
+}
