@@ -35,6 +35,7 @@ mod disk;
 mod drive;
 mod hints;
 pub mod history;
+pub mod judge;
 mod leases;
 mod nemesis;
 mod network;
