@@ -29,6 +29,7 @@ mod apply;
 mod catch_up;
 mod countdowns;
 mod decided;
+mod export;
 mod frame;
 mod host;
 mod log;
@@ -46,6 +47,7 @@ pub use api::{
     Place, Request, Start, Token, Write,
 };
 pub use countdowns::Countdowns;
+pub use export::{Export, Exported, Outcome};
 pub use host::Host;
 pub use log::{LogSource, Position};
 pub use snapshot::{

@@ -3,6 +3,7 @@
 use crate::api::{HostConfig, OpenError};
 use crate::apply::Applier;
 use crate::decided::{DecidedLog, Located};
+use crate::export::{Exported, Outcome, Witness};
 use crate::log::{Found, Kind, Position, RECORD_HEADER_BYTES};
 use crate::pins::Pins;
 use crate::records::{Decided, Learned};
@@ -26,6 +27,8 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     prune_at: usize,
     /// Boots and releases: every log that was ever in use holds one.
     pub(crate) signs_of_life: u64,
+    /// Who wants to see every slot that is applied.
+    witness: Option<Witness<'a, A>>,
 }
 
 impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
@@ -41,6 +44,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             records: Vec::new(),
             prune_at: PRUNE_AT,
             signs_of_life: 0,
+            witness: None,
             config,
         }
     }
@@ -49,6 +53,14 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     pub(crate) fn begin_with(&mut self, loaded: Loaded<M, A>, kept: VecDeque<Kept>) {
         (self.applier, self.base) = loaded.into_applier(&self.applier);
         self.kept = kept;
+    }
+
+    /// From now on somebody is told of every slot that is applied.
+    pub(crate) fn tell(&mut self, mut witness: Option<Witness<'a, A>>) {
+        if let Some(witness) = &mut witness {
+            witness(self.applier.app(), None);
+        }
+        self.witness = witness;
     }
 
     /// Takes the next record of the log.
@@ -166,10 +178,26 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             self.decided.push_place(slot, located);
             return Ok(());
         }
-        self.applier.apply(slot, entry.as_ref(), |_, _| {});
+        self.apply(slot, entry.as_ref());
         self.base.advance(slot, entry.as_ref());
         self.decided.push(slot, entry, Some(located));
         Ok(())
+    }
+
+    fn apply(&mut self, slot: Slot, entry: Option<&Entry>) {
+        let Some(witness) = &mut self.witness else {
+            return self.applier.apply(slot, entry, |_, _| {});
+        };
+        let mut outcomes = Vec::new();
+        let note = |_, applied| outcomes.push(Outcome::new(slot, applied));
+        self.applier.apply(slot, entry, note);
+        let outcomes = &outcomes;
+        let exported = Exported {
+            slot,
+            entry,
+            outcomes,
+        };
+        witness(self.applier.app(), Some(exported));
     }
 
     /// Drops what is decided: records of decided slots, and those that only carry decided entries.

@@ -8,6 +8,7 @@
 mod address;
 mod genesis;
 mod layers;
+mod log;
 mod logging;
 mod modes;
 mod serve;
@@ -39,6 +40,9 @@ enum Command {
     Up(up::UpOptions),
     /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
     Status(status::StatusOptions),
+    /// Show what a replica's log holds
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// Run whole clusters in virtual time, under faults, and judge what they did
     Sim(quorate_sim::SimOptions),
     /// Measure a cluster over the etcd API, and check that it loses nothing
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },
+        Command::Log(command) => log::run(&command),
         Command::Sim(options) => return quorate_sim::run(&options),
         Command::Bench(command) => return quorate_bench::run(command),
     };

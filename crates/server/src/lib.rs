@@ -13,6 +13,7 @@ mod clock;
 mod core;
 mod disk;
 mod error;
+mod export;
 mod folder;
 mod handle;
 mod join;
@@ -28,6 +29,7 @@ mod timed;
 
 pub use disk::DiskError;
 pub use error::ServerError;
+pub use export::{ExportStep, export};
 pub use folder::{Expected, Folder, FolderError, bootstrap, holds_data, read_meta};
 pub use handle::{Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, join};

@@ -15,7 +15,7 @@ use crate::security::{Door, Listener};
 use crate::snap::Archive;
 use crate::timed::Timed;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Durability, ReplicaId, Seat, Slot};
+use quorate_core::{Application, Boot, Durability, Machine, ReplicaId, Seat, Slot};
 use quorate_host::{Host, HostConfig, Limits, LogSource, Start};
 use quorate_protocols::Protocol;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -299,23 +299,11 @@ fn open_host<P: Protocol, A: Application>(
     app: A,
     clock: &Clock,
 ) -> Result<Opened<P, A>, ServerError> {
-    let seat = Seat {
-        group: meta.group,
-        epoch: meta.epoch.clone(),
-        me: meta.replica,
-        boot,
+    let limits = Limits {
+        follow: tracing::enabled!(tracing::Level::TRACE),
+        ..config.limits
     };
-    let host_config = HostConfig {
-        cluster: meta.cluster,
-        incarnation: meta.incarnation,
-        machine: P::config(&seat).map_err(ServerError::Epoch)?,
-        seat,
-        limits: Limits {
-            follow: tracing::enabled!(tracing::Level::TRACE),
-            ..config.limits
-        },
-        dice: random_u64()?,
-    };
+    let host_config = host_config::<P>(meta, boot, limits, random_u64()?)?;
     let start = match meta.state {
         State::Bootstrapped => Start::FirstBoot,
         State::Lost => Start::Lost,
@@ -360,6 +348,32 @@ fn open_host<P: Protocol, A: Application>(
     }
     Ok((host, disk))
 }
+
+/// What the host of a folder's replica is opened with.
+pub(crate) fn host_config<P: Protocol>(
+    meta: &Meta,
+    boot: Boot,
+    limits: Limits,
+    dice: u64,
+) -> Result<ReplicaConfig<P>, ServerError> {
+    let seat = Seat {
+        group: meta.group,
+        epoch: meta.epoch.clone(),
+        me: meta.replica,
+        boot,
+    };
+    Ok(HostConfig {
+        cluster: meta.cluster,
+        incarnation: meta.incarnation,
+        machine: P::config(&seat).map_err(ServerError::Epoch)?,
+        seat,
+        limits,
+        dice,
+    })
+}
+
+/// A host's configuration, for a protocol.
+type ReplicaConfig<P> = HostConfig<<<P as Protocol>::Machine as Machine>::Config>;
 
 /// The log of a replica that lives in memory.
 struct NoLog;

@@ -215,20 +215,30 @@ impl Disk {
     }
 
     fn path(&self, segment: u64) -> PathBuf {
-        self.dir.join(format!("{segment:010}.seg"))
+        segment_path(&self.dir, segment)
     }
+}
+
+/// The file of a segment.
+pub(crate) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
+    dir.join(format!("{segment:010}.seg"))
+}
+
+/// The numbers of the segments in a folder, ascending.
+pub(crate) fn segments(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".seg"));
+        segments.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    segments.sort_unstable();
+    Ok(segments)
 }
 
 impl LogSource for Disk {
     fn list(&mut self) -> io::Result<Vec<u64>> {
-        let mut segments = Vec::new();
-        for entry in fs::read_dir(&self.dir)? {
-            let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_suffix(".seg"));
-            segments.extend(number.and_then(|number| number.parse::<u64>().ok()));
-        }
-        segments.sort_unstable();
-        Ok(segments)
+        segments(&self.dir)
     }
 
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {

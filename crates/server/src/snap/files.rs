@@ -30,6 +30,11 @@ impl SnapFiles {
         Ok(files)
     }
 
+    /// The folder of a replica that does not run; nothing in it changes.
+    pub(crate) fn stopped(dir: &Path) -> Self {
+        SnapFiles { dir: dir.into() }
+    }
+
     /// Where they are.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir

@@ -1,0 +1,101 @@
+//! Exporting the log of a replica that does not run. Nothing in its folder changes.
+
+use crate::error::ServerError;
+use crate::folder::Folder;
+use crate::run::host_config;
+use crate::snap::SnapFiles;
+use bytes::Bytes;
+use quorate_core::{Application, Boot, Durability, Slot};
+use quorate_host::{Export, Exported, Limits, LogSource};
+use quorate_protocols::Protocol;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// What an export tells, in this order: one beginning, then every slot.
+#[derive(Debug)]
+pub enum ExportStep<'a, A> {
+    /// The export begins.
+    Begin {
+        /// The stored snapshots, ascending: each is the state before its slot.
+        snapshots: &'a [Slot],
+        /// The first slot.
+        first: Slot,
+        /// The application before it.
+        app: &'a A,
+    },
+    /// A committed slot.
+    Slot {
+        /// What was decided, and what it came to.
+        exported: Exported<'a>,
+        /// The application right after it.
+        app: &'a A,
+    },
+}
+
+/// Tells every committed slot of a folder in order. The application it shows is one of its own.
+///
+/// # Errors
+/// [`ServerError::Log`] when the log is damaged or not this replica's, [`ServerError::Epoch`] when
+/// the replica keeps none.
+pub fn export<P: Protocol, A: Application>(
+    folder: &Folder,
+    app: A,
+    mut visit: impl FnMut(ExportStep<'_, A>),
+) -> Result<(), ServerError> {
+    let meta = folder.meta();
+    if meta.epoch.durability == Durability::Memory {
+        let why = "its replicas live in memory and keep no log".to_owned();
+        return Err(ServerError::Epoch(why));
+    }
+    let config = host_config::<P>(meta, Boot(0), Limits::default(), 0)?;
+    let dir = folder.log_dir();
+    let mut source = Stopped {
+        log: dir.clone(),
+        snapshots: SnapFiles::stopped(&folder.snapshots_dir()),
+    };
+    let log = |error| ServerError::Log {
+        dir: dir.clone(),
+        error,
+    };
+    let export = Export::<P::Machine, A>::new(&config, &mut source, app).map_err(log)?;
+    let (first, snapshots) = (export.first(), export.snapshots().to_vec());
+    let step = |app: &A, exported: Option<Exported<'_>>| {
+        visit(match exported {
+            Some(exported) => ExportStep::Slot { exported, app },
+            None => ExportStep::Begin {
+                snapshots: &snapshots,
+                first,
+                app,
+            },
+        });
+    };
+    export.run(step).map_err(log)
+}
+
+/// The files of a replica that does not run.
+struct Stopped {
+    log: PathBuf,
+    snapshots: SnapFiles,
+}
+
+impl LogSource for Stopped {
+    fn list(&mut self) -> io::Result<Vec<u64>> {
+        crate::disk::segments(&self.log)
+    }
+
+    fn read(&mut self, segment: u64) -> io::Result<Bytes> {
+        fs::read(crate::disk::segment_path(&self.log, segment)).map(Bytes::from)
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        match self.snapshots.dir().is_dir() {
+            true => self.snapshots.list(),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
+        self.snapshots.read(slot, offset, len)
+    }
+}
