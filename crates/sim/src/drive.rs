@@ -48,7 +48,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.network.life(from, to) == connection {
             self.arrive(to, Inbound::Frame { from, bytes });
         } else {
-            self.network.dropped += 1;
+            self.network.counts.reset += 1;
         }
     }
 
@@ -208,7 +208,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             let connection = self.network.life(from, to);
             let links = &self.plan.links;
-            let copies = self.network.route(now_ns, &mut self.rng, links, from, to);
+            let copies = {
+                let len = bytes.len();
+                self.network
+                    .route(now_ns, &mut self.rng, links, (from, to), len)
+            };
             for delay in copies.into_iter().flatten() {
                 let bytes = bytes.clone();
                 self.queue.after(

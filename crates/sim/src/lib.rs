@@ -31,6 +31,7 @@
 mod agreement;
 pub mod checker;
 mod clients;
+mod diagnosis;
 mod disk;
 mod drive;
 mod hints;
@@ -42,8 +43,10 @@ mod network;
 mod node;
 mod options;
 mod panics;
+mod phases;
 mod plan;
 mod probe;
+mod profiles;
 mod queue;
 mod report;
 mod runner;

@@ -23,6 +23,8 @@ pub(crate) struct Node<M: Machine, A: Application> {
     /// It restarted, or will, without a log or with one that began in the middle of a recovery:
     /// its promises are lost until it serves again.
     pub(crate) lost: bool,
+    /// It stays down or cut off until everybody is healed.
+    pub(crate) left_out: bool,
     /// Counts crashes, so that what belongs to an earlier life is recognised.
     pub(crate) life: u32,
     /// What arrived since the last turn.
@@ -94,6 +96,7 @@ impl<M: Machine, A: Application> Node<M, A> {
             started: false,
             wiped: false,
             lost: false,
+            left_out: false,
             life: 0,
             inbox: Vec::new(),
             turn_at_ns: None,
@@ -112,13 +115,15 @@ impl<M: Machine, A: Application> Node<M, A> {
     }
 
     /// Ends this life; what only memory held is gone.
-    pub(crate) fn fall(&mut self, rng: &mut fastrand::Rng) {
+    pub(crate) fn fall(&mut self, rng: &mut fastrand::Rng, power: Power) {
         self.host = None;
-        self.disk.crash(rng);
         let ending = match self.snapshot_writes.front() {
             Some(SnapshotWrite::End { slot, .. }) => Some(*slot),
             _ => None,
         };
+        if power == Power::Fails {
+            self.disk.crash(rng);
+        }
         self.disk.snapshots.crash(rng, ending);
         self.snapshot_writes.clear();
         self.life += 1;
@@ -141,21 +146,46 @@ impl<M: Machine, A: Application> Node<M, A> {
     }
 }
 
+/// What a life ends by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Power {
+    /// What was not synced may be lost.
+    Fails,
+    /// Only the process ends: what was written stays written, synced or not.
+    Stays,
+}
+
 /// The clocks of one machine: the monotonic one is exact, the synchronised one is not.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     pub(crate) offset_ns: i64,
     pub(crate) drift_ppm: i64,
+    /// The error bound it claims.
+    pub(crate) claimed_error_ns: u64,
+    /// Since when it stands still.
+    pub(crate) stopped_ns: Option<u64>,
 }
 
 impl Clock {
     pub(crate) fn now(&self, now_ns: u64) -> Now {
-        let since = now_ns as i64;
+        let since = self.stopped_ns.unwrap_or(now_ns) as i64;
         let clock = CLOCK_START_NS + self.offset_ns + since + since / 1_000_000 * self.drift_ppm;
         Now {
             mono_ns: now_ns,
             clock_ns: clock as u64,
-            clock_error_ns: u64::MAX,
+            clock_error_ns: self.claimed_error_ns,
+        }
+    }
+
+    /// It stands still from now on.
+    pub(crate) fn stop(&mut self, now_ns: u64) {
+        self.stopped_ns.get_or_insert(now_ns);
+    }
+
+    /// It goes on from where it stood.
+    pub(crate) fn start(&mut self, now_ns: u64) {
+        if let Some(stopped_ns) = self.stopped_ns.take() {
+            self.offset_ns -= (now_ns - stopped_ns) as i64;
         }
     }
 }

@@ -28,6 +28,19 @@ pub struct SimOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_param)]
     pub param: Vec<(String, String)>,
 
+    /// What goes wrong: names of --list-profiles, all of which take part in every seed.
+    #[arg(
+        long,
+        value_name = "NAME[,NAME]",
+        value_delimiter = ',',
+        default_value = "swarm"
+    )]
+    pub profile: Vec<String>,
+
+    /// Print the profiles to choose from, and what each does.
+    #[arg(long)]
+    pub list_profiles: bool,
+
     /// Client operations each seed completes at least.
     #[arg(long, default_value_t = 500)]
     pub ops: u64,
@@ -86,13 +99,14 @@ impl SimOptions {
     #[must_use]
     pub fn command(&self, seed: u64) -> String {
         let mut command = format!(
-            "quorate sim --protocol {} --replicas {} --durability {} --ops {}",
+            "quorate sim --protocol {} --replicas {} --durability {} --profile {} --ops {}",
             self.protocol,
             self.replicas,
             match self.durability {
                 DurabilityName::Disk => "disk",
                 DurabilityName::Memory => "memory",
             },
+            self.profile.join(","),
             self.ops
         );
         for (name, value) in self.params() {
@@ -149,7 +163,7 @@ mod tests {
     #[test]
     fn the_printed_command_gives_the_same_options_back() {
         let line = "--protocol rabia --replicas 5 --durability memory --param window=4 \
-                    --param f=1 --mutant fast-1 --seeds 7";
+                    --param f=1 --mutant fast-1 --profile loss,pauses --seeds 7";
         let options = parse(line).unwrap();
         let command = options.command(7);
         let again = parse(command.strip_prefix("quorate sim ").unwrap()).unwrap();

@@ -1,9 +1,11 @@
-//! What one seed does to its cluster: every seed draws its own intensities (swarm testing), so
-//! that some are calm and crowded, some are all crashes, and most are something in between.
+//! What one seed does to its cluster: every seed draws its own intensities, so that some are calm
+//! and crowded, some are all crashes, and most are something in between.
 
+use crate::nemesis::Fault;
 use fastrand::Rng;
 use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
 use quorate_host::Limits;
+use std::collections::BTreeMap;
 
 /// The intensities of one seed.
 #[derive(Clone, Debug)]
@@ -11,21 +13,27 @@ pub(crate) struct Plan {
     pub(crate) links: Links,
     pub(crate) disk: DiskPlan,
     pub(crate) load: Load,
-    /// Mean time between faults of each kind; `None`: none of that kind.
-    pub(crate) crash_every_ns: Option<u64>,
-    pub(crate) crash_all_every_ns: Option<u64>,
-    pub(crate) pause_every_ns: Option<u64>,
-    pub(crate) partition_every_ns: Option<u64>,
-    pub(crate) reset_every_ns: Option<u64>,
-    pub(crate) clock_jump_every_ns: Option<u64>,
-    pub(crate) wipe_every_ns: Option<u64>,
+    /// Mean time between faults of each kind that strikes, ns.
+    pub(crate) every_ns: BTreeMap<Fault, u64>,
     /// Longest time a crashed replica stays down, a pause or a partition lasts.
     pub(crate) outage_max_ns: u64,
-    /// How far synchronised clocks are apart, and how far they jump.
-    pub(crate) clock_offset_max_ns: u64,
+    pub(crate) clocks: ClockPlan,
     /// Time from an input's arrival to the turn that takes it.
     pub(crate) service_max_ns: u64,
     pub(crate) limits: Limits,
+    /// First only as many replicas are healed as the protocol needs, and must do without the rest.
+    pub(crate) quorum_first: bool,
+}
+
+/// How synchronised clocks behave.
+#[derive(Clone, Debug)]
+pub(crate) struct ClockPlan {
+    /// How far they are apart, and how far a [`Fault::ClockJump`] takes them.
+    pub(crate) offset_max_ns: u64,
+    /// How much faster or slower than time they run, parts per million.
+    pub(crate) drift_max_ppm: i64,
+    /// The error bound they claim, true or not; `None`: they claim none.
+    pub(crate) claimed_error_ns: Option<u64>,
 }
 
 /// How the network behaves.
@@ -40,6 +48,8 @@ pub(crate) struct Links {
     pub(crate) spike_max_ns: u64,
     /// Frames of one link keep their order, as on one TCP connection.
     pub(crate) ordered: bool,
+    /// What a link carries per second; frames wait for those before them. `None`: everything.
+    pub(crate) bytes_per_second: Option<u64>,
 }
 
 /// How disks behave.
@@ -86,30 +96,30 @@ impl Plan {
             let every = rng.u64(range) * MILLIS;
             (!calm && rng.bool()).then_some(every)
         };
-        let crash_every_ns = sometimes(150..2_000);
-        let crash_all_every_ns = sometimes(1_500..6_000);
-        let pause_every_ns = sometimes(200..2_000);
-        let partition_every_ns = sometimes(150..1_500);
-        let reset_every_ns = sometimes(50..800);
-        let clock_jump_every_ns = sometimes(200..2_000);
+        let every_ns = [
+            (Fault::Crash, sometimes(150..2_000)),
+            (Fault::CrashAll, sometimes(1_500..6_000)),
+            (Fault::Pause, sometimes(200..2_000)),
+            (Fault::Partition, sometimes(150..1_500)),
+            (Fault::Reset, sometimes(50..800)),
+            (Fault::ClockJump, sometimes(200..2_000)),
+        ];
         let mut plan = Plan {
             links: Links::draw(rng, calm),
             disk: DiskPlan::draw(rng, calm),
             load: Load::draw(rng, ops),
-            crash_every_ns,
-            crash_all_every_ns,
-            pause_every_ns,
-            partition_every_ns,
-            reset_every_ns,
-            clock_jump_every_ns,
+            every_ns: BTreeMap::new(),
             outage_max_ns: rng.u64(20..600) * MILLIS,
-            clock_offset_max_ns: [0, MILLIS, 50 * MILLIS, 2 * SECONDS][rng.usize(..4)],
+            clocks: ClockPlan::draw(rng),
             service_max_ns: [1, 20 * MICROS, 100 * MICROS][rng.usize(..3)],
             limits: limits(rng, durability),
-            // Drawn last, so that the rest of a seed's plan does not depend on it.
-            wipe_every_ns: (durability == Durability::Disk && !calm && rng.u8(..3) == 0)
-                .then(|| rng.u64(500..3_000) * MILLIS),
+            quorum_first: false,
         };
+        // After the limits, so that the rest of a seed's plan does not depend on it.
+        let wipes = durability == Durability::Disk && !calm && rng.u8(..3) == 0;
+        let wipe = (Fault::Wipe, wipes.then(|| rng.u64(500..3_000) * MILLIS));
+        let faults = every_ns.into_iter().chain([wipe]);
+        plan.every_ns = faults.filter_map(|(f, every)| Some((f, every?))).collect();
         snapshots(rng, &mut plan.limits);
         if !calm && rng.u8(..4) == 0 {
             plan.disk.snapshot_failure = rng.f64() * 0.05;
@@ -121,15 +131,40 @@ impl Plan {
         plan
     }
 
+    /// The plan without its faults.
+    pub(crate) fn calm(&self) -> Plan {
+        let mut plan = self.clone();
+        plan.heal();
+        plan.every_ns.clear();
+        plan.disk.snapshot_rot = 0.0;
+        plan.clocks = ClockPlan {
+            offset_max_ns: MILLIS,
+            drift_max_ppm: 0,
+            claimed_error_ns: None,
+        };
+        plan
+    }
+
     /// What remains when the faults are over.
     pub(crate) fn heal(&mut self) {
         self.links.loss = 0.0;
         self.links.duplication = 0.0;
         self.links.spike = 0.0;
         self.links.jitter_ns = self.links.jitter_ns.min(100 * MICROS);
+        self.links.bytes_per_second = None;
         self.disk.slow = 0.0;
         self.disk.snapshot_failure = 0.0;
         self.load.answer_loss = 0.0;
+    }
+}
+
+impl ClockPlan {
+    fn draw(rng: &mut Rng) -> ClockPlan {
+        ClockPlan {
+            offset_max_ns: [0, MILLIS, 50 * MILLIS, 2 * SECONDS][rng.usize(..4)],
+            drift_max_ppm: 200,
+            claimed_error_ns: None,
+        }
     }
 }
 
@@ -151,6 +186,7 @@ impl Links {
             spike,
             spike_max_ns: rng.u64(5..200) * MILLIS,
             ordered: rng.u8(..4) == 0,
+            bytes_per_second: None,
         }
     }
 }

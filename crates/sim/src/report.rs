@@ -53,11 +53,18 @@ pub struct Totals {
     pub compactions: u64,
     /// Virtual time.
     pub simulated_ns: u64,
+    /// How often each kind of fault was injected.
+    pub faults: BTreeMap<&'static str, u64>,
     /// How often each named rare branch of the protocol was taken.
     pub branches: BTreeMap<&'static str, u64>,
 }
 
 impl Totals {
+    /// A fault was injected.
+    pub(crate) fn hit(&mut self, fault: &'static str) {
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
     /// Adds the counts of another seed.
     pub fn add(&mut self, other: &Totals) {
         self.ops += other.ops;
@@ -73,6 +80,9 @@ impl Totals {
         self.overtaken += other.overtaken;
         self.compactions += other.compactions;
         self.simulated_ns += other.simulated_ns;
+        for (name, count) in &other.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
         for (name, count) in &other.branches {
             *self.branches.entry(name).or_default() += count;
         }

@@ -8,6 +8,7 @@
 
 use crate::options::SimOptions;
 use crate::panics;
+use crate::profiles;
 use crate::report::{Report, Totals};
 use crate::simulator::{Simulator, panicked};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,6 +27,10 @@ const HISTORY_LINES: usize = 60;
 pub fn run(options: &SimOptions) -> ExitCode {
     if options.list_mutants {
         return list_mutants(&options.protocol);
+    }
+    if options.list_profiles {
+        profiles::lines().iter().for_each(|line| println!("{line}"));
+        return ExitCode::SUCCESS;
     }
     let simulator = match Simulator::new(options) {
         Ok(simulator) => simulator,
@@ -213,6 +218,11 @@ impl Tally {
             .map(|(name, count)| format!(" {name}={count}"));
         println!("trace={:016x}", sums.digest);
         println!("branches:{}", branches.collect::<String>());
+        let faults = totals
+            .faults
+            .iter()
+            .map(|(name, count)| format!(" {name}={count}"));
+        println!("faults:{}", faults.collect::<String>());
         println!(
             "seeds={} violations={} ops={} crashes={} dropped={} snapshots={} installed={} released={} rotten={} granted={} expired={} watched={} overtaken={} compactions={} simulated_s={:.1} wall_s={:.1}",
             sums.seeds,

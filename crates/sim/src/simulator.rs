@@ -3,6 +3,7 @@
 use crate::options::SimOptions;
 use crate::panics;
 use crate::probe::{self, Lines, Probe};
+use crate::profiles::Mix;
 use crate::report::{Report, Totals, Violation};
 use crate::world::{Setup, World, replica};
 use quorate_core::{Boot, Durability, Epoch, Group, Incarnation, Machine, Member, Seat, Slot};
@@ -94,6 +95,7 @@ impl Visitor for Chosen {
             P::config(&seat(&epoch, index))?;
         }
         let failures_survived = P::failures_survived(&epoch);
+        let mix = Mix::parse(&options.profile)?;
         let sabotage = options
             .mutant
             .as_deref()
@@ -113,6 +115,7 @@ impl Visitor for Chosen {
                     durability,
                     params: &params,
                     ops: options.ops,
+                    mix: &mix,
                     failures_survived,
                     configure: &configure,
                     lines: lines.clone(),
@@ -127,6 +130,7 @@ impl Visitor for Chosen {
                 durability,
                 params: &params,
                 ops: options.ops,
+                mix: &mix,
                 failures_survived,
                 configure: &configure,
                 lines: None,

@@ -6,11 +6,13 @@ use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::hints;
 use crate::leases::Leases;
-use crate::nemesis::{Fault, Nemesis};
+use crate::nemesis::{Fault, Nemesis, Sequel};
 use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
-use crate::plan::Plan;
+use crate::phases::Phase;
+use crate::plan::{ClockPlan, Plan};
 use crate::probe::Lines;
+use crate::profiles::Mix;
 use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
 use crate::subject::Subject;
@@ -19,22 +21,13 @@ use crate::watches::{Record, Watcher};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
-    ClusterId, Durability, Epoch, Incarnation, MILLIS, Machine, Member, ReplicaId, SECONDS, Seat,
-    Slot,
+    ClusterId, Durability, Epoch, Incarnation, MILLIS, Machine, Member, ReplicaId, Seat, Slot,
 };
-use quorate_host::{Answer, Host, LogRead, Request, SnapshotRead, Token};
+use quorate_host::{Answer, LogRead, Request, SnapshotRead, Token};
 use std::collections::BTreeMap;
 
-/// The least simulated time under faults.
-const FAULTS_NS: u64 = 5 * SECONDS;
-/// From then on no new outage begins: a plan too harsh for progress still ends.
-const OUTAGES_UNTIL_NS: u64 = 20 * SECONDS;
-/// The operations must be done by then, for loss alone must not stop a cluster.
-const PROGRESS_NS: u64 = 120 * SECONDS;
-/// Once all is well, everything must be finished within this time.
-const HEALED_NS: u64 = 20 * SECONDS;
 /// How often it is checked whether a phase is over.
-const TICK_NS: u64 = 2 * MILLIS;
+pub(crate) const TICK_NS: u64 = 2 * MILLIS;
 /// More waiting events than this are a queue without a bound.
 const EVENTS_MAX: usize = 1 << 20;
 
@@ -49,6 +42,8 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) durability: Durability,
     pub(crate) params: &'a BTreeMap<String, String>,
     pub(crate) ops: u64,
+    /// What goes wrong.
+    pub(crate) mix: &'a Mix,
     /// Crashes a cluster survives that loses its promises with each.
     pub(crate) failures_survived: usize,
     pub(crate) configure: Configure<'a, M>,
@@ -118,6 +113,7 @@ pub(crate) enum Event<Q, R> {
     },
     Compact,
     Fault(Fault),
+    Sequel(Sequel),
     Crash {
         node: usize,
         life: u32,
@@ -129,21 +125,6 @@ pub(crate) enum Event<Q, R> {
         links: Vec<(usize, usize)>,
     },
     Tick,
-}
-
-/// How far a seed is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    /// Clients work while things break.
-    Faults,
-    /// Nothing breaks any more; every operation must finish.
-    Healed { since_ns: u64 },
-    /// Every key is read through every replica.
-    Reading { since_ns: u64 },
-    /// All replicas must come to the same state.
-    Converging { since_ns: u64 },
-    /// Over.
-    Done,
 }
 
 /// The cluster, its clients and its judges.
@@ -171,12 +152,13 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     /// Prepares a seed; nothing runs yet.
     pub(crate) fn new(setup: Setup<'a, M>) -> Self {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
-        let plan = Plan::draw(&mut rng.fork(), setup.ops, setup.durability);
+        let classic = Plan::draw(&mut rng.fork(), setup.ops, setup.durability);
+        let plan = setup.mix.plan(setup.seed, classic, setup.durability);
         let n = setup.replicas;
         let nodes: Vec<Node<M, A>> = (0..n)
             .map(|_| {
                 let disk = Disk::new(plan.disk.recycle);
-                let clock = draw_clock(&mut rng, plan.clock_offset_max_ns);
+                let clock = draw_clock(&mut rng, &plan.clocks);
                 Node::new(disk, clock, Incarnation(rng.u128(..)))
             })
             .collect();
@@ -203,7 +185,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             clients: Clients::new(&plan.load, &mut rng),
             cluster: ClusterId(rng.u128(..)),
             network: Network::new(n),
-            nemesis: Nemesis::default(),
+            nemesis: Nemesis::new(setup.seed),
             agreement: Agreement::default(),
             trace: Trace::new(setup.lines.clone()),
             queue: Queue::new(),
@@ -220,7 +202,10 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     /// Runs the seed to its end, or to the first violation.
     pub(crate) fn run(mut self) -> Report {
         let violation = self.begin().and_then(|()| self.go()).err();
-        self.totals.dropped = self.network.dropped;
+        let frames = &self.network.counts;
+        self.totals.dropped = frames.dropped();
+        let named = frames.named().into_iter().filter(|(_, count)| *count > 0);
+        self.totals.faults.extend(named);
         self.totals.simulated_ns = self.queue.now_ns();
         self.totals.ops = self.clients.completed;
         Report {
@@ -307,130 +292,17 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::Tenant { tenant } => self.tenant_acts(tenant),
             Event::Compact => self.compact(),
             Event::Fault(fault) => self.strike(fault),
+            Event::Sequel(sequel) => self.follow(sequel),
             Event::Crash { node, life } if self.nodes[node].life == life => self.crash(node),
             Event::Crash { .. } => {}
-            Event::Restart { node } => return self.open(node),
-            Event::Mend { links } => self.network.mend(&links),
+            Event::Restart { node } => return self.open_unless_left_out(node),
+            Event::Mend { links } => {
+                self.note_links("mend", &links);
+                self.network.mend(&links);
+            }
             Event::Tick => return self.tick(),
         }
         Ok(())
-    }
-
-    fn tick(&mut self) -> Result<(), Violation> {
-        let now_ns = self.queue.now_ns();
-        self.queue.after(TICK_NS, Event::Tick);
-        match self.phase {
-            Phase::Faults => {
-                if now_ns >= OUTAGES_UNTIL_NS {
-                    self.nemesis.tired = true;
-                }
-                if now_ns >= FAULTS_NS && self.clients.completed >= self.setup.ops {
-                    return self.heal();
-                }
-                if now_ns >= PROGRESS_NS {
-                    return Err(self.stuck("operations make no progress although most links work"));
-                }
-            }
-            Phase::Healed { since_ns } if self.clients.idle() => {
-                self.phase = Phase::Reading { since_ns };
-                self.read_everything();
-            }
-            Phase::Reading { since_ns } if self.clients.idle() => {
-                self.phase = Phase::Converging { since_ns };
-            }
-            Phase::Converging { .. } if self.converged() && self.leases_are_over()? => {
-                self.compare_contents()?;
-                self.read_last_changes()?;
-                self.phase = Phase::Done;
-            }
-            Phase::Healed { since_ns }
-            | Phase::Reading { since_ns }
-            | Phase::Converging { since_ns } => {
-                if now_ns > since_ns + HEALED_NS {
-                    return Err(self.stuck("all faults are over"));
-                }
-            }
-            Phase::Done => {}
-        }
-        Ok(())
-    }
-
-    /// All links work, all replicas run, clients begin nothing new.
-    fn heal(&mut self) -> Result<(), Violation> {
-        let since_ns = self.queue.now_ns();
-        self.trace.event(since_ns, "heal", &[], String::new);
-        self.phase = Phase::Healed { since_ns };
-        self.plan.heal();
-        self.network.mend_all();
-        self.nemesis.tired = true;
-        self.clients.stopped = true;
-        for node in 0..self.nodes.len() {
-            self.nodes[node].crash_at_flush = false;
-            self.nodes[node].busy_until_ns = self.nodes[node].busy_until_ns.min(since_ns);
-            self.open(node)?;
-            self.greet(node);
-            self.turn_soon(node);
-        }
-        Ok(())
-    }
-
-    /// Whether the replicas have applied the same, and have answered whatever they were asked.
-    fn converged(&self) -> bool {
-        let digests = self
-            .nodes
-            .iter()
-            .map(|node| node.host.as_ref().map(Host::digest));
-        let digests: Vec<_> = digests.collect();
-        let waiting = self.nodes.iter().flat_map(|node| &node.host);
-        digests[0].is_some()
-            && digests.iter().all(|digest| *digest == digests[0])
-            && waiting.map(Host::waiting).sum::<usize>() == 0
-    }
-
-    /// The replicas' applications hold the same.
-    fn compare_contents(&self) -> Result<(), Violation> {
-        for key in 0..self.plan.load.keys {
-            let looks: Result<Vec<_>, String> = self
-                .nodes
-                .iter()
-                .flat_map(|n| &n.host)
-                .map(|host| host.app().look(key))
-                .collect();
-            let looks = looks.map_err(|why| Violation::new("application", why))?;
-            if looks.iter().any(|look| *look != looks[0]) {
-                let what = format!("key {key} is not the same everywhere: {looks:?}");
-                return Err(Violation::new("convergence", what));
-            }
-        }
-        Ok(())
-    }
-
-    /// A liveness violation that names what is stuck where.
-    fn stuck(&self, why: &str) -> Violation {
-        let mut what = format!(
-            "{why}, in {:?}, {} operations done",
-            self.phase, self.clients.completed
-        );
-        for (index, node) in self.nodes.iter().enumerate() {
-            what.push_str(&format!("\n    replica {}: ", index + 1));
-            match &node.host {
-                None => what.push_str("down"),
-                Some(host) => {
-                    let (slot, digest) = host.digest();
-                    let role = if node.lost { "lost its promises, " } else { "" };
-                    let counters = host.counters();
-                    let (waiting, leases) = (host.waiting(), host.app().leases());
-                    let countdown = node.countdowns.next();
-                    what.push_str(&format!(
-                        "{role}at slot {slot}, {digest:016x}, {counters:?}, {waiting} requests \
-                         wait, leases and their keys: {leases:?}, next \
-                         countdown: {countdown:?}"
-                    ));
-                }
-            }
-        }
-        what.push_str(&self.clients.describe_pending());
-        Violation::new("liveness", what)
     }
 }
 
@@ -439,13 +311,16 @@ pub(crate) fn replica(index: usize) -> ReplicaId {
     ReplicaId(index as u16 + 1)
 }
 
-fn draw_clock(rng: &mut Rng, offset_max_ns: u64) -> Clock {
-    let offset_max = offset_max_ns as i64;
+fn draw_clock(rng: &mut Rng, plan: &ClockPlan) -> Clock {
+    let (offset_max, drift_max) = (plan.offset_max_ns as i64, plan.drift_max_ppm);
     Clock {
         offset_ns: rng.i64(-offset_max..=offset_max),
-        drift_ppm: rng.i64(-200..=200),
+        drift_ppm: rng.i64(-drift_max..=drift_max),
+        claimed_error_ns: plan.claimed_error_ns.unwrap_or(u64::MAX),
+        stopped_ns: None,
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,8 +10,16 @@ struct CommandLine {
     options: SimOptions,
 }
 
+/// Unless the line names another, the classic profile: its seeds mean what they meant when they
+/// were written down here.
 fn simulator(line: &str) -> Result<Simulator, String> {
+    let classic = if line.contains("--profile") {
+        ""
+    } else {
+        "--profile classic"
+    };
     let words = std::iter::once("sim").chain(line.split_whitespace());
+    let words = words.chain(classic.split_whitespace());
     Simulator::new(&CommandLine::try_parse_from(words).unwrap().options)
 }
 
@@ -76,6 +84,53 @@ fn other_parameters_pass() {
     pass("--param window=8 --param outstanding=4", 0..5);
     pass("--replicas 4", 0..3);
     pass("--replicas 1", 0..3);
+}
+
+#[test]
+fn mixtures_of_all_profiles_pass() {
+    let mut reports = pass("--profile swarm", 0..20);
+    reports.extend(pass("--profile swarm --replicas 5 --param lanes=5", 0..5));
+    reports.extend(pass("--profile swarm --durability memory", 0..5));
+    let hit = |fault| {
+        reports
+            .iter()
+            .any(|report| report.totals.faults.contains_key(fault))
+    };
+    assert!(hit("crash") && hit("clock leap") && hit("quorum healed first"));
+}
+
+#[test]
+fn every_profile_passes_and_does_what_it_says() {
+    for (profile, fault) in [
+        ("loss", "frame lost"),
+        ("duplication", "frame duplicated"),
+        ("delay-spikes", "frame delayed by a spike"),
+        ("slow-links", "frame on a slow link"),
+        ("bandwidth", "frame waited for bandwidth"),
+        ("resets", "reset"),
+        ("partitions", "partition"),
+        ("one-way", "link cut one way"),
+        ("bridges", "partition with a bridge"),
+        ("crashes", "crash"),
+        ("blackouts", "blackout"),
+        ("pauses", "pause"),
+        ("restarts", "restart"),
+        ("rolling-restarts", "rolling restart"),
+        ("restart-storms", "restart storm"),
+        ("wipes", "wipe"),
+        ("clock-leaps", "clock leap"),
+        ("stuck-clocks", "clock stopped"),
+        ("backward-clocks", "clock set back"),
+        ("clock-bounds", "clock jump"),
+    ] {
+        let reports = pass(&format!("--replicas 5 --profile {profile}"), 0..1);
+        let faults = &reports[0].totals.faults;
+        assert!(faults.contains_key(fault), "{profile}: {faults:?}");
+    }
+    pass(
+        "--profile reordering,clock-drift,slow-disks,snapshot-faults",
+        0..1,
+    );
 }
 
 /// A crash kept the record of a release that was not durable yet, behind a tail that was cut, beside
@@ -167,6 +222,11 @@ fn unknown_names_are_answered_with_the_known_ones() {
     assert!(
         mutant.contains("typo") && mutant.contains("fast-1"),
         "{mutant}"
+    );
+    let profile = message("--profile typo");
+    assert!(
+        profile.contains("typo") && profile.contains("classic"),
+        "{profile}"
     );
     let param = message("--param typo=1");
     assert!(

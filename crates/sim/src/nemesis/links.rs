@@ -1,0 +1,152 @@
+//! Links that are cut, slow or reset.
+
+use crate::subject::Subject;
+use crate::world::{Event, World};
+use quorate_core::{MILLIS, Machine};
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// The cluster falls into two parts; mostly one replica is cut off.
+    pub(super) fn partition(&mut self) {
+        let n = self.nodes.len();
+        let one = self.rng.usize(..n);
+        let side: Vec<bool> = match self.rng.u8(..3) {
+            0 => (0..n).map(|_| self.rng.bool()).collect(),
+            _ => (0..n).map(|index| index == one).collect(),
+        };
+        let (outward, inward) = [(true, true), (true, false), (false, true)][self.rng.usize(..3)];
+        let pairs = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
+        let links: Vec<(usize, usize)> = pairs
+            .filter(|(from, to)| {
+                side[*from] != side[*to] && if side[*from] { outward } else { inward }
+            })
+            .collect();
+        self.totals.hit(match (outward, inward) {
+            (true, true) => "partition",
+            _ => "partition one way",
+        });
+        self.cut(links);
+    }
+
+    /// Cuts links for a while; replicas may or may not notice.
+    fn cut(&mut self, links: Vec<(usize, usize)>) {
+        self.note_links("cut", &links);
+        self.network.cut(&links);
+        for (from, to) in &links {
+            if self.rng.bool() {
+                let delay = self.rng.u64(..20 * MILLIS);
+                self.queue.after(
+                    delay,
+                    Event::Link {
+                        node: *from,
+                        peer: *to,
+                        up: false,
+                    },
+                );
+            }
+        }
+        let delay = self.rng.u64(..=self.plan.outage_max_ns);
+        for (from, to) in &links {
+            let later = delay + self.rng.u64(..5 * MILLIS);
+            self.queue.after(
+                later,
+                Event::Link {
+                    node: *from,
+                    peer: *to,
+                    up: true,
+                },
+            );
+        }
+        self.queue.after(delay, Event::Mend { links });
+    }
+
+    /// What is cut or whole again, for the trace.
+    pub(crate) fn note_links(&mut self, what: &'static str, links: &[(usize, usize)]) {
+        let now_ns = self.queue.now_ns();
+        self.trace.event(now_ns, what, &[links.len() as u64], || {
+            let names = links
+                .iter()
+                .map(|(from, to)| format!(" r{}>r{}", from + 1, to + 1));
+            names.collect()
+        });
+    }
+
+    /// A connection breaks and comes back; now and then the hints about it are wrong.
+    pub(super) fn reset(&mut self) {
+        let n = self.nodes.len();
+        let (a, b) = (self.rng.usize(..n), self.rng.usize(..n));
+        if a == b {
+            return;
+        }
+        if self.rng.u8(..10) > 0 {
+            self.network.reset(a, b);
+            self.totals.hit("reset");
+        }
+        for (node, peer) in [(a, b), (b, a)] {
+            if self.rng.u8(..10) > 0 {
+                let down = self.rng.u64(..MILLIS);
+                let up = down + self.rng.u64(..5 * MILLIS);
+                self.queue.after(
+                    down,
+                    Event::Link {
+                        node,
+                        peer,
+                        up: false,
+                    },
+                );
+                self.queue.after(
+                    up,
+                    Event::Link {
+                        node,
+                        peer,
+                        up: true,
+                    },
+                );
+            }
+        }
+    }
+
+    /// One link carries nothing; the other direction works.
+    pub(super) fn cut_one_way(&mut self) {
+        if let Some(link) = self.some_link() {
+            self.totals.hit("link cut one way");
+            self.cut(vec![link]);
+        }
+    }
+
+    /// Two parts that only one replica connects, seen by both.
+    pub(super) fn bridge(&mut self) {
+        let n = self.nodes.len();
+        if n < 3 {
+            return;
+        }
+        let bridge = self.nemesis.rng.usize(..n);
+        let side: Vec<bool> = (0..n).map(|_| self.nemesis.rng.bool()).collect();
+        let pairs = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
+        let between = |(from, to): &(usize, usize)| {
+            side[*from] != side[*to] && *from != bridge && *to != bridge
+        };
+        let links: Vec<_> = pairs.filter(between).collect();
+        if !links.is_empty() {
+            self.totals.hit("partition with a bridge");
+            self.cut(links);
+        }
+    }
+
+    /// A link takes longer for a while.
+    pub(super) fn slow_link(&mut self) {
+        if let Some((from, to)) = self.some_link() {
+            let rng = &mut self.nemesis.rng;
+            let by_ns = rng.u64(1..50) * MILLIS;
+            let until_ns = self.queue.now_ns() + rng.u64(..=2 * self.plan.outage_max_ns);
+            self.network.slow_down(from, to, by_ns, until_ns);
+            self.totals.hit("slow link");
+        }
+    }
+
+    fn some_link(&mut self) -> Option<(usize, usize)> {
+        let n = self.nodes.len();
+        let rng = &mut self.nemesis.rng;
+        let link = (rng.usize(..n), rng.usize(..n));
+        (link.0 != link.1).then_some(link)
+    }
+}

@@ -1,0 +1,122 @@
+//! What breaks, and when.
+
+mod clocks;
+mod links;
+mod process;
+
+use crate::network::exponential;
+use crate::profiles::generator;
+use crate::subject::Subject;
+use crate::world::{Event, World};
+use fastrand::Rng;
+use quorate_core::Machine;
+
+/// A kind of fault that strikes again and again.
+///
+/// The first seven are those of the classic profile: they draw from the seed's main generator, in
+/// this order, so that its seeds go on meaning what they meant. The others draw from the nemesis's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Fault {
+    Crash,
+    CrashAll,
+    Pause,
+    Partition,
+    Reset,
+    ClockJump,
+    Wipe,
+    OneWay,
+    Bridge,
+    SlowLink,
+    Restart,
+    RollingRestart,
+    RestartStorm,
+    ClockLeap,
+    ClockBack,
+    ClockStop,
+}
+
+/// A later part of a fault that strikes in several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sequel {
+    /// The process of a replica is killed and starts again.
+    Restart { node: usize },
+    /// A replica crashes once more, and so many times after that.
+    Storm { node: usize, left: u8 },
+    /// A clock goes again.
+    ClockGoes { node: usize },
+}
+
+/// What the nemesis remembers.
+pub(crate) struct Nemesis {
+    /// No new outage begins.
+    pub(crate) tired: bool,
+    pub(crate) rng: Rng,
+}
+
+impl Nemesis {
+    pub(crate) fn new(seed: u64) -> Self {
+        Nemesis {
+            tired: false,
+            rng: generator(seed, "nemesis"),
+        }
+    }
+}
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Schedules the first strike of every kind of fault in the plan.
+    pub(crate) fn schedule_faults(&mut self) {
+        let faults: Vec<Fault> = self.plan.every_ns.keys().copied().collect();
+        faults
+            .into_iter()
+            .for_each(|fault| self.schedule_fault(fault));
+    }
+
+    fn schedule_fault(&mut self, fault: Fault) {
+        let rng = if fault <= Fault::Wipe {
+            &mut self.rng
+        } else {
+            &mut self.nemesis.rng
+        };
+        let delay = exponential(rng, self.plan.every_ns[&fault]);
+        self.queue.after(delay, Event::Fault(fault));
+    }
+
+    /// A fault strikes.
+    pub(crate) fn strike(&mut self, fault: Fault) {
+        if self.nemesis.tired {
+            return;
+        }
+        let now_ns = self.queue.now_ns();
+        self.trace
+            .event(now_ns, "fault", &[fault as u64], || format!("{fault:?}"));
+        match fault {
+            Fault::Crash => self.aim_crash(),
+            Fault::CrashAll => self.crash_all(),
+            Fault::Pause => self.pause(),
+            Fault::Partition => self.partition(),
+            Fault::Reset => self.reset(),
+            Fault::ClockJump => self.jump_clock(),
+            Fault::Wipe => self.wipe(),
+            Fault::OneWay => self.cut_one_way(),
+            Fault::Bridge => self.bridge(),
+            Fault::SlowLink => self.slow_link(),
+            Fault::Restart => self.restart_one(),
+            Fault::RollingRestart => self.restart_all_in_turn(),
+            Fault::RestartStorm => self.begin_storm(),
+            Fault::ClockLeap => self.leap_clock(),
+            Fault::ClockBack => self.set_clock_back(),
+            Fault::ClockStop => self.stop_clock(),
+        }
+        self.schedule_fault(fault);
+    }
+
+    /// A fault goes on.
+    pub(crate) fn follow(&mut self, sequel: Sequel) {
+        match sequel {
+            Sequel::ClockGoes { node } => self.nodes[node].clock.start(self.queue.now_ns()),
+            _ if self.nemesis.tired => {}
+            Sequel::Restart { node } => self.restart(node),
+            Sequel::Storm { node, left } => self.storm(node, left),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Replicas that crash, stop, restart and lose their disks.
+
+use super::Sequel;
+use crate::disk::Disk;
+use crate::network::exponential;
+use crate::node::Power;
+use crate::subject::Subject;
+use crate::world::{Event, World};
+use quorate_core::{Durability, MICROS, MILLIS, Machine};
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Power fails at one replica.
+    pub(crate) fn crash(&mut self, index: usize) {
+        if self.nodes[index].host.is_none() || self.is_crash_forbidden(index) {
+            return;
+        }
+        self.totals.crashes += 1;
+        self.totals.hit("crash");
+        self.end_life(index, Power::Fails);
+        let delay = self.rng.u64(..=self.plan.outage_max_ns);
+        self.queue.after(delay, Event::Restart { node: index });
+    }
+
+    /// What a replica held in memory is gone, and its connections break.
+    pub(crate) fn end_life(&mut self, index: usize, power: Power) {
+        let now_ns = self.queue.now_ns();
+        self.nodes[index].fall(&mut self.rng, power);
+        self.move_watchers(index);
+        self.trace
+            .event(now_ns, "crash", &[index as u64, power as u64], || {
+                format!("r{}, power {power:?}", index + 1)
+            });
+        for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
+            self.network.reset(index, peer);
+            if self.rng.bool() {
+                let delay = self.rng.u64(..5 * MILLIS);
+                self.queue.after(
+                    delay,
+                    Event::Link {
+                        node: peer,
+                        peer: index,
+                        up: false,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Without disks each crash costs promises: no more at a time than the protocol survives.
+    pub(crate) fn is_crash_forbidden(&self, index: usize) -> bool {
+        self.setup.durability == Durability::Memory
+            && self.without_promises(index) >= self.setup.failures_survived
+    }
+
+    /// Replicas, but for one, that lost their promises and have not recovered yet.
+    fn without_promises(&self, but: usize) -> usize {
+        let others = (0..self.nodes.len()).filter(|index| *index != but);
+        others
+            .filter(|index| self.is_without_promises(*index))
+            .count()
+    }
+
+    /// Whether a replica lost its promises, or will have when it starts, or is left out.
+    pub(crate) fn is_without_promises(&self, index: usize) -> bool {
+        let node = &self.nodes[index];
+        match &node.host {
+            _ if node.left_out => true,
+            None => self.setup.durability == Durability::Memory || node.lost,
+            Some(host) => !host.machine().is_serving(),
+        }
+    }
+
+    /// A replica dies, and its disk is replaced by an empty one.
+    pub(super) fn wipe(&mut self) {
+        let index = self.rng.usize(..self.nodes.len());
+        let is_too_much = self.without_promises(index) >= self.setup.failures_survived;
+        if is_too_much || self.nodes[index].host.is_none() || !self.nodes[index].started {
+            return;
+        }
+        self.crash(index);
+        self.totals.hit("wipe");
+        let node = &mut self.nodes[index];
+        node.disk = Disk::new(self.plan.disk.recycle);
+        (node.wiped, node.lost) = (true, true);
+    }
+
+    /// Half of the crashes hit a disk that is just writing.
+    pub(super) fn aim_crash(&mut self) {
+        let index = self.rng.usize(..self.nodes.len());
+        if self.rng.bool() {
+            self.nodes[index].crash_at_flush = true;
+        } else {
+            self.crash(index);
+        }
+    }
+
+    pub(super) fn crash_all(&mut self) {
+        if self.setup.durability == Durability::Memory {
+            return;
+        }
+        self.totals.hit("blackout");
+        (0..self.nodes.len()).for_each(|index| self.crash(index));
+    }
+
+    /// A replica is stopped for a while, as by SIGSTOP; what arrives meanwhile waits.
+    pub(super) fn pause(&mut self) {
+        let index = self.rng.usize(..self.nodes.len());
+        let until_ns = self.queue.now_ns() + self.rng.u64(..=self.plan.outage_max_ns);
+        let node = &mut self.nodes[index];
+        node.busy_until_ns = node.busy_until_ns.max(until_ns);
+        self.totals.hit("pause");
+    }
+
+    /// A replica that runs is killed and started again.
+    pub(super) fn restart_one(&mut self) {
+        let node = self.nemesis.rng.usize(..self.nodes.len());
+        self.restart(node);
+    }
+
+    /// A process is killed: what it had written and not synced is still there.
+    pub(super) fn restart(&mut self, index: usize) {
+        if self.nodes[index].host.is_none() || self.is_crash_forbidden(index) {
+            return;
+        }
+        self.totals.hit("restart");
+        self.end_life(index, Power::Stays);
+        let delay = self.nemesis.rng.u64(100 * MICROS..50 * MILLIS);
+        self.queue.after(delay, Event::Restart { node: index });
+    }
+
+    /// An upgrade: each replica restarts, with time to come back before the next.
+    pub(super) fn restart_all_in_turn(&mut self) {
+        self.totals.hit("rolling restart");
+        let rng = &mut self.nemesis.rng;
+        let (first, gap) = (rng.usize(..self.nodes.len()), rng.u64(5..300) * MILLIS);
+        for step in 0..self.nodes.len() {
+            let node = (first + step) % self.nodes.len();
+            let sequel = Sequel::Restart { node };
+            self.queue.after(gap * step as u64, Event::Sequel(sequel));
+        }
+    }
+
+    /// A replica that dies as soon as it has started, several times.
+    pub(super) fn begin_storm(&mut self) {
+        self.totals.hit("restart storm");
+        let rng = &mut self.nemesis.rng;
+        let (node, left) = (rng.usize(..self.nodes.len()), rng.u8(2..12));
+        self.storm(node, left);
+    }
+
+    pub(super) fn storm(&mut self, index: usize, left: u8) {
+        let up = self.nodes[index].host.is_some();
+        if up && !self.is_crash_forbidden(index) {
+            self.totals.hit("crash");
+            self.totals.crashes += 1;
+            let power = [Power::Fails, Power::Stays][self.nemesis.rng.usize(..2)];
+            self.end_life(index, power);
+            let down = self.nemesis.rng.u64(..2 * MILLIS);
+            self.queue.after(down, Event::Restart { node: index });
+        }
+        if let Some(left) = left.checked_sub(1) {
+            let delay = 2 * MILLIS + exponential(&mut self.nemesis.rng, 3 * MILLIS);
+            let sequel = Sequel::Storm { node: index, left };
+            self.queue.after(delay, Event::Sequel(sequel));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! How a seed goes: the cluster is hurt, a part of it is healed and must do, all of it is healed and
+//! must come to the same.
+
+use crate::node::Power;
+use crate::report::Violation;
+use crate::subject::Subject;
+use crate::world::{Event, TICK_NS, World};
+use quorate_core::{Machine, SECONDS};
+use quorate_host::Host;
+
+/// The least simulated time under faults.
+const FAULTS_NS: u64 = 5 * SECONDS;
+/// From then on no new outage begins: a plan too harsh for progress still ends.
+const OUTAGES_UNTIL_NS: u64 = 20 * SECONDS;
+/// The operations must be done by then, for loss alone must not stop a cluster.
+const PROGRESS_NS: u64 = 120 * SECONDS;
+/// Once all is well, everything must be finished within this time.
+const HEALED_NS: u64 = 20 * SECONDS;
+/// A quorum that must do without the rest may take longer: its clients go on trying the others.
+const QUORUM_NS: u64 = 60 * SECONDS;
+
+/// How far a seed is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Clients work while things break.
+    Faults,
+    /// Nothing breaks any more; those not left out must finish every operation and agree.
+    Quorum { since_ns: u64 },
+    /// All replicas work; every operation must finish.
+    Healed { since_ns: u64 },
+    /// Every key is read through every replica.
+    Reading { since_ns: u64 },
+    /// All replicas must come to the same state.
+    Converging { since_ns: u64 },
+    /// Over.
+    Done,
+}
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Checks whether a phase is over.
+    pub(crate) fn tick(&mut self) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        self.queue.after(TICK_NS, Event::Tick);
+        match self.phase {
+            Phase::Faults => {
+                if now_ns >= OUTAGES_UNTIL_NS {
+                    self.nemesis.tired = true;
+                }
+                if now_ns >= FAULTS_NS && self.clients.completed >= self.setup.ops {
+                    return self.end_faults();
+                }
+                if now_ns >= PROGRESS_NS {
+                    return Err(self.stuck("operations make no progress although most links work"));
+                }
+            }
+            Phase::Quorum { .. } if self.clients.idle() && self.converged() => {
+                return self.heal_all();
+            }
+            Phase::Quorum { since_ns } => {
+                if now_ns > since_ns + QUORUM_NS {
+                    return Err(self.stuck("all faults are over for a quorum"));
+                }
+            }
+            Phase::Healed { since_ns } if self.clients.idle() => {
+                self.phase = Phase::Reading { since_ns };
+                self.read_everything();
+            }
+            Phase::Reading { since_ns } if self.clients.idle() => {
+                self.phase = Phase::Converging { since_ns };
+            }
+            Phase::Converging { .. } if self.converged() && self.leases_are_over()? => {
+                self.compare_contents()?;
+                self.read_last_changes()?;
+                self.phase = Phase::Done;
+            }
+            Phase::Healed { since_ns }
+            | Phase::Reading { since_ns }
+            | Phase::Converging { since_ns } => {
+                if now_ns > since_ns + HEALED_NS {
+                    return Err(self.stuck("all faults are over"));
+                }
+            }
+            Phase::Done => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing breaks any more, and clients begin nothing new.
+    fn end_faults(&mut self) -> Result<(), Violation> {
+        self.plan.heal();
+        self.nemesis.tired = true;
+        self.clients.stopped = true;
+        if self.plan.quorum_first && self.setup.failures_survived > 0 {
+            return self.heal_quorum();
+        }
+        self.heal_all()
+    }
+
+    /// As many replicas fail, for good, as the protocol survives: the rest must do.
+    fn heal_quorum(&mut self) -> Result<(), Violation> {
+        let since_ns = self.queue.now_ns();
+        self.network.mend_all();
+        for node in self.least_useful() {
+            self.nodes[node].left_out = true;
+            self.network.isolate(node);
+            if self.nemesis.rng.bool() && !self.is_crash_forbidden(node) {
+                self.end_life(node, Power::Fails);
+            }
+        }
+        self.trace.event(since_ns, "heal", &[1], || {
+            let nodes = self.nodes.iter().enumerate();
+            let out = nodes.filter(|(_, node)| node.left_out);
+            let names = out.map(|(index, _)| format!(" r{}", index + 1));
+            format!("all but{}", names.collect::<String>())
+        });
+        self.phase = Phase::Quorum { since_ns };
+        self.totals.hit("quorum healed first");
+        let healed = (0..self.nodes.len()).filter(|node| !self.nodes[*node].left_out);
+        healed
+            .collect::<Vec<_>>()
+            .into_iter()
+            .try_for_each(|node| self.revive(node))
+    }
+
+    /// The replicas to fail: those that have lost their promises first, for they count as failed.
+    fn least_useful(&mut self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        self.nemesis.rng.shuffle(&mut order);
+        order.sort_by_key(|node| !self.is_without_promises(*node));
+        order.truncate(self.setup.failures_survived);
+        order
+    }
+
+    /// All links work, all replicas run.
+    fn heal_all(&mut self) -> Result<(), Violation> {
+        let since_ns = self.queue.now_ns();
+        self.trace.event(since_ns, "heal", &[], String::new);
+        self.phase = Phase::Healed { since_ns };
+        self.network.mend_all();
+        for node in 0..self.nodes.len() {
+            self.nodes[node].left_out = false;
+            self.revive(node)?;
+        }
+        Ok(())
+    }
+
+    /// A replica runs, and its peers know.
+    fn revive(&mut self, node: usize) -> Result<(), Violation> {
+        self.nodes[node].crash_at_flush = false;
+        let busy_until_ns = self.nodes[node].busy_until_ns;
+        self.nodes[node].busy_until_ns = busy_until_ns.min(self.queue.now_ns());
+        self.open(node)?;
+        self.greet(node);
+        self.turn_soon(node);
+        Ok(())
+    }
+
+    /// A replica that is down starts, unless it is to stay down.
+    pub(crate) fn open_unless_left_out(&mut self, node: usize) -> Result<(), Violation> {
+        if self.nodes[node].left_out {
+            return Ok(());
+        }
+        self.open(node)
+    }
+
+    /// Whether the replicas have applied the same, and have answered whatever they were asked.
+    fn converged(&self) -> bool {
+        let in_service = self.nodes.iter().filter(|node| !node.left_out);
+        let state = |host: &Host<M, A>| (host.digest(), host.waiting());
+        let states = in_service.map(|node| node.host.as_ref().map(state));
+        let states: Vec<_> = states.collect();
+        states.iter().all(|state| matches!(state, Some((_, 0))))
+            && states.windows(2).all(|pair| pair[0] == pair[1])
+    }
+
+    /// The replicas' applications hold the same.
+    fn compare_contents(&self) -> Result<(), Violation> {
+        for key in 0..self.plan.load.keys {
+            let looks: Result<Vec<_>, String> = self
+                .nodes
+                .iter()
+                .flat_map(|n| &n.host)
+                .map(|host| host.app().look(key))
+                .collect();
+            let looks = looks.map_err(|why| Violation::new("application", why))?;
+            if looks.iter().any(|look| *look != looks[0]) {
+                let what = format!("key {key} is not the same everywhere: {looks:?}");
+                return Err(Violation::new("convergence", what));
+            }
+        }
+        Ok(())
+    }
+}
