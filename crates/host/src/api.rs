@@ -67,6 +67,8 @@ pub struct Limits {
     pub checkpoint_slots: u64,
     /// Whether requests are reported at each station, to be followed one by one.
     pub follow: bool,
+    /// Whether the machine's lemmas are asserted after every step.
+    pub check_steps: bool,
     /// Sessions kept; opening more ends the one used least recently.
     pub sessions_max: usize,
     /// A snapshot is taken every so many slots; 0 for none by number. (A replica without a log
@@ -96,6 +98,7 @@ impl Default for Limits {
             lag_delay_ns: 5_000_000,
             checkpoint_slots: 1024,
             follow: false,
+            check_steps: false,
             sessions_max: 100_000,
             snapshot_slots: 100_000,
             snapshot_bytes: 64 << 20,

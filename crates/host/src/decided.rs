@@ -55,6 +55,11 @@ impl DecidedLog {
         self.next
     }
 
+    /// Entries in memory, and the most there may be.
+    pub(crate) fn in_memory(&self) -> (usize, usize) {
+        (self.recent.len(), RECENT_SLOTS_MAX * HELD_TIMES_MAX)
+    }
+
     /// The first slot that can be had.
     pub(crate) fn first(&self) -> Slot {
         let kept = self.located.len().max(self.recent.len());

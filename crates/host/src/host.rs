@@ -1,9 +1,11 @@
 //! The host: one machine, one application, and everything between them and the world.
 
 mod perform;
+mod queues;
 mod traffic;
 
 pub(crate) use perform::answer;
+pub use queues::Queue;
 
 use crate::api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Request, Token,
@@ -364,8 +366,15 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Gives the machine one input and performs what follows.
     fn step(&mut self, now: Now, input: Input<M>) {
-        self.machine.step(now, input, &mut self.out);
+        self.step_machine(now, input);
         self.settle(now);
+    }
+
+    fn step_machine(&mut self, now: Now, input: Input<M>) {
+        self.machine.step(now, input, &mut self.out);
+        if self.limits.check_steps {
+            self.machine.check();
+        }
     }
 
     pub(crate) fn arm(&mut self, timer: Timer<M::Timer>, at_ns: u64) {

@@ -49,6 +49,7 @@ pub use api::{
 pub use countdowns::Countdowns;
 pub use export::{Export, Exported, Outcome};
 pub use host::Host;
+pub use host::Queue;
 pub use log::{LogSource, Position};
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,

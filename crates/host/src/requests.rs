@@ -98,8 +98,16 @@ impl<Q> Requests<Q> {
 
     /// Queues a command of a client with its own session. Submitting it again replaces who waits.
     pub(crate) fn command(&mut self, waiting: Waiting, command: Command) {
-        self.writes.insert(command.id, waiting);
-        self.queue.push_back(command);
+        let before = self.writes.insert(command.id, waiting);
+        // Who asks again and again must not fill the queue.
+        if before.is_none_or(|before| before.ordered_ns > 0) {
+            self.queue.push_back(command);
+        }
+    }
+
+    /// Commands that the machine has not taken yet.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
     }
 
     /// Queues a linearizable read.
@@ -311,6 +319,37 @@ fn own_client(me: ReplicaId, boot: Boot, renewals: u64) -> ClientId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_asked_for_again_and_again_is_queued_once() {
+        let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+        let (submitted_ns, ordered_ns) = (5, 0);
+        let id = RequestId {
+            client: ClientId(9),
+            seq: 3,
+        };
+        for token in 0..100 {
+            let waiting = Waiting {
+                token,
+                submitted_ns,
+                ordered_ns,
+            };
+            let command = Command {
+                id,
+                acked: 0,
+                class: Class::Write,
+                principal: Principal::default(),
+                body: Bytes::new(),
+            };
+            requests.command(waiting, command);
+        }
+        assert_eq!(requests.queued(), 1);
+        assert_eq!(requests.take(8, 6).len(), 1);
+        assert_eq!(
+            requests.take_write(id).map(|waiting| waiting.token),
+            Some(99)
+        );
+    }
 
     #[test]
     fn writes_that_wait_move_to_a_new_session_when_the_own_one_is_lost() {

@@ -74,6 +74,11 @@ impl Sessions {
         }
     }
 
+    /// Sessions there are, and the most there may be.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        (self.sessions.len(), self.sessions_max)
+    }
+
     /// Opens a session and ends others of the same owner. Opening it again changes nothing, even
     /// after it has ended.
     pub(crate) fn open(&mut self, client: ClientId, owner: u64, slot: Slot) {

@@ -1,30 +1,26 @@
 //! The clients: what they ask, whom, how often they try, and what they make of the answers.
 
-use crate::history::{Call, Op, Outcome};
-use crate::network::{chance, exponential};
+use crate::judge::{Op, Request as Asked, Response, Returned};
+use crate::leases::Leases;
 use crate::plan::Load;
-use crate::report::Violation;
-use crate::subject::Subject;
-use crate::world::{Event, World};
-use bytes::Bytes;
+use crate::requests;
 use fastrand::Rng;
-use quorate_core::{
-    Class, ClientId, Command, MICROS, MILLIS, Machine, Principal, Refusal, RequestId, SECONDS,
-};
-use quorate_host::{Answer, Request, Token};
+use mix::{Known, Mix};
+use quorate_core::{ClientId, RequestId};
+use quorate_etcd_api::etcdserverpb::response_op::Response as PartAnswer;
+use quorate_host::Token;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
-/// Longest time a client waits before it tries elsewhere.
-const TIMEOUT_MAX_NS: u64 = 2 * SECONDS;
-/// Session owners below are the replicas' own.
-const OWNER_MIN: u64 = 1_000;
+mod act;
+mod mix;
 
 /// All clients, and everything they ever asked.
 pub(crate) struct Clients {
     clients: Vec<Client>,
     tasks: Vec<Task>,
     /// The task of each token, the first token being 1.
-    tokens: Vec<usize>,
+    tokens: Vec<Attempt>,
     next_value: u64,
     /// The logical clock of the history.
     stamp: u64,
@@ -32,9 +28,11 @@ pub(crate) struct Clients {
     /// Operations that got an answer.
     pub(crate) completed: u64,
     /// The highest revision in an answer.
-    pub(crate) newest: u64,
+    pub(crate) newest: i64,
     /// Clients begin nothing new.
     pub(crate) stopped: bool,
+    /// Requests of more kinds, if there are to be any.
+    mix: Option<Mix>,
 }
 
 struct Client {
@@ -47,7 +45,14 @@ struct Client {
     acked: u64,
     pending: usize,
     /// The revision at which each key was last seen modified.
-    known: Vec<u64>,
+    known: Vec<i64>,
+}
+
+/// A request sent once.
+struct Attempt {
+    task: usize,
+    /// The life of the replica that answered it, if one did.
+    reader: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,32 +62,33 @@ enum Session {
     Open,
 }
 
-/// What is asked, and in which way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// In which way something is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Ask {
     /// Opens the client's session.
     Open,
     /// Under the client's session: sent again, elsewhere, until it is answered.
-    Command(Call),
+    Command(Rc<Asked>),
     /// Under the replica's session: sent once.
-    Write(Call),
-    Read,
+    Write(Rc<Asked>),
+    Read(Rc<Asked>),
     /// Of whatever state the replica has.
-    Peek,
+    Peek(Rc<Asked>),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Fate {
     Pending,
-    Done(u64, Outcome),
-    /// Opened a session, or saw a stale state.
-    Unremarkable,
+    Done(Returned),
+    /// It opened a session.
+    Opened,
     Unknown,
     NotExecuted,
 }
 
 struct Task {
     client: usize,
+    /// The register it is about, or the first of several.
     key: u8,
     ask: Ask,
     id: RequestId,
@@ -95,7 +101,7 @@ struct Task {
 }
 
 impl Clients {
-    pub(crate) fn new(load: &Load, rng: &mut Rng) -> Self {
+    pub(crate) fn new(load: &Load, seed: u64, rng: &mut Rng) -> Self {
         let client = |_| Client {
             session: Session::Closed,
             id: ClientId(rng.u64(..)),
@@ -115,6 +121,7 @@ impl Clients {
             completed: 0,
             newest: 0,
             stopped: false,
+            mix: load.rich.then(|| Mix::new(seed, load.keys)),
         }
     }
 
@@ -129,19 +136,8 @@ impl Clients {
 
     /// What was asked and answered, for the checker.
     pub(crate) fn history(&self) -> Vec<Op> {
-        let ops = self.tasks.iter().filter_map(|task| {
-            let (Ask::Command(call) | Ask::Write(call)) = task.ask else {
-                let Fate::Done(at, outcome) = task.fate else {
-                    return None;
-                };
-                return Some(task.op(Call::Get, Some((at, outcome))));
-            };
-            match task.fate {
-                Fate::Done(at, outcome) => Some(task.op(call, Some((at, outcome)))),
-                Fate::Pending | Fate::Unknown => Some(task.op(call, None)),
-                Fate::Unremarkable | Fate::NotExecuted => None,
-            }
-        });
+        let tasks = self.tasks.iter();
+        let ops = tasks.filter_map(|task| task.op(self.tokens[task.token as usize - 1].reader));
         ops.collect()
     }
 
@@ -164,7 +160,13 @@ impl Clients {
         lines.collect()
     }
 
-    fn tick(&mut self) -> u64 {
+    /// The task of an attempt.
+    fn task(&self, token: Token) -> usize {
+        self.tokens[token as usize - 1].task
+    }
+
+    /// The next stamp of the history.
+    pub(crate) fn tick(&mut self) -> u64 {
         self.stamp += 1;
         self.stamp
     }
@@ -172,7 +174,7 @@ impl Clients {
     fn begin(&mut self, client: usize, key: u8, ask: Ask, pinned: Option<usize>) -> usize {
         let invoked = self.tick();
         let owner = &mut self.clients[client];
-        let seq = match ask {
+        let seq = match &ask {
             Ask::Command(_) => {
                 owner.next_seq += 1;
                 owner.next_seq - 1
@@ -210,347 +212,90 @@ impl Clients {
                 client.acked += 1;
             }
         }
-        match fate {
-            Fate::Done(_, outcome) => {
+        match &ended.fate {
+            // What may be stale is not what is known.
+            Fate::Done(returned) if !matches!(ended.ask, Ask::Peek(_)) => {
                 self.completed += 1;
-                self.newest = self.newest.max(outcome.revision());
-                if let Some(seen) = outcome.seen() {
-                    client.known[usize::from(ended.key)] = seen.modified;
-                } else if outcome.changed() {
-                    client.known[usize::from(ended.key)] = outcome.revision();
+                self.newest = self.newest.max(returned.revision);
+                if let Some(modified) = modified(&ended.ask, returned) {
+                    client.known[usize::from(ended.key)] = modified;
                 }
             }
-            Fate::Unremarkable if ended.ask == Ask::Open => client.session = Session::Open,
+            Fate::Opened => client.session = Session::Open,
             _ => {}
         }
     }
 
-    fn draw_call(&mut self, rng: &mut Rng, client: usize, key: u8) -> Call {
+    /// Now and then something richer in the place of what a client was to ask.
+    fn enrich(&mut self, client: usize, ask: Ask, leases: &Leases) -> Ask {
+        let Some(mix) = &mut self.mix else {
+            return ask;
+        };
+        let known = Known {
+            newest: self.newest,
+            modified: &self.clients[client].known,
+            leases: leases.held(),
+        };
+        mix.draw(&known, &mut self.next_value).unwrap_or(ask)
+    }
+
+    /// A change of one key.
+    fn draw_call(&mut self, rng: &mut Rng, client: usize, key: u8) -> Asked {
         let value = self.next_value;
         self.next_value += 1;
         match rng.u8(..10) {
-            0 => Call::Delete,
+            0 => Asked::Delete(requests::delete(key)),
             1..=3 => {
                 let expected = self.clients[client].known[usize::from(key)];
-                Call::Cas { expected, value }
+                Asked::Txn(requests::cas(key, expected, value))
             }
-            _ => Call::Put(value),
+            _ => Asked::Put(requests::put(key, value)),
         }
     }
 }
 
 impl Task {
-    fn op(&self, call: Call, returned: Option<(u64, Outcome)>) -> Op {
-        let Task {
-            client,
-            key,
-            invoked,
-            ..
-        } = *self;
-        Op {
-            client,
-            key,
-            call,
-            invoked,
+    /// What the history says of it, if it may have done or seen something.
+    fn op(&self, reader: u64) -> Option<Op> {
+        let returned = match (&self.ask, &self.fate) {
+            (_, Fate::Done(returned)) => Some(returned.clone()),
+            (Ask::Command(_) | Ask::Write(_), Fate::Pending | Fate::Unknown) => None,
+            _ => return None,
+        };
+        Some(Op {
+            client: self.client,
+            request: self.ask.request()?.as_ref().clone(),
+            invoked: self.invoked,
             returned,
-            hint: None,
+            reader,
+        })
+    }
+}
+
+impl Ask {
+    fn request(&self) -> Option<&Rc<Asked>> {
+        match self {
+            Ask::Open => None,
+            Ask::Command(asked) | Ask::Write(asked) | Ask::Read(asked) | Ask::Peek(asked) => {
+                Some(asked)
+            }
         }
     }
 }
 
-impl<M: Machine, A: Subject> World<'_, M, A> {
-    /// A client has finished thinking.
-    pub(crate) fn client_acts(&mut self, client: usize) {
-        let load = &self.plan.load;
-        if self.clients.stopped || self.clients.clients[client].pending > 0 {
-            return;
-        }
-        let reopen = chance(&mut self.rng, load.reopen);
-        let who = &mut self.clients.clients[client];
-        if who.session == Session::Open && reopen {
-            who.session = Session::Closed;
-        }
-        if who.session == Session::Closed {
-            who.session = Session::Opening;
-            who.id = ClientId(self.rng.u64(..));
-            (who.next_seq, who.acked) = (1, 0);
-            who.answered.clear();
-            return self.ask(client, 0, Ask::Open, None);
-        }
-        let pair = chance(&mut self.rng, load.pairs);
-        let key = self.rng.u8(..load.keys);
-        let call = self.clients.draw_call(&mut self.rng, client, key);
-        match self.rng.u8(..20) {
-            0..=5 => self.ask(client, key, Ask::Read, None),
-            6 => self.ask(client, key, Ask::Peek, None),
-            7..=9 => self.ask(client, key, Ask::Write(call), None),
-            _ => self.ask(client, key, Ask::Command(call), None),
-        }
-        if pair {
-            let key = self.rng.u8(..self.plan.load.keys);
-            let call = self.clients.draw_call(&mut self.rng, client, key);
-            self.ask(client, key, Ask::Command(call), None);
-        }
-    }
-
-    /// Every key is read once more through every replica.
-    pub(crate) fn read_everything(&mut self) {
-        for node in 0..self.nodes.len() {
-            for key in 0..self.plan.load.keys {
-                let client = node % self.clients.count();
-                self.ask(client, key, Ask::Read, Some(node));
-            }
-        }
-    }
-
-    fn ask(&mut self, client: usize, key: u8, ask: Ask, pinned: Option<usize>) {
-        let task = self.clients.begin(client, key, ask, pinned);
-        self.attempt(task);
-    }
-
-    /// Sends a request to some replica, mostly to one that runs.
-    fn attempt(&mut self, index: usize) {
-        let now_ns = self.queue.now_ns();
-        self.clients.tokens.push(index);
-        let token = self.clients.tokens.len() as Token;
-        let n = self.nodes.len();
-        let task = &mut self.clients.tasks[index];
-        (task.token, task.attempts) = (token, task.attempts + 1);
-        let mut node = task.pinned.unwrap_or_else(|| self.rng.usize(..n));
-        while task.pinned.is_none() && self.nodes[node].host.is_none() && self.rng.u8(..8) > 0 {
-            node = self.rng.usize(..n);
-        }
-        let (key, ask, id) = (task.key, task.ask, task.id);
-        let principal = Principal::default();
-        let acked = self.clients.clients[task.client].acked;
-        let owner = OWNER_MIN + task.client as u64;
-        let request = match ask {
-            Ask::Open => {
-                let body = Bytes::copy_from_slice(&owner.to_le_bytes());
-                let class = Class::OpenSession;
-                Request::Command(Command {
-                    id,
-                    acked: 0,
-                    class,
-                    principal,
-                    body,
-                })
-            }
-            Ask::Command(call) => {
-                let (body, class) = (A::command(key, call), Class::Write);
-                Request::Command(Command {
-                    id,
-                    acked,
-                    class,
-                    principal,
-                    body,
-                })
-            }
-            Ask::Write(call) => Request::Write {
-                body: A::command(key, call),
-                principal,
-            },
-            Ask::Read => Request::Read(A::read(key)),
-            Ask::Peek => Request::Peek(A::read(key)),
-        };
-        let request = Box::new(request);
-        let (attempts, client) = (task.attempts, task.client);
-        self.trace.event(now_ns, "ask", &[token, node as u64], || {
-            format!(
-                "#{index} client {client} r{} {ask:?} key {key}, {id:?}, attempt {attempts}",
-                node + 1
-            )
-        });
-        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
-        self.queue.after(
-            delay,
-            Event::Request {
-                node,
-                token,
-                request,
-            },
-        );
-        let timeout_ns = self.plan.load.timeout_ns << (attempts - 1).min(8);
-        self.queue
-            .after(timeout_ns.min(TIMEOUT_MAX_NS), Event::Timeout { token });
-    }
-
-    /// No answer within the client's patience.
-    pub(crate) fn timeout(&mut self, token: Token) {
-        let index = self.clients.tokens[token as usize - 1];
-        let task = &self.clients.tasks[index];
-        if task.fate != Fate::Pending || task.token != token {
-            return;
-        }
-        match task.ask {
-            Ask::Write(_) => self.finish(index, Fate::Unknown),
-            _ => self.attempt(index),
-        }
-    }
-
-    /// A refused request is tried again.
-    pub(crate) fn retry(&mut self, task: usize) {
-        if self.clients.tasks[task].fate == Fate::Pending {
-            self.attempt(task);
-        }
-    }
-
-    /// Judges an answer where it is given, even if its client never sees it.
-    pub(crate) fn check_answer(
-        &mut self,
-        node: usize,
-        token: Token,
-        answer: &Answer<A::Answer>,
-    ) -> Result<(), Violation> {
-        let wrong = |what| Violation::new("answer", what);
-        let task = &self.clients.tasks[self.clients.tokens[token as usize - 1]];
-        match answer {
-            Answer::Applied(slot, result) => {
-                let applied = self.nodes[node].applied();
-                if *slot >= applied {
-                    let what = format!(
-                        "{:?} was answered at {slot:?} before it was applied",
-                        task.id
-                    );
-                    return Err(wrong(what));
-                }
-                if matches!(task.ask, Ask::Command(_)) {
-                    self.agreement
-                        .answered(task.id, *slot, result)
-                        .map_err(wrong)?;
-                }
-            }
-            Answer::Read(_, answer) if task.ask == Ask::Peek => {
-                let outcome = A::got(answer).map_err(wrong)?;
-                let node = &mut self.nodes[node];
-                if outcome.revision() < node.peeked {
-                    let what = format!("a stale read went back from revision {}", node.peeked);
-                    return Err(wrong(format!("{what} to {outcome:?}")));
-                }
-                node.peeked = outcome.revision();
-                if outcome
-                    .seen()
-                    .is_some_and(|seen| seen.value >= self.clients.next_value)
-                {
-                    return Err(wrong(format!(
-                        "a stale read saw what nobody wrote: {outcome:?}"
-                    )));
-                }
-            }
-            Answer::Refused(Refusal::NoSession) => {
-                let is_excused = match task.ask {
-                    Ask::Write(_) => self.is_own_session_lost(node, task.invoked),
-                    // A duplicate may come after its client has moved on to another session.
-                    _ => task.fate != Fate::Pending,
-                };
-                if !is_excused {
-                    let task = &self.clients.tasks[self.clients.tokens[token as usize - 1]];
-                    return Err(wrong(format!(
-                        "replica {} does not know the session of {:?}, {:?}, which nobody ended",
-                        node + 1,
-                        task.ask,
-                        task.id
-                    )));
-                }
-            }
-            Answer::Read(..) | Answer::Refused(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Whether a replica may have lost its own session after a write was begun: the opening of each
-    /// of its former lives may be decided late, and ends the session of the present one, once.
-    fn is_own_session_lost(&mut self, node: usize, invoked: u64) -> bool {
-        let node = &mut self.nodes[node];
-        if invoked > node.session_lost {
-            node.session_losses += 1;
-            node.session_lost = self.clients.tick();
-        }
-        node.session_losses <= node.life
-    }
-
-    /// An answer reaches its client.
-    pub(crate) fn answer_arrives(
-        &mut self,
-        token: Token,
-        answer: Answer<A::Answer>,
-    ) -> Result<(), Violation> {
-        let now_ns = self.queue.now_ns();
-        let index = self.clients.tokens[token as usize - 1];
-        let task = &self.clients.tasks[index];
-        if task.fate != Fate::Pending {
-            return Ok(());
-        }
-        let (ask, attempts) = (task.ask, task.attempts);
-        let outcome = match (&answer, ask) {
-            (Answer::Refused(refusal), _) => {
-                self.trace.event(now_ns, "refused", &[token], || {
-                    format!("#{index} {refusal:?}")
-                });
-                self.refused(index, attempts, *refusal);
-                return Ok(());
-            }
-            (Answer::Applied(..), Ask::Open) | (Answer::Read(..), Ask::Peek) => None,
-            (Answer::Applied(_, result), Ask::Command(call) | Ask::Write(call)) => {
-                Some(A::outcome(call, result))
-            }
-            (Answer::Read(_, answer), Ask::Read) => Some(A::got(answer)),
-            (Answer::Applied(..) | Answer::Read(..), _) => {
-                Some(Err(format!("{ask:?} got an answer of another kind")))
-            }
-        };
-        let outcome = outcome
-            .transpose()
-            .map_err(|why| Violation::new("answer", why))?;
-        self.trace.event(now_ns, "answer", &[token], || {
-            format!("#{index} {outcome:?}")
-        });
-        let fate = match outcome {
-            Some(outcome) => Fate::Done(self.clients.tick(), outcome),
-            None => Fate::Unremarkable,
-        };
-        self.finish(index, fate);
-        Ok(())
-    }
-
-    fn refused(&mut self, index: usize, attempts: u32, refusal: Refusal) {
-        let task = &self.clients.tasks[index];
-        match (task.ask, refusal) {
-            (Ask::Command(_), Refusal::NoSession | Refusal::Forgotten) => {
-                let who = &mut self.clients.clients[task.client];
-                if who.id == task.id.client {
-                    who.session = Session::Closed;
-                }
-                let executed = if attempts > 1 {
-                    Fate::Unknown
-                } else {
-                    Fate::NotExecuted
-                };
-                self.finish(index, executed);
-            }
-            (Ask::Write(_), Refusal::NoSession | Refusal::Forgotten)
-            | (Ask::Command(_) | Ask::Write(_), Refusal::Unknown) => {
-                self.finish(index, Fate::Unknown);
-            }
-            (Ask::Write(_), _) => self.finish(index, Fate::NotExecuted),
-            _ => {
-                let delay = self.rng.u64(MILLIS..5 * MILLIS);
-                self.queue.after(delay, Event::Retry { task: index });
-            }
-        }
-    }
-
-    fn finish(&mut self, index: usize, fate: Fate) {
-        self.clients.end(index, fate);
-        let client = self.clients.tasks[index].client;
-        if self.clients.clients[client].pending > 0 || self.clients.stopped {
-            return;
-        }
-        let load = &self.plan.load;
-        let delay = match load.storm_every_ns {
-            Some(every_ns) => every_ns - self.queue.now_ns() % every_ns,
-            None => exponential(&mut self.rng, load.think_ns),
-        };
-        self.queue.after(delay, Event::Client { client });
-    }
+/// The revision at which the key asked about was last modified, as the answer tells it; after a
+/// deletion, its revision.
+fn modified(ask: &Ask, returned: &Returned) -> Option<i64> {
+    let asked = ask.request()?;
+    let seen = match &returned.response {
+        Response::Range(range) => range.kvs.first(),
+        Response::Txn(txn) => match txn.responses.first().and_then(|op| op.response.as_ref()) {
+            Some(PartAnswer::ResponseRange(range)) => range.kvs.first(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let is_about_one = !matches!(&**asked, Asked::Range(range) if !range.range_end.is_empty());
+    let seen = seen.filter(|_| is_about_one).map(|kv| kv.mod_revision);
+    seen.or(returned.response.changed().then_some(returned.revision))
 }

@@ -1,5 +1,6 @@
 //! Drives one host as production does: inputs, a turn, then frames, answers, reads and a flush.
 
+use crate::bounds::INBOX_MAX;
 use crate::leases::Leases;
 use crate::network::chance;
 use crate::node::Inbound;
@@ -14,10 +15,6 @@ use quorate_host::{Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Token};
 
 /// Rounds of taking outputs in one turn; more are an endless loop.
 const ROUNDS_MAX: usize = 1_000;
-/// What arrives at a stopped replica beyond this is lost, as a full socket buffer loses it.
-const INBOX_MAX: usize = 50_000;
-/// A replica's log may not outgrow this in one seed.
-const DISK_BYTES_MAX: usize = 256 << 20;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Puts an input into a replica's inbox, and has it take a turn soon.
@@ -119,7 +116,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(());
         };
         host.turn(now);
-        host.machine().check();
         node.lost &= !host.machine().is_serving();
         let more_to_tidy = host.tidy();
         self.perform(index)?;
@@ -129,6 +125,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.turn_soon(index);
         }
         self.compare(index)?;
+        self.check_bounds(index)?;
         self.wake_when_due(index);
         Ok(())
     }
@@ -178,7 +175,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 );
             }
             if let Some(flush) = flush {
-                self.flush(index, flush)?;
+                self.flush(index, flush);
             }
         }
         let what = format!(
@@ -246,7 +243,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    fn flush(&mut self, index: usize, flush: Flush) -> Result<(), Violation> {
+    fn flush(&mut self, index: usize, flush: Flush) {
         let now_ns = self.queue.now_ns();
         let sync = flush.sync;
         self.trace
@@ -261,19 +258,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let node = &mut self.nodes[index];
         node.disk.write(&flush);
-        if node.disk.bytes() > DISK_BYTES_MAX {
-            let what = format!(
-                "the log of replica {} has {} B",
-                index + 1,
-                node.disk.bytes()
-            );
-            return Err(Violation::new("bound", what));
-        }
         if !sync {
             let now = node.clock.now(now_ns);
             let host = node.host.as_mut().expect("it asked for this flush");
             host.flushed(now, flush.through);
-            return Ok(());
+            return;
         }
         node.in_flight = Some(flush);
         let life = node.life;
@@ -286,7 +275,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         self.queue
             .after(delay, Event::Flushed { node: index, life });
-        Ok(())
     }
 
     fn note_events(&mut self, index: usize, events: Vec<HostEvent>) -> Result<(), Violation> {
@@ -311,6 +299,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 HostEvent::Installed { .. } => {
                     self.totals.installed += 1;
                     self.nodes[index].countdowns = Countdowns::default();
+                    self.read_all(index)?;
+                    self.compare_content(index)?;
                 }
                 HostEvent::Machine(_)
                 | HostEvent::SnapshotWanted { .. }

@@ -6,8 +6,10 @@
 //! stopped, every lease ends on every replica. Monotonic clocks are exact here, so the claim has no
 //! tolerance.
 
+use crate::judge::{Op, Request as Asked, Response, Returned};
 use crate::network::chance;
 use crate::report::{Totals, Violation};
+use crate::requests;
 use crate::subject::{Chore, Subject};
 use crate::world::{Event, World};
 use quorate_core::{Countdown, MICROS, MILLIS, Machine, Principal, SECONDS};
@@ -22,7 +24,7 @@ const DUE_MAX: usize = 256;
 /// How far from a lease's end it may be renewed, before or after.
 const CLOSE_NS: u64 = 20 * MILLIS;
 /// A compaction keeps at most so many revisions.
-const KEPT_MAX: u64 = 60;
+const KEPT_MAX: i64 = 60;
 
 /// Everything asked besides operations, and what is known of leases.
 #[derive(Default)]
@@ -30,10 +32,24 @@ pub(crate) struct Leases {
     tenants: Vec<Tenant>,
     /// By number, from 1.
     leases: Vec<Lease>,
-    /// What was asked, and when.
-    chores: Vec<(Chore, u64)>,
+    errands: Vec<Errand>,
     /// No compaction above this was asked for.
-    pub(crate) compacted_max: u64,
+    pub(crate) compacted_max: i64,
+}
+
+/// Something asked once.
+struct Errand {
+    what: What,
+    asked_ns: u64,
+    /// When, by the stamps of the history, and what came of it.
+    invoked: u64,
+    returned: Option<Returned>,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Chore(Chore),
+    Request(Asked),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -68,14 +84,44 @@ impl Leases {
         token >= CHORES
     }
 
-    fn begin(&mut self, chore: Chore, now_ns: u64) -> Token {
-        self.chores.push((chore, now_ns));
-        match chore {
-            Chore::Compact { revision } => self.compacted_max = self.compacted_max.max(revision),
-            Chore::Revoke { lease } => self.get(lease).revoked = true,
+    /// The leases that tenants keep.
+    pub(crate) fn held(&self) -> Vec<i64> {
+        let held = self.tenants.iter().filter_map(|tenant| tenant.lease);
+        held.map(|lease| lease as i64).collect()
+    }
+
+    /// What was asked and answered here, for the judge.
+    pub(crate) fn history(&self, client: usize) -> Vec<Op> {
+        let op = |errand: &Errand| {
+            let What::Request(request) = &errand.what else {
+                return None;
+            };
+            Some(Op {
+                client,
+                request: request.clone(),
+                invoked: errand.invoked,
+                returned: errand.returned.clone(),
+                reader: 0,
+            })
+        };
+        self.errands.iter().filter_map(op).collect()
+    }
+
+    fn begin(&mut self, what: What, invoked: u64, now_ns: u64) -> Token {
+        match what {
+            What::Request(Asked::Compact(revision)) => {
+                self.compacted_max = self.compacted_max.max(revision);
+            }
+            What::Request(Asked::Revoke(lease)) => self.get(lease as u64).revoked = true,
             _ => {}
         }
-        CHORES + self.chores.len() as u64 - 1
+        self.errands.push(Errand {
+            what,
+            asked_ns: now_ns,
+            invoked,
+            returned: None,
+        });
+        CHORES + self.errands.len() as u64 - 1
     }
 
     fn grant(&mut self, ttl_s: u64) -> Chore {
@@ -95,17 +141,11 @@ impl Leases {
 
     /// A chore had its effect.
     fn done(&mut self, chore: Chore, asked_ns: u64, totals: &mut Totals) -> Result<(), String> {
-        match chore {
-            Chore::Grant { lease, .. } | Chore::Renew { lease } => {
-                totals.granted += u64::from(matches!(chore, Chore::Grant { .. }));
-                let known = self.get(lease);
-                known.renewed_ns = known.renewed_ns.max(Some(asked_ns));
-                known.judge(lease)?;
-            }
-            Chore::Compact { .. } => totals.compactions += 1,
-            Chore::Revoke { .. } | Chore::Attach { .. } => {}
-        }
-        Ok(())
+        totals.granted += u64::from(matches!(chore, Chore::Grant { .. }));
+        let (Chore::Grant { lease, .. } | Chore::Renew { lease }) = chore;
+        let known = self.get(lease);
+        known.renewed_ns = known.renewed_ns.max(Some(asked_ns));
+        known.judge(lease)
     }
 
     /// A replica has seen the end of a lease.
@@ -155,34 +195,31 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         }
         let mut delay = self.rng.u64(20 * MILLIS..500 * MILLIS);
-        let chore = match self.leases.tenants[tenant].lease {
-            None => self.leases.grant(self.rng.u64(2..=3)),
+        let what = match self.leases.tenants[tenant].lease {
+            None => What::Chore(self.leases.grant(self.rng.u64(2..=3))),
             Some(lease) => match self.rng.u8(..10) {
-                0 => Chore::Revoke { lease },
+                0 => What::Request(Asked::Revoke(lease as i64)),
                 // Left behind: its time ends.
                 1 => {
                     self.leases.tenants[tenant].lease = None;
                     return self.queue.after(delay, Event::Tenant { tenant });
                 }
-                2..=6 => Chore::Attach {
-                    lease,
-                    value: self.rng.u64(..1_000),
-                },
+                2..=6 => What::Request(requests::attach(lease, self.rng.u64(..1_000))),
                 _ => {
                     if self.rng.bool() {
                         let ttl_ns = self.leases.get(lease).ttl_ns;
                         delay = self.rng.u64(ttl_ns - CLOSE_NS..ttl_ns + CLOSE_NS);
                     }
-                    Chore::Renew { lease }
+                    What::Chore(Chore::Renew { lease })
                 }
             },
         };
-        self.leases.tenants[tenant].lease = match chore {
-            Chore::Grant { lease, .. } => Some(lease),
-            Chore::Revoke { .. } => None,
+        self.leases.tenants[tenant].lease = match what {
+            What::Chore(Chore::Grant { lease, .. }) => Some(lease),
+            What::Request(Asked::Revoke(_)) => None,
             _ => self.leases.tenants[tenant].lease,
         };
-        self.order_chore(chore);
+        self.order(what);
         self.queue.after(delay, Event::Tenant { tenant });
     }
 
@@ -198,24 +235,30 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.clients.stopped {
             return;
         }
-        let kept = self.rng.u64(..KEPT_MAX);
-        if let Some(revision) = self.clients.newest.checked_sub(kept).filter(|r| *r > 0) {
-            self.order_chore(Chore::Compact { revision });
+        let revision = self.clients.newest - self.rng.u64(..KEPT_MAX as u64) as i64;
+        if revision > 0 {
+            self.order(What::Request(Asked::Compact(revision)));
         }
         self.schedule_compaction();
     }
 
     /// Asks some replica, once.
-    fn order_chore(&mut self, chore: Chore) {
+    fn order(&mut self, what: What) {
         let now_ns = self.queue.now_ns();
-        let token = self.leases.begin(chore, now_ns);
+        let invoked = self.clients.tick();
+        let body = match &what {
+            What::Chore(chore) => A::chore(*chore),
+            What::Request(request) => A::command(request),
+        };
+        let token = self.leases.begin(what, invoked, now_ns);
         let node = self.rng.usize(..self.nodes.len());
+        let errands = &self.leases.errands;
         self.trace
             .event(now_ns, "chore", &[token, node as u64], || {
-                format!("r{} {chore:?}", node + 1)
+                format!("r{} {:?}", node + 1, errands.last().map(|e| &e.what))
             });
         let request = Box::new(Request::Write {
-            body: A::chore(chore),
+            body,
             principal: Principal::default(),
         });
         let delay = self.rng.u64(10 * MICROS..200 * MICROS);
@@ -241,9 +284,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if token == ORDERED || chance(&mut self.rng, self.plan.load.answer_loss) {
             return Ok(());
         }
-        let (chore, asked_ns) = self.leases.chores[(token - CHORES) as usize];
-        let is_done = A::is_done(chore, result).map_err(|why| Violation::new("answer", why))?;
-        if is_done {
+        let wrong = |why| Violation::new("answer", why);
+        let errand = &mut self.leases.errands[(token - CHORES) as usize];
+        let chore = match &errand.what {
+            What::Chore(chore) => *chore,
+            What::Request(request) => {
+                let (revision, response) = A::response(request, result).map_err(wrong)?;
+                self.totals.compactions += u64::from(response == Response::Compacted);
+                errand.returned = Some(Returned::at(self.clients.tick(), revision, response));
+                return Ok(());
+            }
+        };
+        let asked_ns = errand.asked_ns;
+        if A::is_done(chore, result).map_err(wrong)? {
             let judged = self.leases.done(chore, asked_ns, &mut self.totals);
             judged.map_err(|why| Violation::new("lease", why))?;
         }
@@ -284,13 +337,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
-    /// Whether no replica has a lease, a key that goes with one, or a countdown.
+    /// Whether no replica has a lease or a countdown. Their keys went with them, or the journal says
+    /// otherwise.
     pub(crate) fn leases_are_over(&self) -> Result<bool, Violation> {
         if self.nodes.iter().any(|n| n.countdowns.next().is_some()) {
             return Ok(false);
         }
         let hosts = self.nodes.iter().flat_map(|node| &node.host);
-        let left: Result<u64, String> = hosts.map(|host| host.app().leases()).sum();
+        let left: Result<usize, String> = hosts.map(|host| host.app().leases()).sum();
         let left = left.map_err(|why| Violation::new("application", why))?;
         Ok(left == 0)
     }

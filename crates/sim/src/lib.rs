@@ -10,12 +10,15 @@
 //! # What is checked
 //!
 //! - Agreement: whatever any replica, dead or alive, applied in a slot is what all of them apply.
-//! - The clients' history is linearizable ([`checker`]); revisions grow as etcd promises.
+//! - The clients' history, transactions and ranges included, is what the changes of every revision
+//!   come to, in an order that real time allows ([`judge`]).
 //! - A command is executed once, however often it was sent, and answered alike by everybody.
 //! - No acknowledged write is lost by a crash: the final reads of every key through every replica
 //!   are part of the history.
 //! - A lease lives for its whole time after every renewal that was acknowledged, and ends with its
 //!   keys once nobody renews it.
+//! - What a replica holds when it was started, or given a snapshot, is what all changes up to its
+//!   revision come to.
 //! - Watchers see every change of their keys once, in order and alike on all replicas, or are told
 //!   of a compaction that somebody asked for.
 //! - Progress: once the faults are over, nothing stays stuck.
@@ -29,13 +32,11 @@
 //! host wants done becomes new events.
 
 mod agreement;
-pub mod checker;
+mod bounds;
 mod clients;
 mod diagnosis;
 mod disk;
 mod drive;
-mod hints;
-pub mod history;
 pub mod judge;
 mod leases;
 mod nemesis;
@@ -49,6 +50,7 @@ mod probe;
 mod profiles;
 mod queue;
 mod report;
+mod requests;
 mod runner;
 mod simulator;
 mod snapshots;

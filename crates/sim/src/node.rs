@@ -44,11 +44,11 @@ pub(crate) struct Node<M: Machine, A: Application> {
     /// What its application wants to happen after a time.
     pub(crate) countdowns: Countdowns,
     /// The first revision its reader of all changes has not read, since there is one.
-    pub(crate) told: Option<u64>,
+    pub(crate) told: Option<i64>,
     /// The first slot not compared with the other replicas yet.
     pub(crate) compared: Slot,
     /// The highest revision a stale read of this life has shown.
-    pub(crate) peeked: u64,
+    pub(crate) peeked: i64,
     /// How often this life lost its session, and the history's stamp when it did last.
     pub(crate) session_losses: u32,
     pub(crate) session_lost: u64,

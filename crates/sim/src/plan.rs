@@ -84,6 +84,8 @@ pub(crate) struct Load {
     /// Who keep leases.
     pub(crate) tenants: usize,
     pub(crate) watchers: usize,
+    /// Clients ask everything etcd can do, not only for single keys.
+    pub(crate) rich: bool,
     /// Mean time between compactions; `None`: there are none.
     pub(crate) compact_every_ns: Option<u64>,
 }
@@ -224,6 +226,7 @@ impl Load {
             reopen: if rng.bool() { rng.f64() * 0.05 } else { 0.0 },
             tenants: 0,
             watchers: 0,
+            rich: false,
             compact_every_ns: None,
         }
     }
@@ -258,6 +261,7 @@ fn limits(rng: &mut Rng, durability: Durability) -> Limits {
         segment_bytes: [6 << 10, 16 << 10, 64 << 10][rng.usize(..3)],
         catch_up_bytes_max: [200, 4 << 10, 1 << 20][rng.usize(..3)],
         checkpoint_slots: rng.u64(8..64),
+        check_steps: true,
         ..Limits::default()
     }
 }

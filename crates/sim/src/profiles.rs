@@ -246,6 +246,7 @@ impl Mix {
             return classic;
         }
         let mut plan = classic.calm();
+        plan.load.rich = true;
         plan.quorum_first = generator(seed, "quorum first").bool();
         for profile in chosen {
             (profile.hurt)(&mut Draw {

@@ -63,6 +63,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.trace.event(now_ns, "open", &numbers, || {
             format!("r{} {start:?} {opened:?}", index + 1)
         });
+        self.read_all(index)?;
+        self.compare_content(index)?;
         self.greet(index);
         self.turn_soon(index);
         Ok(())

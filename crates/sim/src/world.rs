@@ -1,10 +1,9 @@
 //! One seed: a whole cluster in virtual time, hurt first, then healed, and judged throughout.
 
 use crate::agreement::Agreement;
-use crate::checker;
 use crate::clients::Clients;
 use crate::disk::Disk;
-use crate::hints;
+use crate::judge::{self, Journal};
 use crate::leases::Leases;
 use crate::nemesis::{Fault, Nemesis, Sequel};
 use crate::network::Network;
@@ -17,7 +16,7 @@ use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
 use crate::subject::Subject;
 use crate::trace::Trace;
-use crate::watches::{Record, Watcher};
+use crate::watches::Watcher;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
@@ -137,7 +136,7 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) network: Network,
     pub(crate) clients: Clients,
     pub(crate) leases: Leases,
-    pub(crate) record: Record,
+    pub(crate) journal: Journal,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) nemesis: Nemesis,
     pub(crate) agreement: Agreement,
@@ -175,14 +174,14 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             seed: rng.u64(..),
             params: setup.params.clone(),
         };
-        let record = Record::default();
-        let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &record);
+        let journal = Journal::default();
+        let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &journal);
         let watchers = (0..plan.load.watchers).map(watcher).collect();
         World {
             leases: Leases::new(plan.load.tenants),
-            record,
+            journal,
             watchers,
-            clients: Clients::new(&plan.load, &mut rng),
+            clients: Clients::new(&plan.load, setup.seed, &mut rng),
             cluster: ClusterId(rng.u128(..)),
             network: Network::new(n),
             nemesis: Nemesis::new(setup.seed),
@@ -249,10 +248,10 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             self.happen(event)?;
         }
         let mut history = self.clients.history();
-        hints::add(&self.record, &mut history);
-        let covered = self.record.covers(&history);
-        covered.map_err(|why| Violation::new("watch", why))?;
-        checker::check(&history).map_err(|why| Violation::new("linearizability", why))
+        history.extend(self.leases.history(self.clients.count()));
+        judge::check(&history, &self.journal)
+            .map_err(|why| Violation::new("linearizability", why))?;
+        Ok(())
     }
 
     fn happen(&mut self, event: Event<A::Query, A::Answer>) -> Result<(), Violation> {

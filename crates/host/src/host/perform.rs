@@ -17,8 +17,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         // Without a log, what is persisted is as durable as it will ever be.
         while self.log.is_none() && self.durable < self.out.persisted() {
             self.durable = self.out.persisted();
-            self.machine
-                .step(now, Input::Durable(self.durable), &mut self.out);
+            self.step_machine(now, Input::Durable(self.durable));
             self.perform(now);
         }
     }

@@ -100,6 +100,11 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
         (self.taken_total, self.installed_total)
     }
 
+    /// Bytes on their way to the disk.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.unwritten
+    }
+
     /// Whether one is being fetched.
     pub(crate) fn is_pulling(&self) -> bool {
         self.pull.is_some()

@@ -152,7 +152,10 @@ impl Journal {
         } else {
             before.is_some()
         };
-        if !follows || event.prev_kv.is_some() && event.prev_kv.as_ref() != before {
+        // Of a key that a transaction changes twice, both changes tell what was there before it.
+        let at_first = at(versions, revision - 1);
+        let tells = event.prev_kv.is_none() || event.prev_kv.as_ref() == at_first;
+        if !follows || !tells {
             return Err(format!("{event:?} does not follow from {before:?}"));
         }
         let kv = is_put.then(|| kv.clone());

@@ -104,6 +104,11 @@ impl Stream {
         Ok(())
     }
 
+    /// It was told that what it wanted is compacted, and goes on from a later revision.
+    pub fn skip_to(&mut self, revision: i64) {
+        (self.next, self.told) = (self.next.max(revision), 0);
+    }
+
     /// Nothing of what happened before a revision may be missing now.
     ///
     /// # Errors

@@ -1,0 +1,53 @@
+//! What waits inside a host, and how much of it there may be.
+
+use super::Host;
+use crate::snapshot::SNAPSHOT_UNWRITTEN_BYTES_MAX;
+use quorate_core::{Application, Machine};
+
+/// Something that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queue {
+    /// What.
+    pub name: &'static str,
+    /// How much of it there is.
+    pub len: usize,
+    /// The most there may ever be.
+    pub max: usize,
+}
+
+/// Messages that wait for one flush: far more than all windows and retransmissions come to while a
+/// disk hangs for seconds.
+const GATED_MAX: usize = 64 << 10;
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Every queue, and the most it may hold: one that holds more has no bound.
+    #[must_use]
+    pub fn queues(&self) -> [Queue; 6] {
+        let limits = &self.limits;
+        // The own session's opening comes on top of what clients ask.
+        let requests_max = limits.requests_max + 1;
+        let (recent, recent_max) = self.decided.in_memory();
+        let (sessions, sessions_max) = self.applier.sessions().count();
+        let piece = limits
+            .snapshot_piece_bytes
+            .max(limits.snapshot_chunk_bytes as usize);
+        let queue = |name, len, max| Queue { name, len, max };
+        [
+            queue("requests", self.requests.count(), requests_max),
+            queue("commands to order", self.requests.queued(), requests_max),
+            queue(
+                "messages that wait for the disk",
+                self.gated.len(),
+                GATED_MAX,
+            ),
+            queue("decided entries in memory", recent, recent_max),
+            queue("sessions", sessions, sessions_max),
+            queue(
+                "snapshot bytes to write",
+                self.snapshots.unwritten() as usize,
+                // The last piece may be of twice the length, as entries are not divided.
+                SNAPSHOT_UNWRITTEN_BYTES_MAX as usize + 2 * piece,
+            ),
+        ]
+    }
+}

@@ -1,0 +1,33 @@
+//! Every queue has a bound, and keeps to it.
+
+use crate::report::Violation;
+use crate::subject::Subject;
+use crate::world::World;
+use quorate_core::Machine;
+
+/// What arrives at a stopped replica beyond this is lost, as a full socket buffer loses it.
+pub(crate) const INBOX_MAX: usize = 50_000;
+/// A replica's log may not outgrow this in one seed.
+pub(crate) const DISK_BYTES_MAX: usize = 256 << 20;
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Looks at all queues of a replica after a turn.
+    pub(crate) fn check_bounds(&mut self, index: usize) -> Result<(), Violation> {
+        let node = &self.nodes[index];
+        let Some(host) = node.host.as_ref() else {
+            return Ok(());
+        };
+        for queue in host.queues() {
+            if queue.len > queue.max {
+                let what = format!("replica {}: {queue:?}", index + 1);
+                return Err(Violation::new("bound", what));
+            }
+        }
+        let bytes = node.disk.bytes();
+        if bytes > DISK_BYTES_MAX {
+            let what = format!("the log of replica {} has {bytes} B", index + 1);
+            return Err(Violation::new("bound", what));
+        }
+        Ok(())
+    }
+}

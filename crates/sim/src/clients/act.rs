@@ -1,0 +1,323 @@
+//! What clients do, and what they make of the answers.
+
+use super::{Ask, Attempt, Fate, Session};
+use crate::judge::{Request as Asked, Returned};
+use crate::network::{chance, exponential};
+use crate::report::Violation;
+use crate::requests;
+use crate::subject::Subject;
+use crate::world::{Event, World};
+use bytes::Bytes;
+use quorate_core::{
+    Class, ClientId, Command, MICROS, MILLIS, Machine, Principal, Refusal, SECONDS,
+};
+use quorate_host::{Answer, Request, Token};
+use std::rc::Rc;
+
+/// Longest time a client waits before it tries elsewhere.
+const TIMEOUT_MAX_NS: u64 = 2 * SECONDS;
+/// Session owners below are the replicas' own.
+const OWNER_MIN: u64 = 1_000;
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// A client has finished thinking.
+    pub(crate) fn client_acts(&mut self, client: usize) {
+        let load = &self.plan.load;
+        if self.clients.stopped || self.clients.clients[client].pending > 0 {
+            return;
+        }
+        let reopen = chance(&mut self.rng, load.reopen);
+        let who = &mut self.clients.clients[client];
+        if who.session == Session::Open && reopen {
+            who.session = Session::Closed;
+        }
+        if who.session == Session::Closed {
+            who.session = Session::Opening;
+            who.id = ClientId(self.rng.u64(..));
+            (who.next_seq, who.acked) = (1, 0);
+            who.answered.clear();
+            return self.ask(client, 0, Ask::Open, None);
+        }
+        let pair = chance(&mut self.rng, load.pairs);
+        let key = self.rng.u8(..load.keys);
+        let call = self.clients.draw_call(&mut self.rng, client, key);
+        let read = || Rc::new(Asked::Range(requests::range(key)));
+        let ask = match self.rng.u8(..20) {
+            0..=5 => Ask::Read(read()),
+            6 => Ask::Peek(peek(key)),
+            7..=9 => Ask::Write(Rc::new(call)),
+            _ => Ask::Command(Rc::new(call)),
+        };
+        let ask = self.clients.enrich(client, ask, &self.leases);
+        self.ask(client, key, ask, None);
+        if pair {
+            let key = self.rng.u8(..self.plan.load.keys);
+            let call = self.clients.draw_call(&mut self.rng, client, key);
+            self.ask(client, key, Ask::Command(Rc::new(call)), None);
+        }
+    }
+
+    /// Every key is read once more through every replica.
+    pub(crate) fn read_everything(&mut self) {
+        for node in 0..self.nodes.len() {
+            for key in 0..self.plan.load.keys {
+                let client = node % self.clients.count();
+                let read = Asked::Range(requests::range(key));
+                self.ask(client, key, Ask::Read(Rc::new(read)), Some(node));
+            }
+        }
+    }
+
+    fn ask(&mut self, client: usize, key: u8, ask: Ask, pinned: Option<usize>) {
+        let task = self.clients.begin(client, key, ask, pinned);
+        self.attempt(task);
+    }
+
+    /// Sends a request to some replica, mostly to one that runs.
+    fn attempt(&mut self, index: usize) {
+        let now_ns = self.queue.now_ns();
+        let attempt = Attempt {
+            task: index,
+            reader: 0,
+        };
+        self.clients.tokens.push(attempt);
+        let token = self.clients.tokens.len() as Token;
+        let n = self.nodes.len();
+        let task = &mut self.clients.tasks[index];
+        (task.token, task.attempts) = (token, task.attempts + 1);
+        let mut node = task.pinned.unwrap_or_else(|| self.rng.usize(..n));
+        while task.pinned.is_none() && self.nodes[node].host.is_none() && self.rng.u8(..8) > 0 {
+            node = self.rng.usize(..n);
+        }
+        let (ask, id) = (task.ask.clone(), task.id);
+        let principal = Principal::default();
+        let acked = self.clients.clients[task.client].acked;
+        let owner = OWNER_MIN + task.client as u64;
+        let request = match &ask {
+            Ask::Open => {
+                let body = Bytes::copy_from_slice(&owner.to_le_bytes());
+                let class = Class::OpenSession;
+                Request::Command(Command {
+                    id,
+                    acked: 0,
+                    class,
+                    principal,
+                    body,
+                })
+            }
+            Ask::Command(asked) => {
+                let (body, class) = (A::command(asked), Class::Write);
+                Request::Command(Command {
+                    id,
+                    acked,
+                    class,
+                    principal,
+                    body,
+                })
+            }
+            Ask::Write(asked) => Request::Write {
+                body: A::command(asked),
+                principal,
+            },
+            Ask::Read(asked) => Request::Read(A::read(asked)),
+            Ask::Peek(asked) => Request::Peek(A::read(asked)),
+        };
+        let request = Box::new(request);
+        let (attempts, client) = (task.attempts, task.client);
+        self.trace.event(now_ns, "ask", &[token, node as u64], || {
+            format!(
+                "#{index} client {client} r{} {ask:?}, {id:?}, attempt {attempts}",
+                node + 1
+            )
+        });
+        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+        self.queue.after(
+            delay,
+            Event::Request {
+                node,
+                token,
+                request,
+            },
+        );
+        let timeout_ns = self.plan.load.timeout_ns << (attempts - 1).min(8);
+        self.queue
+            .after(timeout_ns.min(TIMEOUT_MAX_NS), Event::Timeout { token });
+    }
+
+    /// No answer within the client's patience.
+    pub(crate) fn timeout(&mut self, token: Token) {
+        let index = self.clients.task(token);
+        let task = &self.clients.tasks[index];
+        if task.fate != Fate::Pending || task.token != token {
+            return;
+        }
+        match task.ask {
+            Ask::Write(_) => self.finish(index, Fate::Unknown),
+            _ => self.attempt(index),
+        }
+    }
+
+    /// A refused request is tried again.
+    pub(crate) fn retry(&mut self, task: usize) {
+        if self.clients.tasks[task].fate == Fate::Pending {
+            self.attempt(task);
+        }
+    }
+
+    /// Judges an answer where it is given, even if its client never sees it.
+    pub(crate) fn check_answer(
+        &mut self,
+        node: usize,
+        token: Token,
+        answer: &Answer<A::Answer>,
+    ) -> Result<(), Violation> {
+        let wrong = |what| Violation::new("answer", what);
+        let task = &self.clients.tasks[self.clients.task(token)];
+        match answer {
+            Answer::Applied(slot, result) => {
+                let applied = self.nodes[node].applied();
+                if *slot >= applied {
+                    let what = format!(
+                        "{:?} was answered at {slot:?} before it was applied",
+                        task.id
+                    );
+                    return Err(wrong(what));
+                }
+                if matches!(task.ask, Ask::Command(_)) {
+                    self.agreement
+                        .answered(task.id, *slot, result)
+                        .map_err(wrong)?;
+                }
+            }
+            Answer::Read(_, answer) => {
+                if let Ask::Peek(_) = task.ask {
+                    let read = Returned::new(0, A::got(answer).map_err(wrong)?).revision;
+                    let peeked = &mut self.nodes[node].peeked;
+                    if read != 0 && read < std::mem::replace(peeked, read.max(*peeked)) {
+                        return Err(wrong(format!("a stale read went back to revision {read}")));
+                    }
+                }
+                let life = u64::from(self.nodes[node].life);
+                self.clients.tokens[token as usize - 1].reader = life << 8 | node as u64;
+            }
+            Answer::Refused(Refusal::NoSession) => {
+                let is_excused = match task.ask {
+                    Ask::Write(_) => self.is_own_session_lost(node, task.invoked),
+                    // A duplicate may come after its client has moved on to another session.
+                    _ => task.fate != Fate::Pending,
+                };
+                if !is_excused {
+                    let task = &self.clients.tasks[self.clients.task(token)];
+                    return Err(wrong(format!(
+                        "replica {} does not know the session of {:?}, {:?}, which nobody ended",
+                        node + 1,
+                        task.ask,
+                        task.id
+                    )));
+                }
+            }
+            Answer::Refused(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a replica may have lost its own session after a write was begun: the opening of each
+    /// of its former lives may be decided late, and ends the session of the present one, once.
+    fn is_own_session_lost(&mut self, node: usize, invoked: u64) -> bool {
+        let node = &mut self.nodes[node];
+        if invoked > node.session_lost {
+            node.session_losses += 1;
+            node.session_lost = self.clients.tick();
+        }
+        node.session_losses <= node.life
+    }
+
+    /// An answer reaches its client.
+    pub(crate) fn answer_arrives(
+        &mut self,
+        token: Token,
+        answer: Answer<A::Answer>,
+    ) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        let index = self.clients.task(token);
+        let task = &self.clients.tasks[index];
+        if task.fate != Fate::Pending {
+            return Ok(());
+        }
+        let (ask, attempts) = (task.ask.clone(), task.attempts);
+        let wrong = |why| Violation::new("answer", why);
+        let fate = match (&answer, &ask) {
+            (Answer::Refused(refusal), _) => {
+                self.trace.event(now_ns, "refused", &[token], || {
+                    format!("#{index} {refusal:?}")
+                });
+                self.refused(index, attempts, *refusal);
+                return Ok(());
+            }
+            (Answer::Applied(..), Ask::Open) => Fate::Opened,
+            (Answer::Applied(_, result), Ask::Command(asked) | Ask::Write(asked)) => {
+                let (revision, response) = A::response(asked, result).map_err(wrong)?;
+                Fate::Done(Returned::at(self.clients.tick(), revision, response))
+            }
+            (Answer::Read(_, answer), Ask::Read(_) | Ask::Peek(_)) => {
+                let response = A::got(answer).map_err(wrong)?;
+                Fate::Done(Returned::new(self.clients.tick(), response))
+            }
+            (Answer::Applied(..) | Answer::Read(..), _) => {
+                return Err(wrong(format!("{ask:?} got an answer of another kind")));
+            }
+        };
+        self.trace
+            .event(now_ns, "answer", &[token], || format!("#{index} {fate:?}"));
+        self.clients.tasks[index].token = token;
+        self.finish(index, fate);
+        Ok(())
+    }
+
+    fn refused(&mut self, index: usize, attempts: u32, refusal: Refusal) {
+        let task = &self.clients.tasks[index];
+        match (&task.ask, refusal) {
+            (Ask::Command(_), Refusal::NoSession | Refusal::Forgotten) => {
+                let who = &mut self.clients.clients[task.client];
+                if who.id == task.id.client {
+                    who.session = Session::Closed;
+                }
+                let executed = if attempts > 1 {
+                    Fate::Unknown
+                } else {
+                    Fate::NotExecuted
+                };
+                self.finish(index, executed);
+            }
+            (Ask::Write(_), Refusal::NoSession | Refusal::Forgotten)
+            | (Ask::Command(_) | Ask::Write(_), Refusal::Unknown) => {
+                self.finish(index, Fate::Unknown);
+            }
+            (Ask::Write(_), _) => self.finish(index, Fate::NotExecuted),
+            _ => {
+                let delay = self.rng.u64(MILLIS..5 * MILLIS);
+                self.queue.after(delay, Event::Retry { task: index });
+            }
+        }
+    }
+
+    fn finish(&mut self, index: usize, fate: Fate) {
+        self.clients.end(index, fate);
+        let client = self.clients.tasks[index].client;
+        if self.clients.clients[client].pending > 0 || self.clients.stopped {
+            return;
+        }
+        let load = &self.plan.load;
+        let delay = match load.storm_every_ns {
+            Some(every_ns) => every_ns - self.queue.now_ns() % every_ns,
+            None => exponential(&mut self.rng, load.think_ns),
+        };
+        self.queue.after(delay, Event::Client { client });
+    }
+}
+
+fn peek(key: u8) -> Rc<Asked> {
+    let mut range = requests::range(key);
+    range.serializable = true;
+    Rc::new(Asked::Range(range))
+}
