@@ -1,6 +1,7 @@
 //! Watch streams over the network.
 
 mod backend;
+mod regressions;
 
 use bytes::Bytes;
 use quorate_etcd::client::{KvClient, WatchClient};
@@ -12,7 +13,8 @@ use quorate_etcd_api::etcdserverpb::{
     WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
 };
 use quorate_etcd_api::mvccpb::Event;
-use quorate_server::{Door, Listener};
+use quorate_kv::Store;
+use quorate_server::{Door, Handle, Listener};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,11 +22,15 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 async fn start(limits: Limits) -> Channel {
+    start_with(limits, backend::start()).await
+}
+
+async fn start_with(limits: Limits, handle: Handle<Store>) -> Channel {
     let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
     let listener = Listener::new(port, Door::Client).expect("a listener");
     let address = listener.local_addr().expect("it is bound");
     let never = std::future::pending();
-    tokio::spawn(serve(listener, backend::start(), limits, None, never));
+    tokio::spawn(serve(listener, handle, limits, None, never));
     let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
     endpoint.connect().await.expect("the face listens")
 }

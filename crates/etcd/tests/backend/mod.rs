@@ -8,17 +8,27 @@ use quorate_kv::Store;
 use quorate_server::{Handle, MemberInfo, Request, Status};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 /// Starts one, and returns the way to it.
 pub(crate) fn start() -> Handle<Store> {
-    let (handle, requests) = Handle::new(4096);
-    tokio::spawn(run(requests, handle.clone()));
-    handle
+    start_behind().0
 }
 
-async fn run(mut requests: Receiver<Request<Store>>, handle: Handle<Store>) {
+/// Starts one that may be given the state of a replica ahead of it, as a snapshot does.
+pub(crate) fn start_behind() -> (Handle<Store>, Sender<Store>) {
+    let (handle, requests) = Handle::new(4096);
+    let (jump, jumps) = mpsc::channel(1);
+    tokio::spawn(run(requests, jumps, handle.clone()));
+    (handle, jump)
+}
+
+async fn run(
+    mut requests: Receiver<Request<Store>>,
+    mut jumps: Receiver<Store>,
+    handle: Handle<Store>,
+) {
     let mut store = Store::new();
     let mut applied = 0;
     let mut countdowns: BTreeMap<u64, (Instant, Bytes)> = BTreeMap::new();
@@ -42,6 +52,12 @@ async fn run(mut requests: Receiver<Request<Store>>, handle: Handle<Store>) {
         let (end, command) = first.unwrap_or((soon, Bytes::new()));
         let request = tokio::select! {
             request = requests.recv() => request,
+            Some(ahead) = jumps.recv() => {
+                store = ahead;
+                applied += 1;
+                handle.publish_applied(Slot(applied));
+                continue;
+            }
             () = tokio::time::sleep_until(end) => {
                 store.apply(at(applied, Principal(0)), &command);
                 applied += 1;
