@@ -27,6 +27,7 @@ pub mod differential;
 pub mod floor;
 pub mod latency;
 pub mod load;
+mod observe;
 pub mod process;
 pub mod report;
 pub mod rounds;

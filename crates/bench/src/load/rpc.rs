@@ -28,6 +28,8 @@ pub(crate) struct Channel {
     sender: SendRequest<Bytes>,
     put: Uri,
     range: Uri,
+    delete_range: Uri,
+    txn: Uri,
     status: Uri,
     hash_kv: Uri,
 }
@@ -37,6 +39,8 @@ pub(crate) struct Channel {
 pub(crate) enum Call {
     Put,
     Range,
+    DeleteRange,
+    Txn,
     Status,
     HashKv,
 }
@@ -77,6 +81,8 @@ impl Channel {
             sender,
             put: uri("KV/Put")?,
             range: uri("KV/Range")?,
+            delete_range: uri("KV/DeleteRange")?,
+            txn: uri("KV/Txn")?,
             status: uri("Maintenance/Status")?,
             hash_kv: uri("Maintenance/HashKV")?,
         })
@@ -118,6 +124,8 @@ impl Channel {
         *request.uri_mut() = match call {
             Call::Put => self.put.clone(),
             Call::Range => self.range.clone(),
+            Call::DeleteRange => self.delete_range.clone(),
+            Call::Txn => self.txn.clone(),
             Call::Status => self.status.clone(),
             Call::HashKv => self.hash_kv.clone(),
         };

@@ -9,13 +9,14 @@ use quorate_etcd_api::etcdserverpb::{
     HashKvRequest, HashKvResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse,
 };
 
-use super::clients::{SHARED, SHARED_KEYS, Session};
-use super::record::{Record, Versions};
+use super::clients::{SHARED, Session};
+use super::record::Record;
 use crate::load::Verdict;
 use crate::load::ledger::Expectation;
 use crate::load::payload::Payload;
 use crate::load::rpc::{Call, Channel};
 use crate::scrape;
+use quorate_sim::judge::{Op, Request, Response, Returned};
 
 /// What one replica says of its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,57 +141,36 @@ impl Promise {
     }
 }
 
-/// Reads every shared key through every endpoint, into the history.
+/// Reads all shared keys through every endpoint, into the history; returns the last revision seen.
 pub(super) async fn read_shared(
     session: &Session,
     endpoints: &[String],
     record: &mut Record,
-) -> Result<(), String> {
+) -> Result<i64, String> {
+    let mut last = 0;
     for (number, url) in endpoints.iter().enumerate() {
         let mut channel = connect(url).await?;
-        for key in 0..SHARED_KEYS {
-            let invoked = session.stamp();
-            let request = range(session.shared_key(key), 0);
-            let answer = ask(&mut channel, Call::Range, &request)
-                .await
-                .map_err(|error| format!("{url}: {error}"))?;
-            let times = (invoked, session.stamp());
-            record.add_read(session, session.reader(number), key, times, &answer);
-        }
-    }
-    Ok(())
-}
-
-/// The versions of every shared key, from the store's own memory of them.
-pub(super) async fn versions(session: &Session, url: &str) -> Result<Vec<Versions>, String> {
-    let mut channel = connect(url).await?;
-    let mut all = Vec::new();
-    for key in 0..SHARED_KEYS {
-        let mut versions = Versions {
-            endpoint: url.to_owned(),
-            found: Vec::new(),
+        let (key, range_end) = session.shared_range();
+        let request = RangeRequest {
+            key,
+            range_end,
+            ..RangeRequest::default()
         };
-        // Revision 0 asks for the newest; each version says at which revision the one before ends.
-        let mut revision = 0;
-        loop {
-            let request = range(session.shared_key(key), revision);
-            let answer: RangeResponse = ask(&mut channel, Call::Range, &request)
-                .await
-                .map_err(|error| format!("{url}: revision {revision}: {error}"))?;
-            let Some(found) = answer.kvs.into_iter().next() else {
-                break;
-            };
-            versions
-                .found
-                .push((found.mod_revision.cast_unsigned(), found.value));
-            if found.version <= 1 {
-                break;
-            }
-            revision = found.mod_revision - 1;
-        }
-        all.push(versions);
+        let invoked = session.stamp();
+        let answer: RangeResponse = ask(&mut channel, Call::Range, &request)
+            .await
+            .map_err(|error| format!("{url}: {error}"))?;
+        let returned = Returned::new(session.stamp(), Response::Range(answer));
+        last = last.max(returned.revision);
+        record.add(Op {
+            client: session.reader(number) as usize,
+            request: Request::Range(request),
+            invoked,
+            returned: Some(returned),
+            reader: 0,
+        });
     }
-    Ok(all)
+    Ok(last)
 }
 
 /// Whether the store holds keys besides those of the rounds and the shared ones.
@@ -225,16 +205,6 @@ async fn count(
     };
     let answer: RangeResponse = ask(channel, Call::Range, &request).await?;
     Ok(answer.count)
-}
-
-/// A linearizable read of the newest version, or one of the past, which any replica knows.
-fn range(key: Bytes, revision: i64) -> RangeRequest {
-    RangeRequest {
-        key,
-        revision,
-        serializable: revision > 0,
-        ..RangeRequest::default()
-    }
 }
 
 async fn connect(url: &str) -> Result<Channel, String> {

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_etcd_api::etcdserverpb::{PutRequest, PutResponse, RangeRequest, RangeResponse};
-use quorate_sim::history;
+use quorate_etcd_api::etcdserverpb::{PutRequest, PutResponse};
+use quorate_sim::judge::{Op, Request, Returned};
 
-use super::record::{self, Record};
+use super::record::Record;
+use super::shared::{self, Drawer};
 use crate::load::connection::{Attached, Connection};
 use crate::load::ledger::Ledger;
 use crate::load::payload::Payload;
@@ -49,7 +50,10 @@ pub(super) struct Client {
     /// The endpoint it uses, by number.
     pub(super) endpoint: usize,
     attached: Option<Attached>,
+    /// Connections it has had.
+    attachments: u32,
     random: fastrand::Rng,
+    drawer: Drawer,
     sequence: u64,
     pub(super) ledger: Ledger,
     pub(super) record: Record,
@@ -88,11 +92,6 @@ impl Session {
         self.endpoints.len()
     }
 
-    /// The endpoint that a client asks; final readers count on from a multiple of all replicas.
-    pub(super) fn endpoint_of(&self, client: u32) -> &str {
-        &self.endpoints[client as usize % self.endpoints.len()]
-    }
-
     /// A client of the history for the last reads through an endpoint, by its number.
     pub(super) fn reader(&self, endpoint: usize) -> u32 {
         (READERS_FROM * self.endpoints.len() + endpoint) as u32
@@ -108,6 +107,11 @@ impl Session {
         format!("{SHARED}{:016x}/{key}", self.seed).into()
     }
 
+    /// The range of all shared keys.
+    pub(super) fn shared_range(&self) -> (Bytes, Bytes) {
+        shared::prefixed(format!("{SHARED}{:016x}/", self.seed))
+    }
+
     /// The clients of this round.
     pub(super) fn clients(&self) -> Vec<Client> {
         let mut random = fastrand::Rng::with_seed(self.seed);
@@ -117,7 +121,9 @@ impl Session {
                 id,
                 endpoint: connection.endpoint,
                 attached: None,
+                attachments: 0,
                 random: fastrand::Rng::with_seed(random.u64(..)),
+                drawer: Drawer::new(id, random.u64(..)),
                 sequence: 0,
                 ledger: Ledger::new(id, None),
                 record: Record::default(),
@@ -205,7 +211,10 @@ impl Client {
         loop {
             let attempt = self.connection(session).attach(|| stage.is_over()).await?;
             match attempt {
-                Ok(attached) => return Some(attached),
+                Ok(attached) => {
+                    self.attachments += 1;
+                    return Some(attached);
+                }
                 Err(text) => self.errors.push((Instant::now(), text)),
             }
         }
@@ -227,36 +236,34 @@ impl Client {
         result.map(|_| ())
     }
 
-    /// Writes or reads a shared key.
+    /// Writes or reads shared keys.
     async fn share(&mut self, session: &Session, attached: &mut Attached) -> Result<(), Failure> {
-        let key = self.random.u8(..SHARED_KEYS);
-        let name = session.shared_key(key);
+        let request = self.drawer.draw(session, &mut self.sequence);
+        let is_read = matches!(request, Request::Range(_));
+        let is_put = matches!(request, Request::Put(_));
         let invoked = session.stamp();
-        if self.random.bool() {
-            let (sequence, result) = self.put(session, attached, name).await;
-            let value = record::number(self.id, sequence);
-            let revision = result
-                .as_ref()
-                .ok()
-                .map(|revision| revision.cast_unsigned());
-            let outcome = revision.map(|revision| history::Outcome::Put { revision });
-            let returned = outcome.map(|outcome| (session.stamp(), outcome));
-            let call = history::Call::Put(value);
-            self.record.add(self.id, key, call, invoked, returned);
-            return result.map(|_| ());
-        }
-        let request = RangeRequest {
-            key: name,
-            ..RangeRequest::default()
+        let sent = shared::send(&mut attached.channel, &request);
+        let (returned, result) = match within(session.timeout, sent).await {
+            Ok(response) => {
+                self.drawer.learn(session, &response);
+                if is_put {
+                    self.completions.push(Instant::now());
+                }
+                (Some(Returned::new(session.stamp(), response)), Ok(()))
+            }
+            Err(failure) => (None, Err(failure)),
         };
-        let call = attached
-            .channel
-            .call::<RangeResponse>(Call::Range, &request);
-        let answer = within(session.timeout, call).await?;
-        let returned = session.stamp();
-        self.record
-            .add_read(session, self.id, key, (invoked, returned), &answer);
-        Ok(())
+        if returned.is_some() || !is_read {
+            self.record.add(Op {
+                client: self.id as usize,
+                request,
+                invoked,
+                returned,
+                // A replica's life is no shorter than a connection to it.
+                reader: u64::from(self.id) << 32 | u64::from(self.attachments),
+            });
+        }
+        result
     }
 
     /// Puts this client's next value. The revision of an answer without a header counts as 0,
@@ -302,7 +309,7 @@ pub(super) const SHARED: &str = "shared/";
 pub(super) const SHARED_KEYS: u8 = 4;
 /// Above the numbers of all clients.
 const READERS_FROM: usize = 10_000;
-const BUDGET: u64 = 1600;
-const RESERVE: u64 = 800;
+const BUDGET: u64 = 16_000;
+const RESERVE: u64 = 8_000;
 const BURST_EVERY_MS: u128 = 100;
 const BURST_MS: u128 = 10;

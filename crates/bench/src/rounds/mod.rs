@@ -12,6 +12,7 @@ mod record;
 mod replicas;
 mod report;
 mod round;
+mod shared;
 
 use std::io::Write;
 use std::process::ExitCode;

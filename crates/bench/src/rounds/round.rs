@@ -13,6 +13,7 @@ use super::replicas::Replicas;
 use super::report::{RoundReport, Stretch};
 use crate::load::gaps;
 use crate::load::payload::Payload;
+use crate::observe;
 
 /// A round in progress.
 pub(super) struct Round<'a> {
@@ -338,11 +339,11 @@ impl<'a> Round<'a> {
         let witness = &endpoints[usize::from(self.report.round) % endpoints.len()];
         let session = &self.session;
         let wrong = self.runtime.block_on(async {
-            checks::read_shared(session, endpoints, &mut record).await?;
-            let versions = checks::versions(session, witness).await?;
+            let last = checks::read_shared(session, endpoints, &mut record).await?;
+            let journal = observe::journal(witness, session.shared_range(), FIRST, last).await?;
             self.report.checked = record.len() as u64;
             let mut wrong = promise.kept(endpoints).await?;
-            wrong.extend(record.check(session, &versions));
+            wrong.extend(record.check(session, &journal).err());
             Ok::<_, String>(wrong)
         })?;
         self.report.violations.extend(wrong);
@@ -366,3 +367,5 @@ fn wait_until(moment: Instant) {
 const HOT_BEFORE: Duration = Duration::from_millis(15);
 const HOT_AFTER: Duration = Duration::from_millis(60);
 const EXAMPLES: usize = 5;
+/// The first revision of a store that can have a change.
+const FIRST: i64 = 2;
