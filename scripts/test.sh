@@ -21,5 +21,5 @@ for replicas in 3 5; do
   ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \
     --durability memory
 done
-scripts/mutants.sh rabia 3
+scripts/mutants.sh rabia
 ./target/release/quorate bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target

@@ -7,6 +7,7 @@ use quorate_core::{
 };
 use std::fmt;
 
+use crate::flaw::Flaw;
 use crate::log::Position;
 use crate::snapshot::SnapshotId;
 
@@ -84,6 +85,8 @@ pub struct Limits {
     pub snapshot_chunk_bytes: u32,
     /// Bytes of a snapshot asked of peers in a second.
     pub snapshot_rate: u64,
+    /// What to do wrong on purpose: for tests of the tests, and `None` everywhere else.
+    pub flaw: Option<Flaw>,
 }
 
 impl Default for Limits {
@@ -105,6 +108,7 @@ impl Default for Limits {
             snapshot_piece_bytes: 64 << 10,
             snapshot_chunk_bytes: 256 << 10,
             snapshot_rate: 64 << 20,
+            flaw: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The apply loop: decided entries become state, results and a digest of both.
 
+use crate::api::Limits;
+use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
 use bytes::Bytes;
 use quorate_core::{
@@ -73,23 +75,25 @@ pub(crate) struct Applier<A> {
     checkpoint_slots: u64,
     checkpoints: VecDeque<(Slot, u64)>,
     scratch: Vec<u8>,
+    flaw: Option<Flaw>,
     pub(crate) commands_total: u64,
     pub(crate) duplicates_total: u64,
     pub(crate) noops_total: u64,
 }
 
 impl<A: Application> Applier<A> {
-    pub(crate) fn new(app: A, next: Slot, checkpoint_slots: u64, sessions_max: usize) -> Self {
+    pub(crate) fn new(app: A, next: Slot, limits: &Limits) -> Self {
         Applier {
             app,
-            sessions: Sessions::new(sessions_max),
+            sessions: Sessions::new(limits.sessions_max),
             next,
             stamp_ns: 0,
             digest: 0,
             bytes_total: 0,
-            checkpoint_slots: checkpoint_slots.max(1),
+            checkpoint_slots: limits.checkpoint_slots.max(1),
             checkpoints: VecDeque::new(),
             scratch: Vec::new(),
+            flaw: limits.flaw,
             commands_total: 0,
             duplicates_total: 0,
             noops_total: 0,
@@ -149,6 +153,7 @@ impl<A: Application> Applier<A> {
             checkpoint_slots: self.checkpoint_slots,
             checkpoints: state.checkpoints,
             scratch: Vec::new(),
+            flaw: self.flaw,
             commands_total: self.commands_total,
             duplicates_total: self.duplicates_total,
             noops_total: self.noops_total,
@@ -254,7 +259,9 @@ impl<A: Application> Applier<A> {
                     principal: command.principal,
                 };
                 let result = self.app.apply(at, &command.body);
-                self.sessions.record(command.id, slot, result.clone());
+                if self.flaw != Some(Flaw::NoDedup) {
+                    self.sessions.record(command.id, slot, result.clone());
+                }
                 Applied::Result(slot, result)
             }
         }

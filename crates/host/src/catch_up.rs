@@ -6,6 +6,7 @@
 
 use crate::api::{HostEvent, LogRead};
 use crate::decided::{Located, Lookup};
+use crate::flaw::Flaw;
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
 use crate::host::Host;
 use crate::log::Position;
@@ -286,7 +287,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         entries: Vec<Option<Entry>>,
     ) {
         let before = self.applied();
-        for (index, entry) in entries.into_iter().enumerate() {
+        let skipped = usize::from(self.limits.flaw == Some(Flaw::SkipsSlot));
+        for (index, entry) in entries.into_iter().skip(skipped).enumerate() {
             let slot = Slot(from.0.saturating_add(index as u64));
             if slot == self.applied() {
                 let located = self.append_decided(slot, entry.as_ref());

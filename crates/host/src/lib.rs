@@ -30,6 +30,7 @@ mod catch_up;
 mod countdowns;
 mod decided;
 mod export;
+mod flaw;
 mod frame;
 mod host;
 mod log;
@@ -48,6 +49,7 @@ pub use api::{
 };
 pub use countdowns::Countdowns;
 pub use export::{Export, Exported, Outcome};
+pub use flaw::Flaw;
 pub use host::Host;
 pub use host::Queue;
 pub use log::{LogSource, Position};

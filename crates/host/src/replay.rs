@@ -36,7 +36,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         let first = config.seat.epoch.first_slot;
         let limits = &config.limits;
         Replay {
-            applier: Applier::new(app, first, limits.checkpoint_slots, limits.sessions_max),
+            applier: Applier::new(app, first, limits),
             base: M::Base::default(),
             decided: DecidedLog::new(first, limits.recent_bytes_max),
             pins: Pins::new(),

@@ -8,6 +8,8 @@ mod done;
 mod params;
 pub mod rabia;
 mod registry;
+mod sabotage;
 
 pub use done::Done;
-pub use registry::{Mutant, Protocol, Sabotage, Visitor, names, visit};
+pub use registry::{Catcher, Mutant, Protocol, Sabotage, Visitor, names, visit};
+pub use sabotage::{Sabotaged, SabotagedConfig};

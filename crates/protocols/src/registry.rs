@@ -1,6 +1,7 @@
 //! What a protocol registers, and the line that registers it.
 
-use quorate_core::{Epoch, Machine, Seat};
+use quorate_core::{Epoch, Machine, Output, Seat};
+use std::ops::Range;
 
 /// A registered protocol. Its registration line gives it to the server, the simulator, the
 /// bench and every generic test.
@@ -21,9 +22,25 @@ pub trait Protocol: 'static {
 
     /// Deliberate faults that a checker of this protocol must find.
     fn mutants() -> Vec<Mutant<Self::Machine>>;
+
+    /// A message on one line, in the words of the protocol's paper.
+    fn message(message: &<Self::Machine as Machine>::Message) -> String {
+        format!("{message:?}")
+    }
+
+    /// A record on one line.
+    fn record(record: &<Self::Machine as Machine>::Record) -> String {
+        format!("{record:?}")
+    }
+
+    /// What a replica knows and has not delivered, a line per slot or so.
+    fn state(machine: &Self::Machine) -> Vec<String> {
+        let _ = machine;
+        Vec::new()
+    }
 }
 
-/// A named, deliberate fault: only tests and the simulator ever apply one.
+/// A named, deliberate fault: only tests, the simulator and the model checker ever apply one.
 pub struct Mutant<M: Machine> {
     /// Its name on the command line.
     pub name: &'static str,
@@ -31,9 +48,11 @@ pub struct Mutant<M: Machine> {
     pub what: &'static str,
     /// How.
     pub sabotage: Sabotage<M>,
+    /// What finds it.
+    pub catcher: Catcher,
 }
 
-/// How a mutant breaks its protocol.
+/// How a mutant breaks its protocol; [`crate::Sabotaged`] does it.
 pub enum Sabotage<M: Machine> {
     /// Changes the configuration, such as a threshold.
     Config(fn(&mut M::Config)),
@@ -41,6 +60,38 @@ pub enum Sabotage<M: Machine> {
     Forget(fn(&M::Record) -> bool),
     /// Starts a replica that lost its promises as if it had made none.
     Amnesia,
+    /// Forgets what the decided prefix implies whenever it is started or has caught up.
+    ForgetBase,
+    /// Changes what a replica wants done, or (where this is false) leaves it out.
+    Output(fn(&mut Output<M>) -> bool),
+    /// Takes every record for durable as soon as it is written; messages still wait.
+    Hasty,
+    /// Counts messages instead of senders: one that comes twice counts for another peer, too.
+    CountMessages,
+}
+
+impl<M: Machine> Clone for Sabotage<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Sabotage<M> {}
+
+/// What finds a mutant, and with how much effort at most.
+#[derive(Clone, Debug)]
+pub enum Catcher {
+    /// The simulator.
+    Seeds {
+        /// How the cluster is set up, as on its command line.
+        options: &'static str,
+        /// The seeds among which is one that finds it.
+        seeds: Range<u64>,
+    },
+    /// A conversation with it, by its file among those of the protocol.
+    Conversation(&'static str),
+    /// A test, by the path of its file and its name.
+    Test(&'static str),
 }
 
 /// Something to do with a protocol whose type is known only at run time.

@@ -39,6 +39,7 @@ mod disk;
 mod drive;
 pub mod judge;
 mod leases;
+mod mutants;
 mod nemesis;
 mod network;
 mod node;

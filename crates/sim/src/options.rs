@@ -45,11 +45,11 @@ pub struct SimOptions {
     #[arg(long, default_value_t = 500)]
     pub ops: u64,
 
-    /// Break the protocol on purpose: the simulator must find it.
+    /// Break the protocol or the host on purpose: the simulator must find it.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<String>,
 
-    /// Print the names of the deliberate faults to choose from, and what each breaks.
+    /// Print the deliberate faults to choose from: name|found by|where|with options|what it breaks.
     #[arg(long)]
     pub list_mutants: bool,
 

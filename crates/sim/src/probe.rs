@@ -1,11 +1,7 @@
-//! A machine around a machine: forgets what it should persist, or writes down what it does.
-//!
-//! Ordinary seeds run the protocol's machine as it ships; this one stands in only for mutants
-//! that lose records, and when a trace is asked for.
+//! A machine around a machine that writes down what it does, when a trace is asked for.
 
 use quorate_core::{Input, Lsn, Machine, Now, Out, Output, Past};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::hash::Hasher;
 use std::rc::Rc;
@@ -13,35 +9,25 @@ use std::rc::Rc;
 /// Lines of a trace, shared by all machines of a seed.
 pub(crate) type Lines = Rc<RefCell<Vec<String>>>;
 
-/// The machine inside, and what is done to it.
+/// The machine inside.
 #[derive(Clone)]
 pub(crate) struct Probe<M: Machine> {
     inner: M,
     scratch: Out<M>,
-    forget: Option<fn(&M::Record) -> bool>,
     lines: Option<Lines>,
-    /// The outer number of each record not known durable yet, and the last inner number that is
-    /// durable with it. Number 0 stands for records that were forgotten before any was kept.
-    kept: VecDeque<(Lsn, Lsn)>,
-    /// The last outer number known durable.
-    durable: Lsn,
 }
 
-/// The inner configuration, and what to do.
+/// The inner configuration, and where to write.
 #[derive(Clone)]
 pub(crate) struct Config<M: Machine> {
     pub(crate) inner: M::Config,
-    /// Claims to have persisted these records, and does not.
-    pub(crate) forget: Option<fn(&M::Record) -> bool>,
-    /// Takes lost promises for none.
-    pub(crate) amnesia: bool,
     /// Where to write down inputs and outputs.
     pub(crate) lines: Option<Lines>,
 }
 
 impl<M: Machine> fmt::Debug for Config<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, forgetful: {}", self.inner, self.forget.is_some())
+        self.inner.fmt(f)
     }
 }
 
@@ -65,11 +51,6 @@ impl<M: Machine> Machine for Probe<M> {
                 base,
                 records,
             },
-            Past::Lost { next, base } if config.amnesia => Past::Intact {
-                next,
-                base,
-                records: Vec::new(),
-            },
             Past::Lost { next, base } => Past::Lost { next, base },
         };
         note(&config.lines, || {
@@ -79,12 +60,9 @@ impl<M: Machine> Machine for Probe<M> {
         let mut probe = Probe {
             inner,
             scratch,
-            forget: config.forget,
             lines: config.lines.clone(),
-            kept: VecDeque::new(),
-            durable: Lsn(0),
         };
-        probe.settle(now, out);
+        probe.forward(out);
         probe
     }
 
@@ -93,15 +71,13 @@ impl<M: Machine> Machine for Probe<M> {
             Input::Submit(commands) => Input::Submit(commands),
             Input::Message { from, message } => Input::Message { from, message },
             Input::Timer(timer) => Input::Timer(timer),
-            Input::Durable(lsn) => {
-                self.durable = lsn;
-                return self.settle(now, out);
-            }
+            Input::Durable(lsn) => Input::Durable(lsn),
             Input::Installed { next, base } => Input::Installed { next, base },
             Input::Link { peer, up } => Input::Link { peer, up },
         };
-        self.step_inner(now, input);
-        self.settle(now, out);
+        note(&self.lines, || format!("  -> {}", describe_input(&input)));
+        self.inner.step(now, input, &mut self.scratch);
+        self.forward(out);
     }
 
     fn room(&self) -> usize {
@@ -122,32 +98,7 @@ impl<M: Machine> Machine for Probe<M> {
 }
 
 impl<M: Machine> Probe<M> {
-    fn step_inner(&mut self, now: Now, input: Input<M>) {
-        note(&self.lines, || format!("  -> {}", describe_input(&input)));
-        self.inner.step(now, input, &mut self.scratch);
-    }
-
-    /// Hands on what the inner machine said, and tells it of records that were forgotten: with
-    /// nothing kept before them that is still to become durable, they count as durable at once.
-    fn settle(&mut self, now: Now, out: &mut Out<Self>) {
-        loop {
-            self.forward(out);
-            match self.take_durable() {
-                Some(through) => self.step_inner(now, Input::Durable(through)),
-                None => return,
-            }
-        }
-    }
-
-    /// The last inner number that became durable, if any did since the last call.
-    fn take_durable(&mut self) -> Option<Lsn> {
-        let mut through = None;
-        while let Some((_, inner)) = self.kept.pop_front_if(|(outer, _)| *outer <= self.durable) {
-            through = Some(inner);
-        }
-        through
-    }
-
+    /// Hands on what the inner machine said; both number their records alike.
     fn forward(&mut self, out: &mut Out<Self>) {
         let outputs: Vec<Output<M>> = self.scratch.drain().collect();
         for output in outputs {
@@ -159,7 +110,10 @@ impl<M: Machine> Probe<M> {
                     after: Lsn(0),
                 } => out.send_early(to, message),
                 Output::Send { to, message, .. } => out.send(to, message),
-                Output::Persist { lsn, record } => self.persist(lsn, record, out),
+                Output::Persist { lsn, record } => {
+                    let outer = out.persist(record);
+                    assert_eq!(outer, lsn, "every record is handed on");
+                }
                 Output::Note(record) => out.note(record),
                 Output::Arm { timer, due } => out.arm(timer, due),
                 Output::Disarm(timer) => out.disarm(timer),
@@ -169,18 +123,6 @@ impl<M: Machine> Probe<M> {
                 Output::Reply { id, outcome } => out.reply(id, outcome),
                 Output::Emit(event) => out.emit(event),
             }
-        }
-    }
-
-    fn persist(&mut self, inner: Lsn, record: M::Record, out: &mut Out<Self>) {
-        if !self.forget.is_some_and(|forget| forget(&record)) {
-            let outer = out.persist(record);
-            self.kept.push_back((outer, inner));
-            return;
-        }
-        match self.kept.back_mut() {
-            Some((_, through)) => *through = inner,
-            None => self.kept.push_back((self.durable, inner)),
         }
     }
 }

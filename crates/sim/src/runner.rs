@@ -6,6 +6,7 @@
     reason = "wall time is measured here, outside of every seed"
 )]
 
+use crate::mutants;
 use crate::options::SimOptions;
 use crate::panics;
 use crate::profiles;
@@ -62,7 +63,7 @@ pub fn run(options: &SimOptions) -> ExitCode {
     }
 }
 
-/// Prints one line per mutant of a protocol: its name, a tab, what it breaks.
+/// Prints one line per mutant: name, who finds it, where, with which options, what it breaks.
 fn list_mutants(protocol: &str) -> ExitCode {
     struct List;
 
@@ -70,10 +71,7 @@ fn list_mutants(protocol: &str) -> ExitCode {
         type Output = Vec<String>;
 
         fn visit<P: Protocol>(self) -> Vec<String> {
-            let mutants = P::mutants().into_iter();
-            mutants
-                .map(|mutant| format!("{}\t{}", mutant.name, mutant.what))
-                .collect()
+            mutants::list::<P>()
         }
     }
 

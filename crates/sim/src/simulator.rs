@@ -1,14 +1,16 @@
 //! From options to seeds that run: finds the protocol, checks its parameters, breaks it if asked.
 
+use crate::mutants::Fault;
 use crate::options::SimOptions;
 use crate::panics;
 use crate::probe::{self, Lines, Probe};
 use crate::profiles::Mix;
 use crate::report::{Report, Totals, Violation};
-use crate::world::{Setup, World, replica};
+use crate::world::{Configure, Setup, World, replica};
 use quorate_core::{Boot, Durability, Epoch, Group, Incarnation, Machine, Member, Seat, Slot};
+use quorate_host::Flaw;
 use quorate_kv::Store;
-use quorate_protocols::{Protocol, Sabotage, Visitor, names, visit};
+use quorate_protocols::{Protocol, Sabotaged, SabotagedConfig, Visitor, names, visit};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -95,96 +97,74 @@ impl Visitor for Chosen {
             P::config(&seat(&epoch, index))?;
         }
         let failures_survived = P::failures_survived(&epoch);
-        let mix = Mix::parse(&options.profile)?;
-        let sabotage = options
-            .mutant
-            .as_deref()
-            .map(sabotage_of::<P>)
-            .transpose()?;
+        let fault = match &options.mutant {
+            Some(name) => Fault::named::<P>(name)?,
+            None => Fault::none(),
+        };
+        let sabotage = fault.sabotage;
+        let recipe = Recipe {
+            protocol: P::NAME,
+            replicas,
+            durability,
+            params,
+            ops: options.ops,
+            mix: Mix::parse(&options.profile)?,
+            failures_survived,
+            flaw: fault.flaw,
+        };
         let run = move |seed, lines: Option<Lines>| {
-            let kind = Kind::<P> {
-                sabotage: sabotage.as_ref(),
-                lines: lines.as_ref(),
-            };
-            if kind.needs_probe() {
-                let configure = |seat: &Seat| kind.probe_config(seat);
-                let setup = Setup::<Probe<P::Machine>> {
-                    seed,
-                    protocol: P::NAME,
-                    replicas,
-                    durability,
-                    params: &params,
-                    ops: options.ops,
-                    mix: &mix,
-                    failures_survived,
-                    configure: &configure,
-                    lines: lines.clone(),
-                };
+            if sabotage.is_none() && lines.is_none() {
+                let configure = |seat: &Seat| P::config(seat);
+                let setup = recipe.setup::<P::Machine>(seed, &configure, None);
                 return World::<_, Store>::new(setup).run();
             }
-            let configure = |seat: &Seat| kind.config(seat);
-            let setup = Setup::<P::Machine> {
-                seed,
-                protocol: P::NAME,
-                replicas,
-                durability,
-                params: &params,
-                ops: options.ops,
-                mix: &mix,
-                failures_survived,
-                configure: &configure,
-                lines: None,
+            let configure = |seat: &Seat| {
+                let inner = P::config(seat)?;
+                let inner = SabotagedConfig { inner, sabotage };
+                let lines = lines.clone();
+                Ok(probe::Config { inner, lines })
             };
+            type Broken<M> = Probe<Sabotaged<M>>;
+            let setup = recipe.setup::<Broken<P::Machine>>(seed, &configure, lines.clone());
             World::<_, Store>::new(setup).run()
         };
         Ok(Simulator { run: Box::new(run) })
     }
 }
 
-/// How the machines of a seed differ from those that ship.
-struct Kind<'a, P: Protocol> {
-    sabotage: Option<&'a Sabotage<P::Machine>>,
-    lines: Option<&'a Lines>,
+/// What all seeds have in common.
+struct Recipe {
+    protocol: &'static str,
+    replicas: usize,
+    durability: Durability,
+    params: BTreeMap<String, String>,
+    ops: u64,
+    mix: Mix,
+    failures_survived: usize,
+    flaw: Option<Flaw>,
 }
 
-impl<P: Protocol> Kind<'_, P> {
-    fn needs_probe(&self) -> bool {
-        self.lines.is_some()
-            || matches!(self.sabotage, Some(Sabotage::Forget(_) | Sabotage::Amnesia))
-    }
-
-    fn config(&self, seat: &Seat) -> Result<<P::Machine as Machine>::Config, String> {
-        let mut config = P::config(seat)?;
-        if let Some(Sabotage::Config(edit)) = self.sabotage {
-            edit(&mut config);
+impl Recipe {
+    fn setup<'a, M: Machine>(
+        &'a self,
+        seed: u64,
+        configure: Configure<'a, M>,
+        lines: Option<Lines>,
+    ) -> Setup<'a, M> {
+        Setup {
+            seed,
+            protocol: self.protocol,
+            replicas: self.replicas,
+            durability: self.durability,
+            params: &self.params,
+            ops: self.ops,
+            mix: &self.mix,
+            failures_survived: self.failures_survived,
+            flaw: self.flaw,
+            configure,
+            lines,
         }
-        Ok(config)
     }
-
-    fn probe_config(&self, seat: &Seat) -> Result<probe::Config<P::Machine>, String> {
-        let forget = match self.sabotage {
-            Some(Sabotage::Forget(forget)) => Some(*forget),
-            _ => None,
-        };
-        Ok(probe::Config {
-            inner: self.config(seat)?,
-            forget,
-            amnesia: matches!(self.sabotage, Some(Sabotage::Amnesia)),
-            lines: self.lines.cloned(),
-        })
-    }
-}
-
-fn sabotage_of<P: Protocol>(name: &str) -> Result<Sabotage<P::Machine>, String> {
-    let mutants = P::mutants();
-    let known: Vec<&str> = mutants.iter().map(|mutant| mutant.name).collect();
-    let unknown = format!(
-        "{} has no mutant {name}: known are {}",
-        P::NAME,
-        known.join(", ")
-    );
-    let found = mutants.into_iter().find(|mutant| mutant.name == name);
-    found.map(|mutant| mutant.sabotage).ok_or(unknown)
 }
 
 fn sample_epoch<P: Protocol>(

@@ -22,7 +22,7 @@ use fastrand::Rng;
 use quorate_core::{
     ClusterId, Durability, Epoch, Incarnation, MILLIS, Machine, Member, ReplicaId, Seat, Slot,
 };
-use quorate_host::{Answer, LogRead, Request, SnapshotRead, Token};
+use quorate_host::{Answer, Flaw, LogRead, Request, SnapshotRead, Token};
 use std::collections::BTreeMap;
 
 /// How often it is checked whether a phase is over.
@@ -45,6 +45,8 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) mix: &'a Mix,
     /// Crashes a cluster survives that loses its promises with each.
     pub(crate) failures_survived: usize,
+    /// A deliberate fault of the hosts.
+    pub(crate) flaw: Option<Flaw>,
     pub(crate) configure: Configure<'a, M>,
     pub(crate) lines: Option<Lines>,
 }
@@ -152,7 +154,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     pub(crate) fn new(setup: Setup<'a, M>) -> Self {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
         let classic = Plan::draw(&mut rng.fork(), setup.ops, setup.durability);
-        let plan = setup.mix.plan(setup.seed, classic, setup.durability);
+        let mut plan = setup.mix.plan(setup.seed, classic, setup.durability);
+        plan.limits.flaw = setup.flaw;
         let n = setup.replicas;
         let nodes: Vec<Node<M, A>> = (0..n)
             .map(|_| {

@@ -82,6 +82,7 @@ fn reads_through_the_log_pass() {
 fn other_parameters_pass() {
     pass("--param mode=three_step --param fast_rules=false", 0..5);
     pass("--param window=8 --param outstanding=4", 0..5);
+    pass("--param grace_us=500 --param freeze_us=300", 0..5);
     pass("--replicas 4", 0..3);
     pass("--replicas 1", 0..3);
 }

@@ -4,6 +4,7 @@ use super::{Host, Outgoing};
 use crate::api::{Answer, HostEvent, Place};
 use crate::apply::Applied;
 use crate::decided::Located;
+use crate::flaw::Flaw;
 use crate::requests::{OwnSession, Waiting};
 use crate::timers::Timer;
 use quorate_core::{
@@ -38,6 +39,9 @@ impl<M: Machine, A: Application> Host<M, A> {
                 message,
                 after: Lsn(0),
             } => self.early.push((to, message)),
+            Output::Send { to, message, .. } if self.limits.flaw == Some(Flaw::SpeaksTooEarly) => {
+                self.early.push((to, message));
+            }
             Output::Send { to, message, after } => {
                 self.gated.push_back(Outgoing { to, message, after });
             }
@@ -65,6 +69,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn reply(&mut self, now: Now, id: quorate_core::RequestId, outcome: quorate_core::Outcome) {
         match outcome {
             quorate_core::Outcome::ReadAt(slot) => {
+                let is_early = self.limits.flaw == Some(Flaw::ReadsTooEarly);
+                let slot = if is_early { Slot(0) } else { slot };
                 self.requests.locate(id, slot);
                 self.answer_reads(now);
             }

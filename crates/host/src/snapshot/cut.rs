@@ -5,6 +5,7 @@ use super::load::HostState;
 use super::serve::InMemory;
 use super::{Kept, SnapshotId, SnapshotWrite};
 use crate::api::Limits;
+use crate::flaw::Flaw;
 use crate::host::Host;
 use crate::log::Position;
 use bytes::Bytes;
@@ -68,16 +69,20 @@ impl<M: Machine, A: Application> Host<M, A> {
         let slot = self.applier.next();
         let piece_bytes = self.limits.snapshot_piece_bytes;
         let header = Header::new(self.snapshots.cluster, &self.seat, slot);
-        let state = HostState {
-            applied: self.applier.state(),
-            base: self.base.clone(),
+        let base = match self.limits.flaw {
+            Some(Flaw::BaseNotCarried) => M::Base::default(),
+            _ => self.base.clone(),
         };
+        let applied = self.applier.state();
+        let state = HostState { applied, base };
         let mut first = VecDeque::from([
             (Kind::Header, header.to_bytes()),
             (Kind::Host, state.to_bytes()),
         ]);
         let sessions = self.applier.sessions().pieces(piece_bytes);
-        first.extend(sessions.into_iter().map(|piece| (Kind::Sessions, piece)));
+        if self.limits.flaw != Some(Flaw::SessionsNotCarried) {
+            first.extend(sessions.into_iter().map(|piece| (Kind::Sessions, piece)));
+        }
         let tail = self
             .log
             .as_ref()

@@ -18,6 +18,7 @@ pub use api::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, S
 pub(crate) use load::{Loaded, Stored, list, load};
 
 use crate::api::HostEvent;
+use crate::flaw::Flaw;
 use crate::host::Host;
 use crate::log::Position;
 use bytes::Bytes;
@@ -162,6 +163,14 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// What may be deleted. To be asked for after every flush; each supersedes those before.
     pub fn take_release(&mut self) -> Option<Release> {
         let log = self.log.as_ref()?;
+        if let Some(kept) = self.snapshots.storing.front()
+            && self.limits.flaw == Some(Flaw::ReleasesTooEarly)
+        {
+            return Some(Release {
+                segments_before: kept.from.segment,
+                snapshots_before: kept.slot,
+            });
+        }
         let due = self
             .snapshots
             .release

@@ -6,9 +6,10 @@
 //! that is durable, the driver may delete.
 
 use super::Release;
+use crate::flaw::Flaw;
 use crate::host::Host;
 use crate::log::{Kind, Position, encode_release};
-use quorate_core::{Application, Machine, Now};
+use quorate_core::{Application, Machine, Now, Record};
 
 /// Snapshots that stay.
 const KEPT: usize = 2;
@@ -59,7 +60,14 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn carry_on(&mut self, segment: u64) {
         let end = Position { segment, offset: 0 };
         for record in self.pins.take_before(end) {
-            self.append_record(record, true);
+            let is_dropped = match self.limits.flaw {
+                Some(Flaw::ScalarsNotCarried) => record.scalar().is_some(),
+                Some(Flaw::EntriesNotCarried) => record.entry().is_some(),
+                _ => false,
+            };
+            if !is_dropped {
+                self.append_record(record, true);
+            }
         }
     }
 }

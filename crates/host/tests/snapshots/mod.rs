@@ -46,7 +46,10 @@ impl Node {
 
 /// A leader that has applied this many slots, with snapshots every 20.
 fn leader(slots: u64) -> Node {
-    let mut leader = Node::new(1);
+    filled(Node::new(1), slots)
+}
+
+pub(super) fn filled(mut leader: Node, slots: u64) -> Node {
     let open = command(0, 0, Class::OpenSession, "");
     leader.run(at(1), vec![open]);
     leader.run(at(1), vec![command(1, 0, Class::Write, "a")]);

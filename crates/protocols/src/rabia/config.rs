@@ -120,6 +120,12 @@ pub struct Config {
     /// How long a first vote waits for the proposals that would make it unnecessary
     /// (`vote_hold_us`).
     pub vote_hold_ns: u64,
+    /// How long a step that would learn nothing decisive from a full sample waits for members that
+    /// may still speak (`grace_us`).
+    pub grace_ns: u64,
+    /// How old a batch must be before a slot is started for it, so that it has had the time to
+    /// reach everybody (`freeze_us`).
+    pub freeze_ns: u64,
     /// How long a proposal waits for a batch that peers proposed (ten round trips' worth of
     /// patience is too much, one is too little: four).
     pub adopt_wait_ns: u64,
@@ -137,7 +143,7 @@ pub struct Config {
     pub hlc_skew_max_ns: u64,
 }
 
-const PARAMS: [&str; 14] = [
+const PARAMS: [&str; 16] = [
     "f",
     "mode",
     "fast_rules",
@@ -150,6 +156,8 @@ const PARAMS: [&str; 14] = [
     "batch_commands",
     "batch_bytes",
     "vote_hold_us",
+    "grace_us",
+    "freeze_us",
     "rtt_us",
     "hlc_max_skew_ms",
 ];
@@ -169,6 +177,8 @@ impl Config {
         let window = params.number("window", lanes.max(2), lanes..=WINDOW_MAX)?;
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let hold_us = params.number("vote_hold_us", 1000, 0..=10_000_000)?;
+        let grace_us = params.number("grace_us", 0, 0..=10_000_000)?;
+        let freeze_us = params.number("freeze_us", 0, 0..=10_000_000)?;
         let skew_ms = params.number("hlc_max_skew_ms", 500, 0..=86_400_000)?;
         Ok(Config {
             members: epoch.members.iter().map(|m| m.id).collect(),
@@ -193,6 +203,8 @@ impl Config {
             pool_entries_max: 1024,
             pool_bytes_max: 256 << 20,
             vote_hold_ns: hold_us as u64 * MICROS,
+            grace_ns: grace_us as u64 * MICROS,
+            freeze_ns: freeze_us as u64 * MICROS,
             adopt_wait_ns: 4 * rtt_ns,
             more_hold_ns: rtt_ns,
             need_delay_ns: rtt_ns,

@@ -1,8 +1,8 @@
 //! Decisions, and their delivery in slot order (Algorithm 1, lines 4 to 7).
 
 use super::Replica;
-use super::messages::Timer;
-use super::slot::{View, Wait};
+use super::slot::View;
+use super::waits::end_waits;
 use crate::done::Done;
 use quorate_core::{Base, EntryId, Event, Lsn, Out, Slot};
 
@@ -22,14 +22,7 @@ impl Replica {
             (None, Some(Some(_))) => self.narrow |= lane,
             (None, _) => {}
         }
-        if instance.hold == Wait::Running {
-            instance.hold = Wait::Over;
-            out.disarm(Timer::Hold(slot));
-        }
-        if instance.adopt == Wait::Running {
-            instance.adopt = Wait::Over;
-            out.disarm(Timer::Adopt(slot));
-        }
+        end_waits(instance, slot, out);
         if let Some(id) = value {
             let voices = self.slots[offset].voices.iter().enumerate();
             let holders = voices
@@ -86,20 +79,8 @@ impl Replica {
         if next <= self.ap {
             return;
         }
-        let running = self
-            .slots
-            .iter()
-            .enumerate()
-            .take((next.0 - self.ap.0) as usize);
-        for (offset, instance) in running {
-            let slot = Slot(self.ap.0 + offset as u64);
-            if instance.hold == Wait::Running {
-                out.disarm(Timer::Hold(slot));
-            }
-            if instance.adopt == Wait::Running {
-                out.disarm(Timer::Adopt(slot));
-            }
-        }
+        let skipped = (self.ap.0..next.0).map(Slot).zip(&mut self.slots);
+        skipped.for_each(|(slot, instance)| end_waits(instance, slot, out));
         self.done = base;
         self.mark = self.mark.max(next);
         self.pass(next);

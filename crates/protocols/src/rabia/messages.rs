@@ -240,6 +240,10 @@ pub enum Timer {
     Hold(Slot),
     /// The proposal of this slot has waited long enough for a batch named by peers.
     Adopt(Slot),
+    /// A step of this slot has waited long enough for more values than it needs.
+    Grace(Slot),
+    /// This batch is old enough for a slot to be started for it.
+    Thaw(EntryId),
     /// Whoever is in time for the slot of the probe has been heard by now.
     Probe,
 }

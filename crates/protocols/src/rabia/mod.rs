@@ -51,11 +51,15 @@
 //!
 //! Every wait beyond the thresholds is for speed and ends by a timer: a vote waits a moment for
 //! the proposals that would decide without it ([`Timer::Hold`]), a proposal for a batch that
-//! peers already proposed ([`Timer::Adopt`]). More values at a step never make it less safe.
+//! peers already proposed ([`Timer::Adopt`]). Off unless asked for: a step that would learn nothing
+//! decisive waits for more values ([`Timer::Grace`]), and a slot for its batch to have reached
+//! everybody ([`Timer::Thaw`]). More values at a step never make it less safe. Nobody is waited for
+//! whose link is known to be down, or who was late for the last wait and for every probe since.
 
 mod config;
 mod deliver;
 mod messages;
+mod mutants;
 mod pool;
 mod propose;
 mod queue;
@@ -67,13 +71,15 @@ mod slot;
 #[cfg(test)]
 mod tests;
 mod trail;
+mod waits;
+mod words;
 
 pub use crate::done::Done;
 pub use config::{Config, Thresholds};
 pub use messages::{Bits, Message, Nulls, Record, SlotMessage, Timer};
 pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
 
-use crate::registry::{Mutant, Protocol, Sabotage};
+use crate::registry::{Mutant, Protocol};
 use pool::Pool;
 use queue::{Offer, Queue};
 use quorate_core::{
@@ -103,84 +109,19 @@ impl Protocol for Rabia {
     }
 
     fn mutants() -> Vec<Mutant<Replica>> {
-        let threshold = |name, what, lower: fn(&mut Config)| Mutant {
-            name,
-            what,
-            sabotage: Sabotage::Config(lower),
-        };
-        let omission = |name, what, forget: fn(&Record) -> bool| Mutant {
-            name,
-            what,
-            sabotage: Sabotage::Forget(forget),
-        };
-        vec![
-            threshold(
-                "fast-1",
-                "one proposal too few decides a request at once",
-                |c| {
-                    c.thresholds.fast_1 -= 1;
-                },
-            ),
-            threshold("fast-0", "one proposal too few decides NULL at once", |c| {
-                c.thresholds.fast_0 -= 1;
-            }),
-            threshold(
-                "proposal-threshold",
-                "less than a majority gives a request the slot",
-                |c| {
-                    c.thresholds.proposal -= 1;
-                },
-            ),
-            threshold(
-                "state-majority",
-                "less than a majority of States makes a vote",
-                |c| {
-                    c.thresholds.state_majority -= 1;
-                },
-            ),
-            threshold("decide-threshold", "f votes decide", |c| {
-                c.thresholds.decide -= 1
-            }),
-            threshold("wait-size", "n-f-1 values are a sample", |c| {
-                c.thresholds.wait -= 1
-            }),
-            threshold("fast-state", "one State too few decides", |c| {
-                c.thresholds.fast_state -= 1;
-            }),
-            threshold("read-quorum", "a read hears from n - T members", |c| {
-                c.thresholds.read -= 1;
-            }),
-            threshold(
-                "early-recovery",
-                "a replica that lost its promises asks nobody how far it may have gone",
-                |c| c.thresholds.rejoin = 0,
-            ),
-            Mutant {
-                name: "no-floor",
-                what: "a replica that lost its promises votes as if it had made none",
-                sabotage: Sabotage::Amnesia,
-            },
-            omission(
-                "no-proposal-record",
-                "proposals are not written",
-                Record::is_proposal,
-            ),
-            omission(
-                "no-forced-null",
-                "after a restart, what was NULL may be proposed anew",
-                Record::is_reserve,
-            ),
-            omission(
-                "no-state-record",
-                "States are not written",
-                Record::ends_with_state,
-            ),
-            omission(
-                "no-vote-record",
-                "votes are not written",
-                Record::ends_with_vote,
-            ),
-        ]
+        mutants::all()
+    }
+
+    fn message(message: &Message) -> String {
+        words::message(message)
+    }
+
+    fn record(record: &Record) -> String {
+        words::record(record)
+    }
+
+    fn state(machine: &Replica) -> Vec<String> {
+        words::state(machine)
     }
 }
 
@@ -342,6 +283,8 @@ impl Replica {
             Timer::CatchUp => self.on_catch_up(out),
             Timer::Hold(slot) => self.on_hold(slot, out),
             Timer::Adopt(slot) => self.on_adopt(slot, out),
+            Timer::Grace(slot) => self.on_grace(slot, out),
+            Timer::Thaw(id) => self.pool.thaw(id),
             Timer::Probe => self.probe = None,
         }
     }

@@ -21,6 +21,8 @@ struct Held {
     rank_ns: u64,
     origin: usize,
     persisted: bool,
+    /// Too young for a slot of its own.
+    frozen: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,9 +90,29 @@ impl Pool {
             rank_ns,
             origin,
             persisted,
+            frozen: false,
         };
         let before = self.held.insert(id, held);
         assert!(before.is_none(), "batch {id:?} is held once");
+    }
+
+    /// From now on no slot is started for a held batch.
+    pub(super) fn freeze(&mut self, id: EntryId) {
+        if let Some(held) = self.held.get_mut(&id) {
+            held.frozen = true;
+        }
+    }
+
+    /// From now on one may be.
+    pub(super) fn thaw(&mut self, id: EntryId) {
+        if let Some(held) = self.held.get_mut(&id) {
+            held.frozen = false;
+        }
+    }
+
+    /// Whether no slot is to be started for a batch.
+    pub(super) fn is_frozen(&self, id: EntryId) -> bool {
+        self.held.get(&id).is_some_and(|held| held.frozen)
     }
 
     /// The batch, if it still has to be written down; from now on it counts as written.
@@ -145,6 +167,7 @@ impl Pool {
 impl Hash for Pool {
     fn hash<H: Hasher>(&self, to: &mut H) {
         self.queue.hash(to);
-        self.held.values().for_each(|held| held.persisted.hash(to));
+        let held = self.held.values();
+        held.for_each(|held| (held.persisted, held.frozen).hash(to));
     }
 }

@@ -3,6 +3,7 @@
 use super::Replica;
 use super::messages::{Bits, Message, Nulls, Record, SlotMessage, Timer};
 use super::slot::{Instance, Next, View, Wait};
+use super::waits::begin_wait;
 use quorate_core::{Due, EntryId, Event, Out, Peers, Slot};
 
 /// What to do about a slot that is not started here.
@@ -43,7 +44,7 @@ impl Replica {
     fn choose_forced(&self, offset: usize) -> Choice {
         let is_needed = self.slot_at(offset) < self.nudged
             || self.slots.iter().skip(offset).any(Instance::is_started)
-            || (offset..self.config.lanes).any(|slot| self.head(slot).is_some());
+            || (offset..self.config.lanes).any(|slot| self.head(slot, false).is_some());
         if is_needed {
             Choice::Propose(None)
         } else {
@@ -64,7 +65,7 @@ impl Replica {
         let is_needed = self.slot_at(offset) < self.nudged
             || self.slots.iter().skip(offset).any(Instance::is_started);
         if (is_needed || self.is_wide(offset))
-            && let Some(id) = self.head(offset)
+            && let Some(id) = self.head(offset, is_needed)
         {
             return Choice::Propose(Some(id));
         }
@@ -83,7 +84,7 @@ impl Replica {
     }
 
     /// The slot at an offset from `ap`.
-    fn slot_at(&self, offset: usize) -> Slot {
+    pub(super) fn slot_at(&self, offset: usize) -> Slot {
         Slot(self.ap.0 + offset as u64)
     }
 
@@ -100,7 +101,7 @@ impl Replica {
     /// Whether a later slot, of another lane, is wanted for a request.
     fn is_lane_waiting_behind(&self, offset: usize) -> bool {
         let last = self.config.window.min(offset + self.config.lanes);
-        (offset + 1..last).any(|later| self.is_wide(later) && self.head(later).is_some())
+        (offset + 1..last).any(|later| self.is_wide(later) && self.head(later, false).is_some())
     }
 
     /// Whether the owner of the slot's lane has not proposed in it and said it has more: to race
@@ -146,13 +147,15 @@ impl Replica {
     /// After a forfeit it is the oldest by stamp. Ranks depend on the local clock, so that two
     /// replicas whose clocks are wrong may each rank the other's batch first (or each its own)
     /// and forfeit for ever; stamps are the same everywhere.
-    fn head(&self, offset: usize) -> Option<EntryId> {
+    ///
+    /// `frozen_too`: the slot is started anyway, so a batch need not wait for its age.
+    fn head(&self, offset: usize, frozen_too: bool) -> Option<EntryId> {
         let slot = self.slot_at(offset);
+        let is_ripe = |id| frozen_too || self.config.freeze_ns == 0 || !self.pool.is_frozen(id);
         let is_here = |id: &EntryId| {
-            self.config.lanes == 1
-                || self
-                    .member(id.origin)
-                    .is_some_and(|m| self.config.is_for(slot, m))
+            let origin = self.member(id.origin);
+            let is_lane = || origin.is_some_and(|member| self.config.is_for(slot, member));
+            (self.config.lanes == 1 || is_lane()) && is_ripe(*id)
         };
         let may_go_elsewhere = |id: EntryId| {
             let mut slots = self.slots.iter().enumerate();
@@ -171,25 +174,6 @@ impl Replica {
     fn names_a_lacking(&self, slot: &Instance) -> bool {
         let mut named = slot.voices.iter().filter_map(|voice| voice.prop.flatten());
         named.any(|id| !self.pool.holds(id) && !self.done.0.contains(id))
-    }
-
-    fn await_batch(&mut self, offset: usize, wait_ns: u64, out: &mut Out<Self>) {
-        let timer = Timer::Adopt(self.slot_at(offset));
-        let slot = self.instance_grown(offset);
-        if slot.adopt == Wait::Ahead {
-            slot.adopt = Wait::Running;
-            out.arm(timer, Due::After(wait_ns));
-        }
-    }
-
-    /// The wait for a batch is over.
-    pub(super) fn on_adopt(&mut self, slot: Slot, out: &mut Out<Self>) {
-        if let Some(instance) = self.instance_mut(slot)
-            && instance.adopt == Wait::Running
-        {
-            instance.adopt = Wait::Over;
-            out.emit(Event::Branch("adopt wait expired"));
-        }
     }
 
     /// Invokes Weak-MVC (Algorithm 2, line 2). The batch and the proposal are written together,
@@ -217,9 +201,10 @@ impl Replica {
             instance.adopt = Wait::Over;
             out.disarm(Timer::Adopt(slot));
         }
-        if self.late & self.up != 0 && self.probe.is_none() && self.config.vote_hold_ns > 0 {
+        let patience_ns = self.config.vote_hold_ns.max(self.config.grace_ns);
+        if self.late & self.up != 0 && self.probe.is_none() && patience_ns > 0 {
             self.probe = Some(slot);
-            out.arm(Timer::Probe, Due::After(self.config.vote_hold_ns));
+            out.arm(Timer::Probe, Due::After(patience_ns));
         }
         self.progress(slot, true, out);
     }
@@ -247,21 +232,22 @@ impl Replica {
         while instance.is_proposed()
             && (instance.is_durable() || instance.decision(&config, View::All).is_none())
         {
-            let awaited = (instance.unheard() & expected).count_ones() as usize;
-            match instance.next_value(&config, slot, awaited) {
-                Next::Take(value, branch) => {
+            match instance.next_value(&config, slot, expected) {
+                Next::Take(value) => {
+                    instance.append(value);
+                    changed = true;
+                }
+                Next::Settle(value, branch) => {
                     instance.append(value);
                     changed = true;
                     branch
                         .into_iter()
                         .for_each(|name| out.emit(Event::Branch(name)));
                 }
-                Next::Hold if instance.hold == Wait::Ahead => {
-                    instance.hold = Wait::Running;
-                    out.arm(Timer::Hold(slot), Due::After(config.vote_hold_ns));
+                next => {
+                    begin_wait(instance, next, slot, &config, out);
                     break;
                 }
-                Next::Hold | Next::Wait => break,
             }
         }
         if changed && instance.is_plain_null() {
@@ -280,21 +266,6 @@ impl Replica {
             .instance(slot)
             .is_some_and(|instance| instance.prop_durable)
         {
-            self.progress(slot, false, out);
-        }
-    }
-
-    /// The first vote has waited long enough; whoever was waited for is not waited for again
-    /// until it is in time for a probe, which waits for nobody.
-    pub(super) fn on_hold(&mut self, slot: Slot, out: &mut Out<Self>) {
-        let Some(instance) = self.instance_mut(slot) else {
-            return;
-        };
-        if instance.hold == Wait::Running && instance.is_working() {
-            instance.hold = Wait::Over;
-            let unheard = instance.unheard();
-            self.late |= unheard & self.up;
-            out.emit(Event::Branch("vote hold expired"));
             self.progress(slot, false, out);
         }
     }

@@ -1,10 +1,10 @@
 //! What clients sent: commands and reads waiting for a batch, and own batches waiting for a slot.
 
 use super::Replica;
-use super::messages::Message;
+use super::messages::{Message, Timer};
 use crate::backlog::Backlog;
 use quorate_core::{
-    Class, Command, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
+    Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
 };
 
 /// Commands and reads that no batch holds yet.
@@ -89,6 +89,7 @@ impl Replica {
             };
             out.send_early(Peers::All, message);
             self.pool.insert(entry, self.hlc, self.config.me, false);
+            self.freeze(now, id, self.hlc, out);
             self.offers.push(Offer {
                 id,
                 held_by: 1 << self.config.me,
@@ -112,6 +113,18 @@ impl Replica {
             }
             !is_done
         });
+    }
+
+    /// A batch that is new here has its age to reach first: by its stamp, so that it is the same
+    /// moment everywhere as far as clocks agree, but no longer from now than the age asked for.
+    pub(super) fn freeze(&mut self, now: Now, id: EntryId, stamp_ns: u64, out: &mut Out<Self>) {
+        let ripe_ns = stamp_ns.saturating_add(self.config.freeze_ns);
+        let left_ns = ripe_ns.saturating_sub(now.clock_ns);
+        if self.config.freeze_ns > 0 && left_ns > 0 {
+            self.pool.freeze(id);
+            let due = Due::After(left_ns.min(self.config.freeze_ns));
+            out.arm(Timer::Thaw(id), due);
+        }
     }
 
     /// A batch's place in the queue: its stamp, but no later than the clock here and the skew

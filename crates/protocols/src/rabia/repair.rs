@@ -37,8 +37,10 @@ impl Replica {
                 return out.emit(Event::Branch("pool share full"));
             }
             self.see_stamp(now, entry.stamp_ns);
-            let rank_ns = self.rank_ns(now, entry.stamp_ns);
+            let stamp_ns = entry.stamp_ns;
+            let rank_ns = self.rank_ns(now, stamp_ns);
             self.pool.insert(entry, rank_ns, origin, false);
+            self.freeze(now, id, stamp_ns, out);
         }
         if from == origin {
             self.acknowledge = Some((from, id));

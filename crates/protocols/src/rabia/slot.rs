@@ -35,6 +35,8 @@ pub(super) struct Instance {
     pub(super) hold: Wait,
     /// The proposal's wait for a batch that peers proposed.
     pub(super) adopt: Wait,
+    /// The wait of a step for more values than it needs, and which value of the trail it is for.
+    pub(super) grace: (usize, Wait),
     /// Whether something was said here since the last retransmission timer.
     pub(super) fresh: bool,
 }
@@ -71,12 +73,23 @@ pub(super) struct Verdict {
 /// The next own value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Take this one; rare ways to it have a name.
-    Take(Value, Option<&'static str>),
+    /// Take this one; more values would not change it.
+    Take(Value),
+    /// Take this one for want of a decisive one; rare ways to it have a name.
+    Settle(Value, Option<&'static str>),
     /// It could be taken, but a faster decision may be near.
     Hold,
+    /// It could be taken, but says nothing decisive, and members that may still speak could change
+    /// that.
+    Grace,
     /// Not enough was heard.
     Wait,
+}
+
+impl Next {
+    fn is_indecisive(self) -> bool {
+        matches!(self, Next::Settle(..))
+    }
 }
 
 /// The proposals heard.
@@ -117,6 +130,7 @@ impl Instance {
             decided: None,
             hold: Wait::Ahead,
             adopt: Wait::Ahead,
+            grace: (0, Wait::Ahead),
             fresh: false,
         }
     }
@@ -133,6 +147,7 @@ impl Instance {
         self.decided = None;
         self.hold = Wait::Ahead;
         self.adopt = Wait::Ahead;
+        self.grace = (0, Wait::Ahead);
         self.fresh = false;
     }
 
@@ -160,6 +175,16 @@ impl Instance {
     /// Whether anybody, this replica included, has started the slot.
     pub(super) fn is_started(&self) -> bool {
         self.decided.is_some() || self.voices.iter().any(|voice| voice.prop.is_some())
+    }
+
+    /// Members not heard on what the next own value is made of, as a mask.
+    pub(super) fn silent(&self) -> u64 {
+        let Some(before) = self.own().trail.len().checked_sub(1) else {
+            return self.unheard();
+        };
+        let voices = self.voices.iter().enumerate();
+        let silent = voices.filter(|(_, voice)| voice.trail.len() <= before);
+        silent.fold(0, |mask, (member, _)| mask | 1 << member)
     }
 
     /// Members whose proposal was not heard, as a mask.
@@ -309,27 +334,32 @@ impl Instance {
         }
     }
 
-    /// The next own value. `awaited` counts the members that have not proposed but are expected
-    /// to at any moment.
-    pub(super) fn next_value(&self, config: &Config, slot: Slot, awaited: usize) -> Next {
+    /// The next own value. `expected` are the members that may speak at any moment, as a mask.
+    pub(super) fn next_value(&self, config: &Config, slot: Slot, expected: u64) -> Next {
         let trail = &self.own().trail;
         if trail.is_full() {
             return Next::Wait;
         }
         let index = trail.len();
-        match (index.checked_sub(1), config.mode.step(index)) {
-            (None, step) => self.first_value(config, step, awaited),
+        let next = match (index.checked_sub(1), config.mode.step(index)) {
+            (None, step) => self.first_value(config, step, expected),
             (Some(before), Step::Vote(_)) => self.vote(&self.tally(before, View::All), config),
             (Some(before), Step::State(phase)) => {
                 self.state(&self.tally(before, View::All), config, slot, phase - 1)
             }
+        };
+        let may_wait = config.grace_ns > 0 && self.grace != (index, Wait::Over);
+        if may_wait && next.is_indecisive() && self.silent() & expected != 0 {
+            return Next::Grace;
         }
+        next
     }
 
     /// Algorithm 2, lines 3 to 7. A vote is decisive as soon as `T` requests or `M` NULLs are
     /// heard; only a value that says "nothing decisive" has to wait for `n - f`.
-    fn first_value(&self, config: &Config, step: Step, awaited: usize) -> Next {
+    fn first_value(&self, config: &Config, step: Step, expected: u64) -> Next {
         let t = &config.thresholds;
+        let awaited = (self.unheard() & expected).count_ones() as usize;
         let proposals = self.proposals(View::All);
         let has_sample = proposals.seen >= t.wait;
         let unheard = t.n - proposals.seen;
@@ -337,24 +367,24 @@ impl Instance {
         if fast_1_open && t.is_fast_1_always_reachable() && !has_sample {
             return Next::Wait;
         }
-        let (value, may_hold) = if proposals.best_count >= t.proposal {
+        let (next, may_hold) = if proposals.best_count >= t.proposal {
             let near = proposals.best_count + awaited >= t.fast_1;
-            (Value::One, config.fast_rules && near)
+            (Next::Take(Value::One), config.fast_rules && near)
         } else if matches!(step, Step::Vote(_)) && proposals.nulls >= t.state_majority {
-            (Value::Zero, false)
+            (Next::Take(Value::Zero), false)
         } else if has_sample {
-            let indecisive = match step {
+            let value = match step {
                 Step::Vote(_) => Value::Unsure,
                 Step::State(_) => Value::Zero,
             };
-            (indecisive, config.fast_rules && awaited > 0)
+            (Next::Settle(value, None), config.fast_rules && awaited > 0)
         } else {
             return Next::Wait;
         };
         if may_hold && config.vote_hold_ns > 0 && self.hold != Wait::Over {
             Next::Hold
         } else {
-            Next::Take(value, None)
+            next
         }
     }
 
@@ -362,11 +392,11 @@ impl Instance {
     fn vote(&self, states: &Tally, config: &Config) -> Next {
         let t = &config.thresholds;
         if states.ones >= t.state_majority {
-            Next::Take(Value::One, None)
+            Next::Take(Value::One)
         } else if states.zeros >= t.state_majority {
-            Next::Take(Value::Zero, None)
+            Next::Take(Value::Zero)
         } else if states.seen() >= t.wait {
-            Next::Take(Value::Unsure, None)
+            Next::Settle(Value::Unsure, None)
         } else {
             Next::Wait
         }
@@ -378,15 +408,15 @@ impl Instance {
         if votes.seen() < config.thresholds.wait {
             Next::Wait
         } else if votes.ones > 0 {
-            Next::Take(Value::One, Some("vote adopted"))
+            Next::Settle(Value::One, Some("vote adopted"))
         } else if votes.zeros > 0 {
-            Next::Take(Value::Zero, Some("vote adopted"))
+            Next::Settle(Value::Zero, Some("vote adopted"))
         } else if phase == 0 {
-            Next::Take(Value::Zero, Some("no vote at all"))
+            Next::Settle(Value::Zero, Some("no vote at all"))
         } else if coin(config.seed, config.epoch, slot, phase) {
-            Next::Take(Value::One, Some("coin tossed"))
+            Next::Settle(Value::One, Some("coin tossed"))
         } else {
-            Next::Take(Value::Zero, Some("coin tossed"))
+            Next::Settle(Value::Zero, Some("coin tossed"))
         }
     }
 

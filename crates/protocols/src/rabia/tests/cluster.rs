@@ -524,11 +524,6 @@ impl Cluster {
         }
     }
 
-    /// Loses what is in flight from one to another now.
-    pub(super) fn lose(&mut self, from: usize, to: usize) {
-        self.net.retain(|p| p.from != from || p.to != to);
-    }
-
     /// The process dies; what was not flushed is gone.
     pub(super) fn crash(&mut self, me: usize) {
         let node = &mut self.nodes[me];

@@ -1,0 +1,80 @@
+//! Deliberate faults of the host: a checker that catches nothing proves nothing.
+//!
+//! A flaw is chosen when a host is opened ([`crate::Limits::flaw`]). Nothing but tests and the
+//! simulator does that: no flag, file, environment variable or message sets it, and the server
+//! opens its hosts with the default, which is none.
+
+/// Something the host is to do wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// Results of commands are not kept.
+    NoDedup,
+    /// A snapshot holds no sessions.
+    SessionsNotCarried,
+    /// A snapshot holds no base of the protocol.
+    BaseNotCarried,
+    /// Records that concern all slots are released with the log that holds them.
+    ScalarsNotCarried,
+    /// Undecided entries are released with the log that holds them.
+    EntriesNotCarried,
+    /// Messages do not wait for the records they depend on.
+    SpeaksTooEarly,
+    /// The log is released before the snapshot that replaces it is durable.
+    ReleasesTooEarly,
+    /// Catching up skips the first slot of an answer.
+    SkipsSlot,
+    /// A read is answered before the slots it has to see are applied.
+    ReadsTooEarly,
+    /// Digests of peers are not compared.
+    DigestsNotCompared,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Flaw; 10] = [
+        Flaw::NoDedup,
+        Flaw::SessionsNotCarried,
+        Flaw::BaseNotCarried,
+        Flaw::ScalarsNotCarried,
+        Flaw::EntriesNotCarried,
+        Flaw::SpeaksTooEarly,
+        Flaw::ReleasesTooEarly,
+        Flaw::SkipsSlot,
+        Flaw::ReadsTooEarly,
+        Flaw::DigestsNotCompared,
+    ];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Flaw::NoDedup => "host-no-dedup",
+            Flaw::SessionsNotCarried => "host-sessions-not-carried",
+            Flaw::BaseNotCarried => "host-base-not-carried",
+            Flaw::ScalarsNotCarried => "host-scalars-not-carried",
+            Flaw::EntriesNotCarried => "host-entries-not-carried",
+            Flaw::SpeaksTooEarly => "host-speaks-too-early",
+            Flaw::ReleasesTooEarly => "host-releases-too-early",
+            Flaw::SkipsSlot => "host-skips-slot",
+            Flaw::ReadsTooEarly => "host-reads-too-early",
+            Flaw::DigestsNotCompared => "host-digests-not-compared",
+        }
+    }
+
+    /// What is broken.
+    #[must_use]
+    pub fn what(self) -> &'static str {
+        match self {
+            Flaw::NoDedup => "a command that comes twice is executed twice",
+            Flaw::SessionsNotCarried => "a snapshot holds no sessions",
+            Flaw::BaseNotCarried => "a snapshot holds no base of the protocol",
+            Flaw::ScalarsNotCarried => "a release of the log drops records that concern all slots",
+            Flaw::EntriesNotCarried => "a release of the log drops undecided entries",
+            Flaw::SpeaksTooEarly => "messages do not wait for the records they depend on",
+            Flaw::ReleasesTooEarly => "the log is released before its snapshot is durable",
+            Flaw::SkipsSlot => "catching up skips a slot",
+            Flaw::ReadsTooEarly => "a read is answered before the slots it has to see are applied",
+            Flaw::DigestsNotCompared => "replicas that differ do not notice",
+        }
+    }
+}
