@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # All tests: formatting, lints, unit and integration tests; then, with the release build, a short
-# range of simulated seeds, every mutant, and rounds of kill -9 on real processes.
+# range of simulated seeds, every mutant, rounds of kill -9 on real processes, and rounds of chaos.
 # `scripts/test.sh --long` runs the long forms.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seeds=200
 rounds=(--rounds 2 --load-seconds 1 --pause 2s)
+chaos=(--rounds 3 --load-seconds 4)
 if [ "${1:-}" = "--long" ]; then
   seeds=2000
   rounds=(--rounds 20)
+  chaos=(--rounds 50)
 fi
 
 cargo fmt --all --check
@@ -23,3 +25,4 @@ for replicas in 3 5; do
 done
 scripts/mutants.sh rabia
 ./target/release/quorate bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
+./target/release/quorate bench chaos "${chaos[@]}" --data-dir target

@@ -1,12 +1,17 @@
 //! Processes a benchmark starts: tied to its life, and ended by their own ids.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::cleanup;
 
@@ -31,7 +36,34 @@ impl Tethered {
 
     /// Starts another program through the hidden `tether` subcommand, which ties the process to
     /// this one and then becomes the program. `prepare` sets the streams.
+    ///
+    /// When this one ends it is asked to, not killed, so that a program with children of its own
+    /// can end them.
     pub(crate) fn program<S: AsRef<OsStr>>(
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> io::Result<Tethered> {
+        Tethered::tied(&[], program, arguments, prepare)
+    }
+
+    /// The same for a program without children, which may be stopped when this one ends: it is
+    /// killed. It is started in a network namespace, if one is given.
+    pub(crate) fn program_in<S: AsRef<OsStr>>(
+        namespace: Option<PathBuf>,
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> io::Result<Tethered> {
+        let mut flags: Vec<OsString> = vec!["--kill".into()];
+        if let Some(namespace) = namespace {
+            flags.extend(["--namespace".into(), namespace.into()]);
+        }
+        Tethered::tied(&flags, program, arguments, prepare)
+    }
+
+    fn tied<S: AsRef<OsStr>>(
+        flags: &[OsString],
         program: &OsStr,
         arguments: impl IntoIterator<Item = S>,
         prepare: impl FnOnce(&mut Command),
@@ -40,6 +72,7 @@ impl Tethered {
         command
             .arg("tether")
             .arg(std::process::id().to_string())
+            .args(flags)
             .arg("--")
             .arg(program);
         command.args(arguments);
@@ -112,17 +145,44 @@ pub(crate) fn tie_to_parent(parent: u32, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// The hidden `tether` subcommand: ties this process to its parent and becomes `command`.
-///
-/// The signal asks rather than kills, so that a program with children of its own can end them.
-pub(crate) fn tether(parent: u32, command: &[OsString]) -> io::Error {
-    if let Err(error) = tie_to_parent(parent, Signal::TERM) {
-        return error;
+/// The hidden `tether` subcommand.
+#[derive(Debug, Clone, Args)]
+pub struct TetherArgs {
+    /// The process that starts this one.
+    parent: u32,
+    /// Be killed when that ends, rather than asked to end.
+    #[arg(long)]
+    kill: bool,
+    /// Move to this network namespace first.
+    #[arg(long)]
+    namespace: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Ties this process to its parent and becomes the program; returns only if it cannot.
+pub(crate) fn tether(args: &TetherArgs) -> io::Error {
+    match prepare(args) {
+        Err(error) => error,
+        Ok(()) => match args.command.split_first() {
+            Some((program, arguments)) => Command::new(program).args(arguments).exec(),
+            None => io::Error::other("no program to run"),
+        },
     }
-    match command.split_first() {
-        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
-        None => io::Error::other("no program to run"),
+}
+
+fn prepare(args: &TetherArgs) -> io::Result<()> {
+    if let Some(path) = &args.namespace {
+        let namespace = File::open(path)?;
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
     }
+    let signal = if args.kill {
+        Signal::KILL
+    } else {
+        Signal::TERM
+    };
+    tie_to_parent(args.parent, signal)
 }
 
 /// Every executable that holds this crate mounts it as its `bench` subcommand.

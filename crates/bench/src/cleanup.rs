@@ -74,6 +74,12 @@ pub(crate) fn default_parent() -> io::Result<PathBuf> {
     }
 }
 
+/// Remembers a directory that another process of this program made and removes in the end, so that
+/// an interrupt of this one removes it, too.
+pub(crate) fn watch_directory(path: &Path) {
+    leftovers().directories.push(path.to_owned());
+}
+
 /// Remembers a child, so that an interrupt ends it.
 pub(crate) fn watch_process(pid: u32) {
     leftovers().processes.push(pid);

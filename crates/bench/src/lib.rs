@@ -7,6 +7,8 @@
 //! - [`compare`]: interleaved runs of Quorate, etcd and the floor in one sitting;
 //! - [`rounds`]: clusters whose replicas are killed and paused under load, round after round, and
 //!   what their clients saw, checked;
+//! - [`chaos`]: clusters whose processes, links, clocks and disks are hurt, and everything that was
+//!   told held against the order that the replicas executed;
 //! - [`differential`]: the same random requests of a real etcd and of a cluster, and every answer
 //!   compared;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
@@ -19,6 +21,7 @@
     reason = "an outer ring: measuring needs clocks, threads and chance"
 )]
 
+pub mod chaos;
 mod children;
 mod cleanup;
 mod cluster;
@@ -35,7 +38,6 @@ pub mod scrape;
 mod units;
 pub mod watchers;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -64,6 +66,9 @@ pub enum BenchCommand {
     /// Kill or pause replicas under load, round after round, and check all that clients saw
     #[command(after_help = ROUNDS_EXAMPLES)]
     Rounds(rounds::RoundsArgs),
+    /// Hurt replicas in every way this machine allows, under load, and check all that was told
+    #[command(after_help = CHAOS_EXAMPLES)]
+    Chaos(Box<chaos::ChaosArgs>),
     /// Ask the same random things of a real etcd and of a cluster, and compare every answer
     #[command(after_help = DIFFERENTIAL_EXAMPLES)]
     Differential(differential::DifferentialArgs),
@@ -87,13 +92,7 @@ pub enum Role {
     FloorFollower(floor::FollowerArgs),
     /// Ties a program to the life of the process that starts it.
     #[command(hide = true)]
-    Tether {
-        /// The process that starts this one.
-        parent: u32,
-        /// The program and its arguments.
-        #[arg(last = true, required = true)]
-        command: Vec<OsString>,
-    },
+    Tether(children::TetherArgs),
 }
 
 /// Runs a subcommand: 0 when all went well, 1 when a check failed, 2 when it could not run.
@@ -105,13 +104,12 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Floor(args) => finish(floor::run(&args), args.json),
         BenchCommand::Compare(args) => ended(compare::run(&args)),
         BenchCommand::Rounds(args) => rounds::run(&args),
+        BenchCommand::Chaos(args) => chaos::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
-        BenchCommand::Role(Role::Tether { parent, command }) => {
-            ended(Err(children::tether(parent, &command)))
-        }
+        BenchCommand::Role(Role::Tether(args)) => ended(Err(children::tether(&args))),
     }
 }
 
@@ -193,6 +191,15 @@ Examples:
     quorate bench rounds --kind kill-all --data-dir /var/tmp
   Every kind in a short form, as part of a test:
     quorate bench rounds --kind kill-one,kill-all,pause --rounds 2 --load-seconds 1 --pause 2s";
+
+const CHAOS_EXAMPLES: &str = "\
+Examples:
+  Fifty rounds of everything, about ten minutes:
+    quorate bench chaos
+  The disk alone, the same again with the seed that was printed:
+    quorate bench chaos --rounds 10 --faults disk-full,corrupt,wipe --seed 77
+  A short form, as part of a test:
+    quorate bench chaos --rounds 2 --load-seconds 3";
 
 const DIFFERENTIAL_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 //! The clocks of the machine, and the one alarm of a replica.
 
+use crate::test_source::TestSource;
 use quorate_core::{Now, SECONDS};
 use rustix::fd::OwnedFd;
 use rustix::time::{
@@ -15,21 +16,24 @@ use tokio::io::unix::AsyncFd;
 pub(crate) struct Clock {
     // The place of a clock service that knows the error bound of the synchronised clock.
     error_ns: u64,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Clock { error_ns: u64::MAX }
-    }
+    test: TestSource,
 }
 
 impl Clock {
+    /// The clocks of the machine, unless a test says otherwise.
+    pub(crate) fn new(test: TestSource) -> Self {
+        let error_ns = u64::MAX;
+        Clock { error_ns, test }
+    }
+
     /// Both clocks, now.
     #[must_use]
     pub(crate) fn now(&self) -> Now {
         Now {
             mono_ns: self.mono_ns(),
-            clock_ns: nanoseconds(clock_gettime(ClockId::Realtime)),
+            clock_ns: self
+                .test
+                .shift(nanoseconds(clock_gettime(ClockId::Realtime))),
             clock_error_ns: self.error_ns,
         }
     }
@@ -121,7 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_alarm_goes_off_at_the_earliest_setting_and_can_be_set_again() {
-        let clock = Clock::default();
+        let clock = Clock::new(TestSource::default());
         let mut alarm = Alarm::new().unwrap();
         for _ in 0..2 {
             let start = clock.mono_ns();

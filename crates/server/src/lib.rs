@@ -25,6 +25,7 @@ mod run;
 mod security;
 mod snap;
 mod status;
+mod test_source;
 mod timed;
 
 pub use disk::DiskError;
@@ -38,3 +39,4 @@ pub use metrics::{Metrics, PeerMetrics};
 pub use run::{FaceContext, Layout, ServerConfig, Serving, run};
 pub use security::{Connection, Door, Listener, bind};
 pub use status::{MemberPage, Role, Status, StatusPage};
+pub use test_source::TestSource;

@@ -13,6 +13,7 @@ use crate::peer::handshake::Identity;
 use crate::peer::lives::Lives;
 use crate::security::{Door, Listener};
 use crate::snap::Archive;
+use crate::test_source::TestSource;
 use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Machine, ReplicaId, Seat, Slot};
@@ -54,6 +55,8 @@ pub struct ServerConfig {
     pub request_timeout: Duration,
     /// What runs on which thread.
     pub layout: Layout,
+    /// What a test says of clock and disk.
+    pub test_source: TestSource,
 }
 
 /// What runs on which thread.
@@ -151,7 +154,7 @@ where
     A::Cut: Send,
 {
     let metrics = Arc::new(Metrics::new());
-    let clock = Clock::default();
+    let clock = Clock::new(config.test_source.clone());
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
     let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock)?;
@@ -316,7 +319,10 @@ fn open_host<P: Protocol, A: Application>(
     };
     let dir = config.folder.log_dir();
     let mut disk = match meta.epoch.durability {
-        Durability::Disk => Some(Disk::open(&dir, &config.folder.snapshots_dir())?),
+        Durability::Disk => {
+            let disk = Disk::open(&dir, &config.folder.snapshots_dir())?;
+            Some(disk.slowed_by(config.test_source.clone()))
+        }
         Durability::Memory => None,
     };
     if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {

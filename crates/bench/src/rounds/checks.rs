@@ -20,9 +20,9 @@ use quorate_sim::judge::{Op, Request, Response, Returned};
 
 /// What one replica says of its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) hash: u32,
-    pub(super) revision: i64,
+pub(crate) struct State {
+    pub(crate) hash: u32,
+    pub(crate) revision: i64,
     applied: u64,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for State {
 
 /// Waits until all endpoints have applied the same, and then compares their hashes. Also says how
 /// long it took until they had: hashing everything takes its own time.
-pub(super) async fn converged(
+pub(crate) async fn converged(
     endpoints: &[String],
     patience: Duration,
 ) -> Result<(State, Duration), String> {

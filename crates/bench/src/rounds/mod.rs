@@ -22,6 +22,7 @@ use tokio::runtime::Runtime;
 use crate::cleanup;
 pub use args::{Kind, RoundsArgs};
 use checks::Promise;
+pub(crate) use checks::converged;
 use replicas::Replicas;
 use report::RoundReport;
 use round::Round;
@@ -175,7 +176,7 @@ impl Series<'_> {
 }
 
 /// A line at once, for those who watch.
-fn say(line: std::fmt::Arguments<'_>) {
+pub(crate) fn say(line: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     // Nobody may be reading.
     let _ = writeln!(out, "{line}");

@@ -175,6 +175,7 @@ impl Visitor for Replica {
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
             layout: settings.layout,
+            test_source: settings.test_source,
         };
         let face = quorate_etcd::Limits {
             request_bytes_max: settings.max_request_bytes,

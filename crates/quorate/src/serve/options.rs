@@ -114,6 +114,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, hide = true, value_name = "PID")]
     #[serde(skip)]
     pub(super) exit_with_parent: Option<u32>,
+
+    /// Be told of clock and disk by this file, in tests.
+    #[arg(long, hide = true, value_name = "FILE")]
+    #[serde(skip)]
+    pub(super) test_source: Option<PathBuf>,
 }
 
 /// The environment variables that are options.

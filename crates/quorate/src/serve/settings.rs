@@ -6,9 +6,9 @@ use crate::genesis::{Genesis, unknown_protocol};
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, ENTRY_BYTES_MAX, ReplicaId};
-use quorate_server::{Layout, MemberInfo};
+use quorate_server::{Layout, MemberInfo, TestSource};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const CLIENT_URL: &str = "http://127.0.0.1:2379";
@@ -53,6 +53,7 @@ pub(super) struct Settings {
     pub(super) snapshots: SnapshotSettings,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
+    pub(super) test_source: TestSource,
 }
 
 impl Settings {
@@ -123,6 +124,7 @@ impl Settings {
             snapshots: options.snapshots.resolve()?,
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: options.log_format.unwrap_or(LogFormat::Text),
+            test_source: test_source(options.test_source.as_deref())?,
             id,
             name,
         })
@@ -142,6 +144,13 @@ impl Settings {
             params: self.params.clone(),
         }
     }
+}
+
+fn test_source(path: Option<&Path>) -> Result<TestSource, String> {
+    let Some(path) = path else {
+        return Ok(TestSource::default());
+    };
+    TestSource::open(path).map_err(|error| format!("cannot open {}: {error}", path.display()))
 }
 
 fn state(text: Option<&str>) -> Result<ClusterState, String> {

@@ -5,6 +5,7 @@ mod spare;
 pub(crate) use spare::Pool;
 
 use crate::snap::SnapFiles;
+use crate::test_source::TestSource;
 use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{Flush, LogSource, Position, Write};
@@ -33,6 +34,7 @@ pub(crate) struct Disk {
     /// The segments there are, with their sizes.
     segments: BTreeMap<u64, u64>,
     snapshots: SnapFiles,
+    test: TestSource,
 }
 
 impl Disk {
@@ -49,6 +51,7 @@ impl Disk {
             spare,
             segments: BTreeMap::new(),
             snapshots,
+            test: TestSource::default(),
         };
         for segment in disk
             .list()
@@ -59,6 +62,11 @@ impl Disk {
             disk.segments.insert(segment, length.len());
         }
         Ok(disk)
+    }
+
+    /// The same disk, as slow as a test says.
+    pub(crate) fn slowed_by(self, test: TestSource) -> Self {
+        Disk { test, ..self }
     }
 
     /// Removes all segments and snapshots: what a replica left that was bootstrapped and never spoke.
@@ -170,6 +178,10 @@ impl Disk {
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
+        let delay = self.test.sync_delay();
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
         while let Some(segment) = self.unsynced.pop_first() {
             let path = self.path(segment);
             self.file(segment)?

@@ -1,0 +1,71 @@
+//! `quorate bench chaos` from outside: what it says, and what it leaves behind.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "real processes live in real time"
+)]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{eventually, output, quorate, signal};
+
+fn chaos(dir: &Path, flags: &[&str]) -> Command {
+    let mut command = quorate();
+    command.args(["bench", "chaos", "--data-dir"]);
+    command.arg(dir).args(flags);
+    command
+}
+
+/// Processes whose command lines name a directory.
+fn processes_of(dir: &Path) -> usize {
+    let name = dir.as_os_str().as_encoded_bytes();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| line.windows(name.len()).any(|window| window == name))
+        .count()
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).unwrap().next().is_none()
+}
+
+/// Scenario: a round in which a replica is killed and one whose connections break, on loopback.
+#[test]
+fn a_round_finds_nothing_wrong_and_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let flags = ["--loopback", "--rounds=1", "--load-seconds=2", "--seed=3"];
+    let faults = "--faults=kill,broken-link";
+    let output = output(chaos(home.path(), &flags).arg(faults));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("no violation"), "{said}");
+    assert!(is_empty(home.path()));
+    assert_eq!(processes_of(home.path()), 0);
+}
+
+/// Scenario: it is told to stop while everything runs, wherever that is.
+#[tokio::test]
+async fn stopped_half_way_it_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let flags = ["--faults=pause", "--rounds=20"];
+    let mut running = chaos(home.path(), &flags)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    lines.find(|line| line.starts_with("round   1")).unwrap();
+    assert!(processes_of(home.path()) > 1);
+    signal(running.id(), Signal::TERM);
+    running.wait().unwrap();
+    eventually("nothing is left", || async {
+        (processes_of(home.path()) == 0 && is_empty(home.path())).then_some(())
+    })
+    .await;
+}
