@@ -28,8 +28,6 @@ pub(crate) struct Side {
     channels: Vec<Channel>,
     streams: Vec<Stream>,
     leases: Leases,
-    /// Through which endpoint the last write went: it knows all of them.
-    last_write: usize,
     /// A watch that ended because of a compaction stays known until it is cancelled once more, and
     /// until then its stream tells no progress: that is etcd's way.
     keeps_compacted_watches: bool,
@@ -49,7 +47,6 @@ impl Side {
             streams: (0..STREAMS).map(open).collect(),
             channels,
             leases: Leases::default(),
-            last_write: 0,
             keeps_compacted_watches: is_etcd,
         })
     }
@@ -68,8 +65,7 @@ impl Side {
     async fn serve(&mut self, at: usize, action: &Action, world: &World) -> Served {
         match action {
             Action::Put(_) | Action::DeleteRange(_) | Action::Txn(_) | Action::Compact(_) => {
-                self.last_write = at;
-                self.write(action).await
+                self.write(at, action).await
             }
             Action::Range(request) => self.range(at, request.clone()).await,
             Action::Grant(request) => self.grant(at, *request).await,
@@ -91,18 +87,15 @@ impl Side {
     }
 
     async fn range(&mut self, at: usize, request: RangeRequest) -> Served {
-        // Only whoever took the last write is sure to know it.
-        let at = if request.serializable {
-            self.last_write
-        } else {
-            at
-        };
+        if request.serializable {
+            self.catch_up(at).await?;
+        }
         let answer = self.kv(at).range(request).await;
         Ok(outcome(answer, |message| self.leases.show_range(message)))
     }
 
-    async fn write(&mut self, action: &Action) -> Served {
-        let mut kv = self.kv(self.last_write);
+    async fn write(&mut self, at: usize, action: &Action) -> Served {
+        let mut kv = self.kv(at);
         let leases = &self.leases;
         Ok(match action.clone() {
             Action::Put(mut request) => {
@@ -141,7 +134,6 @@ impl Side {
         mut request: LeaseGrantRequest,
     ) -> (Outcome, Option<i64>) {
         request.id = self.leases.real(request.id);
-        self.last_write = at;
         let answer = self.lease(at).lease_grant(request).await;
         let mut id = None;
         let outcome = outcome(answer, |message| {
@@ -155,7 +147,6 @@ impl Side {
 
     async fn revoke(&mut self, at: usize, id: i64) -> Served {
         let id = self.leases.real(id);
-        self.last_write = at;
         let answer = self.lease(at).lease_revoke(LeaseRevokeRequest { id }).await;
         Ok(outcome(answer, |_| ()))
     }
@@ -262,7 +253,6 @@ impl Side {
 
     /// Puts until every watch has begun, and waits until all of them have told everything.
     async fn settle(&mut self, at: usize, world: &World) -> Served {
-        self.last_write = at;
         let mut whole = Outcome::default();
         // A new revision each time: an answer to an earlier question cannot be taken for a new one.
         while whole.revision <= world.revision || whole.revision < world.watched_from {
