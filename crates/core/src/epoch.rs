@@ -103,9 +103,17 @@ impl Wire for Epoch {
             tag => return Err(WireError::Tag("durability", tag)),
         };
         let seed = input.u64()?;
-        let params = (0..input.count(2)?)
-            .map(|_| Ok((input.string()?, input.string()?)))
-            .collect::<Result<_, WireError>>()?;
+        let mut params = BTreeMap::new();
+        for _ in 0..input.count(2)? {
+            let name = input.string()?;
+            if params
+                .last_key_value()
+                .is_some_and(|(last, _)| *last >= name)
+            {
+                return Err(WireError::Range("order of parameters"));
+            }
+            params.insert(name, input.string()?);
+        }
         Ok(Epoch {
             number,
             first_slot,

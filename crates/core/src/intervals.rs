@@ -65,17 +65,22 @@ impl Wire for EntrySet {
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let mut set = EntrySet::default();
+        let mut before: Option<((ReplicaId, Boot), u64)> = None;
         for _ in 0..input.count(11)? {
             let first = EntryId::decode(input)?;
-            let length = input.varint()?;
-            let last = first
-                .seq
-                .checked_add(length)
-                .ok_or(WireError::Range("entry run"))?;
-            set.runs
-                .entry((first.origin, first.boot))
-                .or_default()
-                .insert(first.seq, last);
+            let origin = (first.origin, first.boot);
+            let last = first.seq.checked_add(input.varint()?);
+            let last = last.ok_or(WireError::Range("entry run"))?;
+            let follows = match before {
+                Some((its, end)) if its == origin => first.seq > end && first.seq - end > 1,
+                Some((its, _)) => its < origin,
+                None => true,
+            };
+            if !follows {
+                return Err(WireError::Range("order of entry runs"));
+            }
+            before = Some((origin, last));
+            set.runs.entry(origin).or_default().insert(first.seq, last);
         }
         Ok(set)
     }

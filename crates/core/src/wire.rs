@@ -1,7 +1,8 @@
 //! Encoding of messages and records: little-endian, varints, bounded, zero-copy for bulk.
 //!
 //! Bytes from the network are untrusted: decoding any input returns a value or an error, never
-//! panics, and never allocates more than the input's own length allows.
+//! panics, and never allocates more than the input's own length allows. Every value has exactly one
+//! encoding: bytes that decode are those the value encodes to.
 
 use bytes::Bytes;
 use std::fmt;
@@ -207,7 +208,7 @@ impl Decoder {
         self.fixed("u64").map(u64::from_le_bytes)
     }
 
-    /// A varint; more than 64 bits are an error.
+    /// A varint; more than 64 bits are an error, and so are more bytes than it needs.
     pub fn varint(&mut self) -> Result<u64, WireError> {
         let mut value = 0u64;
         for shift in (0..70).step_by(7) {
@@ -217,6 +218,9 @@ impl Decoder {
                 return Err(WireError::Range("varint"));
             }
             value |= bits << shift;
+            if byte == 0 && shift > 0 {
+                return Err(WireError::Range("varint"));
+            }
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
@@ -310,6 +314,8 @@ mod tests {
     #[test]
     fn an_overlong_varint_is_an_error() {
         let mut input = Decoder::new(Bytes::from_static(&[0xff; 11]));
+        assert_eq!(input.varint(), Err(WireError::Range("varint")));
+        let mut input = Decoder::new(Bytes::from_static(&[0x81, 0x00]));
         assert_eq!(input.varint(), Err(WireError::Range("varint")));
     }
 

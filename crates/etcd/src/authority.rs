@@ -41,7 +41,7 @@ pub(crate) struct Tolerant<S> {
 
 /// What is known of the beginning of a connection.
 #[derive(Debug, Default)]
-struct Opening {
+pub(crate) struct Opening {
     held: Vec<u8>,
     preface_seen: bool,
 }
@@ -59,7 +59,7 @@ impl<S> Tolerant<S> {
 
 impl Opening {
     /// Takes bytes in; gives out those that may pass. True once nothing more is to be looked at.
-    fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    pub(crate) fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         self.held.extend_from_slice(bytes);
         if !self.preface_seen {
             let known = self.held.len().min(PREFACE.len());
@@ -92,6 +92,11 @@ impl Opening {
             out.extend(self.held.drain(..end));
         }
         false
+    }
+
+    /// What was looked at and may not pass yet.
+    pub(crate) fn held(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> bool {
@@ -245,7 +250,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Tolerant<S> {
             ready!(Pin::new(&mut this.inner).poll_read(cx, &mut chunk))?;
             let ended = chunk.filled().is_empty();
             if opening.pass(chunk.filled(), &mut this.ready) || ended {
-                this.ready.append(&mut opening.held);
+                this.ready.append(&mut opening.held());
                 this.opening = None;
             }
         }
@@ -334,7 +339,7 @@ mod tests {
                 done = opening.pass(piece, &mut out);
             }
         }
-        out.append(&mut opening.held);
+        out.append(&mut opening.held());
         out
     }
 

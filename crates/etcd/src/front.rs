@@ -152,7 +152,7 @@ async fn receive(body: AnyBody, bytes_max: usize) -> Result<Bytes, Status> {
 }
 
 /// The length of the message that begins with these bytes, once they say it.
-fn message_length(received: &[u8], bytes_max: usize) -> Result<Option<usize>, Status> {
+pub(crate) fn message_length(received: &[u8], bytes_max: usize) -> Result<Option<usize>, Status> {
     let Some((prefix, _)) = received.split_first_chunk::<PREFIX_BYTES>() else {
         return Ok(None);
     };

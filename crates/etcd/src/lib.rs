@@ -12,6 +12,8 @@ mod authority;
 mod cluster;
 mod face;
 mod front;
+#[cfg(test)]
+mod fuzz;
 mod health;
 mod kv;
 mod lease;

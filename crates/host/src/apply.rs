@@ -59,6 +59,19 @@ impl Wire for AppliedState {
     }
 }
 
+#[cfg(test)]
+impl AppliedState {
+    /// One with something in every field.
+    pub(crate) fn sample() -> Self {
+        AppliedState {
+            stamp_ns: 1,
+            digest: 2,
+            bytes_total: 3,
+            checkpoints: [(Slot(1), 4), (Slot(300), 5)].into(),
+        }
+    }
+}
+
 /// The replicated state: the application, the sessions, and how far they are.
 #[derive(Debug)]
 pub(crate) struct Applier<A> {

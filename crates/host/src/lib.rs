@@ -32,6 +32,8 @@ mod decided;
 mod export;
 mod flaw;
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod host;
 mod log;
 mod open;

@@ -9,12 +9,14 @@ use quorate_core::{
 };
 
 /// The body of a [`Kind::Decided`] record: the entry's bytes are in an earlier record.
+#[derive(Debug)]
 pub(crate) struct Decided {
     pub(crate) slot: Slot,
     pub(crate) entry: Option<EntryId>,
 }
 
 /// The body of a [`Kind::Learned`] record.
+#[derive(Debug)]
 pub(crate) struct Learned {
     pub(crate) slot: Slot,
     pub(crate) entry: Entry,

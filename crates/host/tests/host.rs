@@ -1,16 +1,18 @@
 //! The host around the simplest protocol there is: replica 1 orders, the others follow.
 
+mod disk;
 mod flaws;
 mod sequencer;
 mod snapshots;
 
 use bytes::Bytes;
+use disk::Disk;
 use quorate_core::{
     Class, ClientId, Command, Durability, Now, Peers, Principal, Refusal, ReplicaId, RequestId,
     Slot,
 };
 use quorate_host::{Answer, Host, HostEvent, OpenError, Request, Start};
-use sequencer::{Disk, Journal, Sequencer, config, open};
+use sequencer::{Journal, Sequencer, config, open};
 
 type Replica = Host<Sequencer, Journal>;
 

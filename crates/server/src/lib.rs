@@ -15,6 +15,8 @@ mod disk;
 mod error;
 mod export;
 mod folder;
+#[cfg(test)]
+mod fuzz;
 mod handle;
 mod join;
 mod meta;

@@ -139,6 +139,9 @@ impl SegmentHeader {
             return Err(HeaderError::Invalid);
         }
         // The version is checked after the checksum: rot in the version field is rot.
+        if version == 0 {
+            return Err(HeaderError::Invalid);
+        }
         if version > FORMAT_VERSION {
             return Err(HeaderError::Version(version));
         }
@@ -226,7 +229,9 @@ pub(crate) fn decode_record(at: Position, bytes: &[u8]) -> Option<(RecordHeader,
         return None;
     }
     let kind = Kind::from_code(fields.get_u8())?;
-    let _reserved = fields.get_u8();
+    if fields.get_u8() != 0 {
+        return None;
+    }
     let body_bytes = fields.get_u32_le();
     let offset = fields.get_u32_le();
     let header = RecordHeader {
@@ -273,7 +278,11 @@ pub(crate) fn decode_release(body: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(body.try_into().ok()?))
 }
 
-fn record_crc<'a>(segment: u64, header: &[u8], body: impl Iterator<Item = &'a [u8]>) -> u32 {
+pub(super) fn record_crc<'a>(
+    segment: u64,
+    header: &[u8],
+    body: impl Iterator<Item = &'a [u8]>,
+) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(&segment.to_le_bytes());
     digest.update(header);
@@ -281,7 +290,7 @@ fn record_crc<'a>(segment: u64, header: &[u8], body: impl Iterator<Item = &'a [u
     digest.finalize() as u32
 }
 
-fn crc32c(parts: &[&[u8]]) -> u32 {
+pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));
     digest.finalize() as u32

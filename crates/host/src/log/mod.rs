@@ -12,6 +12,8 @@
 //!   tail, which is cut.
 
 mod format;
+#[cfg(test)]
+pub(crate) mod fuzz;
 mod scan;
 mod writer;
 

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"QUORATES";
 /// Bytes in front of the body of a piece.
-const HEAD_BYTES: usize = 16;
+pub(super) const HEAD_BYTES: usize = 16;
 /// A longer piece is no piece: an application's may exceed what it was asked for by one value.
 const BODY_BYTES_MAX: usize = 2 * ENTRY_BYTES_MAX;
 
@@ -43,7 +43,7 @@ impl Kind {
         self as u8 + 1
     }
 
-    fn from_code(code: u8) -> Option<Kind> {
+    pub(super) fn from_code(code: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
@@ -97,7 +97,7 @@ impl Wire for Header {
 
 /// Where a sequence of pieces is: what their checksums and their digest depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Progress {
+pub(super) struct Progress {
     offset: u64,
     pieces: u64,
     digest: u64,
@@ -105,12 +105,12 @@ struct Progress {
 
 impl Progress {
     /// The checksum of a piece here covers its place, so that none can stand in for another.
-    fn checksum(&self, fields: [u8; 8], body: &[u8]) -> u64 {
+    pub(super) fn checksum(&self, fields: [u8; 8], body: &[u8]) -> u64 {
         let place = self.offset ^ u64::from_le_bytes(fields).rotate_left(32);
         xxh3_64_with_seed(body, place)
     }
 
-    fn pass(&mut self, kind: Kind, checksum: u64, body_bytes: usize) {
+    pub(super) fn pass(&mut self, kind: Kind, checksum: u64, body_bytes: usize) {
         self.offset += (HEAD_BYTES + body_bytes) as u64;
         if kind == Kind::End {
             return;
@@ -120,7 +120,7 @@ impl Progress {
     }
 
     /// The body of the last piece.
-    fn end(&self) -> Bytes {
+    pub(super) fn end(&self) -> Bytes {
         let mut body = BytesMut::with_capacity(16);
         body.put_u64_le(self.pieces);
         body.put_u64_le(self.digest);

@@ -8,6 +8,8 @@
 mod api;
 mod cut;
 mod format;
+#[cfg(test)]
+pub(crate) mod fuzz;
 mod install;
 mod load;
 mod pull;

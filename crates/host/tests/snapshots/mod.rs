@@ -1,6 +1,7 @@
 //! Snapshots: taken, stored, loaded, fetched and installed, and what they let go of.
 
-use super::sequencer::{Disk, Journal, config, in_memory, open};
+use super::disk::Disk;
+use super::sequencer::{Journal, config, in_memory, open};
 use super::{Node, applied, at, carry, command, write};
 use bytes::Bytes;
 use quorate_core::{Class, Now, Peers, ReplicaId, Slot};

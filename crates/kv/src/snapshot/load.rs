@@ -24,6 +24,14 @@ pub(crate) struct Loading {
     ended: bool,
 }
 
+#[cfg(test)]
+impl Loading {
+    /// What was read so far.
+    pub(super) fn totals(&self) -> Totals {
+        self.totals
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Head {
     revision: i64,

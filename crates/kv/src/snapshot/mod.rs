@@ -21,6 +21,8 @@
 //! [`History::kept`]: crate::history::History::kept
 
 mod cut;
+#[cfg(test)]
+mod fuzz;
 mod load;
 
 pub use cut::Cut;

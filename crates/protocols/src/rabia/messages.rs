@@ -163,8 +163,11 @@ impl Wire for Nulls {
             .0
             .get_mut(..words)
             .ok_or(WireError::Range("null slots"))?;
-        for word in used {
+        for word in used.iter_mut() {
             *word = input.varint()?;
+        }
+        if used.last() == Some(&0) {
+            return Err(WireError::Range("null slots"));
         }
         Ok(Nulls {
             base,

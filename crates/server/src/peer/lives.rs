@@ -104,7 +104,7 @@ fn write(dir: &Path, later: &BTreeMap<ReplicaId, Incarnation>) -> Result<(), Fol
     folder::replace(dir, FILE, &seal(&text))
 }
 
-fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, String> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, String> {
     let text = str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
     verify(text)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -1,0 +1,156 @@
+//! Everything a host reads, from hostile bytes: frames, the log, snapshots.
+
+use crate::apply::AppliedState;
+use crate::frame::{self, Body, Header};
+use crate::log::fuzz as log;
+use crate::records::{Decided, Learned};
+use crate::sessions::Sessions;
+use crate::snapshot::{SnapshotId, fuzz as snapshot};
+use bytes::Bytes;
+use quorate_core::{
+    Boot, ClientId, Entry, EntryBuilder, EntryId, Group, ReplicaId, RequestId, Slot, Wire,
+};
+use quorate_fuzz::{Fuzz, Limits};
+
+pub(crate) fn fuzz(name: &str) -> Fuzz {
+    Fuzz::new(env!("CARGO_MANIFEST_DIR"), name)
+}
+
+fn entry() -> Entry {
+    let id = EntryId {
+        origin: ReplicaId(1),
+        boot: Boot(2),
+        seq: 3,
+    };
+    EntryBuilder::default().finish(id, 4)
+}
+
+fn frames() -> Vec<Vec<u8>> {
+    let header = Header {
+        group: Group(0),
+        epoch: 1,
+        applied: Slot(900),
+        checkpoint: (Slot(8), 77),
+    };
+    let snapshot = SnapshotId {
+        slot: Slot(7),
+        bytes: 300,
+        digest: 8,
+    };
+    let (slot, digest, offset) = (snapshot.slot, snapshot.digest, 200);
+    let bodies = [
+        Body::Messages(Bytes::from_static(b"anything")),
+        Body::Beat,
+        Body::Fetch { from: Slot(5) },
+        Body::Decided {
+            from: Slot(6),
+            entries: vec![None, Some(entry()), None],
+        },
+        Body::Offer(snapshot),
+        Body::Taken(snapshot),
+        Body::WantPiece {
+            slot,
+            digest,
+            offset,
+        },
+        Body::Piece {
+            slot,
+            offset,
+            bytes: Bytes::from_static(b"part"),
+        },
+    ];
+    bodies
+        .map(|body| frame::encode(&header, &body).concat())
+        .into()
+}
+
+#[test]
+fn frames_bear_any_bytes() {
+    let limits = Limits {
+        // Decided slots are few; a no-op among them is one byte.
+        base_bytes: 3 * (frame::DECIDED_SLOTS_MAX * size_of::<Option<Entry>>()) as u64,
+        ..Limits::default()
+    };
+    fuzz("frame")
+        .seeds(frames())
+        .limits(limits)
+        .run(frame::decode, |input, (header, body)| {
+            assert_eq!(frame::encode(header, body).concat(), *input);
+        });
+}
+
+#[test]
+fn the_hosts_records_bear_any_bytes() {
+    let decided = [None, Some(entry().id)].map(|entry| {
+        let slot = Slot(300);
+        Decided { slot, entry }.to_bytes()
+    });
+    fuzz("decided").seeds(decided).run_wire::<Decided>();
+    let learned = Learned {
+        slot: Slot(300),
+        entry: entry(),
+    };
+    fuzz("learned")
+        .seeds([learned.to_bytes()])
+        .run_wire::<Learned>();
+}
+
+#[test]
+fn logs_bear_any_bytes() {
+    log::headers();
+    log::records();
+    log::segments();
+}
+
+#[test]
+fn snapshots_bear_any_bytes() {
+    let state = AppliedState::sample();
+    fuzz("applied")
+        .seeds([state.to_bytes()])
+        .run_wire::<AppliedState>();
+    snapshot::headers();
+    snapshot::pieces();
+    snapshot::whole();
+}
+
+#[test]
+fn sessions_bear_any_bytes() {
+    let mut sessions = Sessions::new(10);
+    for client in 1..5 {
+        sessions.open(ClientId(client), client % 2, Slot(client));
+        for seq in 1..3 {
+            let id = RequestId {
+                client: ClientId(client),
+                seq,
+            };
+            sessions.record(id, Slot(9), Bytes::from_static(b"result"));
+        }
+    }
+    let load = |input: Bytes| {
+        let mut loaded = Sessions::new(10);
+        loaded.load(&mut None, input).map(|()| loaded)
+    };
+    let limits = Limits {
+        // A session takes twelve bytes at least; in memory it is a node of a tree and a tree.
+        base_bytes: 8 << 10,
+        bytes_per_byte: 64,
+        ..Limits::default()
+    };
+    let seeds: Vec<Bytes> = [20, 60, 1000]
+        .into_iter()
+        .flat_map(|bytes| sessions.pieces(bytes))
+        .collect();
+    fuzz("sessions")
+        .seeds(seeds)
+        .limits(limits)
+        .run(load, |_, loaded| {
+            let mut again = Sessions::new(10);
+            let mut last = None;
+            for piece in loaded.pieces(50) {
+                again
+                    .load(&mut last, piece)
+                    .expect("what is written is read");
+            }
+            assert_eq!(again, *loaded);
+        });
+}

@@ -1,0 +1,83 @@
+//! Segments and snapshots in memory, for hosts of any protocol.
+
+use bytes::Bytes;
+use quorate_core::{Application, Machine, Slot};
+use quorate_host::{Flush, Host, LogSource, Position, Release, SnapshotWrite};
+use std::collections::BTreeMap;
+use std::io;
+
+/// Segments and snapshots in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    pub(crate) files: BTreeMap<u64, Vec<u8>>,
+    pub(crate) snapshots: BTreeMap<Slot, Vec<u8>>,
+    unfinished: Vec<u8>,
+}
+
+impl Disk {
+    pub(crate) fn perform(&mut self, flush: &Flush) {
+        for write in &flush.writes {
+            let file = self.files.entry(write.segment).or_default();
+            file.resize(write.segment_bytes as usize, 0);
+            let bytes = write.chunks.concat();
+            file[write.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+    }
+
+    /// Does to snapshots what the host wants; says which are now durable.
+    pub(crate) fn keep<M: Machine, A: Application>(&mut self, host: &mut Host<M, A>) -> Vec<Slot> {
+        let mut stored = Vec::new();
+        for write in host.take_snapshot_writes() {
+            match write {
+                SnapshotWrite::Begin { .. } | SnapshotWrite::Abandon { .. } => {
+                    self.unfinished.clear();
+                }
+                SnapshotWrite::Piece { offset, bytes } => {
+                    assert_eq!(offset, self.unfinished.len() as u64, "without gaps");
+                    self.unfinished.extend_from_slice(&bytes);
+                    host.snapshot_written(bytes.len() as u64);
+                }
+                SnapshotWrite::End { slot, bytes } => {
+                    assert_eq!(bytes, self.unfinished.len() as u64);
+                    let file = std::mem::take(&mut self.unfinished);
+                    self.snapshots.insert(slot, file);
+                    stored.push(slot);
+                }
+            }
+        }
+        stored
+    }
+
+    /// Deletes what is not needed any more.
+    pub(crate) fn release(&mut self, release: Release) {
+        self.files = self.files.split_off(&release.segments_before);
+        self.snapshots = self.snapshots.split_off(&release.snapshots_before);
+    }
+
+    pub(crate) fn read_at(&self, at: Position, len: u32) -> Bytes {
+        let from = at.offset as usize;
+        Bytes::copy_from_slice(&self.files[&at.segment][from..from + len as usize])
+    }
+}
+
+impl LogSource for Disk {
+    fn list(&mut self) -> io::Result<Vec<u64>> {
+        Ok(self.files.keys().copied().collect())
+    }
+
+    fn read(&mut self, segment: u64) -> io::Result<Bytes> {
+        Ok(Bytes::from(self.files[&segment].clone()))
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        let snapshots = self.snapshots.iter();
+        Ok(snapshots
+            .map(|(slot, file)| (*slot, file.len() as u64))
+            .collect())
+    }
+
+    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
+        let rest = &self.snapshots[&slot][offset as usize..];
+        Ok(Bytes::copy_from_slice(&rest[..rest.len().min(len)]))
+    }
+}

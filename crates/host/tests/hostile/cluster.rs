@@ -1,0 +1,259 @@
+//! Three hosts of any protocol with a store, their disks, and frames between them that are lost,
+//! delayed and mixed up.
+
+use crate::disk::Disk;
+use bytes::Bytes;
+use fastrand::Rng;
+use quorate_core::{
+    Boot, ClusterId, Durability, Epoch, Group, Incarnation, Machine, Member, Now, Peers, Principal,
+    ReplicaId, Seat, Slot,
+};
+use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
+use quorate_host::{Host, HostConfig, HostEvent, Limits, Request, Start};
+use quorate_kv::{Query, Store, command};
+use quorate_protocols::Protocol;
+use std::hash::{DefaultHasher, Hasher};
+
+const REPLICAS: usize = 3;
+/// Frames on their way; more are lost.
+const MAIL_MAX: usize = 200;
+/// Kept of what was sent.
+const SENT_MAX: usize = 3_000;
+
+struct Node<P: Protocol> {
+    host: Host<P::Machine, Store>,
+    disk: Disk,
+}
+
+pub(crate) struct Cluster<P: Protocol> {
+    nodes: Vec<Node<P>>,
+    /// Frames that were sent.
+    pub(crate) sent: Vec<Bytes>,
+    /// Frames that were reported as no good.
+    pub(crate) bad_frames: u64,
+    mail: Vec<(usize, usize, Bytes)>,
+    durability: Durability,
+    rng: Rng,
+    now: Now,
+    tokens: u64,
+}
+
+impl<P: Protocol> Cluster<P> {
+    pub(crate) fn new(mut rng: Rng, durability: Durability) -> Self {
+        let now = Now::default();
+        let open = |index| {
+            let mut disk = Disk::default();
+            let config = config::<P>(index, durability, &mut rng);
+            let host = Host::open(config, Start::FirstBoot, &mut disk, Store::new(), now);
+            let (host, _) = host.expect("nothing can be wrong with a first boot");
+            Node { host, disk }
+        };
+        let nodes = (0..REPLICAS).map(open).collect();
+        let mut cluster = Cluster {
+            nodes,
+            sent: Vec::new(),
+            bad_frames: 0,
+            mail: Vec::new(),
+            durability,
+            rng,
+            now,
+            tokens: 0,
+        };
+        (0..REPLICAS).for_each(|index| cluster.turn(index));
+        cluster
+    }
+
+    /// Something happens somewhere.
+    pub(crate) fn advance(&mut self) {
+        self.now.mono_ns += self.rng.u64(..3_000_000);
+        self.now.clock_ns = self.now.mono_ns;
+        let index = self.rng.usize(..REPLICAS);
+        match self.rng.u8(..60) {
+            0..=4 => self.submit(index),
+            5 => {
+                let peer = replica((index + 1) % REPLICAS);
+                let up = self.rng.bool();
+                self.nodes[index].host.link(self.now, peer, up);
+                self.turn(index);
+            }
+            6 if self.rng.u8(..10) == 0 => self.restart(index),
+            7..=15 => self.turn(index),
+            _ => self.deliver(),
+        }
+    }
+
+    /// A frame that nobody sent arrives somewhere.
+    pub(crate) fn forge(&mut self, frame: Bytes) {
+        let to = self.rng.usize(..REPLICAS);
+        let from = (to + self.rng.usize(1..REPLICAS)) % REPLICAS;
+        self.give(to, from, frame);
+    }
+
+    /// A frame arrives.
+    pub(crate) fn give(&mut self, to: usize, from: usize, frame: Bytes) {
+        self.nodes[to].host.frame(self.now, replica(from), frame);
+        self.turn(to);
+    }
+
+    /// All a host acts on: its machine, and what it applied.
+    pub(crate) fn print(&self, index: usize) -> (u64, (Slot, u64)) {
+        let mut hasher = DefaultHasher::new();
+        let host = &self.nodes[index].host;
+        host.machine().fingerprint(&mut hasher);
+        (hasher.finish(), host.digest())
+    }
+
+    fn submit(&mut self, index: usize) {
+        self.tokens += 1;
+        let key = Bytes::from(vec![b'a' + self.rng.u8(..4)]);
+        let request = if self.rng.bool() {
+            let put = PutRequest {
+                key,
+                value: Bytes::from(vec![b'v'; self.rng.usize(..200)]),
+                ..PutRequest::default()
+            };
+            Request::Write {
+                body: command::encode_put(&put),
+                principal: Principal::default(),
+            }
+        } else {
+            Request::Read(Query::Range(RangeRequest {
+                key,
+                ..RangeRequest::default()
+            }))
+        };
+        self.nodes[index]
+            .host
+            .submit(self.now, self.tokens, request);
+        self.turn(index);
+    }
+
+    fn deliver(&mut self) {
+        if self.mail.is_empty() {
+            return;
+        }
+        let (from, to, frame) = self.mail.swap_remove(self.rng.usize(..self.mail.len()));
+        if self.rng.u8(..10) > 0 {
+            self.give(to, from, frame);
+        }
+    }
+
+    /// The process ends, and another goes on from its disk, if that was not made useless by lies.
+    fn restart(&mut self, index: usize) {
+        let config = config::<P>(index, self.durability, &mut self.rng);
+        let node = &mut self.nodes[index];
+        let opened = Host::open(
+            config,
+            Start::Resume,
+            &mut node.disk,
+            Store::new(),
+            self.now,
+        );
+        if let Ok((host, _)) = opened {
+            node.host = host;
+        }
+        self.turn(index);
+    }
+
+    /// A turn, and everything it leads to.
+    fn turn(&mut self, index: usize) {
+        let now = self.now;
+        let node = &mut self.nodes[index];
+        let Node { host, disk } = node;
+        host.turn(now);
+        host.tidy();
+        loop {
+            for slot in disk.keep(host) {
+                host.snapshot_stored(now, slot, Ok(()));
+            }
+            for read in host.take_snapshot_reads() {
+                let file = disk.snapshots.get(&read.slot).map_or(&[][..], |file| file);
+                let rest = file.get(read.offset as usize..).unwrap_or_default();
+                let part = Bytes::copy_from_slice(&rest[..rest.len().min(read.len as usize)]);
+                host.snapshot_read_done(now, read.token, Ok(part));
+            }
+            for read in host.take_reads() {
+                let bytes = disk.read_at(read.at, read.len);
+                host.read_done(now, read.token, Ok(bytes));
+            }
+            if let Some(release) = host.take_release() {
+                disk.release(release);
+            }
+            let Some(flush) = host.take_flush(now) else {
+                break;
+            };
+            disk.perform(&flush);
+            host.flushed(now, flush.through);
+        }
+        host.take_answers();
+        host.take_countdowns();
+        let is_bad = |event: &HostEvent| matches!(event, HostEvent::BadFrame { .. });
+        self.bad_frames += host
+            .take_events()
+            .iter()
+            .filter(|event| is_bad(event))
+            .count() as u64;
+        let frames = host.take_frames();
+        for frame in frames {
+            self.send(index, frame.to, frame.chunks.concat().into());
+        }
+    }
+
+    fn send(&mut self, from: usize, to: Peers, frame: Bytes) {
+        if self.sent.len() < SENT_MAX {
+            self.sent.push(frame.clone());
+        }
+        for peer in (0..REPLICAS).filter(|peer| *peer != from) {
+            if self.mail.len() < MAIL_MAX && (to == Peers::All || to == Peers::One(replica(peer))) {
+                self.mail.push((from, peer, frame.clone()));
+            }
+        }
+    }
+}
+
+fn replica(index: usize) -> ReplicaId {
+    ReplicaId(index as u16 + 1)
+}
+
+type Config<P> = <<P as Protocol>::Machine as Machine>::Config;
+
+fn config<P: Protocol>(
+    index: usize,
+    durability: Durability,
+    rng: &mut Rng,
+) -> HostConfig<Config<P>> {
+    let member = |index| Member {
+        id: replica(index),
+        incarnation: Incarnation(index as u128),
+    };
+    let seat = Seat {
+        group: Group(0),
+        epoch: Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: (0..REPLICAS).map(member).collect(),
+            protocol: P::NAME.into(),
+            durability,
+            seed: 3,
+            params: [].into(),
+        },
+        me: replica(index),
+        boot: Boot(rng.u64(..)),
+    };
+    HostConfig {
+        cluster: ClusterId(1),
+        incarnation: Incarnation(index as u128),
+        machine: P::config(&seat).expect("defaults are right"),
+        seat,
+        limits: Limits {
+            segment_bytes: 16 << 10,
+            recent_bytes_max: 2_000,
+            checkpoint_slots: 8,
+            snapshot_slots: 30,
+            snapshot_piece_bytes: 200,
+            snapshot_chunk_bytes: 300,
+            ..Limits::default()
+        },
+        dice: rng.u64(..),
+    }
+}

@@ -1,0 +1,136 @@
+//! Hosts of every protocol among peers that send anything.
+
+mod cluster;
+#[path = "../disk/mod.rs"]
+mod disk;
+
+use allocation_counter::measure;
+use bytes::Bytes;
+use cluster::Cluster;
+use fastrand::Rng;
+use quorate_core::Durability;
+use quorate_fuzz::{budget, mutate, seed};
+use quorate_protocols::{Protocol, Visitor, names, visit};
+use std::time::Instant;
+
+/// Does it with every protocol.
+fn each<V: Visitor<Output = ()>>(visitor: impl Fn() -> V) {
+    for name in names() {
+        visit(name, visitor()).expect("it is registered");
+    }
+}
+
+/// Does it again and again, with other dice, for as long as there is time.
+fn rounds(count: u64, mut round: impl FnMut(Rng)) {
+    let until = budget().map(|time| Instant::now() + time);
+    for number in 0.. {
+        if until.map_or(number >= count, |until| Instant::now() >= until) {
+            return;
+        }
+        round(Rng::with_seed(seed().wrapping_add(number)));
+    }
+}
+
+/// A frame that somebody might have sent: one that was, or changed in a few places.
+fn forged(sent: &[Bytes], rng: &mut Rng) -> Bytes {
+    let one = |rng: &mut Rng| sent.get(rng.usize(..sent.len().max(1))).cloned();
+    let (mut frame, other) = (one(rng).unwrap_or_default().to_vec(), one(rng));
+    mutate(&mut frame, &other.unwrap_or_default(), rng);
+    frame.into()
+}
+
+struct AnyState;
+
+impl Visitor for AnyState {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        rounds(24, |mut rng| {
+            let durability = match rng.u8(..3) {
+                0 => Durability::Memory,
+                _ => Durability::Disk,
+            };
+            let mut cluster = Cluster::<P>::new(rng.fork(), durability);
+            let share = [0, 3, 30][rng.usize(..3)];
+            for _ in 0..1_500 {
+                cluster.advance();
+                if rng.u8(..100) < share {
+                    let frame = forged(&cluster.sent, &mut rng);
+                    cluster.forge(frame);
+                }
+            }
+        });
+    }
+}
+
+/// Scenario: frames that nobody sent reach replicas in any state, between those that were: while
+/// they vote, catch up, restart, take snapshots, fetch one. A member that lies may stop the others
+/// or make them disagree, for only crashes are tolerated; it must not end a process.
+#[test]
+fn hosts_bear_any_frame_in_any_state() {
+    each(|| AnyState);
+}
+
+struct Foreign;
+
+impl Visitor for Foreign {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        rounds(6, |mut rng| {
+            let mut cluster = Cluster::<P>::new(rng.fork(), Durability::Disk);
+            for _ in 0..400 {
+                cluster.advance();
+                let garbage: Vec<u8> = (0..rng.usize(..40)).map(|_| rng.u8(..)).collect();
+                // Of group 1, if it is a frame at all.
+                let frame = [&[1][..], &garbage].concat();
+                let (before, at) = cluster.print(0);
+                cluster.give(0, 1, frame.into());
+                assert_eq!(
+                    cluster.print(0),
+                    (before, at),
+                    "a bad frame changed something"
+                );
+                assert!(cluster.bad_frames > 0, "a bad frame was not reported");
+                cluster.bad_frames = 0;
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_no_frame_of_the_group_is_reported_and_changes_nothing() {
+    each(|| Foreign);
+}
+
+struct Flood;
+
+/// What a replica may hold of one peer's flood, whatever the peer sends.
+const HELD_BYTES_MAX: i64 = 8 << 20;
+
+impl Visitor for Flood {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        rounds(1, |mut rng| {
+            let mut cluster = Cluster::<P>::new(rng.fork(), Durability::Memory);
+            for _ in 0..3_000 {
+                cluster.advance();
+            }
+            let mut held = 0;
+            for _ in 0..60_000 {
+                let frame = forged(&cluster.sent, &mut rng);
+                let info = measure(|| cluster.give(0, 2, frame));
+                held += info.bytes_current;
+                assert!(held <= HELD_BYTES_MAX, "{held} B of what one peer sent");
+            }
+            println!("{}: {held} B held after a flood", P::NAME);
+        });
+    }
+}
+
+/// Scenario: a peer sends well-formed nonsense without end, to a replica that hears nobody else.
+#[test]
+fn a_flood_of_one_peers_frames_takes_bounded_memory() {
+    each(|| Flood);
+}

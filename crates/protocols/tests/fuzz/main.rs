@@ -1,0 +1,136 @@
+//! Every protocol's messages and records from hostile bytes, and its machines among hostile peers.
+
+mod cluster;
+
+use bytes::Bytes;
+use cluster::Cluster;
+use fastrand::Rng;
+use quorate_core::Wire;
+use quorate_fuzz::{Fuzz, budget, mutate, seed};
+use quorate_protocols::{Protocol, Visitor, names, visit};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// What was said and recorded in a cluster's life.
+#[derive(Default)]
+struct Heard {
+    messages: BTreeSet<Bytes>,
+    records: BTreeSet<Bytes>,
+    bases: BTreeSet<Bytes>,
+}
+
+/// Encodings of everything that some clusters said and recorded: a few of each length.
+fn listen<P: Protocol>() -> Heard {
+    const SEEDS: u64 = 4;
+    let mut heard = Heard::default();
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::<P>::new(Rng::with_seed(seed));
+        for _ in 0..3_000 {
+            cluster.advance();
+        }
+        heard
+            .messages
+            .extend(cluster.said.into_iter().map(|message| message.to_bytes()));
+        heard
+            .records
+            .extend(cluster.recorded.into_iter().map(|record| record.to_bytes()));
+        heard
+            .bases
+            .extend(cluster.nodes.iter().map(|node| node.base.to_bytes()));
+    }
+    for all in [&mut heard.messages, &mut heard.records, &mut heard.bases] {
+        let mut of_kind = BTreeSet::new();
+        all.retain(|bytes| of_kind.insert((bytes.first().copied(), bytes.len())));
+    }
+    heard
+}
+
+/// Does it with every protocol.
+fn each<V: Visitor<Output = ()>>(visitor: impl Fn() -> V) {
+    for name in names() {
+        visit(name, visitor()).expect("it is registered");
+    }
+}
+
+fn fuzz(name: &str, of: &str, seeds: BTreeSet<Bytes>) -> Fuzz {
+    Fuzz::new(env!("CARGO_MANIFEST_DIR"), &format!("{name}-{of}")).seeds(seeds)
+}
+
+struct Decoders;
+
+impl Visitor for Decoders {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        let heard = listen::<P>();
+        fuzz(P::NAME, "message", heard.messages).run_wire::<cluster::Message<P>>();
+        fuzz(P::NAME, "record", heard.records).run_wire::<cluster::Record<P>>();
+    }
+}
+
+#[test]
+fn messages_and_records_bear_any_bytes() {
+    each(|| Decoders);
+}
+
+struct Bases;
+
+impl Visitor for Bases {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        let limits = quorate_fuzz::Limits {
+            // Trees of runs.
+            bytes_per_byte: 64,
+            ..Default::default()
+        };
+        let fuzz = fuzz(P::NAME, "base", listen::<P>().bases).limits(limits);
+        fuzz.run_wire::<cluster::Base<P>>();
+    }
+}
+
+#[test]
+fn bases_bear_any_bytes() {
+    each(|| Bases);
+}
+
+struct Hostile;
+
+impl Visitor for Hostile {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        let heard: Vec<Bytes> = listen::<P>().messages.into_iter().collect();
+        let until = budget().map(|time| Instant::now() + time);
+        for round in 0.. {
+            if until.map_or(round >= 40, |until| Instant::now() >= until) {
+                return;
+            }
+            among_liars::<P>(Rng::with_seed(seed().wrapping_add(round)), &heard);
+        }
+    }
+}
+
+/// One cluster in which, besides everything that happens anyway, messages arrive that nobody sent.
+fn among_liars<P: Protocol>(mut rng: Rng, heard: &[Bytes]) {
+    let mut cluster = Cluster::<P>::new(rng.fork());
+    for _ in 0..2_000 {
+        cluster.advance();
+        if rng.u8(..3) > 0 {
+            continue;
+        }
+        let mut bytes = heard[rng.usize(..heard.len())].to_vec();
+        let other = &heard[rng.usize(..heard.len())];
+        mutate(&mut bytes, other, &mut rng);
+        if let Ok(message) = Wire::from_bytes(bytes.into()) {
+            cluster.lie(message);
+        }
+    }
+}
+
+/// Scenario: peers say whatever decodes, in any state of a machine. They may keep it from deciding,
+/// or make it decide nonsense (only crashes are tolerated); they must not end it.
+#[test]
+fn machines_bear_any_message_in_any_state() {
+    each(|| Hostile);
+}

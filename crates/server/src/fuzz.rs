@@ -1,0 +1,212 @@
+//! What arrives at the peer port and what lies in a data folder, from hostile bytes.
+
+use crate::meta::{Meta, seal as seal_text, tests::meta};
+use crate::peer::frame::{FrameDecoder, header};
+use crate::peer::handshake::{self, Caller, Hello, Opening, Welcome, tests::identity};
+use crate::peer::lives::{Lives, parse};
+use crate::peer::question::{Answer, Question, Stage};
+use bytes::Bytes;
+use quorate_core::{ClusterId, ReplicaId, Wire};
+use quorate_fuzz::{Fuzz, Limits};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+fn fuzz(name: &str) -> Fuzz {
+    Fuzz::new(env!("CARGO_MANIFEST_DIR"), name)
+}
+
+fn framed(payloads: &[Bytes]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    for payload in payloads {
+        let header = header(std::slice::from_ref(payload)).expect("it is short");
+        stream.extend_from_slice(&header);
+        stream.extend_from_slice(payload);
+    }
+    stream
+}
+
+/// Puts the checksums of frames right.
+fn seal_frames(input: &mut Vec<u8>) {
+    let mut start = 0;
+    while input.len() >= start + 8 {
+        let length: [u8; 4] = input[start..start + 4].try_into().expect("four bytes");
+        let end = (start + 8).saturating_add(u32::from_le_bytes(length) as usize);
+        if end > input.len() {
+            return;
+        }
+        let crc = crc_fast::crc32_iscsi(&input[start + 8..end]);
+        input[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+        start = end;
+    }
+}
+
+#[test]
+fn connections_bear_any_bytes_and_hold_no_more_than_arrived() {
+    let cut = |input: Bytes| {
+        let mut decoder = FrameDecoder::default();
+        let mut payloads = Vec::new();
+        for part in input.chunks(100) {
+            decoder.input().extend_from_slice(part);
+            while let Some(payload) = decoder.next()? {
+                payloads.push(payload);
+            }
+        }
+        Ok::<_, crate::peer::frame::FrameError>(payloads)
+    };
+    let payloads = [&b"one"[..], &[7; 300], b"three"].map(Bytes::copy_from_slice);
+    let limits = Limits {
+        // A read asks the kernel for 64 KiB.
+        base_bytes: 512 << 10,
+        ..Limits::default()
+    };
+    let fuzz = fuzz("frames")
+        .seeds([framed(&payloads)])
+        .limits(limits)
+        .seal(seal_frames);
+    fuzz.run(cut, |input, payloads| {
+        let whole = framed(payloads);
+        assert_eq!(whole, input[..whole.len()]);
+    });
+}
+
+/// What a handshake message begins with, and its body.
+fn opened<T: Opening>(message: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ready(handshake::send(&mut bytes, message)).expect("memory takes everything");
+    bytes
+}
+
+/// Bytes in memory are always there: nothing is waited for.
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("it waits for something"),
+    }
+}
+
+/// Puts length and checksum of a handshake message right.
+fn seal_opening(input: &mut Vec<u8>) {
+    const HEAD_BYTES: usize = 20;
+    if input.len() >= HEAD_BYTES {
+        let length = (input.len() - HEAD_BYTES) as u32;
+        let crc = crc_fast::crc32_iscsi(&input[HEAD_BYTES..]);
+        input[12..16].copy_from_slice(&length.to_le_bytes());
+        input[16..20].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+fn answers() -> Vec<Answer> {
+    let epoch = identity(1).epoch;
+    let (incarnation, digest) = (epoch.members[0].incarnation, 9);
+    let stages = [
+        Stage::Empty,
+        Stage::Joining {
+            incarnation,
+            config: digest,
+        },
+        Stage::Confirmed {
+            incarnation,
+            digest,
+        },
+        Stage::Begun {
+            epoch,
+            later: Some(incarnation),
+        },
+    ];
+    let answer = |stage| Answer {
+        cluster: ClusterId(7),
+        from: ReplicaId(2),
+        stage,
+    };
+    stages.map(answer).into()
+}
+
+#[test]
+fn handshakes_bear_any_bytes() {
+    let one = identity(1);
+    let hello = one.hello(ReplicaId(2));
+    let question = Question {
+        cluster: one.cluster,
+        from: ReplicaId(3),
+        to: ReplicaId(1),
+    };
+    let lives = Lives::of(&one.epoch);
+    let rejection = identity(3)
+        .judge(&hello, &lives)
+        .expect_err("it is for another");
+    let welcomes = [None, Some(rejection)].map(|rejected| one.welcome(rejected));
+
+    fuzz("hello").seeds([hello.to_bytes()]).run_wire::<Hello>();
+    fuzz("welcome")
+        .seeds(welcomes.map(|welcome| welcome.to_bytes()))
+        .run_wire::<Welcome>();
+    fuzz("question")
+        .seeds([question.to_bytes()])
+        .run_wire::<Question>();
+    let answers = answers().into_iter().map(|answer| answer.to_bytes());
+    fuzz("answer").seeds(answers).run_wire::<Answer>();
+
+    let receive = |input: Bytes| ready(handshake::receive_caller(&mut &input[..]));
+    let limits = Limits {
+        // A body may claim so many bytes before they come.
+        base_bytes: 16 << 10,
+        ..Limits::default()
+    };
+    let seeds = [opened(&hello), opened(&question)];
+    let fuzz = fuzz("opening")
+        .seeds(seeds)
+        .limits(limits)
+        .seal(seal_opening);
+    fuzz.run(receive, |input, caller| {
+        let again = match caller {
+            Caller::Peer(hello) => opened(hello),
+            Caller::Asking(question) => opened(question),
+        };
+        assert_eq!(again, input[..again.len()]);
+    });
+}
+
+/// Puts the line with the checksum right, if there is one.
+fn seal_lines(input: &mut Vec<u8>) {
+    const CHECKSUM: &[u8] = b"# crc32c = ";
+    let at = (0..input.len())
+        .rev()
+        .find(|at| input[*at..].starts_with(CHECKSUM));
+    if let Some(at) = at
+        && let Ok(text) = str::from_utf8(&input[..at])
+    {
+        *input = seal_text(text).into_bytes();
+    }
+}
+
+#[test]
+fn identity_files_bear_any_bytes() {
+    let limits = Limits {
+        // What a parser of text needs for its tree.
+        base_bytes: 64 << 10,
+        bytes_per_byte: 128,
+        time: Duration::from_millis(200),
+    };
+    let read = |input: Bytes| match str::from_utf8(&input) {
+        Ok(text) => Meta::from_text(text).map_err(|error| format!("{error:?}")),
+        Err(error) => Err(error.to_string()),
+    };
+    let seeds = [1, 2].map(|replica| meta(replica).to_text());
+    fuzz("meta")
+        .seeds(seeds)
+        .limits(limits)
+        .seal(seal_lines)
+        .run(read, |_, meta| {
+            assert_eq!(Meta::from_text(&meta.to_text()).as_ref(), Ok(meta));
+        });
+    let lives = seal_text("# Peers.\n2 = 0000000000000000000000000000000b\n");
+    let parse = |input: Bytes| parse(&input);
+    fuzz("lives")
+        .seeds([lives])
+        .limits(limits)
+        .seal(seal_lines)
+        .run(parse, |_, lives| {
+            assert!(lives.len() <= usize::from(u16::MAX));
+        });
+}
