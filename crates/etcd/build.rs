@@ -160,6 +160,14 @@ const ENCODED: &[&str] = &[
     "LeaseKeepAliveResponse",
 ];
 
+/// Who decodes a server's requests; requests that could grow in decoding are counted first.
+fn codec(route: &str, side: &str) -> &'static str {
+    match (route, side) {
+        ("Txn", "server") => "crate::codec::TxnCodec",
+        _ => "tonic_prost::ProstCodec",
+    }
+}
+
 /// Methods whose requests are a stream, too.
 const BOTH_WAYS: &[&str] = &["Watch", "LeaseKeepAlive"];
 
@@ -189,7 +197,7 @@ fn generate(side: &str, response_type: impl Fn(&str) -> String) {
         ("Cluster", CLUSTER),
         ("Maintenance", MAINTENANCE),
     ]
-    .map(|(name, rows)| service(name, rows, &response_type));
+    .map(|(name, rows)| service(name, rows, side, &response_type));
     Builder::new()
         .build_client(side == "client")
         .build_server(side == "server")
@@ -197,7 +205,12 @@ fn generate(side: &str, response_type: impl Fn(&str) -> String) {
         .compile(&services);
 }
 
-fn service(name: &str, rows: &[Row], response_type: impl Fn(&str) -> String) -> Service {
+fn service(
+    name: &str,
+    rows: &[Row],
+    side: &str,
+    response_type: impl Fn(&str) -> String,
+) -> Service {
     let mut service = Service::builder().name(name).package("etcdserverpb");
     for &(rust, route, request, response, streaming) in rows {
         let mut method = Method::builder()
@@ -205,7 +218,7 @@ fn service(name: &str, rows: &[Row], response_type: impl Fn(&str) -> String) -> 
             .route_name(route)
             .input_type(format!("quorate_etcd_api::etcdserverpb::{request}"))
             .output_type(response_type(response))
-            .codec_path("tonic_prost::ProstCodec");
+            .codec_path(codec(route, side));
         if streaming {
             method = method.server_streaming();
         }

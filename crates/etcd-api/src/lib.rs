@@ -9,3 +9,6 @@
 pub mod errors;
 pub mod etcdserverpb;
 pub mod mvccpb;
+mod parts;
+
+pub use parts::{TXN_PARTS_MAX, has_too_many_parts};

@@ -4,6 +4,7 @@
 //! takes this way is `KV.Put`, `KV.Range` and `KV.Txn` without compression; everything else goes
 //! through the routes, which answer in the same words.
 
+use crate::codec::{decode, decode_txn};
 use crate::face::Face;
 use crate::server::Kv;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -46,10 +47,10 @@ impl Front {
     fn unary<Q, R, F>(
         &self,
         request: Request<AnyBody>,
+        decode: impl Fn(Bytes) -> Result<Q, Status> + Send + 'static,
         ask: impl FnOnce(Arc<Face>, Asked<Q>) -> F + Send + 'static,
     ) -> Answering
     where
-        Q: Message + Default,
         R: Message,
         F: Future<Output = Result<Answered<R>, Status>> + Send,
     {
@@ -57,10 +58,7 @@ impl Front {
         Box::pin(async move {
             let answered = async {
                 let message = receive(request.into_body(), bytes_max).await?;
-                let message = Q::decode(message).map_err(|error| {
-                    Status::internal(format!("not the message expected: {error}"))
-                })?;
-                ask(face, Asked::new(message)).await
+                ask(face, Asked::new(decode(message)?)).await
             };
             Ok(match answered.await {
                 Ok(answered) => respond(answered.get_ref()),
@@ -83,13 +81,14 @@ impl Service<Request<AnyBody>> for Front {
         if is_plain(&request) {
             match request.uri().path() {
                 "/etcdserverpb.KV/Put" => {
-                    return self.unary(request, async |face, put| face.put(put).await);
+                    return self.unary(request, decode, async |face, put| face.put(put).await);
                 }
                 "/etcdserverpb.KV/Range" => {
-                    return self.unary(request, async |face, range| face.range(range).await);
+                    return self
+                        .unary(request, decode, async |face, range| face.range(range).await);
                 }
                 "/etcdserverpb.KV/Txn" => {
-                    return self.unary(request, async |face, txn| face.txn(txn).await);
+                    return self.unary(request, decode_txn, async |face, txn| face.txn(txn).await);
                 }
                 _ => {}
             }

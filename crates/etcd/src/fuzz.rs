@@ -1,13 +1,16 @@
 //! What clients send, from hostile bytes: the beginning of a connection, a call's body, requests.
 
 use crate::authority::Opening;
+use crate::codec::decode_txn;
 use crate::front::message_length;
 use bytes::Bytes;
 use prost::Message;
+use quorate_etcd_api::TXN_PARTS_MAX;
 use quorate_etcd_api::etcdserverpb::{self as api, request_op::Request};
 use quorate_fuzz::{Fuzz, Limits};
 use quorate_kv::check;
 use std::fmt;
+use std::iter;
 
 fn fuzz(name: &str) -> Fuzz {
     Fuzz::new(env!("CARGO_MANIFEST_DIR"), name)
@@ -104,7 +107,11 @@ fn call(input: Bytes) -> Result<Call, String> {
         0 => api::RangeRequest::decode(bytes).map(Call::Range),
         1 => api::PutRequest::decode(bytes).map(Call::Put),
         2 => api::DeleteRangeRequest::decode(bytes).map(Call::Delete),
-        3 => api::TxnRequest::decode(bytes).map(Call::Txn),
+        3 => {
+            return decode_txn(bytes)
+                .map(Call::Txn)
+                .map_err(|status| status.to_string());
+        }
         4 => other::<api::CompactionRequest>(bytes),
         5 => other::<api::WatchRequest>(bytes),
         6 => other::<api::LeaseGrantRequest>(bytes),
@@ -223,4 +230,25 @@ fn the_front_of_a_message_bears_any_bytes() {
             Some(length) => assert!(*length <= most && input[0] == 0),
             None => assert!(input.len() < 5),
         });
+}
+
+/// Scenario: a transaction as large as a request may be, of the smallest operations there are, and
+/// one with just as many as are decoded. Neither takes more than its declared part of memory.
+#[test]
+fn a_large_transaction_takes_bounded_memory() {
+    /// What [`TXN_PARTS_MAX`] parts take while a vector of them doubles.
+    const TXN_BYTES_MAX: u64 = 64 << 20;
+    for parts in [TXN_PARTS_MAX, 8 << 20] {
+        let bytes: Vec<u8> = iter::repeat_n([0x12, 0], parts).flatten().collect();
+        let bytes = Bytes::from(bytes);
+        let mut decoded = None;
+        let info = allocation_counter::measure(|| decoded = Some(decode_txn(bytes)));
+        assert!(
+            info.bytes_max <= TXN_BYTES_MAX,
+            "{} B for {parts} parts",
+            info.bytes_max
+        );
+        let is_decoded = decoded.is_some_and(|decoded| decoded.is_ok());
+        assert_eq!(is_decoded, parts <= TXN_PARTS_MAX);
+    }
 }

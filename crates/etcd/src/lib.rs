@@ -10,6 +10,7 @@
 
 mod authority;
 mod cluster;
+mod codec;
 mod face;
 mod front;
 #[cfg(test)]

@@ -33,6 +33,7 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseRevokeRequest, PutRequest, TxnRequest,
 };
+use quorate_etcd_api::has_too_many_parts;
 
 const PUT: u8 = 0x11;
 const DELETE_RANGE: u8 = 0x12;
@@ -71,6 +72,9 @@ impl Command {
     pub fn decode(body: &Bytes) -> Result<Self, Refused> {
         let kind = *body.first().ok_or(Refused::Malformed)?;
         let message = body.slice(1..);
+        if kind == TXN && has_too_many_parts(&message) {
+            return Err(Refused::TooManyOps);
+        }
         let decoded = match kind {
             PUT => PutRequest::decode(message).map(Command::Put),
             DELETE_RANGE => DeleteRangeRequest::decode(message).map(Command::DeleteRange),
