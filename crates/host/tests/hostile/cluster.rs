@@ -9,7 +9,7 @@ use quorate_core::{
     ReplicaId, Seat, Slot,
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_host::{Host, HostConfig, HostEvent, Limits, Request, Start};
+use quorate_host::{Counters, Host, HostConfig, HostEvent, Limits, Request, Start};
 use quorate_kv::{Query, Store, command};
 use quorate_protocols::Protocol;
 use std::hash::{DefaultHasher, Hasher};
@@ -29,8 +29,6 @@ pub(crate) struct Cluster<P: Protocol> {
     nodes: Vec<Node<P>>,
     /// Frames that were sent.
     pub(crate) sent: Vec<Bytes>,
-    /// Frames that were reported as no good.
-    pub(crate) bad_frames: u64,
     mail: Vec<(usize, usize, Bytes)>,
     durability: Durability,
     rng: Rng,
@@ -52,7 +50,6 @@ impl<P: Protocol> Cluster<P> {
         let mut cluster = Cluster {
             nodes,
             sent: Vec::new(),
-            bad_frames: 0,
             mail: Vec::new(),
             durability,
             rng,
@@ -93,6 +90,19 @@ impl<P: Protocol> Cluster<P> {
     pub(crate) fn give(&mut self, to: usize, from: usize, frame: Bytes) {
         self.nodes[to].host.frame(self.now, replica(from), frame);
         self.turn(to);
+    }
+
+    /// Whether a frame that arrives is reported as no good; nothing else happens.
+    pub(crate) fn is_reported(&mut self, to: usize, from: usize, frame: Bytes) -> bool {
+        let host = &mut self.nodes[to].host;
+        host.frame(self.now, replica(from), frame);
+        let is_bad = |event: &HostEvent| matches!(event, HostEvent::BadFrame { .. });
+        host.take_events().iter().any(is_bad)
+    }
+
+    /// What each host has come to.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = Counters> {
+        self.nodes.iter().map(|node| node.host.counters())
     }
 
     /// All a host acts on: its machine, and what it applied.
@@ -187,12 +197,7 @@ impl<P: Protocol> Cluster<P> {
         }
         host.take_answers();
         host.take_countdowns();
-        let is_bad = |event: &HostEvent| matches!(event, HostEvent::BadFrame { .. });
-        self.bad_frames += host
-            .take_events()
-            .iter()
-            .filter(|event| is_bad(event))
-            .count() as u64;
+        host.take_events();
         let frames = host.take_frames();
         for frame in frames {
             self.send(index, frame.to, frame.chunks.concat().into());
