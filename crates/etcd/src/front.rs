@@ -47,10 +47,11 @@ impl Front {
     fn unary<Q, R, F>(
         &self,
         request: Request<AnyBody>,
-        decode: impl Fn(Bytes) -> Result<Q, Status> + Send + 'static,
+        decode: fn(Bytes) -> Result<Q, Status>,
         ask: impl FnOnce(Arc<Face>, Asked<Q>) -> F + Send + 'static,
     ) -> Answering
     where
+        Q: Send + 'static,
         R: Message,
         F: Future<Output = Result<Answered<R>, Status>> + Send,
     {

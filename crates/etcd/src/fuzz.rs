@@ -95,7 +95,9 @@ enum Call {
     Other(Box<dyn fmt::Debug>),
 }
 
-fn other<M: Message + Default + 'static>(bytes: Bytes) -> Result<Call, prost::DecodeError> {
+fn other<M: Message + Default + fmt::Debug + 'static>(
+    bytes: Bytes,
+) -> Result<Call, prost::DecodeError> {
     M::decode(bytes).map(|message| Call::Other(Box::new(message)))
 }
 

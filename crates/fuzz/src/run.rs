@@ -17,7 +17,10 @@ const INPUTS: u64 = 20_000;
 const POOL_MAX: usize = 4_096;
 /// Attempts to make a failing input smaller.
 const SHRINKS: usize = 4_000;
-/// How often a new way through the decoder is looked for among the newest ones.
+/// Inputs in a corpus, at most, and the length of those that are added to it for their way alone.
+const KEPT_MAX: usize = 40;
+const KEPT_BYTES_MAX: usize = 200;
+/// How many of the newest inputs are mutated more often than the others.
 const NEWEST: usize = 16;
 
 /// A search for inputs that a decoder does not bear.
@@ -80,10 +83,13 @@ impl Fuzz {
             pool: Vec::new(),
             shapes: BTreeSet::new(),
             inputs: 0,
+            kept: 0,
+            grow: std::env::var_os("QUORATE_FUZZ_GROW").is_some(),
             worst: (0, 0),
             slowest: Duration::ZERO,
         };
         let kept = self.corpus.read();
+        search.kept = kept.len();
         for input in self.seeds.iter().chain(&kept) {
             search.try_one(input.clone().into(), &judge, true);
         }
@@ -136,6 +142,10 @@ struct Search<'a> {
     /// Everything the decoder has said so far.
     shapes: BTreeSet<String>,
     inputs: u64,
+    /// Inputs in the corpus.
+    kept: usize,
+    /// Whether inputs that went a new way are added to it (`QUORATE_FUZZ_GROW`).
+    grow: bool,
     /// The most bytes held, and the length of the input they were held for.
     worst: (u64, usize),
     slowest: Duration,
@@ -172,13 +182,25 @@ impl Search<'_> {
             self.worst = (outcome.peak_bytes, input.len());
         }
         self.slowest = self.slowest.max(outcome.time);
-        if self.shapes.insert(outcome.shape) || keep {
+        let is_new = !self.shapes.contains(&outcome.shape);
+        if is_new && !keep && self.grows_by(&input) {
+            let added = self.fuzz.corpus.add(&input, &outcome.shape);
+            added.unwrap_or_else(|error| panic!("{}: {error}", self.fuzz.corpus.path().display()));
+            self.kept += 1;
+        }
+        self.shapes.insert(outcome.shape);
+        if is_new || keep {
             if self.pool.len() >= POOL_MAX {
                 let out = self.rng.usize(..self.pool.len());
                 self.pool.swap_remove(out);
             }
             self.pool.push(input);
         }
+    }
+
+    /// Whether an input that went a new way is to stay in the corpus.
+    fn grows_by(&self, input: &[u8]) -> bool {
+        self.grow && self.kept < KEPT_MAX && input.len() <= KEPT_BYTES_MAX
     }
 
     /// Shrinks a failing input, keeps it, and ends the search.
