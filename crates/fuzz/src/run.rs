@@ -98,7 +98,8 @@ impl Fuzz {
             None => (INPUTS, None),
         };
         while search.inputs < inputs
-            && (search.inputs % 64 > 0 || until.is_none_or(|until| Instant::now() < until))
+            && (!search.inputs.is_multiple_of(64)
+                || until.is_none_or(|until| Instant::now() < until))
         {
             let input = search.draw();
             search.try_one(input.into(), &judge, false);

@@ -30,6 +30,8 @@ pub(crate) struct Cluster<P: Protocol> {
     /// Frames that were sent.
     pub(crate) sent: Vec<Bytes>,
     mail: Vec<(usize, usize, Bytes)>,
+    /// It hears nobody, and nobody hears it.
+    away: Option<usize>,
     durability: Durability,
     rng: Rng,
     now: Now,
@@ -51,6 +53,7 @@ impl<P: Protocol> Cluster<P> {
             nodes,
             sent: Vec::new(),
             mail: Vec::new(),
+            away: None,
             durability,
             rng,
             now,
@@ -74,6 +77,9 @@ impl<P: Protocol> Cluster<P> {
                 self.turn(index);
             }
             6 if self.rng.u8(..10) == 0 => self.restart(index),
+            7 if self.rng.u8(..16) == 0 => {
+                self.away = self.rng.bool().then_some(index);
+            }
             7..=15 => self.turn(index),
             _ => self.deliver(),
         }
@@ -143,7 +149,8 @@ impl<P: Protocol> Cluster<P> {
             return;
         }
         let (from, to, frame) = self.mail.swap_remove(self.rng.usize(..self.mail.len()));
-        if self.rng.u8(..10) > 0 {
+        let is_away = self.away.is_some_and(|away| [from, to].contains(&away));
+        if !is_away && self.rng.u8(..10) > 0 {
             self.give(to, from, frame);
         }
     }
@@ -251,10 +258,10 @@ fn config<P: Protocol>(
         machine: P::config(&seat).expect("defaults are right"),
         seat,
         limits: Limits {
-            segment_bytes: 16 << 10,
-            recent_bytes_max: 2_000,
+            segment_bytes: 8 << 10,
+            recent_bytes_max: 500,
             checkpoint_slots: 8,
-            snapshot_slots: 30,
+            snapshot_slots: 10,
             snapshot_piece_bytes: 200,
             snapshot_chunk_bytes: 300,
             ..Limits::default()

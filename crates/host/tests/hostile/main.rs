@@ -47,14 +47,14 @@ impl Visitor for AnyState {
 
     fn visit<P: Protocol>(self) {
         let mut seen = Counters::default();
-        rounds(100, |mut rng| {
+        rounds(40, |mut rng| {
             let durability = match rng.u8(..3) {
                 0 => Durability::Memory,
                 _ => Durability::Disk,
             };
             let mut cluster = Cluster::<P>::new(rng.fork(), durability);
             let share = [0, 3, 30][rng.usize(..3)];
-            for _ in 0..1_500 {
+            for _ in 0..8_000 {
                 cluster.advance();
                 if rng.u8(..100) < share {
                     let frame = forged(&cluster.sent, &mut rng);
