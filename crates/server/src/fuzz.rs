@@ -27,7 +27,7 @@ fn framed(payloads: &[Bytes]) -> Vec<u8> {
 }
 
 /// Puts the checksums of frames right.
-fn seal_frames(input: &mut Vec<u8>) {
+fn seal_frames(input: &mut [u8]) {
     let mut start = 0;
     while input.len() >= start + 8 {
         let length: [u8; 4] = input[start..start + 4].try_into().expect("four bytes");
@@ -63,7 +63,7 @@ fn connections_bear_any_bytes_and_hold_no_more_than_arrived() {
     let fuzz = fuzz("frames")
         .seeds([framed(&payloads)])
         .limits(limits)
-        .seal(seal_frames);
+        .seal(|input| seal_frames(input));
     fuzz.run(cut, |input, payloads| {
         let whole = framed(payloads);
         assert_eq!(whole, input[..whole.len()]);
@@ -86,7 +86,7 @@ fn ready<F: Future>(future: F) -> F::Output {
 }
 
 /// Puts length and checksum of a handshake message right.
-fn seal_opening(input: &mut Vec<u8>) {
+fn seal_opening(input: &mut [u8]) {
     const HEAD_BYTES: usize = 20;
     if input.len() >= HEAD_BYTES {
         let length = (input.len() - HEAD_BYTES) as u32;
@@ -157,7 +157,7 @@ fn handshakes_bear_any_bytes() {
     let fuzz = fuzz("opening")
         .seeds(seeds)
         .limits(limits)
-        .seal(seal_opening);
+        .seal(|input| seal_opening(input));
     fuzz.run(receive, |input, caller| {
         let again = match caller {
             Caller::Peer(hello) => opened(hello),
