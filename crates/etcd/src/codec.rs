@@ -26,7 +26,9 @@ pub(crate) fn decode_txn(bytes: Bytes) -> Result<TxnRequest, Status> {
 
 /// The codec of the method `Txn`.
 #[derive(Debug, Default)]
-pub(crate) struct TxnCodec;
+pub(crate) struct TxnCodec {
+    decoder: TxnDecoder,
+}
 
 impl Codec for TxnCodec {
     type Encode = Reply<TxnResponse>;
@@ -39,12 +41,12 @@ impl Codec for TxnCodec {
     }
 
     fn decoder(&mut self) -> TxnDecoder {
-        TxnDecoder
+        self.decoder
     }
 }
 
 /// [`decode_txn`] for what comes by the routes.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TxnDecoder;
 
 impl Decoder for TxnDecoder {
