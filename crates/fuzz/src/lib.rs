@@ -24,4 +24,4 @@ mod run;
 
 pub use judge::Limits;
 pub use mutate::mutate;
-pub use run::{Fuzz, budget, seed};
+pub use run::{Fuzz, rounds};

@@ -67,7 +67,7 @@ impl Fuzz {
         self
     }
 
-    /// Searches, for as long as [`budget`] says.
+    /// Searches: for as long as `QUORATE_FUZZ_SECONDS` says, or a fixed number of inputs.
     ///
     /// # Panics
     /// When an input fails, and then says which.
@@ -118,8 +118,7 @@ impl Fuzz {
 }
 
 /// How long each search runs (`QUORATE_FUZZ_SECONDS`); without it, a fixed number of inputs.
-#[must_use]
-pub fn budget() -> Option<Duration> {
+fn budget() -> Option<Duration> {
     let seconds = std::env::var("QUORATE_FUZZ_SECONDS").ok()?;
     let seconds = seconds.parse();
     Some(Duration::from_secs(
@@ -128,12 +127,23 @@ pub fn budget() -> Option<Duration> {
 }
 
 /// What a search's dice begin with (`QUORATE_FUZZ_SEED`); without it, always the same.
-#[must_use]
-pub fn seed() -> u64 {
+fn seed() -> u64 {
     let seed = std::env::var("QUORATE_FUZZ_SEED").ok();
     seed.map_or(1, |seed| {
         seed.parse().expect("QUORATE_FUZZ_SEED is a number")
     })
+}
+
+/// Does something again and again, each time with other dice: for as long as `QUORATE_FUZZ_SECONDS`
+/// says, or so many times.
+pub fn rounds(count: u64, mut round: impl FnMut(Rng)) {
+    let until = budget().map(|time| Instant::now() + time);
+    for number in 0.. {
+        if until.map_or(number >= count, |until| Instant::now() >= until) {
+            return;
+        }
+        round(Rng::with_seed(seed().wrapping_add(number)));
+    }
 }
 
 struct Search<'a> {

@@ -9,26 +9,14 @@ use bytes::Bytes;
 use cluster::Cluster;
 use fastrand::Rng;
 use quorate_core::Durability;
-use quorate_fuzz::{budget, mutate, seed};
+use quorate_fuzz::{mutate, rounds};
 use quorate_host::Counters;
 use quorate_protocols::{Protocol, Visitor, names, visit};
-use std::time::Instant;
 
 /// Does it with every protocol.
 fn each<V: Visitor<Output = ()>>(visitor: impl Fn() -> V) {
     for name in names() {
         visit(name, visitor()).expect("it is registered");
-    }
-}
-
-/// Does it again and again, with other dice, for as long as there is time.
-fn rounds(count: u64, mut round: impl FnMut(Rng)) {
-    let until = budget().map(|time| Instant::now() + time);
-    for number in 0.. {
-        if until.map_or(number >= count, |until| Instant::now() >= until) {
-            return;
-        }
-        round(Rng::with_seed(seed().wrapping_add(number)));
     }
 }
 

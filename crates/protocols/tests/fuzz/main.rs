@@ -6,10 +6,9 @@ use bytes::Bytes;
 use cluster::Cluster;
 use fastrand::Rng;
 use quorate_core::Wire;
-use quorate_fuzz::{Fuzz, budget, mutate, seed};
+use quorate_fuzz::{Fuzz, mutate, rounds};
 use quorate_protocols::{Protocol, Visitor, names, visit};
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 /// What was said and recorded in a cluster's life.
 #[derive(Default)]
@@ -101,13 +100,7 @@ impl Visitor for Hostile {
 
     fn visit<P: Protocol>(self) {
         let heard: Vec<Bytes> = listen::<P>().messages.into_iter().collect();
-        let until = budget().map(|time| Instant::now() + time);
-        for round in 0.. {
-            if until.map_or(round >= 40, |until| Instant::now() >= until) {
-                return;
-            }
-            among_liars::<P>(Rng::with_seed(seed().wrapping_add(round)), &heard);
-        }
+        rounds(40, |rng| among_liars::<P>(rng, &heard));
     }
 }
 
