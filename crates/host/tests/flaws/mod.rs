@@ -1,6 +1,7 @@
 //! Deliberate faults of the host that need a particular moment, and what finds each.
 
-use super::sequencer::{Disk, Journal, config};
+use super::disk::Disk;
+use super::sequencer::{Journal, config};
 use super::snapshots::filled;
 use super::{Node, at, carry, write};
 use quorate_host::{Flaw, Host, HostConfig, HostEvent, Start};
