@@ -136,7 +136,9 @@ fn thread_time() -> Duration {
 mod tests {
     use super::*;
 
-    fn wrong(input: &'static [u8], decode: fn(Bytes) -> Result<Vec<u8>, String>) -> Option<String> {
+    type Decode = fn(Bytes) -> Result<Vec<u8>, String>;
+
+    fn wrong(input: &'static [u8], decode: Decode) -> Option<String> {
         let limits = Limits {
             base_bytes: 64,
             bytes_per_byte: 2,
@@ -150,7 +152,7 @@ mod tests {
     fn every_kind_of_misbehaviour_is_noticed_and_none_made_up() {
         assert_eq!(wrong(b"good", |input| Ok(input.to_vec())), None);
         assert_eq!(wrong(b"refused", |_| Err("no".into())), None);
-        let cases: [(fn(Bytes) -> Result<Vec<u8>, String>, &str); 4] = [
+        let cases: [(Decode, &str); 4] = [
             (|input| Ok(vec![input[9]]), "panicked: index out of bounds"),
             (|_| Ok(vec![0; 1000]), "1000 B held for an input of 3 B"),
             (|_| Ok(b"odd".to_vec()), "its result: assertion"),
