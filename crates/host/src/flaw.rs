@@ -15,8 +15,6 @@ pub enum Flaw {
     BaseNotCarried,
     /// Records that concern all slots are released with the log that holds them.
     ScalarsNotCarried,
-    /// Undecided entries are released with the log that holds them.
-    EntriesNotCarried,
     /// Messages do not wait for the records they depend on.
     SpeaksTooEarly,
     /// The log is released before the snapshot that replaces it is durable.
@@ -31,12 +29,11 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 10] = [
+    pub const ALL: [Flaw; 9] = [
         Flaw::NoDedup,
         Flaw::SessionsNotCarried,
         Flaw::BaseNotCarried,
         Flaw::ScalarsNotCarried,
-        Flaw::EntriesNotCarried,
         Flaw::SpeaksTooEarly,
         Flaw::ReleasesTooEarly,
         Flaw::SkipsSlot,
@@ -52,7 +49,6 @@ impl Flaw {
             Flaw::SessionsNotCarried => "host-sessions-not-carried",
             Flaw::BaseNotCarried => "host-base-not-carried",
             Flaw::ScalarsNotCarried => "host-scalars-not-carried",
-            Flaw::EntriesNotCarried => "host-entries-not-carried",
             Flaw::SpeaksTooEarly => "host-speaks-too-early",
             Flaw::ReleasesTooEarly => "host-releases-too-early",
             Flaw::SkipsSlot => "host-skips-slot",
@@ -69,7 +65,6 @@ impl Flaw {
             Flaw::SessionsNotCarried => "a snapshot holds no sessions",
             Flaw::BaseNotCarried => "a snapshot holds no base of the protocol",
             Flaw::ScalarsNotCarried => "a release of the log drops records that concern all slots",
-            Flaw::EntriesNotCarried => "a release of the log drops undecided entries",
             Flaw::SpeaksTooEarly => "messages do not wait for the records they depend on",
             Flaw::ReleasesTooEarly => "the log is released before its snapshot is durable",
             Flaw::SkipsSlot => "catching up skips a slot",

@@ -1,8 +1,9 @@
 //! What Rabia's waits are worth: machines in virtual time, without faults, on networks that are
 //! calm, jittery, or have one slow member.
 //!
-//! `cargo run --release -p quorate-protocols --example waits` prints a table for
-//! each network. The same figures every time: everything is drawn from one seed.
+//! `cargo run --release -p quorate-protocols --example waits` prints the tables of
+//! `docs/decisions/0007-waits.md`; an argument chooses the scenes whose name holds it. The same
+//! figures every time: everything is drawn from one seed.
 
 use bytes::Bytes;
 use quorate_core::{
@@ -89,7 +90,8 @@ const SETTINGS: [(&str, &str); 9] = [
 ];
 
 fn main() {
-    for scene in &SCENES {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    for scene in SCENES.iter().filter(|scene| scene.name.contains(&wanted)) {
         for n in [3, 5] {
             println!("\n{}, n = {n}\n", scene.name);
             println!("| | requests | decided fast | NULL slots | mean us | median us | 99 % us |");

@@ -60,11 +60,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn carry_on(&mut self, segment: u64) {
         let end = Position { segment, offset: 0 };
         for record in self.pins.take_before(end) {
-            let is_dropped = match self.limits.flaw {
-                Some(Flaw::ScalarsNotCarried) => record.scalar().is_some(),
-                Some(Flaw::EntriesNotCarried) => record.entry().is_some(),
-                _ => false,
-            };
+            let is_dropped =
+                self.limits.flaw == Some(Flaw::ScalarsNotCarried) && record.scalar().is_some();
             if !is_dropped {
                 self.append_record(record, true);
             }

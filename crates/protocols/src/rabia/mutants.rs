@@ -212,7 +212,7 @@ fn silences() -> Vec<Mutant<Replica>> {
             "no-null",
             "who lacks the batch that a peer proposed never joins the slot",
             Sabotage::Config(|c: &mut Config| c.adopt_wait_ns = 1_000 * SECONDS),
-            seeds("--durability memory", 0..200),
+            Catcher::Conversation("d18-mutant.txt"),
         ),
         mutant(
             "grace-forever",
