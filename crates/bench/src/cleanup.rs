@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use rustix::process::Signal;
@@ -99,11 +100,19 @@ pub(crate) fn on_interrupt() {
                 .enable_all()
                 .build();
             if let Ok(code) = runtime.and_then(|runtime| runtime.block_on(interrupted())) {
+                INTERRUPTED.store(true, SeqCst);
                 clean_up();
                 std::process::exit(code);
             }
         });
     });
+}
+
+/// Does not return if an interrupt is ending this process: what a child came to then says nothing.
+pub(crate) fn stop_if_interrupted() {
+    while INTERRUPTED.load(SeqCst) {
+        std::thread::park();
+    }
 }
 
 async fn interrupted() -> io::Result<i32> {
@@ -141,6 +150,8 @@ struct Leftovers {
     processes: Vec<u32>,
     directories: Vec<PathBuf>,
 }
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers {
     processes: Vec::new(),

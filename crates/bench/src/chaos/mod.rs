@@ -82,6 +82,7 @@ fn in_namespaces(args: &ChaosArgs, directory: &Path) -> Result<Option<u8>, Strin
             break;
         };
         let status = child.child().wait().map_err(|error| error.to_string())?;
+        cleanup::stop_if_interrupted();
         match status.code() {
             Some(code) if directory.join(PREPARED).exists() => {
                 return Ok(Some(u8::try_from(code).unwrap_or(2)));
