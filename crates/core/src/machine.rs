@@ -54,6 +54,12 @@ pub trait Machine: Clone + Sized {
     /// Two machines with equal fingerprints answer every input alike.
     fn fingerprint(&self, to: &mut impl Hasher);
 
+    /// For people who wonder why nothing happens: what is undecided here, what was heard of it, and
+    /// what that still lacks.
+    fn explain(&self) -> String {
+        String::new()
+    }
+
     /// The paper's lemmas as assertions over this replica's state; run after every step in tests.
     fn check(&self) {}
 }
@@ -255,6 +261,9 @@ pub enum Event {
         fast: bool,
         /// Whether no entry got the slot.
         noop: bool,
+        /// Message delays between the proposals and the values that decided: 1 for a decision by
+        /// the proposals alone.
+        delays: u32,
     },
     /// A named rare branch was taken.
     Branch(&'static str),

@@ -79,6 +79,11 @@ impl CatchUp {
         }
     }
 
+    /// The peer asked for decided slots, while one is.
+    pub(crate) fn fetching(&self) -> Option<ReplicaId> {
+        self.fetching
+    }
+
     /// A peer says that every slot before `applied` is decided.
     pub(crate) fn saw(&mut self, peer: ReplicaId, applied: Slot) {
         if let Some(state) = self.peer(peer) {

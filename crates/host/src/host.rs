@@ -1,5 +1,6 @@
 //! The host: one machine, one application, and everything between them and the world.
 
+mod explain;
 mod perform;
 mod queues;
 mod traffic;

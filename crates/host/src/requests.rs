@@ -79,6 +79,19 @@ impl<Q> Requests<Q> {
         self.writes.len() + self.reads.len() + self.located_count
     }
 
+    /// For people: what waits, by what it waits for.
+    pub(crate) fn describe(&self) -> String {
+        format!(
+            "{} requests not taken by the machine, {} writes without a result, {} reads without a \
+             slot, {} reads whose slot is not applied, own session {:?}",
+            self.queue.len(),
+            self.writes.len(),
+            self.reads.len(),
+            self.located_count,
+            self.session
+        )
+    }
+
     /// Queues a write under the host's own session.
     pub(crate) fn write(&mut self, waiting: Waiting, body: Bytes, principal: Principal) {
         let id = RequestId {

@@ -47,6 +47,11 @@ impl<T: Copy + Ord> Timers<T> {
         self.due.contains_key(&timer)
     }
 
+    /// Those that are armed, and when they are due.
+    pub(crate) fn armed(&self) -> impl Iterator<Item = (Timer<T>, u64)> {
+        self.due.iter().map(|(timer, at_ns)| (*timer, *at_ns))
+    }
+
     /// When the earliest is due.
     pub(crate) fn next(&self) -> Option<u64> {
         self.due.values().min().copied()

@@ -6,7 +6,7 @@ use crate::plan::Load;
 use crate::requests;
 use fastrand::Rng;
 use mix::{Known, Mix};
-use quorate_core::{ClientId, RequestId};
+use quorate_core::{ClientId, MILLIS, RequestId};
 use quorate_etcd_api::etcdserverpb::response_op::Response as PartAnswer;
 use quorate_host::Token;
 use std::collections::BTreeSet;
@@ -93,6 +93,8 @@ struct Task {
     ask: Ask,
     id: RequestId,
     invoked: u64,
+    /// When it was first sent, in virtual time.
+    since_ns: u64,
     fate: Fate,
     token: Token,
     attempts: u32,
@@ -142,7 +144,7 @@ impl Clients {
     }
 
     /// The operations that wait, for people.
-    pub(crate) fn describe_pending(&self) -> String {
+    pub(crate) fn describe_pending(&self, now_ns: u64) -> String {
         let pending = self.tasks.iter().filter(|task| task.fate == Fate::Pending);
         let lines = pending.take(12).map(|task| {
             let Task {
@@ -151,10 +153,13 @@ impl Clients {
                 ask,
                 id,
                 attempts,
+                since_ns,
                 ..
             } = task;
+            let ms = (now_ns - since_ns) / MILLIS;
             format!(
-                "\n    client {client} waits: {ask:?} of key {key}, {id:?}, {attempts} attempts"
+                "\n    client {client} waits for {ms} ms: {ask:?} of key {key}, {id:?}, {attempts} \
+                 attempts"
             )
         });
         lines.collect()
@@ -192,6 +197,7 @@ impl Clients {
                 seq,
             },
             invoked,
+            since_ns: 0,
             fate: Fate::Pending,
             token: 0,
             attempts: 0,

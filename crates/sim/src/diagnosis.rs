@@ -1,36 +1,68 @@
-//! What is stuck where.
+//! What is stuck where: a run that does not end says what waits for what.
 
 use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::World;
-use quorate_core::Machine;
+use quorate_core::{MICROS, Machine};
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
-    /// A liveness violation that names what is stuck where.
+    /// A liveness violation: every operation without an answer, then every replica.
     pub(crate) fn stuck(&self, why: &str) -> Violation {
         let mut what = format!(
             "{why}, in {:?}, {} operations done",
             self.phase, self.clients.completed
         );
-        for (index, node) in self.nodes.iter().enumerate() {
+        what.push_str(&self.clients.describe_pending(self.queue.now_ns()));
+        for index in 0..self.nodes.len() {
             what.push_str(&format!("\n    replica {}: ", index + 1));
-            match &node.host {
-                None => what.push_str("down"),
-                Some(host) => {
-                    let (slot, digest) = host.digest();
-                    let role = if node.lost { "lost its promises, " } else { "" };
-                    let counters = host.counters();
-                    let (waiting, leases) = (host.waiting(), host.app().leases());
-                    let countdown = node.countdowns.next();
-                    what.push_str(&format!(
-                        "{role}at slot {slot}, {digest:016x}, {counters:?}, {waiting} requests \
-                         wait, leases and their keys: {leases:?}, next \
-                         countdown: {countdown:?}"
-                    ));
-                }
-            }
+            what.push_str(&self.describe_node(index));
         }
-        what.push_str(&self.clients.describe_pending());
         Violation::new("liveness", what)
+    }
+
+    fn describe_node(&self, index: usize) -> String {
+        let now_ns = self.queue.now_ns();
+        let node = &self.nodes[index];
+        let role = match &node.host {
+            None => "down",
+            Some(_) if node.left_out => "cut off",
+            Some(host) if !host.machine().is_serving() => "not serving, for it lost its promises",
+            Some(_) => "serving",
+        };
+        let mut parts = vec![role.to_string()];
+        if node.busy_until_ns > now_ns {
+            parts.push(format!(
+                "stopped for {} us",
+                (node.busy_until_ns - now_ns) / MICROS
+            ));
+        }
+        if node.in_flight.is_some() {
+            parts.push("its disk is syncing".into());
+        }
+        if !node.inbox.is_empty() {
+            parts.push(format!("{} inputs wait for its turn", node.inbox.len()));
+        }
+        if !node.snapshot_writes.is_empty() {
+            parts.push(format!(
+                "{} snapshot writes wait",
+                node.snapshot_writes.len()
+            ));
+        }
+        let deaf: Vec<String> = (0..self.nodes.len())
+            .filter(|peer| *peer != index && !self.network.is_open(*peer, index))
+            .map(|peer| format!("r{}", peer + 1))
+            .collect();
+        if !deaf.is_empty() {
+            parts.push(format!("hears nothing from {}", deaf.join(", ")));
+        }
+        if let Some(host) = &node.host {
+            let (_, digest) = host.digest();
+            let mono_ns = node.clock.now(now_ns).mono_ns;
+            parts.push(format!("digest {digest:016x}, {}", host.explain(mono_ns)));
+            parts.push(format!("{:?}", host.counters()));
+            parts.push(format!("leases and their keys {:?}", host.app().leases()));
+            parts.push(format!("next countdown {:?}", node.countdowns.next()));
+        }
+        parts.join("; ")
     }
 }

@@ -83,7 +83,7 @@ impl Network {
         len: usize,
     ) -> [Option<u64>; 2] {
         let link = self.link(from, to);
-        if self.cuts[link] > 0 || self.isolated[from] || self.isolated[to] {
+        if !self.is_open(from, to) {
             self.counts.cut_off += 1;
             return [None, None];
         }
@@ -140,6 +140,11 @@ impl Network {
     pub(crate) fn slow_down(&mut self, from: usize, to: usize, by_ns: u64, until_ns: u64) {
         let link = self.link(from, to);
         self.slow_ns[link] = (by_ns, until_ns);
+    }
+
+    /// Whether frames have a chance on a link.
+    pub(crate) fn is_open(&self, from: usize, to: usize) -> bool {
+        self.cuts[self.link(from, to)] == 0 && !self.isolated[from] && !self.isolated[to]
     }
 
     /// Names the present life of a link's connection.

@@ -92,6 +92,10 @@ impl<M: Machine> Machine for Probe<M> {
         self.inner.fingerprint(to);
     }
 
+    fn explain(&self) -> String {
+        self.inner.explain()
+    }
+
     fn check(&self) {
         self.inner.check();
     }

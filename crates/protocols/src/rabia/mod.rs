@@ -58,6 +58,7 @@
 
 mod config;
 mod deliver;
+mod explain;
 mod messages;
 mod mutants;
 mod pool;
@@ -246,6 +247,10 @@ impl Machine for Replica {
 
     fn is_serving(&self) -> bool {
         self.is_voting()
+    }
+
+    fn explain(&self) -> String {
+        self.describe()
     }
 
     fn check(&self) {

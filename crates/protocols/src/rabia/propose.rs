@@ -224,8 +224,12 @@ impl Replica {
         instance.learn(&config.thresholds);
         if let Some(verdict) = instance.decision(&config, View::Durable) {
             self.decide(slot, verdict.value, out);
-            let (fast, noop) = (verdict.fast, verdict.value.is_none());
-            out.emit(Event::Decided { slot, fast, noop });
+            out.emit(Event::Decided {
+                slot,
+                fast: verdict.fast,
+                noop: verdict.value.is_none(),
+                delays: verdict.delays,
+            });
             return;
         }
         // A decision that waits only for the own disk makes further values pointless.

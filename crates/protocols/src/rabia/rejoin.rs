@@ -38,6 +38,17 @@ pub(super) struct Rejoin {
     written: Option<Lsn>,
 }
 
+impl Rejoin {
+    /// For people: what the recovery waits for.
+    pub(super) fn describe(&self) -> String {
+        let heard = self.heard.count_ones();
+        match self.floor {
+            None => format!("asks how far it may have gone, {heard} answered"),
+            Some(floor) => format!("waits for all slots before {floor} to be delivered"),
+        }
+    }
+}
+
 impl Replica {
     /// Begins a recovery; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {

@@ -68,6 +68,8 @@ pub(super) struct Verdict {
     pub(super) value: Option<EntryId>,
     /// Whether no round after the first vote was needed.
     pub(super) fast: bool,
+    /// Exchanges of messages it took: one of proposals, and one per value of the trails.
+    pub(super) delays: u32,
 }
 
 /// The next own value.
@@ -302,12 +304,14 @@ impl Instance {
                 return Some(Verdict {
                     value: proposals.best,
                     fast: true,
+                    delays: 1,
                 });
             }
             if proposals.seen - proposals.best_count >= t.fast_0 {
                 return Some(Verdict {
                     value: None,
                     fast: true,
+                    delays: 1,
                 });
             }
         }
@@ -322,16 +326,16 @@ impl Instance {
             Step::State(_) => return None,
         };
         let fast = index <= config.mode.first_vote();
-        if tally.ones >= enough {
-            self.q.map(|q| Verdict {
-                value: Some(q),
-                fast,
-            })
-        } else if tally.zeros >= enough {
-            Some(Verdict { value: None, fast })
-        } else {
-            None
-        }
+        let value = match (tally.ones >= enough, tally.zeros >= enough) {
+            (true, _) => Some(self.q?),
+            (false, true) => None,
+            (false, false) => return None,
+        };
+        Some(Verdict {
+            value,
+            fast,
+            delays: index as u32 + 2,
+        })
     }
 
     /// The next own value. `expected` are the members that may speak at any moment, as a mask.

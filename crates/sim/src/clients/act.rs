@@ -70,6 +70,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     fn ask(&mut self, client: usize, key: u8, ask: Ask, pinned: Option<usize>) {
         let task = self.clients.begin(client, key, ask, pinned);
+        self.clients.tasks[task].since_ns = self.queue.now_ns();
         self.attempt(task);
     }
 

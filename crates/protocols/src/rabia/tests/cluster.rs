@@ -310,7 +310,9 @@ impl Cluster {
 
     fn note(&mut self, me: usize, event: Event) {
         match event {
-            Event::Decided { slot, fast, noop } => self.decided.push((me, slot, fast, noop)),
+            Event::Decided {
+                slot, fast, noop, ..
+            } => self.decided.push((me, slot, fast, noop)),
             Event::Branch(name) => *self.branches.entry(name).or_default() += 1,
             Event::Misbehaved { peer, what } => {
                 self.violate(format!("{me} says {peer:?} misbehaved: {what}"));

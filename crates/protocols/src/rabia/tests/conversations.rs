@@ -108,7 +108,9 @@ fn line(output: &Output<Replica>) -> String {
         Output::Arm { timer, .. } => format!("arm {timer:?}"),
         Output::Disarm(timer) => format!("disarm {timer:?}"),
         Output::Deliver { slot, entry } => format!("deliver {slot:?} {entry:?}"),
-        Output::Emit(Event::Decided { slot, fast, noop }) => {
+        Output::Emit(Event::Decided {
+            slot, fast, noop, ..
+        }) => {
             format!("decided {slot:?} fast={fast} noop={noop}")
         }
         Output::Emit(Event::Misbehaved { peer, what }) => format!("{peer:?}: {what}"),

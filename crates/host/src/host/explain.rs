@@ -1,0 +1,42 @@
+//! Why nothing happens, for people.
+
+use crate::host::Host;
+use quorate_core::{Application, Machine};
+use std::fmt::Write;
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Where this replica is, what waits for what, and when it will look again; `mono_ns` is the
+    /// present time of its monotonic clock.
+    #[must_use]
+    pub fn explain(&self, mono_ns: u64) -> String {
+        let mut text = format!("slot {}, {}", self.applied(), self.requests.describe());
+        if self.durable < self.appended {
+            let _ = write!(
+                text,
+                "; records appended to {}, being flushed to {}, durable to {}",
+                self.appended.0, self.flushing.0, self.durable.0
+            );
+        }
+        if !self.gated.is_empty() {
+            let _ = write!(text, "; {} messages wait for records", self.gated.len());
+        }
+        if self.silent {
+            text.push_str("; silent until its first flush");
+        }
+        if let Some(peer) = self.catch_up.fetching() {
+            let _ = write!(text, "; catches up from replica {peer}");
+        }
+        if self.snapshots.is_pulling() {
+            text.push_str("; fetches a snapshot");
+        }
+        for (timer, due_ns) in self.timers.armed() {
+            let in_us = due_ns.saturating_sub(mono_ns) / 1_000;
+            let _ = write!(text, "; {timer:?} in {in_us} us");
+        }
+        let machine = self.machine.explain();
+        if !machine.is_empty() {
+            let _ = write!(text, "; machine: {machine}");
+        }
+        text
+    }
+}
