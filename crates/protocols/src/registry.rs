@@ -20,6 +20,10 @@ pub trait Protocol: 'static {
     /// How many replicas may fail at once while the cluster keeps serving.
     fn failures_survived(epoch: &Epoch) -> usize;
 
+    /// The names of all rare branches its machine reports ([`quorate_core::Event::Branch`]), so
+    /// that a run of many seeds can say which of them it never took.
+    fn branches() -> &'static [&'static str];
+
     /// Deliberate faults that a checker of this protocol must find.
     fn mutants() -> Vec<Mutant<Self::Machine>>;
 

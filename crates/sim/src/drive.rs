@@ -13,6 +13,8 @@ use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Peers, Slot};
 use quorate_host::{Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Token};
 
+/// What a sync takes at most on a disk that is well.
+const SYNC_NS_MAX: u64 = 400 * MICROS;
 /// Rounds of taking outputs in one turn; more are an endless loop.
 const ROUNDS_MAX: usize = 1_000;
 
@@ -256,6 +258,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         } else {
             0
         };
+        if delay > SYNC_NS_MAX {
+            self.totals.hit("slow sync");
+        }
         let node = &mut self.nodes[index];
         node.disk.write(&flush);
         if !sync {
@@ -283,6 +288,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             match event {
                 HostEvent::Spent(..) => continue,
                 HostEvent::Machine(quorate_core::Event::Branch(name)) => {
+                    if !self.setup.branches.contains(&name) {
+                        let what = format!("the protocol does not list its branch {name:?}");
+                        return Err(Violation::new("registration", what));
+                    }
                     *self.totals.branches.entry(name).or_default() += 1;
                 }
                 HostEvent::Machine(quorate_core::Event::Misbehaved { .. })
@@ -367,8 +376,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
 pub(crate) fn disk_delay(rng: &mut Rng, slow: f64, slow_max_ns: u64) -> u64 {
     if chance(rng, slow) {
-        rng.u64(400 * MICROS..slow_max_ns)
+        rng.u64(SYNC_NS_MAX..slow_max_ns)
     } else {
-        rng.u64(150 * MICROS..400 * MICROS)
+        rng.u64(150 * MICROS..SYNC_NS_MAX)
     }
 }

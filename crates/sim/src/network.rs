@@ -13,7 +13,7 @@ pub(crate) struct Network {
     isolated: Vec<bool>,
     /// Counts the resets of a link: what was on its way before is lost.
     resets: Vec<u32>,
-    /// When the last frame arrives, on links that keep order.
+    /// When the last frame arrives.
     last_ns: Vec<u64>,
     /// When the last frame has left, on links that carry only so much.
     free_ns: Vec<u64>,
@@ -29,6 +29,7 @@ pub(crate) struct Counts {
     pub(crate) cut_off: u64,
     pub(crate) reset: u64,
     pub(crate) duplicated: u64,
+    pub(crate) overtaken: u64,
     pub(crate) spiked: u64,
     pub(crate) slowed: u64,
     pub(crate) queued: u64,
@@ -42,12 +43,13 @@ impl Counts {
     }
 
     /// By name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 8] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("frame lost", self.lost),
             ("frame cut off", self.cut_off),
             ("frame lost by a reset", self.reset),
             ("frame duplicated", self.duplicated),
+            ("frame overtaken", self.overtaken),
             ("frame delayed by a spike", self.spiked),
             ("frame on a slow link", self.slowed),
             ("frame waited for bandwidth", self.queued),
@@ -98,8 +100,9 @@ impl Network {
         let mut delay = held + self.delay(rng, links);
         if links.ordered {
             delay = delay.max(self.last_ns[link].saturating_sub(now_ns));
-            self.last_ns[link] = now_ns + delay;
         }
+        self.counts.overtaken += u64::from(now_ns + delay < self.last_ns[link]);
+        self.last_ns[link] = self.last_ns[link].max(now_ns + delay);
         let twice = chance(rng, links.duplication).then(|| delay + self.delay(rng, links));
         self.counts.duplicated += u64::from(twice.is_some());
         [Some(delay), twice]

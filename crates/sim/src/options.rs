@@ -5,6 +5,9 @@ use quorate_core::Durability;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// The least simulated time under faults, unless told.
+const HURT_MS: u64 = 5_000;
+
 /// Runs whole clusters in virtual time, one per seed, and checks what they do.
 #[derive(Args, Clone, Debug)]
 pub struct SimOptions {
@@ -45,6 +48,18 @@ pub struct SimOptions {
     #[arg(long, default_value_t = 500)]
     pub ops: u64,
 
+    /// Clients in each cluster; by default each seed draws a number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub clients: Option<u16>,
+
+    /// The least simulated time under faults.
+    #[arg(long, value_name = "MS", default_value_t = HURT_MS)]
+    pub hurt_ms: u64,
+
+    /// Kinds of faults that do not strike although their profile takes part.
+    #[arg(long, value_name = "FAULT[,FAULT]", value_delimiter = ',')]
+    pub without: Vec<String>,
+
     /// Break the protocol or the host on purpose: the simulator must find it.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<String>,
@@ -60,6 +75,14 @@ pub struct SimOptions {
     /// Go on after a violation.
     #[arg(long)]
     pub keep_going: bool,
+
+    /// Print the sums as JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Report a violation as it was found, without looking for a smaller run that shows it.
+    #[arg(long)]
+    pub no_shrink: bool,
 
     /// Run every seed twice and compare everything that happened.
     #[arg(long)]
@@ -77,6 +100,17 @@ pub enum DurabilityName {
     Disk,
     /// Replicas have no disks: one that restarts has lost its promises.
     Memory,
+}
+
+impl DurabilityName {
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DurabilityName::Disk => "disk",
+            DurabilityName::Memory => "memory",
+        }
+    }
 }
 
 impl From<DurabilityName> for Durability {
@@ -102,13 +136,19 @@ impl SimOptions {
             "quorate sim --protocol {} --replicas {} --durability {} --profile {} --ops {}",
             self.protocol,
             self.replicas,
-            match self.durability {
-                DurabilityName::Disk => "disk",
-                DurabilityName::Memory => "memory",
-            },
+            self.durability.name(),
             self.profile.join(","),
             self.ops
         );
+        if let Some(clients) = self.clients {
+            command.push_str(&format!(" --clients {clients}"));
+        }
+        if self.hurt_ms != HURT_MS {
+            command.push_str(&format!(" --hurt-ms {}", self.hurt_ms));
+        }
+        if !self.without.is_empty() {
+            command.push_str(&format!(" --without {}", self.without.join(",")));
+        }
         for (name, value) in self.params() {
             command.push_str(&format!(" --param {name}={value}"));
         }
@@ -163,7 +203,8 @@ mod tests {
     #[test]
     fn the_printed_command_gives_the_same_options_back() {
         let line = "--protocol rabia --replicas 5 --durability memory --param window=4 \
-                    --param f=1 --mutant fast-1 --profile loss,pauses --seeds 7";
+                    --param f=1 --mutant fast-1 --profile loss,pauses \
+                    --clients 2 --hurt-ms 100 --without pause --seeds 7";
         let options = parse(line).unwrap();
         let command = options.command(7);
         let again = parse(command.strip_prefix("quorate sim ").unwrap()).unwrap();

@@ -8,8 +8,6 @@ use crate::world::{Event, TICK_NS, World};
 use quorate_core::{Machine, SECONDS};
 use quorate_host::Host;
 
-/// The least simulated time under faults.
-const FAULTS_NS: u64 = 5 * SECONDS;
 /// From then on no new outage begins: a plan too harsh for progress still ends.
 const OUTAGES_UNTIL_NS: u64 = 20 * SECONDS;
 /// The operations must be done by then, for loss alone must not stop a cluster.
@@ -46,7 +44,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 if now_ns >= OUTAGES_UNTIL_NS {
                     self.nemesis.tired = true;
                 }
-                if now_ns >= FAULTS_NS && self.clients.completed >= self.setup.ops {
+                let course = self.setup.course;
+                if now_ns >= course.hurt_ns && self.clients.completed >= course.ops {
                     return self.end_faults();
                 }
                 if now_ns >= PROGRESS_NS {

@@ -231,6 +231,12 @@ impl Load {
         }
     }
 
+    /// Other clients in number, together as busy as before.
+    pub(crate) fn crowd(&mut self, clients: usize) {
+        self.think_ns = self.think_ns * clients as u64 / self.clients as u64;
+        self.clients = clients;
+    }
+
     fn draw_chores(&mut self, rng: &mut Rng) {
         self.tenants = rng.usize(..=4);
         self.watchers = rng.usize(..=4);

@@ -65,6 +65,26 @@ impl Totals {
         *self.faults.entry(fault).or_default() += 1;
     }
 
+    /// The counts that are neither faults nor branches, by name.
+    #[must_use]
+    pub fn counts(&self) -> [(&'static str, u64); 13] {
+        [
+            ("ops", self.ops),
+            ("crashes", self.crashes),
+            ("dropped", self.dropped),
+            ("snapshots", self.snapshots),
+            ("installed", self.installed),
+            ("released", self.released),
+            ("rotten", self.rotten),
+            ("granted", self.granted),
+            ("expired", self.expired),
+            ("watched", self.watched),
+            ("overtaken", self.overtaken),
+            ("compactions", self.compactions),
+            ("simulated_ms", self.simulated_ns / 1_000_000),
+        ]
+    }
+
     /// Adds the counts of another seed.
     pub fn add(&mut self, other: &Totals) {
         self.ops += other.ops;

@@ -1,26 +1,18 @@
-//! Runs many seeds on many threads and tells people about them. A seed itself is always
-//! single-threaded, and nothing here reaches into it: this is the only place that knows the real
-//! clock.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "wall time is measured here, outside of every seed"
-)]
+//! Runs many seeds on many threads. A seed itself is always single-threaded, and nothing here
+//! reaches into it.
 
 use crate::mutants;
 use crate::options::SimOptions;
 use crate::panics;
 use crate::profiles;
-use crate::report::{Report, Totals};
+use crate::report::{Report, Violation};
+use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::tally::{Found, Tally};
 use quorate_protocols::{Protocol, Visitor};
-use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
-
-/// Lines of history printed before a violation.
-const HISTORY_LINES: usize = 60;
+use serde_json::Value;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
 /// Runs the simulator and prints what it finds: exit code 0 if all seeds passed, 1 if one did not,
 /// 2 if the options make no sense.
@@ -40,23 +32,23 @@ pub fn run(options: &SimOptions) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let tally = Arc::new(Tally::new(options.clone()));
+    let tally = Arc::new(Tally::new(options.clone(), Arc::new(simulator)));
     let last = Arc::clone(&tally);
     panics::install(move |seed, message| {
         let report = panicked(seed, message);
         last.add(&report);
-        last.found(&report, &[]);
+        tell(&last, &report, &[]);
         last.summarise();
         std::process::exit(1);
     });
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..options.jobs.unwrap_or(cores).max(1) {
-            scope.spawn(|| work(&simulator, &tally));
+            scope.spawn(|| work(&tally));
         }
     });
     tally.summarise();
-    if tally.violations.load(Ordering::Relaxed) > 0 {
+    if tally.has_violations() {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
@@ -89,9 +81,9 @@ fn list_mutants(protocol: &str) -> ExitCode {
 }
 
 /// Takes seeds until there are none left, or a violation ends the run.
-fn work(simulator: &Simulator, tally: &Tally) {
+fn work(tally: &Tally) {
+    let (simulator, options) = (&tally.simulator, &tally.options);
     while let Some(seed) = tally.next_seed() {
-        let options = &tally.options;
         let report = if options.trace {
             let (report, lines) = simulator.traced(seed);
             lines.iter().for_each(|line| println!("{line}"));
@@ -101,144 +93,64 @@ fn work(simulator: &Simulator, tally: &Tally) {
         };
         tally.add(&report);
         if report.violation.is_some() {
-            let lines = if options.trace {
-                Vec::new()
-            } else {
+            let shows_history = !options.trace && !options.json;
+            let lines = if shows_history {
                 simulator.traced(seed).1
+            } else {
+                Vec::new()
             };
-            tally.found(&report, &lines);
+            tell(tally, &report, &lines);
         } else if options.check_determinism && simulator.seed(seed).digest != report.digest {
-            tally.found(&undetermined(&report), &[]);
+            tell(tally, &undetermined(&report), &[]);
         }
     }
+}
+
+/// Tells about a violation, with a command that repeats it in a run as small as was found.
+fn tell(tally: &Tally, report: &Report, lines: &[String]) {
+    let Some(violation) = &report.violation else {
+        return;
+    };
+    if !tally.claims() {
+        return;
+    }
+    let options = &tally.options;
+    let small = if options.no_shrink {
+        options.clone()
+    } else {
+        let profiles = tally.simulator.taking_part(report.seed);
+        let stays =
+            |o: &SimOptions| kind_in_child(o, report.seed).as_deref() == Some(violation.kind);
+        shrink(options, &profiles, stays)
+    };
+    let found = Found {
+        seed: report.seed,
+        violation: violation.clone(),
+        command: small.command(report.seed),
+    };
+    tally.found(&found, lines);
+}
+
+/// Runs a seed in a process of its own, for a panic may end it: the kind of violation it shows.
+fn kind_in_child(options: &SimOptions, seed: u64) -> Option<String> {
+    let command = options.command(seed);
+    let (_, line) = command.split_once(" sim ")?;
+    let mut child = Command::new(std::env::current_exe().ok()?);
+    if std::env::args().nth(1).is_some_and(|word| word == "sim") {
+        child.arg("sim");
+    }
+    child
+        .args(line.split(' '))
+        .args(["--no-shrink", "--jobs", "1", "--json"]);
+    let output = child.output().ok()?;
+    let sums: Value = serde_json::from_slice(&output.stdout).ok()?;
+    sums["violations"][0]["kind"].as_str().map(String::from)
 }
 
 fn undetermined(report: &Report) -> Report {
     let what = "a second run of the seed went another way".into();
-    let violation = Some(crate::report::Violation::new("determinism", what));
     Report {
-        violation,
+        violation: Some(Violation::new("determinism", what)),
         ..report.clone()
-    }
-}
-
-/// What all seeds together came to.
-struct Tally {
-    options: SimOptions,
-    next: AtomicU64,
-    stop: AtomicBool,
-    violations: AtomicU64,
-    sums: Mutex<Sums>,
-    bar: ProgressBar,
-    began: Instant,
-}
-
-#[derive(Default)]
-struct Sums {
-    seeds: u64,
-    digest: u64,
-    totals: Totals,
-}
-
-impl Tally {
-    fn new(options: SimOptions) -> Self {
-        let bar = ProgressBar::new(options.seeds.end - options.seeds.start);
-        let style = "{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style);
-        }
-        Tally {
-            next: AtomicU64::new(options.seeds.start),
-            stop: AtomicBool::new(false),
-            violations: AtomicU64::new(0),
-            sums: Mutex::default(),
-            began: Instant::now(),
-            options,
-            bar,
-        }
-    }
-
-    fn next_seed(&self) -> Option<u64> {
-        if self.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        let seed = self.next.fetch_add(1, Ordering::Relaxed);
-        (seed < self.options.seeds.end).then_some(seed)
-    }
-
-    fn add(&self, report: &Report) {
-        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
-        sums.seeds += 1;
-        // A sum, so that the order in which threads finish does not matter.
-        sums.digest = sums
-            .digest
-            .wrapping_add(report.digest ^ report.seed.rotate_left(32));
-        sums.totals.add(&report.totals);
-        self.bar.inc(1);
-    }
-
-    /// Tells about a violation, the history before it, and the command that repeats it.
-    fn found(&self, report: &Report, lines: &[String]) {
-        let Some(violation) = &report.violation else {
-            return;
-        };
-        let before = self.violations.fetch_add(1, Ordering::Relaxed);
-        if !self.options.keep_going {
-            self.stop.store(true, Ordering::Relaxed);
-            if before > 0 {
-                return;
-            }
-        }
-        let seeds = self
-            .sums
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .seeds;
-        self.bar.suspend(|| {
-            for line in &lines[lines.len().saturating_sub(HISTORY_LINES)..] {
-                println!("{line}");
-            }
-            println!("violation in seed {}: {violation}", report.seed);
-            if let Some(mutant) = &self.options.mutant {
-                println!("mutant {mutant} caught after {seeds} seeds");
-            }
-            println!("repeat it with: {}", self.options.command(report.seed));
-        });
-    }
-
-    fn summarise(&self) {
-        self.bar.finish_and_clear();
-        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
-        let totals = &sums.totals;
-        let branches = totals
-            .branches
-            .iter()
-            .map(|(name, count)| format!(" {name}={count}"));
-        println!("trace={:016x}", sums.digest);
-        println!("branches:{}", branches.collect::<String>());
-        let faults = totals
-            .faults
-            .iter()
-            .map(|(name, count)| format!(" {name}={count}"));
-        println!("faults:{}", faults.collect::<String>());
-        println!(
-            "seeds={} violations={} ops={} crashes={} dropped={} snapshots={} installed={} released={} rotten={} granted={} expired={} watched={} overtaken={} compactions={} simulated_s={:.1} wall_s={:.1}",
-            sums.seeds,
-            self.violations.load(Ordering::Relaxed),
-            totals.ops,
-            totals.crashes,
-            totals.dropped,
-            totals.snapshots,
-            totals.installed,
-            totals.released,
-            totals.rotten,
-            totals.granted,
-            totals.expired,
-            totals.watched,
-            totals.overtaken,
-            totals.compactions,
-            totals.simulated_ns as f64 / 1e9,
-            self.began.elapsed().as_secs_f64()
-        );
     }
 }

@@ -1,10 +1,11 @@
 //! From options to seeds that run: finds the protocol, checks its parameters, breaks it if asked.
 
+use crate::course::Course;
 use crate::mutants::Fault;
 use crate::options::SimOptions;
 use crate::panics;
 use crate::probe::{self, Lines, Probe};
-use crate::profiles::Mix;
+use crate::profiles::{Mix, PROFILES};
 use crate::report::{Report, Totals, Violation};
 use crate::world::{Configure, Setup, World, replica};
 use quorate_core::{Boot, Durability, Epoch, Group, Incarnation, Machine, Member, Seat, Slot};
@@ -21,6 +22,8 @@ const REPLICAS_MAX: usize = 63;
 /// Runs single seeds of one kind of cluster.
 pub struct Simulator {
     run: Box<dyn Fn(u64, Option<Lines>) -> Report + Send + Sync>,
+    mix: Mix,
+    branches: &'static [&'static str],
 }
 
 impl Simulator {
@@ -45,6 +48,34 @@ impl Simulator {
                 options.protocol
             ))
         })
+    }
+
+    /// The names of all profiles.
+    #[must_use]
+    pub fn profiles(&self) -> Vec<&'static str> {
+        PROFILES.iter().map(|profile| profile.name).collect()
+    }
+
+    /// Faults that many seeds must show and these totals do not.
+    #[must_use]
+    pub fn unseen(&self, totals: &Totals) -> Vec<&'static str> {
+        self.mix.unseen(&totals.faults)
+    }
+
+    /// Rare branches of the protocol that no seed of these totals has taken.
+    #[must_use]
+    pub fn untaken(&self, totals: &Totals) -> Vec<&'static str> {
+        let untaken = self
+            .branches
+            .iter()
+            .filter(|name| !totals.branches.contains_key(**name));
+        untaken.copied().collect()
+    }
+
+    /// The names of the profiles that take part in a seed.
+    #[must_use]
+    pub fn taking_part(&self, seed: u64) -> Vec<&'static str> {
+        self.mix.names(seed)
     }
 
     /// Runs a seed; a panic is a violation like any other.
@@ -97,6 +128,8 @@ impl Visitor for Chosen {
             P::config(&seat(&epoch, index))?;
         }
         let failures_survived = P::failures_survived(&epoch);
+        let course = Course::new(&options)?;
+        let mix = course.mix.clone();
         let fault = match &options.mutant {
             Some(name) => Fault::named::<P>(name)?,
             None => Fault::none(),
@@ -107,8 +140,8 @@ impl Visitor for Chosen {
             replicas,
             durability,
             params,
-            ops: options.ops,
-            mix: Mix::parse(&options.profile)?,
+            course,
+            branches: P::branches(),
             failures_survived,
             flaw: fault.flaw,
         };
@@ -128,7 +161,11 @@ impl Visitor for Chosen {
             let setup = recipe.setup::<Broken<P::Machine>>(seed, &configure, lines.clone());
             World::<_, Store>::new(setup).run()
         };
-        Ok(Simulator { run: Box::new(run) })
+        Ok(Simulator {
+            run: Box::new(run),
+            mix,
+            branches: P::branches(),
+        })
     }
 }
 
@@ -138,8 +175,8 @@ struct Recipe {
     replicas: usize,
     durability: Durability,
     params: BTreeMap<String, String>,
-    ops: u64,
-    mix: Mix,
+    course: Course,
+    branches: &'static [&'static str],
     failures_survived: usize,
     flaw: Option<Flaw>,
 }
@@ -157,8 +194,8 @@ impl Recipe {
             replicas: self.replicas,
             durability: self.durability,
             params: &self.params,
-            ops: self.ops,
-            mix: &self.mix,
+            course: &self.course,
+            branches: self.branches,
             failures_survived: self.failures_survived,
             flaw: self.flaw,
             configure,

@@ -136,6 +136,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         }
         let fails = chance(&mut self.rng, self.plan.disk.snapshot_failure);
+        if fails {
+            self.totals.hit("snapshot write failed");
+        }
         let target = &mut self.nodes[node];
         let Some(write) = target.snapshot_writes.pop_front() else {
             return;

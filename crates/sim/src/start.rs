@@ -51,6 +51,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let opened = opened.and_then(|opened| match opened {
             Some(opened) => {
                 self.totals.rotten += 1;
+                self.totals.hit("snapshot rotten");
                 Ok(opened)
             }
             None => Host::open(config, start, &mut node.disk, A::fresh(), now),

@@ -2,6 +2,7 @@
 
 use crate::agreement::Agreement;
 use crate::clients::Clients;
+use crate::course::Course;
 use crate::disk::Disk;
 use crate::judge::{self, Journal};
 use crate::leases::Leases;
@@ -11,7 +12,6 @@ use crate::node::{Clock, Inbound, Node};
 use crate::phases::Phase;
 use crate::plan::{ClockPlan, Plan};
 use crate::probe::Lines;
-use crate::profiles::Mix;
 use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
 use crate::subject::Subject;
@@ -40,9 +40,10 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) replicas: usize,
     pub(crate) durability: Durability,
     pub(crate) params: &'a BTreeMap<String, String>,
-    pub(crate) ops: u64,
-    /// What goes wrong.
-    pub(crate) mix: &'a Mix,
+    /// How much happens, and what goes wrong.
+    pub(crate) course: &'a Course,
+    /// The rare branches the protocol knows.
+    pub(crate) branches: &'static [&'static str],
     /// Crashes a cluster survives that loses its promises with each.
     pub(crate) failures_survived: usize,
     /// A deliberate fault of the hosts.
@@ -153,8 +154,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     /// Prepares a seed; nothing runs yet.
     pub(crate) fn new(setup: Setup<'a, M>) -> Self {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
-        let classic = Plan::draw(&mut rng.fork(), setup.ops, setup.durability);
-        let mut plan = setup.mix.plan(setup.seed, classic, setup.durability);
+        let mut plan = setup.course.plan(&mut rng, setup.seed, setup.durability);
         plan.limits.flaw = setup.flaw;
         let n = setup.replicas;
         let nodes: Vec<Node<M, A>> = (0..n)
@@ -208,6 +208,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         self.totals.dropped = frames.dropped();
         let named = frames.named().into_iter().filter(|(_, count)| *count > 0);
         self.totals.faults.extend(named);
+        self.count_clocks();
         self.totals.simulated_ns = self.queue.now_ns();
         self.totals.ops = self.clients.completed;
         Report {
@@ -215,6 +216,18 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             digest: self.trace.digest(),
             totals: self.totals,
             violation,
+        }
+    }
+
+    /// What clocks did wrong from the beginning.
+    fn count_clocks(&mut self) {
+        for node in &self.nodes {
+            if node.clock.drift_ppm.abs() > 200 {
+                self.totals.hit("clock drifts");
+            }
+            if node.clock.claimed_error_ns < node.clock.offset_ns.unsigned_abs() {
+                self.totals.hit("clock claims a wrong bound");
+            }
         }
     }
 

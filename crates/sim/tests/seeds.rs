@@ -1,7 +1,7 @@
 //! Seeds that must pass, twice alike, and mutants that must not.
 
 use clap::Parser;
-use quorate_sim::{Report, SimOptions, Simulator};
+use quorate_sim::{Report, SimOptions, Simulator, Totals};
 use std::ops::Range;
 
 #[derive(Parser)]
@@ -101,37 +101,37 @@ fn mixtures_of_all_profiles_pass() {
 }
 
 #[test]
-fn every_profile_passes_and_does_what_it_says() {
-    for (profile, fault) in [
-        ("loss", "frame lost"),
-        ("duplication", "frame duplicated"),
-        ("delay-spikes", "frame delayed by a spike"),
-        ("slow-links", "frame on a slow link"),
-        ("bandwidth", "frame waited for bandwidth"),
-        ("resets", "reset"),
-        ("partitions", "partition"),
-        ("one-way", "link cut one way"),
-        ("bridges", "partition with a bridge"),
-        ("crashes", "crash"),
-        ("blackouts", "blackout"),
-        ("pauses", "pause"),
-        ("restarts", "restart"),
-        ("rolling-restarts", "rolling restart"),
-        ("restart-storms", "restart storm"),
-        ("wipes", "wipe"),
-        ("clock-leaps", "clock leap"),
-        ("stuck-clocks", "clock stopped"),
-        ("backward-clocks", "clock set back"),
-        ("clock-bounds", "clock jump"),
-    ] {
-        let reports = pass(&format!("--replicas 5 --profile {profile}"), 0..1);
-        let faults = &reports[0].totals.faults;
-        assert!(faults.contains_key(fault), "{profile}: {faults:?}");
+fn every_profile_shows_what_it_says_and_passes() {
+    let simulator = simulator("--profile swarm").unwrap();
+    for name in simulator.profiles() {
+        let line = format!("--replicas 5 --profile {name}");
+        let reports = pass(&line, 0..6);
+        let mut totals = Totals::default();
+        reports.iter().for_each(|report| totals.add(&report.totals));
+        let unseen = self::simulator(&line).unwrap().unseen(&totals);
+        assert!(
+            unseen.is_empty(),
+            "{name}: {unseen:?} of {:?}",
+            totals.faults
+        );
     }
-    pass(
-        "--profile reordering,clock-drift,slow-disks,snapshot-faults",
-        0..1,
-    );
+}
+
+#[test]
+fn a_run_that_is_stuck_says_what_waits_for_what() {
+    let report = caught_with("--profile loss", "no-retransmission", 0..10).unwrap();
+    let violation = report.violation.unwrap();
+    assert_eq!(violation.kind, "liveness");
+    for part in [
+        "waits for",
+        "replica 3: serving",
+        "writes without a result",
+        "CatchUp",
+        "first slot not delivered",
+        "next: Wait",
+    ] {
+        assert!(violation.what.contains(part), "{part}: {violation}");
+    }
 }
 
 /// A crash kept the record of a release that was not durable yet, behind a tail that was cut, beside
@@ -223,6 +223,11 @@ fn unknown_names_are_answered_with_the_known_ones() {
     assert!(
         mutant.contains("typo") && mutant.contains("fast-1"),
         "{mutant}"
+    );
+    let fault = message("--without typo");
+    assert!(
+        fault.contains("typo") && fault.contains("blackout"),
+        "{fault}"
     );
     let profile = message("--profile typo");
     assert!(

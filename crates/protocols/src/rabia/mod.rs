@@ -84,7 +84,7 @@ use crate::registry::{Mutant, Protocol};
 use pool::Pool;
 use queue::{Offer, Queue};
 use quorate_core::{
-    EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
+    EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, SECONDS, Seat, Slot, Wire,
 };
 use reads::Reads;
 use rejoin::Rejoin;
@@ -107,6 +107,21 @@ impl Protocol for Rabia {
 
     fn failures_survived(epoch: &Epoch) -> usize {
         config::failures_survived(epoch).unwrap_or(epoch.n().saturating_sub(1) / 2)
+    }
+
+    fn branches() -> &'static [&'static str] {
+        &[
+            "adopt wait expired",
+            "coin tossed",
+            "double decision skipped",
+            "need sent",
+            "no vote at all",
+            "outcome told",
+            "pool share full",
+            "rejoined",
+            "vote adopted",
+            "vote hold expired",
+        ]
     }
 
     fn mutants() -> Vec<Mutant<Replica>> {

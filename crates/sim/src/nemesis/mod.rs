@@ -35,6 +35,26 @@ pub(crate) enum Fault {
     ClockStop,
 }
 
+/// All kinds, by the names people use.
+pub(crate) const FAULTS: [(Fault, &str); 16] = [
+    (Fault::Crash, "crash"),
+    (Fault::CrashAll, "blackout"),
+    (Fault::Pause, "pause"),
+    (Fault::Partition, "partition"),
+    (Fault::Reset, "reset"),
+    (Fault::ClockJump, "clock-jump"),
+    (Fault::Wipe, "wipe"),
+    (Fault::OneWay, "one-way"),
+    (Fault::Bridge, "bridge"),
+    (Fault::SlowLink, "slow-link"),
+    (Fault::Restart, "restart"),
+    (Fault::RollingRestart, "rolling-restart"),
+    (Fault::RestartStorm, "restart-storm"),
+    (Fault::ClockLeap, "clock-leap"),
+    (Fault::ClockBack, "clock-back"),
+    (Fault::ClockStop, "clock-stop"),
+];
+
 /// A later part of a fault that strikes in several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sequel {

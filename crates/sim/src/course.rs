@@ -1,0 +1,56 @@
+//! How much happens in a seed and what goes wrong: what the command line says of it.
+
+use crate::nemesis::{FAULTS, Fault};
+use crate::options::SimOptions;
+use crate::plan::Plan;
+use crate::profiles::Mix;
+use fastrand::Rng;
+use quorate_core::{Durability, MILLIS};
+
+/// The same for all seeds of a run.
+pub(crate) struct Course {
+    pub(crate) mix: Mix,
+    /// Operations to be done before the faults end.
+    pub(crate) ops: u64,
+    /// The least time under faults, ns.
+    pub(crate) hurt_ns: u64,
+    /// How many clients there are, if not as many as the seed draws.
+    clients: Option<usize>,
+    /// Kinds of faults that do not strike.
+    without: Vec<Fault>,
+}
+
+impl Course {
+    /// # Errors
+    /// Says which name is unknown, and which are known.
+    pub(crate) fn new(options: &SimOptions) -> Result<Course, String> {
+        let without = options.without.iter().map(|name| fault(name));
+        Ok(Course {
+            mix: Mix::parse(&options.profile)?,
+            ops: options.ops,
+            hurt_ns: options.hurt_ms * MILLIS,
+            clients: options.clients.map(usize::from),
+            without: without.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Draws the plan of a seed.
+    pub(crate) fn plan(&self, rng: &mut Rng, seed: u64, durability: Durability) -> Plan {
+        let classic = Plan::draw(&mut rng.fork(), self.ops, durability);
+        let mut plan = self.mix.plan(seed, classic, durability);
+        plan.every_ns
+            .retain(|fault, _| !self.without.contains(fault));
+        if let Some(clients) = self.clients {
+            plan.load.crowd(clients);
+        }
+        plan
+    }
+}
+
+fn fault(name: &str) -> Result<Fault, String> {
+    let found = FAULTS.iter().find(|(_, known)| *known == name);
+    found.map(|(fault, _)| *fault).ok_or_else(|| {
+        let known: Vec<_> = FAULTS.iter().map(|(_, name)| *name).collect();
+        format!("unknown fault {name}: known are {}", known.join(", "))
+    })
+}
