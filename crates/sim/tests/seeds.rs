@@ -104,7 +104,7 @@ fn mixtures_of_all_profiles_pass() {
 fn every_profile_shows_what_it_says_and_passes() {
     let simulator = simulator("--profile swarm").unwrap();
     for name in simulator.profiles() {
-        let line = format!("--replicas 5 --profile {name}");
+        let line = format!("--profile {name}");
         let reports = pass(&line, 0..6);
         let mut totals = Totals::default();
         reports.iter().for_each(|report| totals.add(&report.totals));
