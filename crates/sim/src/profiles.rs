@@ -213,9 +213,10 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "snapshot-faults",
-        what: "writing a snapshot fails now and then, and the newest is found damaged at a start",
+        what: "writing a snapshot fails now and then, processes restart, and may find the newest one damaged",
         shows: &["snapshot write failed", "snapshot rotten"],
         hurt: |d| {
+            d.strike(Fault::Restart, 200..1_000);
             d.plan.disk.snapshot_failure = d.rng.f64() * 0.05;
             d.plan.disk.snapshot_rot = d.rng.f64() * 0.5;
         },
