@@ -114,6 +114,10 @@ impl<M: Machine> Machine for Sabotaged<M> {
         self.heard.hash(to);
     }
 
+    fn explain(&self) -> String {
+        self.inner.explain()
+    }
+
     fn check(&self) {
         self.inner.check();
     }

@@ -53,8 +53,7 @@ impl Replica {
             .collect();
         let next = if instance.is_proposed() {
             let expected = self.up & !self.late;
-            let awaited = (instance.unheard() & expected).count_ones() as usize;
-            format!("{:?}", instance.next_value(&self.config, slot, awaited))
+            format!("{:?}", instance.next_value(&self.config, slot, expected))
         } else {
             "to propose".into()
         };

@@ -84,7 +84,7 @@ use crate::registry::{Mutant, Protocol};
 use pool::Pool;
 use queue::{Offer, Queue};
 use quorate_core::{
-    EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, SECONDS, Seat, Slot, Wire,
+    EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
 };
 use reads::Reads;
 use rejoin::Rejoin;
@@ -114,6 +114,7 @@ impl Protocol for Rabia {
             "adopt wait expired",
             "coin tossed",
             "double decision skipped",
+            "grace expired",
             "need sent",
             "no vote at all",
             "outcome told",
