@@ -24,7 +24,7 @@ row() {
   fi
   log=$work/$name.log
   # shellcheck disable=SC2086 # Options are words.
-  if "$quorate" sim --protocol "$protocol" $options --seeds "$where" --mutant "$name" --jobs 1 \
+  if "$quorate" sim --protocol "$protocol" $options --seeds "$where" --mutant "$name" --no-shrink --jobs 1 \
     >"$log" 2>&1 </dev/null; then
     echo "| \`$name\` | $what | **nobody**, ${options:-default}, seeds $where | |" >"$work/$name"
     return
