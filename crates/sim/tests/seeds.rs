@@ -126,7 +126,6 @@ fn a_run_that_is_stuck_says_what_waits_for_what() {
         "waits for",
         "replica 3: serving",
         "writes without a result",
-        "CatchUp",
         "first slot not delivered",
         "next: Wait",
     ] {
