@@ -231,7 +231,9 @@ impl<P: Protocol> Stage<P> {
 
     fn note(&mut self, name: usize, event: Event) {
         match event {
-            Event::Decided { slot, fast, noop } => {
+            Event::Decided {
+                slot, fast, noop, ..
+            } => {
                 let what = if noop { "NULL" } else { "a request" };
                 let how = if fast { ", fast" } else { "" };
                 self.say(format!("{name} decides {slot:?}: {what}{how}"));
