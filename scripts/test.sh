@@ -6,18 +6,21 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seeds=200
+model=--ci
 rounds=(--rounds 2 --load-seconds 1 --pause 2s)
 chaos=(--rounds 3 --load-seconds 4)
 if [ "${1:-}" = "--long" ]; then
   seeds=2000
   rounds=(--rounds 20)
   chaos=(--rounds 50)
+  model=--long
 fi
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 cargo test --workspace --quiet
 cargo build --release --quiet -p quorate
+./target/release/quorate model "$model"
 for replicas in 3 5; do
   ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$seeds"
   ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \

@@ -62,6 +62,12 @@ pub trait Machine: Clone + Sized {
 
     /// The paper's lemmas as assertions over this replica's state; run after every step in tests.
     fn check(&self) {}
+
+    /// How many steps of its own the furthest slot under way has taken (values, ballots, views):
+    /// the model checker searches up to a given depth.
+    fn depth(&self) -> usize {
+        0
+    }
 }
 
 /// A record of a machine, as far as the host must understand it.

@@ -11,5 +11,7 @@ mod registry;
 mod sabotage;
 
 pub use done::Done;
-pub use registry::{Catcher, Mutant, Protocol, Sabotage, Visitor, names, visit};
+pub use registry::{
+    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, visit,
+};
 pub use sabotage::{Sabotaged, SabotagedConfig};

@@ -1,6 +1,6 @@
 //! What a protocol registers, and the line that registers it.
 
-use quorate_core::{Epoch, Machine, Output, Seat};
+use quorate_core::{EntryId, Epoch, Machine, Output, Seat};
 use std::ops::Range;
 
 /// A registered protocol. Its registration line gives it to the server, the simulator, the
@@ -42,6 +42,38 @@ pub trait Protocol: 'static {
         let _ = machine;
         Vec::new()
     }
+
+    /// How the model checker searches one instance layer by layer, if the protocol works in layers:
+    /// what a replica says in one depends on what it hears of the layer before, and on nothing
+    /// older except a decision that may have been taken already.
+    fn layers() -> Option<Layers<Self::Machine>> {
+        None
+    }
+}
+
+/// What a replica's record of an instance comes to, for a search layer by layer.
+pub struct Layers<M: Machine> {
+    /// All that the layers to come depend on besides the values of the last layer; `None` if the
+    /// record is not about an instance. Records with equal gists and different pasts are taken for
+    /// the same.
+    pub gist: fn(&M::Record) -> Option<Gist>,
+    /// The value taken in a layer, in the protocol's own code, and whether the coin had a say in
+    /// it: then some coin must lead everybody to the same value, whatever they hear.
+    pub value: ValueOf<M>,
+}
+
+/// The value that a record holds for a layer, and whether the coin had a say in it.
+pub type ValueOf<M> = fn(&<M as Machine>::Record, usize) -> Option<(u8, bool)>;
+
+/// What the rest of an instance depends on, of one replica.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Gist {
+    /// What it proposed; `None` is a no-op.
+    pub prop: Option<EntryId>,
+    /// The request that it knows to be the only one that can be decided.
+    pub request: Option<EntryId>,
+    /// How many values it has taken.
+    pub layer: usize,
 }
 
 /// A named, deliberate fault: only tests, the simulator and the model checker ever apply one.

@@ -121,6 +121,10 @@ impl<M: Machine> Machine for Sabotaged<M> {
     fn check(&self) {
         self.inner.check();
     }
+
+    fn depth(&self) -> usize {
+        self.inner.depth()
+    }
 }
 
 impl<M: Machine> Sabotaged<M> {

@@ -45,6 +45,8 @@ enum Command {
     Log(log::LogCommand),
     /// Run whole clusters in virtual time, under faults, and judge what they did
     Sim(quorate_sim::SimOptions),
+    /// Search every schedule of small clusters
+    Model(quorate_model::ModelOptions),
     /// Measure a cluster over the etcd API, and check that it loses nothing
     #[command(subcommand)]
     Bench(quorate_bench::BenchCommand),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         },
         Command::Log(command) => log::run(&command),
         Command::Sim(options) => return quorate_sim::run(&options),
+        Command::Model(options) => return quorate_model::run(&options),
         Command::Bench(command) => return quorate_bench::run(command),
     };
     let (message, code) = match result {

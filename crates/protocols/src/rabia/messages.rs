@@ -2,6 +2,7 @@
 
 use super::config::WINDOW_MAX;
 use super::trail::{Mode, Step, Trail};
+use crate::registry::Gist;
 use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 /// What replicas say to each other.
@@ -293,6 +294,31 @@ impl Record {
     pub(super) fn ends_with_vote(&self) -> bool {
         matches!(self, Record::Own { trail, .. } if matches!(trail.last_step(), Some(Step::Vote(_))))
     }
+}
+
+/// What later steps of a slot depend on besides the last values: the proposal and the request known,
+/// which messages carry on. Older values act through decisions only.
+pub(super) fn gist(record: &Record) -> Option<Gist> {
+    let (prop, trail, request) = match record {
+        Record::Own { prop, trail, q, .. } => (*prop, *trail, *q),
+        // It stands for a proposal of NULL.
+        Record::Reserve { .. } => (None, Trail::default(), None),
+        Record::Batch { .. } | Record::Floor { .. } => return None,
+    };
+    Some(Gist {
+        prop,
+        request,
+        layer: trail.len(),
+    })
+}
+
+/// The value of one step, and whether it is a State that follows a vote which the coin may settle.
+pub(super) fn value_at(record: &Record, index: usize) -> Option<(u8, bool)> {
+    let Record::Own { trail, .. } = record else {
+        return None;
+    };
+    let is_tossed = matches!(trail.mode().step(index), Step::State(phase) if phase > 1);
+    trail.get(index).map(|value| (value as u8, is_tossed))
 }
 
 impl SlotMessage {

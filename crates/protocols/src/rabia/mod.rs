@@ -80,7 +80,7 @@ pub use config::{Config, Thresholds};
 pub use messages::{Bits, Message, Nulls, Record, SlotMessage, Timer};
 pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
 
-use crate::registry::{Mutant, Protocol};
+use crate::registry::{Layers, Mutant, Protocol};
 use pool::Pool;
 use queue::{Offer, Queue};
 use quorate_core::{
@@ -123,6 +123,13 @@ impl Protocol for Rabia {
             "vote adopted",
             "vote hold expired",
         ]
+    }
+
+    fn layers() -> Option<Layers<Replica>> {
+        Some(Layers {
+            gist: messages::gist,
+            value: messages::value_at,
+        })
     }
 
     fn mutants() -> Vec<Mutant<Replica>> {
@@ -271,6 +278,11 @@ impl Machine for Replica {
 
     fn check(&self) {
         self.check_all();
+    }
+
+    fn depth(&self) -> usize {
+        let trails = self.slots.iter().map(|slot| slot.own().trail.len());
+        trails.max().unwrap_or(0)
     }
 }
 

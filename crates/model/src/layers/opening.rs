@@ -1,0 +1,118 @@
+//! The states that an instance may begin with.
+
+use super::{Keys, Local, Outcome, Place, Search, State, product};
+use crate::duties::{Act, Fault, Told};
+use crate::node::Node;
+use crate::scope::Scope;
+use quorate_core::{Class, Machine};
+
+impl<M: Machine> Search<'_, M> {
+    /// The first layer: everybody has one of the requests, or none, and whoever has none may have
+    /// proposed a no-op because of somebody else's proposal.
+    pub(super) fn open(&mut self, scope: &Scope) -> Result<(), Fault> {
+        self.offer(scope)?;
+        let mut props = Vec::new();
+        for me in 0..scope.n {
+            let mut of_me = vec![self.prepare(me, None)?];
+            for request in 0..scope.requests.len() {
+                of_me.push(self.prepare(me, Some(request))?);
+            }
+            props.push(of_me);
+        }
+        let mut keys = Keys::new();
+        for choice in 0..props[0].len().pow(scope.n as u32) {
+            let digit = |me: usize| choice / props[0].len().pow(me as u32) % props[0].len();
+            let locals = (0..scope.n)
+                .map(|me| props[me][digit(me)])
+                .collect::<Vec<_>>();
+            let empty = (0..scope.n)
+                .filter(|me| digit(*me) == 0)
+                .collect::<Vec<_>>();
+            for nulls in 0..1u32 << empty.len() {
+                let who = empty
+                    .iter()
+                    .enumerate()
+                    .filter(|(bit, _)| nulls >> bit & 1 == 1);
+                let who = who.map(|(_, me)| *me).collect::<Vec<_>>();
+                self.open_with(&locals, &who, &mut keys)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what comes of it if these replicas, who have no request, propose a no-op.
+    fn open_with(
+        &mut self,
+        locals: &[Local],
+        nulls: &[usize],
+        keys: &mut Keys,
+    ) -> Result<(), Fault> {
+        let speakers =
+            (0..locals.len()).filter(|me| !self.locals[locals[*me] as usize].sent.is_empty());
+        let speakers = speakers.collect::<Vec<_>>();
+        if !nulls.is_empty() && speakers.is_empty() {
+            return Ok(());
+        }
+        let mut options = locals.iter().map(|local| vec![*local]).collect::<Vec<_>>();
+        for me in nulls {
+            options[*me].clear();
+            for speaker in &speakers {
+                let outcome = self.turn(0, *me, (*speaker as u32 + 1, true), locals)?;
+                if let Outcome::Said(local) = outcome
+                    && !options[*me].contains(&local)
+                {
+                    options[*me].push(local);
+                }
+            }
+        }
+        for locals in product(&options) {
+            let place = |local: Local| Place { local, gone: false };
+            let state = State {
+                places: locals.into_iter().map(place).collect(),
+                decided: None,
+                parent: 0,
+                heard: Vec::new(),
+                coin: 0,
+            };
+            self.add(state, 0, keys);
+        }
+        Ok(())
+    }
+
+    /// Has the requests' entries formed, by former lives of the replicas that were asked.
+    fn offer(&mut self, scope: &Scope) -> Result<(), Fault> {
+        self.offers = vec![Vec::new(); scope.n];
+        for (request, asked) in scope.requests.iter().enumerate() {
+            assert_eq!(asked.class, Class::Write, "an instance is about writes");
+            let node = self.duties[0].first(asked.at, &mut self.book)?;
+            let submit = Act::Submit {
+                request: request as u8,
+                clock: 0,
+                floor: 0,
+            };
+            let told = &mut Told(None);
+            let asked_node = self.duties[0].apply(&node, submit, &[], &mut self.book, told)?;
+            let sent = asked_node.expect("a request is within the search").sent;
+            let offer = self.book.mail(sent[0]).message.clone();
+            for to in 0..scope.n {
+                let from = (asked.at + usize::from(asked.at == to)) % scope.n;
+                let mail = self.book.post(from, to, &offer);
+                self.offers[to].push(mail);
+            }
+        }
+        Ok(())
+    }
+
+    /// A replica that has proposed the request given to it, if any.
+    fn prepare(&mut self, me: usize, request: Option<usize>) -> Result<Local, Fault> {
+        let (duties, book, offers) = (&self.duties[0], &mut self.book, &self.offers[me]);
+        let node = self.guard.run(|| {
+            let mut node = duties.reborn(&Node::new(me), book)?;
+            if let Some(request) = request {
+                node = duties.hear(node, offers[request], book)?;
+            }
+            duties.settle(node, book)
+        })?;
+        Ok(self.local(node))
+    }
+}

@@ -1,0 +1,79 @@
+//! What the search layer by layer does with a replica: each turn begins with a restart.
+
+use crate::book::Book;
+use crate::duties::{Duties, Fault, Told};
+use crate::node::Node;
+use crate::scope::replica;
+use quorate_core::{Input, Machine, Past, Slot};
+
+impl<M: Machine> Duties<'_, M> {
+    /// A replica that restarts with all of its log, in a life after that in which requests came.
+    pub(crate) fn reborn(&self, node: &Node<M>, book: &mut Book<M>) -> Result<Node<M>, Fault> {
+        let mut node = node.clone();
+        node.crashes = 1;
+        node.sent.clear();
+        let (log, base, records) = node.disk.recover(node.disk.lines.len());
+        let next = Slot(log.len() as u64);
+        let past = Past::Intact {
+            next,
+            base,
+            records,
+        };
+        self.start(node, past, book, &mut Told(None))
+    }
+
+    /// It hears one message.
+    pub(crate) fn hear(
+        &self,
+        node: Node<M>,
+        mail: u32,
+        book: &mut Book<M>,
+    ) -> Result<Node<M>, Fault> {
+        let mail = book.mail(mail);
+        let (from, message) = (replica(mail.from), mail.message.clone());
+        self.step(
+            node,
+            Input::Message { from, message },
+            0,
+            book,
+            &mut Told(None),
+        )
+    }
+
+    /// Everything written becomes durable.
+    pub(crate) fn settle(&self, mut node: Node<M>, book: &mut Book<M>) -> Result<Node<M>, Fault> {
+        while !node.disk.writes.is_empty() {
+            let writes = node.disk.writes.len() as u8;
+            node = self.flush(node, writes, book, &mut Told(None))?;
+        }
+        Ok(node)
+    }
+
+    /// One turn: it hears these, its timers fire or not, and in the end it has every payload, so
+    /// that a decision shows.
+    pub(crate) fn turn(
+        &self,
+        node: &Node<M>,
+        mails: &[u32],
+        fires: bool,
+        payloads: &[u32],
+        book: &mut Book<M>,
+    ) -> Result<Node<M>, Fault> {
+        let mut node = self.reborn(node, book)?;
+        for mail in mails {
+            node = self.hear(node, *mail, book)?;
+        }
+        if fires {
+            for timer in std::mem::take(&mut node.timers) {
+                node = self.step(node, Input::Timer(timer), 0, book, &mut Told(None))?;
+            }
+        }
+        // Payloads come last: what was written has been said before a decision shows.
+        node = self.settle(node, book)?;
+        let has_spoken = !node.disk.lines.is_empty();
+        for mail in payloads.iter().filter(|_| has_spoken) {
+            node = self.hear(node, *mail, book)?;
+        }
+        self.settle(node, book)
+    }
+}
