@@ -157,6 +157,24 @@ pub enum Input<M: Machine> {
     },
 }
 
+impl<M: Machine> Input<M> {
+    /// The same for another machine of the same words: for a machine around another one.
+    #[must_use]
+    pub fn pass_on<N>(self) -> Input<N>
+    where
+        N: Machine<Message = M::Message, Timer = M::Timer, Base = M::Base>,
+    {
+        match self {
+            Input::Submit(commands) => Input::Submit(commands),
+            Input::Message { from, message } => Input::Message { from, message },
+            Input::Timer(timer) => Input::Timer(timer),
+            Input::Durable(lsn) => Input::Durable(lsn),
+            Input::Installed { next, base } => Input::Installed { next, base },
+            Input::Link { peer, up } => Input::Link { peer, up },
+        }
+    }
+}
+
 /// Who a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peers {
@@ -371,6 +389,33 @@ impl<M: Machine> Out<M> {
     /// Reports something worth counting.
     pub fn emit(&mut self, event: Event) {
         self.outputs.push(Output::Emit(event));
+    }
+
+    /// Wants done what a machine inside this one wants done. A record gets a number of this
+    /// machine's own, and a message waits for all that was persisted before it here.
+    pub fn pass_on<N>(&mut self, output: Output<N>)
+    where
+        N: Machine<Message = M::Message, Record = M::Record, Timer = M::Timer>,
+    {
+        match output {
+            Output::Send {
+                to,
+                message,
+                after: Lsn(0),
+            } => self.send_early(to, message),
+            Output::Send { to, message, .. } => self.send(to, message),
+            Output::Persist { record, .. } => {
+                self.persist(record);
+            }
+            Output::Note(record) => self.note(record),
+            Output::Arm { timer, due } => self.arm(timer, due),
+            Output::Disarm(timer) => self.disarm(timer),
+            Output::CatchUp { from, through } => self.catch_up(from, through),
+            Output::Inform { peer, from } => self.inform(peer, from),
+            Output::Deliver { slot, entry } => self.deliver(slot, entry),
+            Output::Reply { id, outcome } => self.reply(id, outcome),
+            Output::Emit(event) => self.emit(event),
+        }
     }
 
     /// Takes all outputs, keeping the allocation and the record count.

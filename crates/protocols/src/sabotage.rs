@@ -71,30 +71,23 @@ impl<M: Machine> Machine for Sabotaged<M> {
         machine
     }
 
-    fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
-        let input = match input {
-            Input::Submit(commands) => Input::Submit(commands),
+    fn step(&mut self, now: Now, mut input: Input<Self>, out: &mut Out<Self>) {
+        match &mut input {
             Input::Message { from, message } => {
-                if let Some(other) = self.repeats(from, &message) {
+                if let Some(from) = self.repeats(*from, message) {
                     let message = message.clone();
-                    let from = other;
                     self.inner
                         .step(now, Input::Message { from, message }, &mut self.scratch);
                 }
-                Input::Message { from, message }
             }
-            Input::Timer(timer) => Input::Timer(timer),
             Input::Durable(lsn) => {
-                self.durable = lsn;
+                self.durable = *lsn;
                 return self.settle(now, out);
             }
-            Input::Installed { next, mut base } => {
-                forget_base(self.sabotage, &mut base);
-                Input::Installed { next, base }
-            }
-            Input::Link { peer, up } => Input::Link { peer, up },
-        };
-        self.inner.step(now, input, &mut self.scratch);
+            Input::Installed { base, .. } => forget_base(self.sabotage, base),
+            Input::Submit(_) | Input::Timer(_) | Input::Link { .. } => {}
+        }
+        self.inner.step(now, input.pass_on(), &mut self.scratch);
         self.settle(now, out);
     }
 
@@ -185,21 +178,8 @@ impl<M: Machine> Sabotaged<M> {
                 continue;
             }
             match output {
-                Output::Send {
-                    to,
-                    message,
-                    after: Lsn(0),
-                } => out.send_early(to, message),
-                Output::Send { to, message, .. } => out.send(to, message),
                 Output::Persist { lsn, record } => self.persist(lsn, record, out),
-                Output::Note(record) => out.note(record),
-                Output::Arm { timer, due } => out.arm(timer, due),
-                Output::Disarm(timer) => out.disarm(timer),
-                Output::CatchUp { from, through } => out.catch_up(from, through),
-                Output::Inform { peer, from } => out.inform(peer, from),
-                Output::Deliver { slot, entry } => out.deliver(slot, entry),
-                Output::Reply { id, outcome } => out.reply(id, outcome),
-                Output::Emit(event) => out.emit(event),
+                output => out.pass_on(output),
             }
         }
     }

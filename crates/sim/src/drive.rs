@@ -11,7 +11,7 @@ use crate::world::{Event, World, replica};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Peers, Slot};
-use quorate_host::{Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Token};
+use quorate_host::{Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Request, Token};
 
 /// What a sync takes at most on a disk that is well.
 const SYNC_NS_MAX: u64 = 400 * MICROS;
@@ -27,6 +27,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         target.inbox.push(input);
         self.turn_soon(node);
+    }
+
+    /// Sends a request to a replica, on a link that loses nothing.
+    pub(crate) fn send_request(&mut self, node: usize, token: u64, request: Request<A::Query>) {
+        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+        self.queue.after(
+            delay,
+            Event::Request {
+                node,
+                token,
+                request: Box::new(request),
+            },
+        );
     }
 
     /// Has a replica take a turn as soon as it is free, if none is due already.

@@ -12,7 +12,7 @@ use crate::report::{Totals, Violation};
 use crate::requests;
 use crate::subject::{Chore, Subject};
 use crate::world::{Event, World};
-use quorate_core::{Countdown, MICROS, MILLIS, Machine, Principal, SECONDS};
+use quorate_core::{Countdown, MILLIS, Machine, Principal, SECONDS};
 use quorate_host::{Answer, Request, Token};
 
 /// Tokens from here on are chores', or of nobody.
@@ -257,19 +257,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .event(now_ns, "chore", &[token, node as u64], || {
                 format!("r{} {:?}", node + 1, errands.last().map(|e| &e.what))
             });
-        let request = Box::new(Request::Write {
+        let request = Request::Write {
             body,
             principal: Principal::default(),
-        });
-        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
-        self.queue.after(
-            delay,
-            Event::Request {
-                node,
-                token,
-                request,
-            },
-        );
+        };
+        self.send_request(node, token, request);
     }
 
     /// What was asked for once is answered once, or never.

@@ -1,6 +1,6 @@
 //! A machine around a machine that writes down what it does, when a trace is asked for.
 
-use quorate_core::{Input, Lsn, Machine, Now, Out, Output, Past};
+use quorate_core::{Input, Machine, Now, Out, Output, Past};
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::Hasher;
@@ -67,16 +67,8 @@ impl<M: Machine> Machine for Probe<M> {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
-        let input = match input {
-            Input::Submit(commands) => Input::Submit(commands),
-            Input::Message { from, message } => Input::Message { from, message },
-            Input::Timer(timer) => Input::Timer(timer),
-            Input::Durable(lsn) => Input::Durable(lsn),
-            Input::Installed { next, base } => Input::Installed { next, base },
-            Input::Link { peer, up } => Input::Link { peer, up },
-        };
         note(&self.lines, || format!("  -> {}", describe_input(&input)));
-        self.inner.step(now, input, &mut self.scratch);
+        self.inner.step(now, input.pass_on(), &mut self.scratch);
         self.forward(out);
     }
 
@@ -108,24 +100,11 @@ impl<M: Machine> Probe<M> {
         for output in outputs {
             note(&self.lines, || format!("  <- {}", describe_output(&output)));
             match output {
-                Output::Send {
-                    to,
-                    message,
-                    after: Lsn(0),
-                } => out.send_early(to, message),
-                Output::Send { to, message, .. } => out.send(to, message),
                 Output::Persist { lsn, record } => {
                     let outer = out.persist(record);
                     assert_eq!(outer, lsn, "every record is handed on");
                 }
-                Output::Note(record) => out.note(record),
-                Output::Arm { timer, due } => out.arm(timer, due),
-                Output::Disarm(timer) => out.disarm(timer),
-                Output::CatchUp { from, through } => out.catch_up(from, through),
-                Output::Inform { peer, from } => out.inform(peer, from),
-                Output::Deliver { slot, entry } => out.deliver(slot, entry),
-                Output::Reply { id, outcome } => out.reply(id, outcome),
-                Output::Emit(event) => out.emit(event),
+                output => out.pass_on(output),
             }
         }
     }

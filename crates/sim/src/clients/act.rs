@@ -8,9 +8,7 @@ use crate::requests;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use bytes::Bytes;
-use quorate_core::{
-    Class, ClientId, Command, MICROS, MILLIS, Machine, Principal, Refusal, SECONDS,
-};
+use quorate_core::{Class, ClientId, Command, MILLIS, Machine, Principal, Refusal, SECONDS};
 use quorate_host::{Answer, Request, Token};
 use std::rc::Rc;
 
@@ -123,7 +121,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Ask::Read(asked) => Request::Read(A::read(asked)),
             Ask::Peek(asked) => Request::Peek(A::read(asked)),
         };
-        let request = Box::new(request);
         let (attempts, client) = (task.attempts, task.client);
         self.trace.event(now_ns, "ask", &[token, node as u64], || {
             format!(
@@ -131,15 +128,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 node + 1
             )
         });
-        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
-        self.queue.after(
-            delay,
-            Event::Request {
-                node,
-                token,
-                request,
-            },
-        );
+        self.send_request(node, token, request);
         let timeout_ns = self.plan.load.timeout_ns << (attempts - 1).min(8);
         self.queue
             .after(timeout_ns.min(TIMEOUT_MAX_NS), Event::Timeout { token });
