@@ -53,7 +53,7 @@ impl Corpus {
 }
 
 /// `-` is the empty input.
-fn digits(input: &[u8]) -> String {
+pub(crate) fn digits(input: &[u8]) -> String {
     if input.is_empty() {
         return "-".into();
     }
@@ -64,7 +64,7 @@ fn digits(input: &[u8]) -> String {
     })
 }
 
-fn parse(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn parse(digits: &str) -> Option<Vec<u8>> {
     if digits == "-" {
         return Some(Vec::new());
     }

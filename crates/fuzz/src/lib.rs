@@ -20,8 +20,10 @@
 mod corpus;
 mod judge;
 mod mutate;
+mod recorded;
 mod run;
 
 pub use judge::Limits;
 pub use mutate::mutate;
+pub use recorded::{check_recorded, check_recorded_wire};
 pub use run::{Fuzz, rounds};

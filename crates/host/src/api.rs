@@ -10,6 +10,7 @@ use std::fmt;
 use crate::flaw::Flaw;
 use crate::log::Position;
 use crate::snapshot::SnapshotId;
+use crate::version::{Spoken, WireVersion};
 
 /// What the driver knows of a replica's past.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +42,8 @@ pub struct HostConfig<C> {
     pub seat: Seat,
     /// The protocol's configuration for that seat.
     pub machine: C,
+    /// The versions it speaks with its peers.
+    pub spoken: Spoken,
     /// Sizes of everything.
     pub limits: Limits,
     /// Seed of the jitter drawn for timers; from the driver.
@@ -147,6 +150,8 @@ pub enum Answer<A> {
 pub struct Frame {
     /// For whom.
     pub to: Peers,
+    /// In which version; a connection on which an older one was agreed drops it.
+    pub version: WireVersion,
     /// The frame, in pieces to be written one after the other.
     pub chunks: Vec<Bytes>,
 }

@@ -1,15 +1,19 @@
 //! What hosts say to each other.
 //!
-//! A frame is a header, which names group and epoch and tells how far the sender is, and a body:
-//! machine messages, a request for decided slots or for a part of a snapshot, or the answer.
+//! A frame is a header, which names version, group and epoch and tells how far the sender is, and a
+//! body: machine messages, a request for decided slots or for a part of a snapshot, or the answer.
 
 use crate::snapshot::SnapshotId;
+use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
 use quorate_core::{Decoder, Encoder, Entry, Group, Slot, Wire, WireError};
+use std::fmt;
 
 /// In front of every frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
+    /// What the frame is written in. It comes first in every version.
+    pub(crate) version: WireVersion,
     pub(crate) group: Group,
     pub(crate) epoch: u64,
     /// The sender's first slot not applied.
@@ -64,6 +68,9 @@ pub(crate) enum Body {
 /// Decided slots in one frame, at most.
 pub(crate) const DECIDED_SLOTS_MAX: usize = 1024;
 
+/// At the end of a header in versions that have it.
+const MARK: u32 = 0x4b52_414d;
+
 const MESSAGES: u8 = 0;
 const BEAT: u8 = 1;
 const FETCH: u8 = 2;
@@ -89,22 +96,69 @@ impl Wire for SnapshotId {
     }
 }
 
-impl Wire for Header {
+impl Header {
     fn encode(&self, out: &mut Encoder) {
+        out.varint(u64::from(self.version.0));
         self.group.encode(out);
         out.varint(self.epoch);
         self.applied.encode(out);
         self.checkpoint.0.encode(out);
         out.u64(self.checkpoint.1);
+        if self.version.has_mark() {
+            out.u32(MARK);
+        }
     }
 
-    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        Ok(Header {
+    fn decode(input: &mut Decoder, spoken: Spoken) -> Result<Self, FrameError> {
+        let version = u32::try_from(input.varint()?).map_or(WireVersion(u32::MAX), WireVersion);
+        if !spoken.includes(version) {
+            return Err(FrameError::Version { version, spoken });
+        }
+        let header = Header {
+            version,
             group: Group::decode(input)?,
             epoch: input.varint()?,
             applied: Slot::decode(input)?,
             checkpoint: (Slot::decode(input)?, input.u64()?),
-        })
+        };
+        if version.has_mark() && input.u32()? != MARK {
+            return Err(WireError::Range("mark of a header").into());
+        }
+        Ok(header)
+    }
+}
+
+/// Why a frame means nothing here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum FrameError {
+    /// It is in a version that is not spoken here.
+    Version {
+        /// The frame's.
+        version: WireVersion,
+        /// Those that are.
+        spoken: Spoken,
+    },
+    /// It is not as its version has it.
+    Wire(WireError),
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FrameError::Version { version, spoken } => {
+                write!(
+                    f,
+                    "it is in wire version {version}, this replica speaks {spoken}"
+                )
+            }
+            FrameError::Wire(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<WireError> for FrameError {
+    fn from(error: WireError) -> Self {
+        FrameError::Wire(error)
     }
 }
 
@@ -169,9 +223,9 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
 }
 
 /// Takes a frame apart. The messages of a [`Body::Messages`] are not decoded yet.
-pub(crate) fn decode(frame: Bytes) -> Result<(Header, Body), WireError> {
+pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), FrameError> {
     let mut input = Decoder::new(frame.clone());
-    let header = Header::decode(&mut input)?;
+    let header = Header::decode(&mut input, spoken)?;
     let body = match input.u8()? {
         MESSAGES => {
             return Ok((
@@ -199,7 +253,7 @@ pub(crate) fn decode(frame: Bytes) -> Result<(Header, Body), WireError> {
             offset: input.varint()?,
             bytes: input.bytes()?,
         },
-        tag => return Err(WireError::Tag("frame", tag)),
+        tag => return Err(WireError::Tag("frame", tag).into()),
     };
     input.finish()?;
     Ok((header, body))
@@ -218,8 +272,9 @@ mod tests {
     use super::*;
     use quorate_core::{Boot, EntryBuilder, EntryId, ReplicaId};
 
-    fn header() -> Header {
+    fn header(version: WireVersion) -> Header {
         Header {
+            version,
             group: Group(0),
             epoch: 1,
             applied: Slot(9),
@@ -262,27 +317,22 @@ mod tests {
             },
         ];
         for body in bodies {
-            let frame = encode(&header(), &body).concat();
-            assert_eq!(decode(frame.into()), Ok((header(), body)));
+            for version in [Spoken::SHIPPED.newest, Spoken::REHEARSED.newest] {
+                let frame = encode(&header(version), &body).concat();
+                let decoded = decode(frame.into(), Spoken::REHEARSED);
+                assert_eq!(decoded, Ok((header(version), body.clone())));
+            }
         }
     }
 
     #[test]
-    fn no_bytes_panic_or_claim_more_than_they_hold() {
-        let body = Body::Decided {
-            from: Slot(6),
-            entries: vec![None; 40],
-        };
-        let frame = encode(&header(), &body).concat();
-        let mut dice = fastrand::Rng::with_seed(1);
-        for _ in 0..20_000 {
-            let mut bytes = frame[..dice.usize(..=frame.len())].to_vec();
-            for _ in 0..dice.usize(..4) {
-                if let Some(at) = (!bytes.is_empty()).then(|| dice.usize(..bytes.len())) {
-                    bytes[at] = dice.u8(..);
-                }
-            }
-            let _ = decode(bytes.into());
-        }
+    fn a_frame_in_a_version_that_is_not_spoken_is_named() {
+        let version = Spoken::REHEARSED.newest;
+        let spoken = Spoken::SHIPPED;
+        let frame = encode(&header(version), &Body::Beat).concat();
+        let error = decode(frame.into(), spoken).unwrap_err();
+        assert_eq!(error, FrameError::Version { version, spoken });
+        let said = "it is in wire version 2, this replica speaks wire version 1";
+        assert_eq!(error.to_string(), said);
     }
 }

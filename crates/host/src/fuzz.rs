@@ -6,11 +6,12 @@ use crate::log::fuzz as log;
 use crate::records::{Decided, Learned};
 use crate::sessions::Sessions;
 use crate::snapshot::{SnapshotId, fuzz as snapshot};
+use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
     Boot, ClientId, Entry, EntryBuilder, EntryId, Group, ReplicaId, RequestId, Slot, Wire,
 };
-use quorate_fuzz::{Fuzz, Limits};
+use quorate_fuzz::{Fuzz, Limits, check_recorded};
 
 pub(crate) fn fuzz(name: &str) -> Fuzz {
     Fuzz::new(env!("CARGO_MANIFEST_DIR"), name)
@@ -25,8 +26,10 @@ fn entry() -> Entry {
     EntryBuilder::default().finish(id, 4)
 }
 
-fn frames() -> Vec<Vec<u8>> {
+/// One frame of every kind.
+fn frames(version: WireVersion) -> Vec<(Header, Body)> {
     let header = Header {
+        version,
         group: Group(0),
         epoch: 1,
         applied: Slot(900),
@@ -59,9 +62,7 @@ fn frames() -> Vec<Vec<u8>> {
             bytes: Bytes::from_static(b"part"),
         },
     ];
-    bodies
-        .map(|body| frame::encode(&header, &body).concat())
-        .into()
+    bodies.map(|body| (header, body)).into()
 }
 
 #[test]
@@ -71,12 +72,28 @@ fn frames_bear_any_bytes() {
         base_bytes: 3 * (frame::DECIDED_SLOTS_MAX * size_of::<Option<Entry>>()) as u64,
         ..Limits::default()
     };
+    let decode = |input| frame::decode(input, Spoken::REHEARSED);
+    let versions = [Spoken::SHIPPED.newest, Spoken::REHEARSED.newest];
+    let frames = versions.into_iter().flat_map(frames);
+    let seeds = frames.map(|(header, body)| frame::encode(&header, &body).concat());
     fuzz("frame")
-        .seeds(frames())
+        .seeds(seeds)
         .limits(limits)
-        .run(frame::decode, |input, (header, body)| {
+        .run(decode, |input, (header, body)| {
             assert_eq!(frame::encode(header, body).concat(), *input);
         });
+}
+
+#[test]
+fn frames_of_all_released_versions_are_read_and_those_of_this_one_written() {
+    let version = Spoken::SHIPPED.newest;
+    check_recorded(
+        (env!("CARGO_MANIFEST_DIR"), "wire", version.0),
+        "frames",
+        &frames(version),
+        |(header, body)| frame::encode(header, body).concat(),
+        |bytes| frame::decode(bytes, Spoken::SHIPPED),
+    );
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::pins::Pins;
 use crate::requests::{Requests, Waiting};
 use crate::snapshot::{Kept, Snapshots};
 use crate::timers::{Timer, Timers};
+use crate::version::{Tongue, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
     Application, Countdown, EntryId, Input, Lsn, Machine, Now, Out, Output, Peers, Refusal,
@@ -78,6 +79,7 @@ pub struct Host<M: Machine, A: Application> {
     pub(crate) catch_up: CatchUp,
     dice: u64,
     beats: u32,
+    pub(crate) tongue: Tongue,
     frames: Vec<Frame>,
     pub(crate) answers: Vec<(Token, Answer<A::Answer>)>,
     reads: Vec<LogRead>,
@@ -131,6 +133,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             timers: Timers::new(),
             dice: config.dice,
             beats: 0,
+            tongue: Tongue::new(config.spoken),
             frames: Vec::new(),
             answers: Vec::new(),
             reads: Vec::new(),
@@ -174,8 +177,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// The connection to a peer came up or went down.
-    pub fn link(&mut self, now: Now, peer: ReplicaId, up: bool) {
+    /// The connection to a peer came up, in a version agreed on, or went down.
+    pub fn link(&mut self, now: Now, peer: ReplicaId, version: Option<WireVersion>) {
+        self.tongue.agree(peer, version);
+        let up = version.is_some();
         self.step(now, Input::Link { peer, up });
         if up {
             self.post(Peers::One(peer), &Body::Beat);

@@ -44,6 +44,7 @@ mod requests;
 mod sessions;
 mod snapshot;
 mod timers;
+mod version;
 
 pub use api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, OpenError, Opened,
@@ -58,3 +59,4 @@ pub use log::{LogSource, Position};
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };
+pub use version::{Spoken, WireVersion};

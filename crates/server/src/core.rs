@@ -156,13 +156,13 @@ impl<M: Machine, A: Application> Core<M, A> {
                 self.host.frame(now, from, payload);
                 drop(share);
             }
-            Arrival::Link { peer, up } => {
-                if up {
+            Arrival::Link { peer, version } => {
+                if version.is_some() {
                     self.state.links_up.insert(peer);
                 } else {
                     self.state.links_up.remove(&peer);
                 }
-                self.host.link(now, peer, up);
+                self.host.link(now, peer, version);
             }
         }
     }

@@ -2,12 +2,14 @@
 
 use crate::meta::{Meta, seal as seal_text, tests::meta};
 use crate::peer::frame::{FrameDecoder, header};
-use crate::peer::handshake::{self, Caller, Hello, Opening, Welcome, tests::identity};
+use crate::peer::handshake::{Hello, Welcome, tests::identity};
 use crate::peer::lives::{Lives, parse};
+use crate::peer::opening::{self, Caller, Opening};
 use crate::peer::question::{Answer, Question, Stage};
 use bytes::Bytes;
 use quorate_core::{ClusterId, ReplicaId, Wire};
-use quorate_fuzz::{Fuzz, Limits};
+use quorate_fuzz::{Fuzz, Limits, check_recorded_wire};
+use quorate_host::Spoken;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -73,7 +75,7 @@ fn connections_bear_any_bytes_and_hold_no_more_than_arrived() {
 /// What a handshake message begins with, and its body.
 fn opened<T: Opening>(message: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
-    ready(handshake::send(&mut bytes, message)).expect("memory takes everything");
+    ready(opening::send(&mut bytes, message, Spoken::SHIPPED)).expect("memory takes everything");
     bytes
 }
 
@@ -87,12 +89,12 @@ fn ready<F: Future>(future: F) -> F::Output {
 
 /// Puts length and checksum of a handshake message right.
 fn seal_opening(input: &mut [u8]) {
-    const HEAD_BYTES: usize = 20;
+    const HEAD_BYTES: usize = 24;
     if input.len() >= HEAD_BYTES {
         let length = (input.len() - HEAD_BYTES) as u32;
         let crc = crc_fast::crc32_iscsi(&input[HEAD_BYTES..]);
-        input[12..16].copy_from_slice(&length.to_le_bytes());
-        input[16..20].copy_from_slice(&crc.to_le_bytes());
+        input[16..20].copy_from_slice(&length.to_le_bytes());
+        input[20..24].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
@@ -122,24 +124,39 @@ fn answers() -> Vec<Answer> {
     stages.map(answer).into()
 }
 
-#[test]
-fn handshakes_bear_any_bytes() {
-    let one = identity(1);
-    let hello = one.hello(ReplicaId(2));
-    let question = Question {
-        cluster: one.cluster,
+fn question() -> Question {
+    Question {
+        cluster: identity(1).cluster,
         from: ReplicaId(3),
         to: ReplicaId(1),
-    };
+    }
+}
+
+fn welcomes() -> [Welcome; 2] {
+    let one = identity(1);
     let lives = Lives::of(&one.epoch);
-    let rejection = identity(3)
-        .judge(&hello, &lives)
-        .expect_err("it is for another");
-    let welcomes = [None, Some(rejection)].map(|rejected| one.welcome(rejected));
+    let hello = one.hello(ReplicaId(2));
+    let rejection = identity(3).judge(&hello, &lives);
+    let rejection = rejection.expect_err("it is for another");
+    [None, Some(rejection)].map(|rejected| one.welcome(rejected))
+}
+
+#[test]
+fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() {
+    let place = (env!("CARGO_MANIFEST_DIR"), "wire", Spoken::SHIPPED.newest.0);
+    check_recorded_wire(place, "hello", &[identity(1).hello(ReplicaId(2))]);
+    check_recorded_wire(place, "welcome", &welcomes());
+    check_recorded_wire(place, "question", &[question()]);
+    check_recorded_wire(place, "answer", &answers());
+}
+
+#[test]
+fn handshakes_bear_any_bytes() {
+    let (hello, question) = (identity(1).hello(ReplicaId(2)), question());
 
     fuzz("hello").seeds([hello.to_bytes()]).run_wire::<Hello>();
     fuzz("welcome")
-        .seeds(welcomes.map(|welcome| welcome.to_bytes()))
+        .seeds(welcomes().map(|welcome| welcome.to_bytes()))
         .run_wire::<Welcome>();
     fuzz("question")
         .seeds([question.to_bytes()])
@@ -147,7 +164,7 @@ fn handshakes_bear_any_bytes() {
     let answers = answers().into_iter().map(|answer| answer.to_bytes());
     fuzz("answer").seeds(answers).run_wire::<Answer>();
 
-    let receive = |input: Bytes| ready(handshake::receive_caller(&mut &input[..]));
+    let receive = |input: Bytes| ready(opening::receive_caller(&mut &input[..], Spoken::SHIPPED));
     let limits = Limits {
         // A body may claim so many bytes before they come.
         base_bytes: 16 << 10,
@@ -160,10 +177,13 @@ fn handshakes_bear_any_bytes() {
         .seal(|input| seal_opening(input));
     fuzz.run(receive, |input, caller| {
         let again = match caller {
-            Caller::Peer(hello) => opened(hello),
+            Caller::Peer(hello, _) => opened(hello),
             Caller::Asking(question) => opened(question),
         };
-        assert_eq!(again, input[..again.len()]);
+        // A newer replica may say more, and one may speak older versions, too.
+        if input[8..12] == again[8..12] {
+            assert_eq!(again[24..], input[24..again.len()]);
+        }
     });
 }
 

@@ -17,7 +17,7 @@ use crate::test_source::TestSource;
 use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Machine, ReplicaId, Seat, Slot};
-use quorate_host::{Host, HostConfig, Limits, LogSource, Start};
+use quorate_host::{Host, HostConfig, Limits, LogSource, Spoken, Start};
 use quorate_protocols::Protocol;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
@@ -373,6 +373,7 @@ pub(crate) fn host_config<P: Protocol>(
         incarnation: meta.incarnation,
         machine: P::config(&seat).map_err(ServerError::Epoch)?,
         seat,
+        spoken: Spoken::SHIPPED,
         limits,
         dice,
     })
@@ -408,6 +409,7 @@ fn identity(meta: &Meta, boot: Boot) -> Identity {
         me: meta.replica,
         incarnation: meta.incarnation,
         boot,
+        spoken: Spoken::SHIPPED,
         group: meta.group,
         epoch: meta.epoch.clone(),
         epoch_digest: meta.epoch.digest(),

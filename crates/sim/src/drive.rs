@@ -11,7 +11,9 @@ use crate::world::{Event, World, replica};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Peers, Slot};
-use quorate_host::{Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Request, Token};
+use quorate_host::{
+    Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Request, Spoken, Token, WireVersion,
+};
 
 /// What a sync takes at most on a disk that is well.
 const SYNC_NS_MAX: u64 = 400 * MICROS;
@@ -110,7 +112,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             match input {
                 Inbound::Frame { from, bytes } => host.frame(now, replica(from), bytes),
                 Inbound::Request { token, request } => host.submit(now, token, *request),
-                Inbound::Link { peer, up } => host.link(now, replica(peer), up),
+                Inbound::Link { peer, version } => host.link(now, replica(peer), version),
                 Inbound::ReadDone { token, bytes } => host.read_done(now, token, bytes),
                 Inbound::Flushed => {
                     node.started = true;
@@ -215,7 +217,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 Peers::All => to != from,
                 Peers::One(id) => id == replica(to),
             };
-            if !meant {
+            if !meant || !self.is_understood(from, to, frame.version) {
                 continue;
             }
             let connection = self.network.life(from, to);
@@ -238,6 +240,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 );
             }
         }
+    }
+
+    /// Whether a frame may go on the connection between two replicas. One in a newer version than
+    /// that connection's was meant for a former one: the transport drops it.
+    fn is_understood(&mut self, from: usize, to: usize, version: WireVersion) -> bool {
+        if version > Spoken::SHIPPED.newest {
+            self.totals.hit("frame in a newer version");
+        }
+        let agreed = self.nodes[from].spoken.common(self.nodes[to].spoken);
+        agreed.is_some_and(|agreed| version <= agreed)
     }
 
     fn answer_leaves(

@@ -3,7 +3,7 @@
 use crate::disk::Disk;
 use bytes::Bytes;
 use quorate_core::{Application, Incarnation, Machine, Now, Slot};
-use quorate_host::{Countdowns, Flush, Host, Request, SnapshotWrite, Token};
+use quorate_host::{Countdowns, Flush, Host, Request, SnapshotWrite, Spoken, Token, WireVersion};
 use std::collections::VecDeque;
 
 /// The synchronised clocks' idea of when a seed begins, ns since the Unix epoch.
@@ -16,6 +16,8 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) disk: Disk,
     pub(crate) clock: Clock,
     pub(crate) incarnation: Incarnation,
+    /// The versions that its program speaks.
+    pub(crate) spoken: Spoken,
     /// It has spoken: recorded on stable storage, as the driver's meta file does.
     pub(crate) started: bool,
     /// Its disk is new, although it has spoken.
@@ -64,9 +66,10 @@ pub(crate) enum Inbound<Q> {
         token: Token,
         request: Box<Request<Q>>,
     },
+    /// A connection came up, in this version, or went down.
     Link {
         peer: usize,
-        up: bool,
+        version: Option<WireVersion>,
     },
     ReadDone {
         token: u64,
@@ -93,6 +96,7 @@ impl<M: Machine, A: Application> Node<M, A> {
             disk,
             clock,
             incarnation,
+            spoken: Spoken::SHIPPED,
             started: false,
             wiped: false,
             lost: false,

@@ -150,6 +150,16 @@ pub(crate) const PROFILES: &[Profile] = &[
         hurt: |d| d.strike(Fault::RollingRestart, 500..3_000),
     },
     Profile {
+        name: "rolling-upgrade",
+        what: "replicas change over to a program with a newer wire version, one after the other, and back",
+        shows: &[
+            "rolling upgrade",
+            "rolling downgrade",
+            "frame in a newer version",
+        ],
+        hurt: |d| d.strike(Fault::RollingUpgrade, 300..1_500),
+    },
+    Profile {
         name: "restart-storms",
         what: "a replica crashes again and again, within milliseconds of each start",
         shows: &["restart storm"],

@@ -38,6 +38,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             incarnation: node.incarnation,
             seat,
             machine,
+            spoken: node.spoken,
             limits: self.plan.limits,
             dice: self.rng.u64(..),
         };

@@ -292,7 +292,11 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::ReadDone { node, life, read } => self.read_done(node, life, &read),
             Event::SnapshotWrite { node, life } => self.snapshot_write_done(node, life),
             Event::SnapshotRead { node, life, read } => self.snapshot_read_done(node, life, &read),
-            Event::Link { node, peer, up } => self.arrive(node, Inbound::Link { peer, up }),
+            Event::Link { node, peer, up } => {
+                let agreed = self.nodes[node].spoken.common(self.nodes[peer].spoken);
+                let version = agreed.filter(|_| up);
+                self.arrive(node, Inbound::Link { peer, version });
+            }
             Event::Request {
                 node,
                 token,

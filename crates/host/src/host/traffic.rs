@@ -20,7 +20,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if from == self.seat.me || self.seat.epoch.index_of(from).is_none() {
             return Err(format!("replica {from} is not a peer in this epoch"));
         }
-        let (header, body) = frame::decode(frame).map_err(|e| e.to_string())?;
+        let (header, body) = frame::decode(frame, self.tongue.spoken).map_err(|e| e.to_string())?;
         if header.group != self.seat.group || header.epoch != self.seat.epoch.number {
             return Err(format!(
                 "it is for group {} epoch {}, this replica is in group {} epoch {}",
@@ -82,12 +82,19 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Sends a frame that waits for nothing.
     pub(crate) fn post(&mut self, to: Peers, body: &Body) {
-        let chunks = frame::encode(&self.header(), body);
-        self.frames.push(Frame { to, chunks });
+        let header = self.header(to);
+        let chunks = frame::encode(&header, body);
+        let version = header.version;
+        self.frames.push(Frame {
+            to,
+            version,
+            chunks,
+        });
     }
 
-    fn header(&self) -> Header {
+    fn header(&self, to: Peers) -> Header {
         Header {
+            version: self.tongue.towards(to),
             group: self.seat.group,
             epoch: self.seat.epoch.number,
             applied: self.applier.next(),
@@ -115,7 +122,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.finish_packing(packing.take());
             }
             let (_, out) =
-                packing.get_or_insert_with(|| (to, frame::begin_messages(&self.header())));
+                packing.get_or_insert_with(|| (to, frame::begin_messages(&self.header(to))));
             message.encode(out);
         }
         self.finish_packing(packing);
@@ -126,6 +133,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if let Some((to, mut out)) = packing {
             self.frames.push(Frame {
                 to,
+                version: self.tongue.towards(to),
                 chunks: out.take_chunks(),
             });
         }

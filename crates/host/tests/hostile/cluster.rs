@@ -9,7 +9,7 @@ use quorate_core::{
     ReplicaId, Seat, Slot,
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_host::{Counters, Host, HostConfig, HostEvent, Limits, Request, Start};
+use quorate_host::{Counters, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start};
 use quorate_kv::{Query, Store, command};
 use quorate_protocols::Protocol;
 use std::hash::{DefaultHasher, Hasher};
@@ -72,8 +72,8 @@ impl<P: Protocol> Cluster<P> {
             0..=4 => self.submit(index),
             5 => {
                 let peer = replica((index + 1) % REPLICAS);
-                let up = self.rng.bool();
-                self.nodes[index].host.link(self.now, peer, up);
+                let version = self.rng.bool().then_some(Spoken::SHIPPED.newest);
+                self.nodes[index].host.link(self.now, peer, version);
                 self.turn(index);
             }
             6 if self.rng.u8(..10) == 0 => self.restart(index),
@@ -257,6 +257,7 @@ fn config<P: Protocol>(
         incarnation: Incarnation(index as u128),
         machine: P::config(&seat).expect("defaults are right"),
         seat,
+        spoken: Spoken::SHIPPED,
         limits: Limits {
             segment_bytes: 8 << 10,
             recent_bytes_max: 500,

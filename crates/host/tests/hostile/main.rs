@@ -85,7 +85,7 @@ impl Visitor for Foreign {
                 cluster.advance();
                 let garbage: Vec<u8> = (0..rng.usize(..40)).map(|_| rng.u8(..)).collect();
                 // Of group 1, if it is a frame at all.
-                let frame = [&[1][..], &garbage].concat();
+                let frame = [&[1, 1][..], &garbage].concat();
                 let before = cluster.print(0);
                 assert!(
                     cluster.is_reported(0, 1, frame.into()),

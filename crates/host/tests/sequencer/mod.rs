@@ -7,7 +7,7 @@ use quorate_core::{
     EntryBuilder, EntryId, Epoch, Group, Incarnation, Input, Lsn, Machine, Member, Now, Out,
     Outcome, Past, Peers, Record, Refusal, ReplicaId, RequestId, Seat, Slot, Wire, WireError,
 };
-use quorate_host::{Host, HostConfig, Limits, OpenError, Start};
+use quorate_host::{Host, HostConfig, Limits, OpenError, Spoken, Start};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher;
 
@@ -296,6 +296,7 @@ pub(crate) fn in_memory(me: u16) -> HostConfig<Seat> {
 /// A request for decided slots, as replica 2 would send it.
 pub(crate) fn fetch_frame(from: Slot) -> Bytes {
     let mut out = Encoder::new();
+    out.varint(1); // wire version
     out.varint(0); // group
     out.varint(1); // epoch
     out.varint(0); // applied
@@ -331,6 +332,7 @@ pub(crate) fn config(me: u16) -> HostConfig<Seat> {
         incarnation: Incarnation(u128::from(me)),
         machine: seat.clone(),
         seat,
+        spoken: Spoken::SHIPPED,
         limits: Limits {
             segment_bytes: 8192,
             recent_bytes_max: 1000,

@@ -5,7 +5,7 @@ use super::sequencer::{Journal, config, in_memory, open};
 use super::{Node, applied, at, carry, command, write};
 use bytes::Bytes;
 use quorate_core::{Class, Now, Peers, ReplicaId, Slot};
-use quorate_host::{Host, HostEvent, OpenError, SnapshotId, SnapshotWrite, Start};
+use quorate_host::{Host, HostEvent, OpenError, SnapshotId, SnapshotWrite, Start, WireVersion};
 
 impl Node {
     /// Takes a due snapshot to its end, and stores it.
@@ -222,7 +222,9 @@ fn segments_that_were_released_may_be_gone_each_by_itself() {
 /// some of those to the replica.
 fn come_up(leader: &mut Node, behind: &mut Node, mut lose: impl FnMut(usize) -> bool) {
     let mut count = 0;
-    leader.host.link(at(1_000), ReplicaId(2), true);
+    leader
+        .host
+        .link(at(1_000), ReplicaId(2), Some(WireVersion(1)));
     for ms in 1_000..5_000 {
         for frame in leader.host.take_frames() {
             count += 1;
@@ -301,7 +303,9 @@ fn chunks_that_are_lost_are_asked_for_again() {
 #[test]
 fn a_snapshot_is_not_installed_before_the_copy_is_durable() {
     let (mut leader, mut behind) = (released(250), Node::new(2));
-    leader.host.link(at(1_000), ReplicaId(2), true);
+    leader
+        .host
+        .link(at(1_000), ReplicaId(2), Some(WireVersion(1)));
     let mut ended = None;
     for ms in 1_000..3_000 {
         carry(&mut leader.host, &mut behind, at(ms));

@@ -255,22 +255,27 @@ fn replica(index: usize) -> ReplicaId {
     ReplicaId(index as u16 + 1)
 }
 
-fn seat(index: usize, boot: u64) -> Seat {
+/// What all of them agree on.
+pub(crate) fn epoch() -> Epoch {
     let member = |index| Member {
         id: replica(index),
         incarnation: Incarnation(0),
     };
+    Epoch {
+        number: 1,
+        first_slot: Slot(0),
+        members: (0..REPLICAS).map(member).collect(),
+        protocol: String::new(),
+        durability: Durability::Disk,
+        seed: 3,
+        params: [].into(),
+    }
+}
+
+fn seat(index: usize, boot: u64) -> Seat {
     Seat {
         group: Group(0),
-        epoch: Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: (0..REPLICAS).map(member).collect(),
-            protocol: String::new(),
-            durability: Durability::Disk,
-            seed: 3,
-            params: [].into(),
-        },
+        epoch: epoch(),
         me: replica(index),
         boot: Boot(boot),
     }

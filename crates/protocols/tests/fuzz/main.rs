@@ -5,10 +5,11 @@ mod cluster;
 use bytes::Bytes;
 use cluster::Cluster;
 use fastrand::Rng;
-use quorate_core::Wire;
-use quorate_fuzz::{Fuzz, mutate, rounds};
+use quorate_core::{Boot, Epoch, Group, Seat, Wire};
+use quorate_fuzz::{Fuzz, check_recorded_wire, mutate, rounds};
 use quorate_protocols::{Protocol, Visitor, names, visit};
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 /// What was said and recorded in a cluster's life.
 #[derive(Default)]
@@ -72,6 +73,38 @@ fn messages_and_records_bear_any_bytes() {
     each(|| Decoders);
 }
 
+struct Recorded;
+
+impl Visitor for Recorded {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        let heard = listen::<P>();
+        let place = (env!("CARGO_MANIFEST_DIR"), "wire", WIRE_VERSION);
+        record_once::<cluster::Message<P>>(place, &format!("{}-message", P::NAME), heard.messages);
+        let place = (env!("CARGO_MANIFEST_DIR"), "format", LOG_FORMAT);
+        record_once::<cluster::Record<P>>(place, &format!("{}-record", P::NAME), heard.records);
+    }
+}
+
+/// What is said and recorded within a few clusters' lives is recorded once: it differs as soon as
+/// protocols act differently, without any change of format.
+fn record_once<T: Wire + Debug>(place: (&str, &str, u32), name: &str, heard: BTreeSet<Bytes>) {
+    let recording = std::env::var_os("QUORATE_RECORD").is_some();
+    let heard = heard.into_iter().filter(|_| recording);
+    let values: Result<Vec<T>, _> = heard.map(T::from_bytes).collect();
+    check_recorded_wire(place, name, &values.expect("it was said"));
+}
+
+/// The versions of messages and of records; see `quorate_host`.
+const WIRE_VERSION: u32 = 1;
+const LOG_FORMAT: u32 = 1;
+
+#[test]
+fn recorded_messages_and_records_of_all_released_versions_are_read() {
+    each(|| Recorded);
+}
+
 struct Bases;
 
 impl Visitor for Bases {
@@ -91,6 +124,39 @@ impl Visitor for Bases {
 #[test]
 fn bases_bear_any_bytes() {
     each(|| Bases);
+}
+
+struct Epochs;
+
+impl Visitor for Epochs {
+    type Output = ();
+
+    fn visit<P: Protocol>(self) {
+        let params = [[].into(), [("f".to_owned(), "1".to_owned())].into()];
+        let epochs = params.map(|params| Epoch {
+            params,
+            ..cluster::epoch()
+        });
+        let seeds = epochs.map(|epoch| epoch.to_bytes());
+        let fuzz = Fuzz::new(env!("CARGO_MANIFEST_DIR"), &format!("{}-epoch", P::NAME));
+        fuzz.seeds(seeds).run(Epoch::from_bytes, |_, epoch| {
+            for member in &epoch.members {
+                // A configuration, or what is wrong with the epoch.
+                drop(P::config(&Seat {
+                    group: Group(0),
+                    epoch: epoch.clone(),
+                    me: member.id,
+                    boot: Boot(1),
+                }));
+            }
+        });
+    }
+}
+
+/// A replica that comes back learns its epoch from peers.
+#[test]
+fn any_epoch_is_a_configuration_or_refused() {
+    each(|| Epochs);
 }
 
 struct Hostile;

@@ -7,11 +7,12 @@ pub use rule::JoinError;
 use crate::error::ServerError;
 use crate::folder::{Expected, Folder, bootstrap};
 use crate::meta::Meta;
-use crate::peer::handshake::{self, Caller, HandshakeError};
+use crate::peer::opening::{self, Caller, HandshakeError};
 use crate::peer::question::{Answer, Question, Stage};
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
 use quorate_core::{ClusterId, ReplicaId};
+use quorate_host::Spoken;
 use rule::{Joiner, Next, Waiting};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -151,10 +152,11 @@ impl Join {
 
 async fn ask(address: &str, question: &Question) -> Result<Answer, HandshakeError> {
     let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
-    handshake::send(&mut connection, question)
+    opening::send(&mut connection, question, Spoken::SHIPPED)
         .await
         .map_err(HandshakeError::Io)?;
-    handshake::receive(&mut connection).await
+    let answer = opening::receive(&mut connection, Spoken::SHIPPED).await;
+    answer.map(|(answer, _)| answer)
 }
 
 /// Answers the questions of others for as long as it is polled. Peers that run already and want to
@@ -180,10 +182,10 @@ async fn answer_all(
 }
 
 async fn reply(connection: &mut Connection, answer: &Answer) -> Result<(), HandshakeError> {
-    if let Caller::Asking(question) = handshake::receive_caller(connection).await?
+    if let Caller::Asking(question) = opening::receive_caller(connection, Spoken::SHIPPED).await?
         && question.to == answer.from
     {
-        handshake::send(connection, answer)
+        opening::send(connection, answer, Spoken::SHIPPED)
             .await
             .map_err(HandshakeError::Io)?;
     }

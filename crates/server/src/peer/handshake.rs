@@ -1,25 +1,13 @@
-//! What two replicas tell each other before the first frame.
-//!
-//! The dialler sends a hello and the acceptor answers with a welcome. Both travel as
-//! `magic [8] | wire version u32 | length u32 | crc32c of the body u32 | body`, a layout that every
-//! wire version keeps, so that a version this program does not speak can be named.
+//! What two replicas tell each other before the first frame: the dialler sends a hello, and the
+//! acceptor answers with a welcome.
 
 use super::lives::Lives;
-use super::question::Question;
-use bytes::Bytes;
+use super::opening::Opening;
 use quorate_core::{
     Boot, ClusterId, Decoder, Encoder, Epoch, Group, Incarnation, ReplicaId, Wire, WireError,
 };
-use std::fmt;
-use std::io;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use quorate_host::Spoken;
 
-/// The wire version this program speaks.
-pub(crate) const WIRE_VERSION: u32 = 1;
-
-const MAGIC_BYTES: usize = 8;
-const HEAD_BYTES: usize = 20;
-const BODY_BYTES_MAX: usize = 4096;
 const TEXT_BYTES_MAX: usize = 512;
 
 /// Everything a handshake compares, as this replica has it.
@@ -33,6 +21,8 @@ pub(crate) struct Identity {
     pub incarnation: Incarnation,
     /// This start of its process.
     pub boot: Boot,
+    /// The versions it speaks.
+    pub spoken: Spoken,
     /// The log.
     pub group: Group,
     /// What all replicas must have agreed on before.
@@ -41,27 +31,12 @@ pub(crate) struct Identity {
     pub epoch_digest: u64,
 }
 
-/// A message exchanged before the first frame.
-pub(crate) trait Opening: Wire {
-    /// What it begins with: connections of another kind are told apart by it.
-    const MAGIC: [u8; MAGIC_BYTES];
-}
-
 impl Opening for Hello {
-    const MAGIC: [u8; MAGIC_BYTES] = *b"QUORPEER";
+    const MAGIC: [u8; 8] = *b"QUORPEER";
 }
 
 impl Opening for Welcome {
-    const MAGIC: [u8; MAGIC_BYTES] = Hello::MAGIC;
-}
-
-/// What a connection to the peer port begins with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Caller {
-    /// A replica that wants to send frames.
-    Peer(Hello),
-    /// A replica that does not know yet whether it may.
-    Asking(Question),
+    const MAGIC: [u8; 8] = Hello::MAGIC;
 }
 
 /// What a dialler says of itself.
@@ -114,7 +89,7 @@ pub(crate) struct Rejection {
 /// Kinds of refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RejectCode {
-    /// A wire version the acceptor does not speak.
+    /// No wire version that both speak.
     WireVersion,
     /// Another cluster.
     Cluster,
@@ -305,118 +280,6 @@ impl Wire for Rejection {
     }
 }
 
-/// Why no handshake came about.
-#[derive(Debug)]
-pub(crate) enum HandshakeError {
-    /// The connection failed or closed.
-    Io(io::Error),
-    /// Not a replica of this kind at all.
-    NotAPeer,
-    /// A replica that speaks another wire version.
-    Version(u32),
-    /// A message that is damaged or larger than any of its kind.
-    Malformed(String),
-    /// One side does not want the other.
-    Rejected(Rejection),
-    /// It took too long.
-    Timeout,
-}
-
-impl fmt::Display for HandshakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HandshakeError::Io(error) => write!(f, "{error}"),
-            HandshakeError::NotAPeer => f.write_str(
-                "what answers there is not a Quorate replica's peer port: check the addresses in \
-                 --initial-cluster",
-            ),
-            HandshakeError::Version(found) => write!(
-                f,
-                "it speaks wire version {found}, this program speaks {WIRE_VERSION}: upgrade the \
-                 older one"
-            ),
-            HandshakeError::Malformed(why) => write!(f, "a malformed handshake: {why}"),
-            HandshakeError::Rejected(rejection) => f.write_str(&rejection.text),
-            HandshakeError::Timeout => f.write_str("no handshake in time"),
-        }
-    }
-}
-
-/// Sends one handshake message.
-pub(crate) async fn send<T: Opening>(
-    to: &mut (impl AsyncWrite + Unpin),
-    message: &T,
-) -> io::Result<()> {
-    let body = message.to_bytes();
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
-    bytes.extend_from_slice(&T::MAGIC);
-    bytes.extend_from_slice(&WIRE_VERSION.to_le_bytes());
-    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&crc_fast::crc32_iscsi(&body).to_le_bytes());
-    bytes.extend_from_slice(&body);
-    to.write_all(&bytes).await
-}
-
-/// Receives one handshake message.
-pub(crate) async fn receive<T: Opening>(
-    from: &mut (impl AsyncRead + Unpin),
-) -> Result<T, HandshakeError> {
-    match receive_magic(from).await? {
-        magic if magic == T::MAGIC => receive_body(from).await,
-        _ => Err(HandshakeError::NotAPeer),
-    }
-}
-
-/// Receives what a connection begins with.
-pub(crate) async fn receive_caller(
-    from: &mut (impl AsyncRead + Unpin),
-) -> Result<Caller, HandshakeError> {
-    match receive_magic(from).await? {
-        magic if magic == Hello::MAGIC => receive_body(from).await.map(Caller::Peer),
-        magic if magic == Question::MAGIC => receive_body(from).await.map(Caller::Asking),
-        _ => Err(HandshakeError::NotAPeer),
-    }
-}
-
-async fn receive_magic(
-    from: &mut (impl AsyncRead + Unpin),
-) -> Result<[u8; MAGIC_BYTES], HandshakeError> {
-    let mut magic = [0; MAGIC_BYTES];
-    from.read_exact(&mut magic)
-        .await
-        .map_err(HandshakeError::Io)?;
-    Ok(magic)
-}
-
-async fn receive_body<T: Wire>(from: &mut (impl AsyncRead + Unpin)) -> Result<T, HandshakeError> {
-    let mut head = [0; HEAD_BYTES - MAGIC_BYTES];
-    from.read_exact(&mut head)
-        .await
-        .map_err(HandshakeError::Io)?;
-    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let (version, length, checksum) = (word(0), word(4) as usize, word(8));
-    if length > BODY_BYTES_MAX {
-        return Err(HandshakeError::Malformed(format!(
-            "it claims {length} bytes"
-        )));
-    }
-    let mut body = vec![0; length];
-    from.read_exact(&mut body)
-        .await
-        .map_err(HandshakeError::Io)?;
-    // Only after the body is read: closing with unread bytes resets the connection, and the peer
-    // would never see the answer that names the version.
-    if version != WIRE_VERSION {
-        return Err(HandshakeError::Version(version));
-    }
-    if crc_fast::crc32_iscsi(&body) != checksum {
-        return Err(HandshakeError::Malformed(
-            "its checksum does not match".into(),
-        ));
-    }
-    T::from_bytes(Bytes::from(body)).map_err(|error| HandshakeError::Malformed(error.to_string()))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -440,6 +303,7 @@ pub(crate) mod tests {
             me: ReplicaId(me),
             incarnation: members[usize::from(me) - 1].incarnation,
             boot: Boot(1000 + u64::from(me)),
+            spoken: Spoken::SHIPPED,
             group: Group(0),
             epoch: Epoch {
                 members,
@@ -501,36 +365,5 @@ pub(crate) mod tests {
                 Err(rejection)
             );
         }
-    }
-
-    #[tokio::test]
-    async fn hostile_handshakes_are_errors() {
-        let mut good = Vec::new();
-        send(&mut good, &identity(1).hello(ReplicaId(2)))
-            .await
-            .unwrap();
-        assert!(receive::<Hello>(&mut &good[..]).await.is_ok());
-        for seed in 0..2_000 {
-            let mut dice = fastrand::Rng::with_seed(seed);
-            let mut bytes = good.clone();
-            match dice.u8(0..3) {
-                0 => bytes.truncate(dice.usize(0..good.len())),
-                1 => {
-                    let at = dice.usize(0..bytes.len());
-                    bytes[at] ^= 1 << dice.u8(0..8);
-                }
-                _ => bytes.iter_mut().for_each(|byte| *byte = dice.u8(..)),
-            }
-            assert!(
-                receive::<Hello>(&mut &bytes[..]).await.is_err(),
-                "seed {seed}"
-            );
-        }
-        let mut newer = good.clone();
-        newer[8] = 7;
-        assert!(matches!(
-            receive::<Hello>(&mut &newer[..]).await,
-            Err(HandshakeError::Version(7))
-        ));
     }
 }

@@ -1,7 +1,8 @@
 //! Connections from peers: a handshake, then frames in one direction.
 
 use super::frame::FrameDecoder;
-use super::handshake::{self, Caller, HandshakeError, RejectCode, Rejection, WIRE_VERSION};
+use super::handshake::{RejectCode, Rejection};
+use super::opening::{self, Caller, HandshakeError};
 use super::outgoing::Shared;
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
@@ -67,24 +68,25 @@ async fn greet(
     acceptor: &Acceptor,
 ) -> Result<Option<ReplicaId>, HandshakeError> {
     let Home { identity, lives } = &acceptor.home;
-    let judged = match handshake::receive_caller(connection).await {
-        Ok(Caller::Peer(hello)) => identity.judge(&hello, lives).map(|()| hello.from),
+    let spoken = identity.spoken;
+    let judged = match opening::receive_caller(connection, spoken).await {
+        Ok(Caller::Peer(hello, _)) => identity.judge(&hello, lives).map(|()| hello.from),
         Ok(Caller::Asking(question)) => {
             let answer = identity.answer(&question, lives);
-            let sent = handshake::send(connection, &answer).await;
+            let sent = opening::send(connection, &answer, spoken).await;
             return sent.map(|()| None).map_err(HandshakeError::Io);
         }
-        Err(HandshakeError::Version(found)) => Err(Rejection {
+        Err(HandshakeError::Version { theirs, mine }) => Err(Rejection {
             code: RejectCode::WireVersion,
             text: format!(
-                "replica {} speaks wire version {WIRE_VERSION}, not {found}: upgrade the older one",
+                "replica {} speaks {mine}, not {theirs}: upgrade the older one",
                 identity.me
             ),
         }),
         Err(error) => return Err(error),
     };
     let welcome = identity.welcome(judged.as_ref().err().cloned());
-    handshake::send(connection, &welcome)
+    opening::send(connection, &welcome, spoken)
         .await
         .map_err(HandshakeError::Io)?;
     judged.map(Some).map_err(HandshakeError::Rejected)

@@ -5,6 +5,7 @@ pub(crate) mod frame;
 pub(crate) mod handshake;
 mod incoming;
 pub(crate) mod lives;
+pub(crate) mod opening;
 mod outgoing;
 pub(crate) mod question;
 
@@ -16,7 +17,7 @@ use incoming::{Acceptor, accept_all};
 use lives::Lives;
 use outgoing::{Outgoing, keep_connected};
 use quorate_core::{Peers, ReplicaId};
-use quorate_host::Frame;
+use quorate_host::{Frame, WireVersion};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,12 +40,12 @@ pub(crate) enum Arrival {
         /// Its share of what may wait; given back when the frame is dropped.
         share: OwnedSemaphorePermit,
     },
-    /// The link to it came up or went down.
+    /// The link to it came up, in the version agreed on, or went down.
     Link {
         /// Who.
         peer: ReplicaId,
-        /// Whether frames to it have a chance.
-        up: bool,
+        /// In which version frames to it have a chance, if they have one.
+        version: Option<WireVersion>,
     },
 }
 
@@ -82,9 +83,9 @@ impl Arrivals {
             .ok()
     }
 
-    async fn link(&self, peer: ReplicaId, up: bool) {
+    async fn link(&self, peer: ReplicaId, version: Option<WireVersion>) {
         // Without a core there is nobody to tell.
-        let _ = self.queue.send(Arrival::Link { peer, up }).await;
+        let _ = self.queue.send(Arrival::Link { peer, version }).await;
     }
 }
 
@@ -159,7 +160,7 @@ impl Links {
             let length = header.len() + frame.len();
             for (peer, link) in &self.outgoing {
                 if frame.to == Peers::All || frame.to == Peers::One(*peer) {
-                    link.push(&header, &frame.chunks, length);
+                    link.push(frame.version, &header, &frame.chunks, length);
                 }
             }
         }
@@ -174,6 +175,7 @@ mod tests {
     use super::handshake::tests::identity;
     use super::*;
     use crate::security::{Door, bind};
+    use quorate_host::Spoken;
 
     struct Replica {
         links: Links,
@@ -215,11 +217,14 @@ mod tests {
             .expect("the links are gone")
     }
 
-    async fn up(replica: &mut Replica) {
-        assert!(matches!(
-            next(replica).await,
-            Arrival::Link { up: true, .. }
-        ));
+    async fn up(replica: &mut Replica) -> WireVersion {
+        match next(replica).await {
+            Arrival::Link {
+                version: Some(version),
+                ..
+            } => version,
+            other => panic!("not a new link: {other:?}"),
+        }
     }
 
     fn frame(payload: &[u8]) -> Frame {
@@ -227,6 +232,7 @@ mod tests {
         let chunks = vec![Bytes::copy_from_slice(one), Bytes::copy_from_slice(two)];
         Frame {
             to: Peers::All,
+            version: Spoken::SHIPPED.newest,
             chunks,
         }
     }
@@ -257,6 +263,31 @@ mod tests {
         }
         two.links.send(&[frame(b"back")]);
         expect_frame(&mut one, b"back").await;
+    }
+
+    /// Scenario: two replicas that speak different versions connect, in both directions in the newest
+    /// that both speak. What one of them still has to say in a newer one is not for this link.
+    #[tokio::test]
+    async fn replicas_of_different_versions_agree_and_a_newer_frame_is_not_sent() {
+        let both = [Spoken::SHIPPED, Spoken::REHEARSED];
+        for (first, second) in both.into_iter().zip([Spoken::REHEARSED; 2]) {
+            let speaks = |me, spoken| Identity {
+                spoken,
+                ..identity(me)
+            };
+            let (mut one, mut two, _) = pair(speaks(1, first), speaks(2, second));
+            let agreed = first.common(second).unwrap();
+            assert_eq!((up(&mut one).await, up(&mut two).await), (agreed, agreed));
+            let newest = Frame {
+                version: Spoken::REHEARSED.newest,
+                ..frame(b"news")
+            };
+            two.links.send(&[newest, frame(b"for everybody")]);
+            if agreed == Spoken::REHEARSED.newest {
+                expect_frame(&mut one, b"news").await;
+            }
+            expect_frame(&mut one, b"for everybody").await;
+        }
     }
 
     #[tokio::test]
@@ -290,9 +321,13 @@ mod tests {
             let mut bytes: Vec<u8> = Vec::new();
             if seed % 2 == 0 {
                 // A member's own voice, to get past the door.
-                handshake::send(&mut bytes, &identity(3).hello(ReplicaId(1)))
-                    .await
-                    .unwrap();
+                opening::send(
+                    &mut bytes,
+                    &identity(3).hello(ReplicaId(1)),
+                    Spoken::SHIPPED,
+                )
+                .await
+                .unwrap();
             }
             bytes.extend(std::iter::repeat_with(|| dice.u8(..)).take(500));
             hostile.write_all(&bytes).await.unwrap();

@@ -2,12 +2,14 @@
 //! of its own when it does not.
 
 use super::frame;
-use super::handshake::{self, HandshakeError, RejectCode, Welcome};
+use super::handshake::{RejectCode, Welcome};
+use super::opening::{self, HandshakeError};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
 use crate::security::{self, Connection};
 use bytes::{Buf, Bytes};
 use quorate_core::ReplicaId;
+use quorate_host::WireVersion;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +48,8 @@ pub(super) struct Shared {
 
 #[derive(Debug, Default)]
 struct Queue {
-    connection: Option<Arc<Connection>>,
+    /// With the version agreed on.
+    connection: Option<(Arc<Connection>, WireVersion)>,
     pieces: VecDeque<Bytes>,
     bytes: usize,
 }
@@ -70,10 +73,21 @@ impl Outgoing {
         Arc::clone(&self.shared)
     }
 
-    /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection.
-    pub(super) fn push(&self, header: &Bytes, payload: &[Bytes], length: usize) {
+    /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection,
+    /// and if it was meant for one in a newer version that is gone.
+    pub(super) fn push(
+        &self,
+        version: WireVersion,
+        header: &Bytes,
+        payload: &[Bytes],
+        length: usize,
+    ) {
         let mut queue = self.shared.queue();
-        if queue.connection.is_none() || queue.bytes > QUEUE_BYTES_MAX {
+        let is_understood = queue
+            .connection
+            .as_ref()
+            .is_some_and(|(_, most)| version <= *most);
+        if !is_understood || queue.bytes > QUEUE_BYTES_MAX {
             self.shared.metrics.dropped.increment(1);
             return;
         }
@@ -104,7 +118,7 @@ impl Outgoing {
 impl Queue {
     /// Writes until the queue is empty or the socket full.
     fn write(&mut self) -> io::Result<()> {
-        let Some(connection) = self.connection.clone() else {
+        let Some((connection, _)) = self.connection.clone() else {
             return Ok(());
         };
         while !self.pieces.is_empty() {
@@ -150,7 +164,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn attach(&self, connection: Option<Arc<Connection>>) {
+    fn attach(&self, connection: Option<(Arc<Connection>, WireVersion)>) {
         *self.queue() = Queue {
             connection,
             ..Queue::default()
@@ -165,10 +179,13 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Ar
     let mut complaint = String::new();
     loop {
         let most = match dial(&shared, &home).await {
-            Ok(connection) => {
-                tracing::info!(peer = %shared.peer, address = %shared.address, "peer connected");
+            Ok((connection, version)) => {
+                tracing::info!(
+                    peer = %shared.peer, address = %shared.address, wire_version = %version,
+                    "peer connected"
+                );
                 (backoff, complaint) = (BACKOFF_MIN, String::new());
-                let why = serve(&shared, connection, &arrivals).await;
+                let why = serve(&shared, connection, version, &arrivals).await;
                 tracing::warn!(peer = %shared.peer, "peer connection lost: {why}");
                 BACKOFF_MAX
             }
@@ -213,20 +230,21 @@ fn complain(shared: &Shared, error: &HandshakeError, last: &mut String) {
     }
 }
 
-async fn dial(shared: &Shared, home: &Home) -> Result<Connection, HandshakeError> {
+async fn dial(shared: &Shared, home: &Home) -> Result<(Connection, WireVersion), HandshakeError> {
     let greet = async {
         let mut connection = security::dial(&shared.address)
             .await
             .map_err(HandshakeError::Io)?;
+        let spoken = home.identity.spoken;
         let hello = home.identity.hello(shared.peer);
-        handshake::send(&mut connection, &hello)
+        opening::send(&mut connection, &hello, spoken)
             .await
             .map_err(HandshakeError::Io)?;
-        let welcome: Welcome = handshake::receive(&mut connection).await?;
+        let (welcome, version) = opening::receive::<Welcome>(&mut connection, spoken).await?;
         home.identity
             .judge_welcome(shared.peer, &welcome, &home.lives)
             .map_err(HandshakeError::Rejected)?;
-        Ok(connection)
+        Ok((connection, version))
     };
     tokio::time::timeout(HANDSHAKE_TIMEOUT, greet)
         .await
@@ -234,18 +252,23 @@ async fn dial(shared: &Shared, home: &Home) -> Result<Connection, HandshakeError
 }
 
 /// Looks after an established connection until it ends; returns why.
-async fn serve(shared: &Shared, connection: Connection, arrivals: &Arrivals) -> String {
+async fn serve(
+    shared: &Shared,
+    connection: Connection,
+    version: WireVersion,
+    arrivals: &Arrivals,
+) -> String {
     let connection = Arc::new(connection);
-    shared.attach(Some(Arc::clone(&connection)));
+    shared.attach(Some((Arc::clone(&connection), version)));
     shared.metrics.connected.set(1.0);
-    arrivals.link(shared.peer, true).await;
+    arrivals.link(shared.peer, Some(version)).await;
     let why = tokio::select! {
         why = drain(shared, &connection) => why,
         why = closed(&connection) => why,
     };
     shared.attach(None);
     shared.metrics.connected.set(0.0);
-    arrivals.link(shared.peer, false).await;
+    arrivals.link(shared.peer, None).await;
     why
 }
 

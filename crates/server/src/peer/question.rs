@@ -1,7 +1,8 @@
 //! What a replica without data asks its peers before it may speak, and what they answer.
 
-use super::handshake::{Identity, Opening};
+use super::handshake::Identity;
 use super::lives::Lives;
+use super::opening::Opening;
 use crate::meta::{Meta, State};
 use quorate_core::{ClusterId, Decoder, Encoder, Epoch, Incarnation, ReplicaId, Wire, WireError};
 

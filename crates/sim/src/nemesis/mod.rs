@@ -10,6 +10,7 @@ use crate::subject::Subject;
 use crate::world::{Event, World};
 use fastrand::Rng;
 use quorate_core::Machine;
+use quorate_host::Spoken;
 
 /// A kind of fault that strikes again and again.
 ///
@@ -33,10 +34,11 @@ pub(crate) enum Fault {
     ClockLeap,
     ClockBack,
     ClockStop,
+    RollingUpgrade,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 16] = [
+pub(crate) const FAULTS: [(Fault, &str); 17] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -53,6 +55,7 @@ pub(crate) const FAULTS: [(Fault, &str); 16] = [
     (Fault::ClockLeap, "clock-leap"),
     (Fault::ClockBack, "clock-back"),
     (Fault::ClockStop, "clock-stop"),
+    (Fault::RollingUpgrade, "rolling-upgrade"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -60,6 +63,8 @@ pub(crate) const FAULTS: [(Fault, &str); 16] = [
 pub(crate) enum Sequel {
     /// The process of a replica is killed and starts again.
     Restart { node: usize },
+    /// The process of a replica ends, and another program starts, which speaks these versions.
+    ChangeOver { node: usize, spoken: Spoken },
     /// A replica crashes once more, and so many times after that.
     Storm { node: usize, left: u8 },
     /// A clock goes again.
@@ -126,6 +131,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::ClockLeap => self.leap_clock(),
             Fault::ClockBack => self.set_clock_back(),
             Fault::ClockStop => self.stop_clock(),
+            Fault::RollingUpgrade => self.change_over_in_turn(),
         }
         self.schedule_fault(fault);
     }
@@ -136,6 +142,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Sequel::ClockGoes { node } => self.nodes[node].clock.start(self.queue.now_ns()),
             _ if self.nemesis.tired => {}
             Sequel::Restart { node } => self.restart(node),
+            Sequel::ChangeOver { node, spoken } => self.change_over(node, spoken),
             Sequel::Storm { node, left } => self.storm(node, left),
         }
     }

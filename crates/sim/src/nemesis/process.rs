@@ -7,6 +7,7 @@ use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{Durability, MICROS, MILLIS, Machine};
+use quorate_host::Spoken;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Power fails at one replica.
@@ -128,14 +129,48 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.queue.after(delay, Event::Restart { node: index });
     }
 
-    /// An upgrade: each replica restarts, with time to come back before the next.
+    /// Each replica restarts.
     pub(super) fn restart_all_in_turn(&mut self) {
         self.totals.hit("rolling restart");
+        self.in_turn(|node| Sequel::Restart { node });
+    }
+
+    /// All replicas change over to a program that speaks a newer wire version too, or back to the
+    /// one that does not, in turn. The next change may begin before this one is through.
+    pub(super) fn change_over_in_turn(&mut self) {
+        let is_newer = self
+            .nodes
+            .iter()
+            .all(|node| node.spoken == Spoken::REHEARSED);
+        let (spoken, what) = if is_newer {
+            (Spoken::SHIPPED, "rolling downgrade")
+        } else {
+            (Spoken::REHEARSED, "rolling upgrade")
+        };
+        self.totals.hit(what);
+        self.in_turn(|node| Sequel::ChangeOver { node, spoken });
+    }
+
+    /// One replica does. One that is down starts as the other program later; nobody has a connection
+    /// with it until then, so nothing said to the program before may reach it.
+    pub(super) fn change_over(&mut self, index: usize, spoken: Spoken) {
+        if self.nodes[index].host.is_none() {
+            for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
+                self.network.reset(index, peer);
+            }
+        } else if self.is_crash_forbidden(index) {
+            return;
+        }
+        self.nodes[index].spoken = spoken;
+        self.restart(index);
+    }
+
+    /// Something happens to each replica, with time to come back before the next.
+    fn in_turn(&mut self, happens: impl Fn(usize) -> Sequel) {
         let rng = &mut self.nemesis.rng;
         let (first, gap) = (rng.usize(..self.nodes.len()), rng.u64(5..300) * MILLIS);
         for step in 0..self.nodes.len() {
-            let node = (first + step) % self.nodes.len();
-            let sequel = Sequel::Restart { node };
+            let sequel = happens((first + step) % self.nodes.len());
             self.queue.after(gap * step as u64, Event::Sequel(sequel));
         }
     }

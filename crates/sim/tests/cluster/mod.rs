@@ -7,7 +7,7 @@ use quorate_core::{
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_host::{
-    Answer, Countdowns, Flush, Host, HostConfig, Limits, LogSource, Request, Start, Token,
+    Answer, Countdowns, Flush, Host, HostConfig, Limits, LogSource, Request, Spoken, Start, Token,
 };
 use quorate_kv::{Answer as Found, Query, Store};
 use quorate_protocols::Protocol;
@@ -81,6 +81,7 @@ pub(crate) fn open<P: Protocol>(
         incarnation: Incarnation(index as u128),
         machine: P::config(&seat).expect("the parameters are sound"),
         seat,
+        spoken: Spoken::SHIPPED,
         limits: Limits::default(),
         dice: index as u64,
     };
@@ -135,7 +136,7 @@ impl<M: Machine> Cluster<M> {
         };
         for a in 0..replicas {
             for b in (0..replicas).filter(|b| *b != a) {
-                cluster.hosts[a].link(at(SECONDS), id(b), true);
+                cluster.hosts[a].link(at(SECONDS), id(b), Some(Spoken::SHIPPED.newest));
             }
         }
         cluster

@@ -1,0 +1,167 @@
+//! Versions of what replicas say to each other.
+//!
+//! A version covers the frames between two replicas and everything in them. A replica speaks a row
+//! of versions; two agree on the newest that both speak when they connect, and each frame names the
+//! one it is in. A cluster is upgraded and downgraded one replica after the other that way.
+//!
+//! What changes the meaning of commands is no matter of versions: an epoch switches it on, once all
+//! replicas know it.
+
+use quorate_core::{Peers, ReplicaId};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A version of frames and of everything in them, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct WireVersion(pub u32);
+
+/// The versions a replica speaks: all from one to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spoken {
+    /// The first.
+    pub oldest: WireVersion,
+    /// The last.
+    pub newest: WireVersion,
+}
+
+impl Spoken {
+    /// What this program speaks.
+    pub const SHIPPED: Spoken = Spoken {
+        oldest: WireVersion(1),
+        newest: WireVersion(1),
+    };
+
+    /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
+    /// in one cluster are nothing new when there are two. No server speaks it. It differs in that
+    /// headers of frames end with a mark.
+    pub const REHEARSED: Spoken = Spoken {
+        newest: WireVersion(Spoken::SHIPPED.newest.0 + 1),
+        ..Spoken::SHIPPED
+    };
+
+    /// Whether it is one of them.
+    #[must_use]
+    pub fn includes(&self, version: WireVersion) -> bool {
+        (self.oldest..=self.newest).contains(&version)
+    }
+
+    /// The version for two replicas of which one speaks these and the other `theirs`: the newest
+    /// that is among both.
+    #[must_use]
+    pub fn common(&self, theirs: Spoken) -> Option<WireVersion> {
+        let newest = self.newest.min(theirs.newest);
+        (self.includes(newest) && theirs.includes(newest)).then_some(newest)
+    }
+}
+
+impl WireVersion {
+    /// Whether headers end with a mark.
+    pub(crate) fn has_mark(self) -> bool {
+        self == Spoken::REHEARSED.newest
+    }
+}
+
+impl fmt::Display for WireVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for Spoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.oldest == self.newest {
+            write!(f, "wire version {}", self.newest)
+        } else {
+            write!(f, "wire versions {} to {}", self.oldest, self.newest)
+        }
+    }
+}
+
+/// What one replica speaks with whom.
+#[derive(Debug)]
+pub(crate) struct Tongue {
+    pub(crate) spoken: Spoken,
+    /// As the connections' handshakes went.
+    agreed: BTreeMap<ReplicaId, WireVersion>,
+}
+
+impl Tongue {
+    pub(crate) fn new(spoken: Spoken) -> Self {
+        Tongue {
+            spoken,
+            agreed: BTreeMap::new(),
+        }
+    }
+
+    /// A connection to a peer came up in this version, or went down.
+    pub(crate) fn agree(&mut self, peer: ReplicaId, version: Option<WireVersion>) {
+        match version {
+            Some(version) => self.agreed.insert(peer, version),
+            None => self.agreed.remove(&peer),
+        };
+    }
+
+    /// The version of a frame for these peers. A broadcast is encoded once, so in the oldest version
+    /// that any connected peer wants.
+    pub(crate) fn towards(&self, peers: Peers) -> WireVersion {
+        let agreed = match peers {
+            Peers::One(peer) => self.agreed.get(&peer),
+            Peers::All => self.agreed.values().min(),
+        };
+        agreed.copied().unwrap_or(self.spoken.oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spoken(oldest: u32, newest: u32) -> Spoken {
+        Spoken {
+            oldest: WireVersion(oldest),
+            newest: WireVersion(newest),
+        }
+    }
+
+    #[test]
+    fn two_replicas_speak_the_newest_version_that_both_know() {
+        let cases = [
+            ((1, 1), (1, 1), Some(1)),
+            ((1, 2), (1, 1), Some(1)),
+            ((1, 4), (3, 9), Some(4)),
+            ((2, 2), (1, 3), Some(2)),
+            ((1, 2), (3, 4), None),
+            // Nonsense from a peer is no version either.
+            ((1, 3), (3, 2), None),
+        ];
+        for (mine, theirs, expected) in cases {
+            let (mine, theirs) = (spoken(mine.0, mine.1), spoken(theirs.0, theirs.1));
+            assert_eq!(
+                mine.common(theirs),
+                expected.map(WireVersion),
+                "{mine}, {theirs}"
+            );
+            assert_eq!(theirs.common(mine), mine.common(theirs));
+        }
+    }
+
+    #[test]
+    fn a_broadcast_is_for_the_oldest_that_listens() {
+        let (old, new) = (Spoken::SHIPPED.newest, Spoken::REHEARSED.newest);
+        let mut tongue = Tongue::new(Spoken::REHEARSED);
+        let one = |id| Peers::One(ReplicaId(id));
+        assert_eq!(tongue.towards(Peers::All), old, "nobody is connected");
+        tongue.agree(ReplicaId(2), Some(new));
+        assert_eq!(
+            (tongue.towards(Peers::All), tongue.towards(one(3))),
+            (new, old)
+        );
+        tongue.agree(ReplicaId(3), Some(old));
+        assert_eq!(
+            (tongue.towards(Peers::All), tongue.towards(one(2))),
+            (old, new)
+        );
+        tongue.agree(ReplicaId(3), None);
+        assert_eq!(tongue.towards(Peers::All), new);
+    }
+}
