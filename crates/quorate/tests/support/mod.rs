@@ -8,9 +8,10 @@
     reason = "a module of each test file, which uses a part of it"
 )]
 
-use quorate_etcd::client::{KvClient, MaintenanceClient};
+use quorate_etcd::client::{KvClient, LeaseClient, MaintenanceClient};
 use quorate_etcd_api::etcdserverpb::{
-    HashKvRequest, PutRequest, RangeRequest, ResponseHeader, StatusRequest,
+    CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, PutRequest,
+    RangeRequest, ResponseHeader, StatusRequest,
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::collections::BTreeMap;
@@ -219,6 +220,7 @@ impl Drop for Up {
 #[derive(Clone)]
 pub struct Client {
     kv: KvClient<Channel>,
+    lease: LeaseClient<Channel>,
     maintenance: MaintenanceClient<Channel>,
 }
 
@@ -230,6 +232,7 @@ impl Client {
         let channel = endpoint.connect().await.unwrap();
         Client {
             kv: KvClient::new(channel.clone()),
+            lease: LeaseClient::new(channel.clone()),
             maintenance: MaintenanceClient::new(channel),
         }
     }
@@ -253,6 +256,41 @@ impl Client {
             .kvs
             .first()
             .map(|kv| String::from_utf8_lossy(&kv.value).into_owned()))
+    }
+
+    pub async fn delete(&mut self, key: &str) -> Result<(), tonic::Status> {
+        let request = DeleteRangeRequest {
+            key: key.to_owned().into_bytes().into(),
+            ..DeleteRangeRequest::default()
+        };
+        self.kv.delete_range(request).await.map(|_| ())
+    }
+
+    /// Puts a key that a lease of ten years holds.
+    pub async fn put_leased(&mut self, key: &str, value: &str) -> Result<(), tonic::Status> {
+        const TEN_YEARS_S: i64 = 10 * 365 * 24 * 3600;
+        let grant = LeaseGrantRequest {
+            id: 7,
+            ttl: TEN_YEARS_S,
+        };
+        let lease = self.lease.lease_grant(grant).await?.into_inner().id;
+        let request = PutRequest {
+            key: key.to_owned().into_bytes().into(),
+            value: value.to_owned().into_bytes().into(),
+            lease,
+            ..PutRequest::default()
+        };
+        self.kv.put(request).await.map(|_| ())
+    }
+
+    /// Compacts all of history but the present.
+    pub async fn compact(&mut self) -> Result<(), tonic::Status> {
+        let (revision, _) = self.hash().await;
+        let request = CompactionRequest {
+            revision,
+            physical: true,
+        };
+        self.kv.compact(request).await.map(|_| ())
     }
 
     /// Revision and hash of this replica's own state.
