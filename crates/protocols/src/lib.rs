@@ -5,12 +5,14 @@
 
 mod backlog;
 mod done;
+mod paper;
 mod params;
 pub mod rabia;
 mod registry;
 mod sabotage;
 
 pub use done::Done;
+pub use paper::{Paper, Setting, Shares};
 pub use registry::{
     Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, visit,
 };

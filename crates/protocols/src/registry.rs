@@ -1,5 +1,6 @@
 //! What a protocol registers, and the line that registers it.
 
+use crate::paper::Paper;
 use quorate_core::{EntryId, Epoch, Machine, Output, Seat};
 use std::ops::Range;
 
@@ -26,6 +27,11 @@ pub trait Protocol: 'static {
 
     /// Deliberate faults that a checker of this protocol must find.
     fn mutants() -> Vec<Mutant<Self::Machine>>;
+
+    /// What its paper says of runs without faults.
+    fn paper() -> Option<&'static Paper> {
+        None
+    }
 
     /// A message on one line, in the words of the protocol's paper.
     fn message(message: &<Self::Machine as Machine>::Message) -> String {

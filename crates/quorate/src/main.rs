@@ -44,7 +44,7 @@ enum Command {
     #[command(subcommand)]
     Log(log::LogCommand),
     /// Run whole clusters in virtual time, under faults, and judge what they did
-    Sim(quorate_sim::SimOptions),
+    Sim(quorate_sim::SimArgs),
     /// Search every schedule of small clusters
     Model(quorate_model::ModelOptions),
     /// Measure a cluster over the etcd API, and check that it loses nothing
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Log(command) => log::run(&command),
-        Command::Sim(options) => return quorate_sim::run(&options),
+        Command::Sim(args) => return quorate_sim::run(&args),
         Command::Model(options) => return quorate_model::run(&options),
         Command::Bench(command) => return quorate_bench::run(command),
     };

@@ -245,10 +245,15 @@ impl Clients {
         mix.draw(&known, &mut self.next_value).unwrap_or(ask)
     }
 
+    /// A value that nobody stored before.
+    fn next_value(&mut self) -> u64 {
+        self.next_value += 1;
+        self.next_value - 1
+    }
+
     /// A change of one key.
     fn draw_call(&mut self, rng: &mut Rng, client: usize, key: u8) -> Asked {
-        let value = self.next_value;
-        self.next_value += 1;
+        let value = self.next_value();
         match rng.u8(..10) {
             0 => Asked::Delete(requests::delete(key)),
             1..=3 => {

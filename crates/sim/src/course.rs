@@ -4,6 +4,7 @@ use crate::nemesis::{FAULTS, Fault};
 use crate::options::SimOptions;
 use crate::plan::Plan;
 use crate::profiles::Mix;
+use crate::steady::Steady;
 use fastrand::Rng;
 use quorate_core::{Durability, MILLIS};
 
@@ -18,6 +19,8 @@ pub(crate) struct Course {
     clients: Option<usize>,
     /// Kinds of faults that do not strike.
     without: Vec<Fault>,
+    /// A run without faults, in the place of all that.
+    pub(crate) steady: Option<Steady>,
 }
 
 impl Course {
@@ -31,12 +34,28 @@ impl Course {
             hurt_ns: options.hurt_ms * MILLIS,
             clients: options.clients.map(usize::from),
             without: without.collect::<Result<_, _>>()?,
+            steady: None,
         })
+    }
+
+    /// A run without faults.
+    pub(crate) fn steady(steady: Steady) -> Course {
+        Course {
+            mix: Mix::Chosen(Vec::new()),
+            ops: steady.requests,
+            hurt_ns: 0,
+            clients: None,
+            without: Vec::new(),
+            steady: Some(steady),
+        }
     }
 
     /// Draws the plan of a seed.
     pub(crate) fn plan(&self, rng: &mut Rng, seed: u64, durability: Durability) -> Plan {
         let classic = Plan::draw(&mut rng.fork(), self.ops, durability);
+        if let Some(steady) = &self.steady {
+            return steady.plan(&classic);
+        }
         let mut plan = self.mix.plan(seed, classic, durability);
         plan.every_ns
             .retain(|fault, _| !self.without.contains(fault));

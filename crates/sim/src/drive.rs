@@ -2,6 +2,7 @@
 
 use crate::bounds::INBOX_MAX;
 use crate::leases::Leases;
+use crate::meter::Decision;
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
@@ -262,6 +263,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return self.chore_answered(token, &answer);
         }
         self.check_answer(index, token, &answer)?;
+        let is_done = !matches!(answer, Answer::Refused(_));
+        self.measure(|meter, now_ns| meter.answered(token, is_done, now_ns));
         if !chance(&mut self.rng, self.plan.load.answer_loss) {
             let delay = self.rng.u64(10 * MICROS..200 * MICROS);
             let answer = Box::new(answer);
@@ -336,8 +339,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     self.read_all(index)?;
                     self.compare_content(index)?;
                 }
-                HostEvent::Machine(_)
-                | HostEvent::SnapshotWanted { .. }
+                HostEvent::Machine(quorate_core::Event::Decided {
+                    slot,
+                    fast,
+                    noop,
+                    delays,
+                }) => {
+                    let decision = Decision { fast, noop, delays };
+                    self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
+                }
+                HostEvent::SnapshotWanted { .. }
                 | HostEvent::SnapshotFailed { .. }
                 | HostEvent::CatchUp { .. }
                 | HostEvent::Ordered { .. }

@@ -1,12 +1,33 @@
 //! The command line of the simulator.
 
-use clap::{Args, ValueEnum};
+use crate::figures::FiguresOptions;
+use clap::{Args, Subcommand, ValueEnum};
 use quorate_core::Durability;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The least simulated time under faults, unless told.
 const HURT_MS: u64 = 5_000;
+
+/// Seeds, or a report.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct SimArgs {
+    /// Which seeds, of what.
+    #[command(flatten)]
+    pub options: SimOptions,
+
+    /// Something else than seeds.
+    #[command(subcommand)]
+    pub report: Option<SimReport>,
+}
+
+/// What the simulator reports of runs without faults.
+#[derive(Subcommand, Clone, Debug)]
+pub enum SimReport {
+    /// The figures of the protocol's paper: delays of a decision, fast and empty slots under load
+    Figures(FiguresOptions),
+}
 
 /// Runs whole clusters in virtual time, one per seed, and checks what they do.
 #[derive(Args, Clone, Debug)]

@@ -73,6 +73,8 @@ pub(crate) struct Load {
     pub(crate) keys: u8,
     /// Mean pause between the operations of a client.
     pub(crate) think_ns: u64,
+    /// Requests come by themselves, whether those before them are answered or not.
+    pub(crate) arrivals: Option<Arrivals>,
     /// Clients act together, at multiples of this time.
     pub(crate) storm_every_ns: Option<u64>,
     pub(crate) timeout_ns: u64,
@@ -88,6 +90,15 @@ pub(crate) struct Load {
     pub(crate) rich: bool,
     /// Mean time between compactions; `None`: there are none.
     pub(crate) compact_every_ns: Option<u64>,
+}
+
+/// When requests come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrivals {
+    /// One by one, evenly.
+    Every(u64),
+    /// At random, with this mean time between two, ns.
+    About(u64),
 }
 
 impl Plan {
@@ -219,6 +230,7 @@ impl Load {
             clients,
             keys: rng.u8(1..=6),
             think_ns,
+            arrivals: None,
             storm_every_ns: (rng.u8(..3) == 0).then_some(think_ns.max(1)),
             timeout_ns: rng.u64(10..300) * MILLIS,
             answer_loss: if rng.bool() { rng.f64() * 0.1 } else { 0.0 },

@@ -1,5 +1,6 @@
 //! What came of a seed.
 
+use crate::meter::Measured;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -120,4 +121,6 @@ pub struct Report {
     pub totals: Totals,
     /// The promise that was broken first, if one was.
     pub violation: Option<Violation>,
+    /// What a run that was to be measured came to.
+    pub measured: Option<Measured>,
 }

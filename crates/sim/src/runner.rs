@@ -1,8 +1,9 @@
 //! Runs many seeds on many threads. A seed itself is always single-threaded, and nothing here
 //! reaches into it.
 
+use crate::figures;
 use crate::mutants;
-use crate::options::SimOptions;
+use crate::options::{SimArgs, SimOptions, SimReport};
 use crate::panics;
 use crate::profiles;
 use crate::report::{Report, Violation};
@@ -17,7 +18,14 @@ use std::sync::Arc;
 /// Runs the simulator and prints what it finds: exit code 0 if all seeds passed, 1 if one did not,
 /// 2 if the options make no sense.
 #[must_use]
-pub fn run(options: &SimOptions) -> ExitCode {
+pub fn run(args: &SimArgs) -> ExitCode {
+    match &args.report {
+        None => run_seeds(&args.options),
+        Some(SimReport::Figures(options)) => figures::run(options),
+    }
+}
+
+fn run_seeds(options: &SimOptions) -> ExitCode {
     if options.list_mutants {
         return list_mutants(&options.protocol);
     }

@@ -7,6 +7,7 @@ use crate::panics;
 use crate::probe::{self, Lines, Probe};
 use crate::profiles::{Mix, PROFILES};
 use crate::report::{Report, Totals, Violation};
+use crate::steady::Steady;
 use crate::world::{Configure, Setup, World, replica};
 use quorate_core::{Boot, Durability, Epoch, Group, Incarnation, Machine, Member, Seat, Slot};
 use quorate_host::Flaw;
@@ -39,15 +40,36 @@ impl Simulator {
             ));
         }
         let chosen = Chosen {
-            options: options.clone(),
+            replicas: options.replicas,
+            durability: Durability::from(options.durability),
+            params: options.params(),
+            course: Course::new(options)?,
+            mutant: options.mutant.clone(),
         };
-        visit(&options.protocol, chosen).unwrap_or_else(|| {
-            let known = names().join(", ");
-            Err(format!(
-                "unknown protocol {}: known are {known}",
-                options.protocol
-            ))
-        })
+        chosen.of(&options.protocol)
+    }
+
+    /// A cluster without faults that is measured.
+    ///
+    /// # Errors
+    /// As [`Simulator::new`].
+    pub(crate) fn steady(
+        protocol: &str,
+        replicas: usize,
+        durability: Durability,
+        params: &[(&str, &str)],
+        steady: Steady,
+    ) -> Result<Simulator, String> {
+        let params = params.iter();
+        let params = params.map(|(name, value)| ((*name).into(), (*value).into()));
+        let chosen = Chosen {
+            replicas,
+            durability,
+            params: params.collect(),
+            course: Course::steady(steady),
+            mutant: None,
+        };
+        chosen.of(protocol)
     }
 
     /// The names of all profiles.
@@ -109,28 +131,45 @@ pub(crate) fn panicked(seed: u64, message: String) -> Report {
         digest: 0,
         totals: Totals::default(),
         violation,
+        measured: None,
     }
 }
 
 struct Chosen {
-    options: SimOptions,
+    replicas: usize,
+    durability: Durability,
+    params: BTreeMap<String, String>,
+    course: Course,
+    mutant: Option<String>,
+}
+
+impl Chosen {
+    fn of(self, protocol: &str) -> Result<Simulator, String> {
+        visit(protocol, self).unwrap_or_else(|| {
+            let known = names().join(", ");
+            Err(format!("unknown protocol {protocol}: known are {known}"))
+        })
+    }
 }
 
 impl Visitor for Chosen {
     type Output = Result<Simulator, String>;
 
     fn visit<P: Protocol>(self) -> Self::Output {
-        let options = self.options;
-        let (params, replicas) = (options.params(), options.replicas);
-        let durability = Durability::from(options.durability);
+        let Chosen {
+            replicas,
+            durability,
+            params,
+            course,
+            mutant,
+        } = self;
         let epoch = sample_epoch::<P>(replicas, durability, &params);
         for index in 0..replicas {
             P::config(&seat(&epoch, index))?;
         }
         let failures_survived = P::failures_survived(&epoch);
-        let course = Course::new(&options)?;
         let mix = course.mix.clone();
-        let fault = match &options.mutant {
+        let fault = match &mutant {
             Some(name) => Fault::named::<P>(name)?,
             None => Fault::none(),
         };

@@ -6,6 +6,7 @@ use crate::course::Course;
 use crate::disk::Disk;
 use crate::judge::{self, Journal};
 use crate::leases::Leases;
+use crate::meter::Meter;
 use crate::nemesis::{Fault, Nemesis, Sequel};
 use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
@@ -144,6 +145,7 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) nemesis: Nemesis,
     pub(crate) agreement: Agreement,
     pub(crate) trace: Trace,
+    pub(crate) meter: Option<Meter>,
     pub(crate) phase: Phase,
     pub(crate) totals: Totals,
     pub(crate) epoch: Epoch,
@@ -190,6 +192,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             nemesis: Nemesis::new(setup.seed),
             agreement: Agreement::default(),
             trace: Trace::new(setup.lines.clone()),
+            meter: setup.course.steady.is_some().then(Meter::default),
             queue: Queue::new(),
             phase: Phase::Faults,
             totals: Totals::default(),
@@ -216,6 +219,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             digest: self.trace.digest(),
             totals: self.totals,
             violation,
+            measured: self.meter.map(Meter::finish),
         }
     }
 
@@ -302,6 +306,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                 token,
                 request,
             } => {
+                self.measure(|meter, now_ns| meter.asked(token, now_ns));
                 self.arrive(node, Inbound::Request { token, request });
             }
             Event::Answer { token, answer } => return self.answer_arrives(token, *answer),

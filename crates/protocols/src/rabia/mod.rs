@@ -61,6 +61,7 @@ mod deliver;
 mod explain;
 mod messages;
 mod mutants;
+mod paper;
 mod pool;
 mod propose;
 mod queue;
@@ -80,6 +81,7 @@ pub use config::{Config, Thresholds};
 pub use messages::{Bits, Message, Nulls, Record, SlotMessage, Timer};
 pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
 
+use crate::paper::Paper;
 use crate::registry::{Layers, Mutant, Protocol};
 use pool::Pool;
 use queue::{Offer, Queue};
@@ -134,6 +136,10 @@ impl Protocol for Rabia {
 
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
+    }
+
+    fn paper() -> Option<&'static Paper> {
+        Some(&paper::PAPER)
     }
 
     fn message(message: &Message) -> String {

@@ -3,6 +3,7 @@
 use super::{Ask, Attempt, Fate, Session};
 use crate::judge::{Request as Asked, Returned};
 use crate::network::{chance, exponential};
+use crate::plan::Arrivals;
 use crate::report::Violation;
 use crate::requests;
 use crate::subject::Subject;
@@ -21,6 +22,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A client has finished thinking.
     pub(crate) fn client_acts(&mut self, client: usize) {
         let load = &self.plan.load;
+        if let Some(arrivals) = load.arrivals {
+            return self.request_comes(client, arrivals);
+        }
         if self.clients.stopped || self.clients.clients[client].pending > 0 {
             return;
         }
@@ -53,6 +57,21 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let call = self.clients.draw_call(&mut self.rng, client, key);
             self.ask(client, key, Ask::Command(Rc::new(call)), None);
         }
+    }
+
+    /// The next of the requests that wait for nobody.
+    fn request_comes(&mut self, client: usize, arrivals: Arrivals) {
+        if self.clients.stopped {
+            return;
+        }
+        let key = self.rng.u8(..self.plan.load.keys);
+        let put = Asked::Put(requests::put(key, self.clients.next_value()));
+        self.ask(client, key, Ask::Write(Rc::new(put)), None);
+        let delay = match arrivals {
+            Arrivals::Every(ns) => ns,
+            Arrivals::About(mean_ns) => exponential(&mut self.rng, mean_ns),
+        };
+        self.queue.after(delay, Event::Client { client });
     }
 
     /// Every key is read once more through every replica.
@@ -294,10 +313,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn finish(&mut self, index: usize, fate: Fate) {
         self.clients.end(index, fate);
         let client = self.clients.tasks[index].client;
-        if self.clients.clients[client].pending > 0 || self.clients.stopped {
+        let load = &self.plan.load;
+        let is_busy = self.clients.clients[client].pending > 0 || load.arrivals.is_some();
+        if is_busy || self.clients.stopped {
             return;
         }
-        let load = &self.plan.load;
         let delay = match load.storm_every_ns {
             Some(every_ns) => every_ns - self.queue.now_ns() % every_ns,
             None => exponential(&mut self.rng, load.think_ns),

@@ -1,0 +1,285 @@
+//! The runs, and what they came to.
+
+use super::FiguresOptions;
+use crate::meter::Measured;
+use crate::plan::Arrivals;
+use crate::simulator::Simulator;
+use crate::steady::Steady;
+use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
+use quorate_protocols::{Paper, Protocol, Setting, Visitor, names, visit};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What every message takes where delays are counted.
+pub(super) const UNIT_NS: u64 = 125 * MICROS;
+/// Requests one after the other, long after each is answered.
+const APART_NS: u64 = 20 * MILLIS;
+/// How many of them.
+const ALONE: u64 = 500;
+/// From this rate on, slots follow each other without a pause.
+const SLOTS_PER_SECOND: u64 = 2_000;
+/// One message of so many is late.
+pub(super) const LATE_ONE_IN: u64 = 1_000;
+/// A replica's turn begins within this time.
+pub(super) const TURN_NS: u64 = 20 * MICROS;
+/// How far clocks are off.
+pub(super) const CLOCK_NS: u64 = 100 * MICROS;
+
+/// Where a protocol names no settings of its own.
+static DEFAULT: [Setting; 1] = [Setting {
+    name: "default",
+    what: "no parameters",
+    params: &[],
+    delays: 0,
+}];
+
+/// All that was measured.
+pub(crate) struct Figures {
+    pub(super) options: FiguresOptions,
+    pub(super) paper: Option<&'static Paper>,
+    /// Requests one at a time.
+    pub(super) alone: Vec<Point>,
+    /// Requests at growing rates.
+    pub(super) loaded: Vec<Point>,
+}
+
+/// One run.
+pub(crate) struct Point {
+    pub(super) setting: &'static Setting,
+    pub(super) replicas: usize,
+    /// Requests offered a second.
+    pub(super) rate: u64,
+    pub(super) measured: Measured,
+    steady: Steady,
+}
+
+/// Why there are no figures.
+pub(crate) enum Failure {
+    /// The options make no sense.
+    Usage(String),
+    /// A run broke a promise.
+    Violated(String),
+}
+
+impl Figures {
+    /// Runs everything.
+    pub(crate) fn measure(options: &FiguresOptions) -> Result<Figures, Failure> {
+        let paper = paper_of(&options.protocol).map_err(Failure::Usage)?;
+        let settings = paper.map_or(&DEFAULT[..], |paper| paper.settings);
+        let mut points = Vec::new();
+        for replicas in &options.replicas {
+            let settings = settings.iter();
+            points.extend(settings.map(|setting| Point::alone(setting, *replicas)));
+        }
+        let alone = points.len();
+        for replicas in &options.replicas {
+            for setting in settings {
+                let rates = options.rates.iter();
+                let point = |rate: &u64| Point::loaded(setting, *replicas, *rate, options);
+                points.extend(rates.map(point));
+            }
+        }
+        run_all(&mut points, options)?;
+        let loaded = points.split_off(alone);
+        Ok(Figures {
+            options: options.clone(),
+            paper,
+            alone: points,
+            loaded,
+        })
+    }
+
+    pub(super) fn as_json(&self) -> Value {
+        let points = |points: &[Point]| points.iter().map(Point::as_json).collect::<Vec<_>>();
+        let paper = self.paper.map(|paper| {
+            let shares = paper.shares.iter().map(|shares| {
+                json!({
+                    "load": shares.load,
+                    "fast_percent": shares.fast_percent,
+                    "noop_percent": shares.noop_percent,
+                })
+            });
+            json!({"measured": paper.measured, "shares": shares.collect::<Vec<_>>()})
+        });
+        let options = &self.options;
+        json!({
+            "protocol": options.protocol,
+            "durability": options.durability.name(),
+            "seed": options.seed,
+            "delay_us": options.delay_us,
+            "jitter_us": options.jitter_us,
+            "unit_us": UNIT_NS / MICROS,
+            "paper": paper,
+            "alone": points(&self.alone),
+            "loaded": points(&self.loaded),
+        })
+    }
+}
+
+impl Point {
+    fn alone(setting: &'static Setting, replicas: usize) -> Point {
+        let steady = Steady {
+            delay_ns: UNIT_NS,
+            jitter_ns: 0,
+            spike: 0.0,
+            service_max_ns: 0,
+            clock_offset_ns: 0,
+            arrivals: Arrivals::Every(APART_NS),
+            requests: ALONE,
+        };
+        Point {
+            setting,
+            replicas,
+            rate: SECONDS / APART_NS,
+            measured: Measured::default(),
+            steady,
+        }
+    }
+
+    fn loaded(
+        setting: &'static Setting,
+        replicas: usize,
+        rate: u64,
+        options: &FiguresOptions,
+    ) -> Point {
+        let steady = Steady {
+            delay_ns: options.delay_us * MICROS,
+            jitter_ns: options.jitter_us * MICROS,
+            spike: 1.0 / LATE_ONE_IN as f64,
+            service_max_ns: TURN_NS,
+            clock_offset_ns: CLOCK_NS,
+            arrivals: Arrivals::About(SECONDS / rate),
+            requests: options.slots * rate.max(SLOTS_PER_SECOND) / SLOTS_PER_SECOND,
+        };
+        Point {
+            setting,
+            replicas,
+            rate,
+            measured: Measured::default(),
+            steady,
+        }
+    }
+
+    fn run(&self, options: &FiguresOptions) -> Result<Measured, Failure> {
+        let durability = Durability::from(options.durability);
+        let (setting, protocol) = (self.setting, &options.protocol);
+        let simulator = Simulator::steady(
+            protocol,
+            self.replicas,
+            durability,
+            setting.params,
+            self.steady,
+        )
+        .map_err(Failure::Usage)?;
+        let report = simulator.seed(options.seed);
+        if let Some(violation) = report.violation {
+            let (n, rate) = (self.replicas, self.rate);
+            let what = format!(
+                "{}, {n} replicas, {rate} a second: {violation}",
+                setting.name
+            );
+            return Err(Failure::Violated(what));
+        }
+        Ok(report.measured.unwrap_or_default())
+    }
+
+    /// A part of all decisions.
+    pub(super) fn percent(&self, part: u64) -> f64 {
+        part as f64 * 100.0 / self.measured.decided.max(1) as f64
+    }
+
+    /// Slots off the fast path.
+    pub(super) fn slow_percent(&self) -> f64 {
+        self.percent(self.measured.decided - self.measured.fast)
+    }
+
+    /// Slots for nothing.
+    pub(super) fn noop_percent(&self) -> f64 {
+        self.percent(self.measured.noops)
+    }
+
+    /// So many a second of what was counted.
+    pub(super) fn per_second(&self, count: u64) -> f64 {
+        count as f64 * SECONDS as f64 / self.measured.lasted_ns.max(1) as f64
+    }
+
+    /// The time a part of the requests took at most.
+    pub(super) fn latency_ns(&self, share: f64) -> u64 {
+        let latencies = &self.measured.latencies_ns;
+        let index = (latencies.len() as f64 * share) as usize;
+        latencies
+            .get(index)
+            .or(latencies.last())
+            .copied()
+            .unwrap_or(0)
+    }
+
+    fn as_json(&self) -> Value {
+        let measured = &self.measured;
+        let delays = measured.delays.iter();
+        let delays = delays.map(|(delays, count)| (delays.to_string(), json!(count)));
+        json!({
+            "setting": self.setting.name,
+            "replicas": self.replicas,
+            "rate": self.rate,
+            "answered": measured.latencies_ns.len(),
+            "refused": measured.refused,
+            "slots": measured.slots,
+            "decided": measured.decided,
+            "fast_percent": self.percent(measured.fast),
+            "noop_percent": self.noop_percent(),
+            "delays": delays.collect::<serde_json::Map<_, _>>(),
+            "slots_per_second": self.per_second(measured.slots),
+            "p50_us": self.latency_ns(0.5) / MICROS,
+            "p99_us": self.latency_ns(0.99) / MICROS,
+        })
+    }
+}
+
+/// Runs all points, several at once.
+fn run_all(points: &mut [Point], options: &FiguresOptions) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(point) = points.get(at) else {
+                return;
+            };
+            let result = point.run(options);
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.insert(at, result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.unwrap_or(cores).max(1) {
+            scope.spawn(work);
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (at, result) in results {
+        points[at].measured = result?;
+    }
+    Ok(())
+}
+
+/// What the protocol's paper says, if the protocol knows.
+fn paper_of(protocol: &str) -> Result<Option<&'static Paper>, String> {
+    struct Find;
+
+    impl Visitor for Find {
+        type Output = Option<&'static Paper>;
+
+        fn visit<P: Protocol>(self) -> Self::Output {
+            P::paper()
+        }
+    }
+
+    visit(protocol, Find).ok_or_else(|| {
+        let known = names().join(", ");
+        format!("unknown protocol {protocol}: known are {known}")
+    })
+}

@@ -1,0 +1,101 @@
+//! What a run without faults costs: how its slots were decided, and how long requests took.
+
+use crate::phases::Phase;
+use crate::subject::Subject;
+use crate::world::World;
+use quorate_core::{MILLIS, Machine, Slot};
+use quorate_host::Token;
+use std::collections::BTreeMap;
+
+/// Replicas and their sessions have begun by then; nothing before is measured.
+const WARM_UP_NS: u64 = 200 * MILLIS;
+
+/// What was measured, of all replicas together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Measured {
+    /// From the first decision to the last, virtual time.
+    pub lasted_ns: u64,
+    /// Slots from the first decided to the last.
+    pub slots: u64,
+    /// Decisions by a replica's own count. A replica that was told counts none.
+    pub decided: u64,
+    /// Those on the fast path.
+    pub fast: u64,
+    /// Those for nothing.
+    pub noops: u64,
+    /// Decisions by the message delays they took from the proposals on.
+    pub delays: BTreeMap<u32, u64>,
+    /// Times from a request's arrival at a replica to its answer, ascending, ns.
+    pub latencies_ns: Vec<u64>,
+    /// Requests that a replica had no room for.
+    pub refused: u64,
+}
+
+/// Measures while a run goes on.
+#[derive(Default)]
+pub(crate) struct Meter {
+    measured: Measured,
+    /// When each request that is not answered arrived.
+    asked_ns: BTreeMap<Token, u64>,
+    began_ns: Option<u64>,
+    /// The least and the greatest slot decided.
+    slots: Option<(Slot, Slot)>,
+}
+
+/// How a slot was decided.
+pub(crate) struct Decision {
+    pub(crate) fast: bool,
+    pub(crate) noop: bool,
+    pub(crate) delays: u32,
+}
+
+impl Meter {
+    /// A request reached a replica.
+    pub(crate) fn asked(&mut self, token: Token, now_ns: u64) {
+        self.asked_ns.insert(token, now_ns);
+    }
+
+    /// A replica answers a request, or refuses it.
+    pub(crate) fn answered(&mut self, token: Token, is_done: bool, now_ns: u64) {
+        let Some(asked_ns) = self.asked_ns.remove(&token) else {
+            return;
+        };
+        if is_done {
+            self.measured.latencies_ns.push(now_ns - asked_ns);
+        } else {
+            self.measured.refused += 1;
+        }
+    }
+
+    /// A replica decided a slot.
+    pub(crate) fn decided(&mut self, slot: Slot, decision: Decision, now_ns: u64) {
+        let measured = &mut self.measured;
+        measured.decided += 1;
+        measured.fast += u64::from(decision.fast);
+        measured.noops += u64::from(decision.noop);
+        *measured.delays.entry(decision.delays).or_default() += 1;
+        measured.lasted_ns = now_ns - *self.began_ns.get_or_insert(now_ns);
+        let (first, last) = self.slots.unwrap_or((slot, slot));
+        self.slots = Some((first.min(slot), last.max(slot)));
+    }
+
+    /// All that was measured.
+    pub(crate) fn finish(mut self) -> Measured {
+        self.measured.latencies_ns.sort_unstable();
+        self.measured.slots = self.slots.map_or(0, |(first, last)| last.0 - first.0 + 1);
+        self.measured
+    }
+}
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Measures something, if the run is measured and this is the part of it that counts.
+    pub(crate) fn measure(&mut self, what: impl FnOnce(&mut Meter, u64)) {
+        let now_ns = self.queue.now_ns();
+        if let Some(meter) = &mut self.meter
+            && self.phase == Phase::Faults
+            && now_ns >= WARM_UP_NS
+        {
+            what(meter, now_ns);
+        }
+    }
+}

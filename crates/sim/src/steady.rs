@@ -1,0 +1,60 @@
+//! Runs without faults, to measure what they cost: a network as it should be, and requests that
+//! come whether those before them are answered or not.
+
+use crate::plan::{Arrivals, Links, Load, Plan};
+use quorate_core::{MILLIS, SECONDS};
+use quorate_host::Limits;
+
+/// The network and the load of such a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steady {
+    /// The least time a message takes, ns.
+    pub(crate) delay_ns: u64,
+    /// The mean of what it takes beyond that, ns.
+    pub(crate) jitter_ns: u64,
+    /// How often a message takes up to [`SPIKE_NS_MAX`] more.
+    pub(crate) spike: f64,
+    /// The longest time from an input's arrival to the turn that takes it, ns.
+    pub(crate) service_max_ns: u64,
+    /// How far clocks are off, ns.
+    pub(crate) clock_offset_ns: u64,
+    pub(crate) arrivals: Arrivals,
+    /// How many requests must be answered.
+    pub(crate) requests: u64,
+}
+
+/// What a message takes longer at most, now and then.
+pub(crate) const SPIKE_NS_MAX: u64 = MILLIS;
+
+impl Steady {
+    /// The plan of every seed, from any.
+    pub(crate) fn plan(&self, drawn: &Plan) -> Plan {
+        let mut plan = drawn.calm();
+        plan.links = Links {
+            delay_min_ns: self.delay_ns,
+            jitter_ns: self.jitter_ns,
+            spike: self.spike,
+            spike_max_ns: SPIKE_NS_MAX,
+            ordered: true,
+            ..plan.links
+        };
+        plan.disk.blocking = false;
+        plan.load = Load {
+            clients: 1,
+            keys: 6,
+            arrivals: Some(self.arrivals),
+            timeout_ns: SECONDS,
+            tenants: 0,
+            watchers: 0,
+            compact_every_ns: None,
+            ..plan.load
+        };
+        plan.clocks.offset_max_ns = self.clock_offset_ns;
+        plan.service_max_ns = self.service_max_ns;
+        plan.limits = Limits {
+            check_steps: true,
+            ..Limits::default()
+        };
+        plan
+    }
+}
