@@ -45,6 +45,7 @@ mod sessions;
 mod snapshot;
 mod timers;
 mod version;
+mod words;
 
 pub use api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, OpenError, Opened,
@@ -60,3 +61,4 @@ pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };
 pub use version::{Spoken, WireVersion};
+pub use words::frame_in_words;

@@ -46,6 +46,32 @@ text {{ font-family: sans-serif; font-size: 12px; fill: #222 }}
         ));
     }
 
+    /// A straight line with a head at its end.
+    pub fn arrow(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        self.line(from, to, class);
+        let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+        let length = dx.hypot(dy).max(f64::MIN_POSITIVE);
+        let (ux, uy) = (dx / length, dy / length);
+        let back = (to.0 - HEAD * ux, to.1 - HEAD * uy);
+        let side = (HEAD / 3.0 * uy, HEAD / 3.0 * ux);
+        self.put(format_args!(
+            r#"<path d="M{:.1} {:.1} L{:.1} {:.1} L{:.1} {:.1} Z" class="{class}"/>"#,
+            to.0,
+            to.1,
+            back.0 - side.0,
+            back.1 + side.1,
+            back.0 + side.0,
+            back.1 - side.1
+        ));
+    }
+
+    /// A filled circle.
+    pub fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
+        self.put(format_args!(
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius:.1}" fill="{fill}"/>"#
+        ));
+    }
+
     /// A filled rectangle from its upper left corner.
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str) {
         self.put(format_args!(
@@ -83,6 +109,9 @@ pub fn escape(text: &str) -> String {
         .replace('>', "&gt;")
         .replace('"', "&quot;")
 }
+
+/// Length of the head of an arrow.
+const HEAD: f64 = 7.0;
 
 #[cfg(test)]
 mod tests {

@@ -165,6 +165,14 @@ impl Clients {
         lines.collect()
     }
 
+    /// What was asked: its number and kind, then all of it.
+    pub(crate) fn in_words(&self, token: Token) -> Vec<String> {
+        let number = self.task(token);
+        let ask = format!("{:?}", self.tasks[number].ask);
+        let kind: Vec<&str> = ask.split('(').take(2).collect();
+        vec![format!("#{number} {}", kind.join(" ")), ask]
+    }
+
     /// The task of an attempt.
     fn task(&self, token: Token) -> usize {
         self.tokens[token as usize - 1].task

@@ -1,6 +1,7 @@
 //! Drives one host as production does: inputs, a turn, then frames, answers, reads and a flush.
 
 use crate::bounds::INBOX_MAX;
+use crate::film::What;
 use crate::leases::Leases;
 use crate::meter::Decision;
 use crate::network::chance;
@@ -35,6 +36,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Sends a request to a replica, on a link that loses nothing.
     pub(crate) fn send_request(&mut self, node: usize, token: u64, request: Request<A::Query>) {
         let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+        self.film_request(node, token, delay);
         self.queue.after(
             delay,
             Event::Request {
@@ -64,6 +66,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.arrive(to, Inbound::Frame { from, bytes });
         } else {
             self.network.counts.reset += 1;
+            self.film_reset(from, to);
         }
     }
 
@@ -228,6 +231,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 self.network
                     .route(now_ns, &mut self.rng, links, (from, to), len)
             };
+            self.film_frame((from, to), &bytes, &copies);
             for delay in copies.into_iter().flatten() {
                 let bytes = bytes.clone();
                 self.queue.after(
@@ -268,7 +272,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !chance(&mut self.rng, self.plan.load.answer_loss) {
             let delay = self.rng.u64(10 * MICROS..200 * MICROS);
             let answer = Box::new(answer);
+            self.film_answer(index, token, Some(delay));
             self.queue.after(delay, Event::Answer { token, answer });
+        } else {
+            self.film_answer(index, token, None);
         }
         Ok(())
     }
@@ -346,6 +353,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     delays,
                 }) => {
                     let decision = Decision { fast, noop, delays };
+                    let lane = index + 1;
+                    self.film(|| What::Decided { lane, slot, noop });
                     self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
                 }
                 HostEvent::SnapshotWanted { .. }

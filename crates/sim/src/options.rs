@@ -5,6 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use quorate_core::Durability;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// The least simulated time under faults, unless told.
 const HURT_MS: u64 = 5_000;
@@ -112,6 +113,18 @@ pub struct SimOptions {
     /// Print everything that happens in each seed.
     #[arg(long)]
     pub trace: bool,
+
+    /// Draw a part of a single seed: replicas, messages, decisions, crashes.
+    #[arg(long, value_name = "FILE.svg")]
+    pub picture: Option<PathBuf>,
+
+    /// Where the picture begins; by default 20 ms before its end.
+    #[arg(long, value_name = "MS", requires = "picture")]
+    pub from: Option<u64>,
+
+    /// Where the picture ends; by default with the violation.
+    #[arg(long, value_name = "MS", requires = "picture")]
+    pub to: Option<u64>,
 }
 
 /// [`Durability`] on the command line.

@@ -1,6 +1,7 @@
 //! How a seed goes: the cluster is hurt, a part of it is healed and must do, all of it is healed and
 //! must come to the same.
 
+use crate::film::What;
 use crate::node::Power;
 use crate::report::Violation;
 use crate::subject::Subject;
@@ -111,6 +112,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let names = out.map(|(index, _)| format!(" r{}", index + 1));
             format!("all but{}", names.collect::<String>())
         });
+        self.film(|| What::Healed);
+        for node in (0..self.nodes.len()).filter(|node| self.nodes[*node].left_out) {
+            self.film(|| What::Note(format!("r{} is left out", node + 1)));
+        }
         self.phase = Phase::Quorum { since_ns };
         self.totals.hit("quorum healed first");
         let healed = (0..self.nodes.len()).filter(|node| !self.nodes[*node].left_out);
@@ -133,6 +138,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn heal_all(&mut self) -> Result<(), Violation> {
         let since_ns = self.queue.now_ns();
         self.trace.event(since_ns, "heal", &[], String::new);
+        self.film(|| What::Healed);
         self.phase = Phase::Healed { since_ns };
         self.network.mend_all();
         for node in 0..self.nodes.len() {

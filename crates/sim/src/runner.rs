@@ -12,6 +12,7 @@ use crate::simulator::{Simulator, panicked};
 use crate::tally::{Found, Tally};
 use quorate_protocols::{Protocol, Visitor};
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
@@ -40,6 +41,9 @@ fn run_seeds(options: &SimOptions) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(path) = &options.picture {
+        return draw(&simulator, options, path);
+    }
     let tally = Arc::new(Tally::new(options.clone(), Arc::new(simulator)));
     let last = Arc::clone(&tally);
     panics::install(move |seed, message| {
@@ -60,6 +64,37 @@ fn run_seeds(options: &SimOptions) -> ExitCode {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+/// Draws a part of a seed.
+fn draw(simulator: &Simulator, options: &SimOptions, path: &Path) -> ExitCode {
+    let seed = options.seeds.start;
+    if options.seeds.end - seed != 1 {
+        eprintln!("error: --picture draws one seed: --seeds {seed}");
+        return ExitCode::from(2);
+    }
+    panics::install(|seed, message| {
+        eprintln!("error: seed {seed} panics, and this build ends with it: {message}");
+    });
+    let (report, picture) = match simulator.picture(seed, options.from, options.to) {
+        Ok(drawn) => drawn,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(error) = std::fs::write(path, picture) {
+        eprintln!("error: {}: {error}", path.display());
+        return ExitCode::from(2);
+    }
+    println!("{}", path.display());
+    match report.violation {
+        Some(violation) => {
+            println!("violation in seed {seed}: {violation}");
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
     }
 }
 

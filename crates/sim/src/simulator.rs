@@ -1,15 +1,19 @@
 //! From options to seeds that run: finds the protocol, checks its parameters, breaks it if asked.
 
 use crate::course::Course;
+use crate::film::{Film, Reel};
 use crate::mutants::Fault;
 use crate::options::SimOptions;
 use crate::panics;
+use crate::picture;
 use crate::probe::{self, Lines, Probe};
 use crate::profiles::{Mix, PROFILES};
 use crate::report::{Report, Totals, Violation};
 use crate::steady::Steady;
 use crate::world::{Configure, Setup, World, replica};
-use quorate_core::{Boot, Durability, Epoch, Group, Incarnation, Machine, Member, Seat, Slot};
+use quorate_core::{
+    Boot, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, Seat, Slot,
+};
 use quorate_host::Flaw;
 use quorate_kv::Store;
 use quorate_protocols::{Protocol, Sabotaged, SabotagedConfig, Visitor, names, visit};
@@ -20,9 +24,24 @@ use std::rc::Rc;
 /// Most replicas a cluster may have.
 const REPLICAS_MAX: usize = 63;
 
+/// What is written down of a run.
+#[derive(Clone, Default)]
+pub(crate) struct Watch {
+    /// Everything, in words.
+    pub(crate) lines: Option<Lines>,
+    /// What is drawn.
+    pub(crate) reel: Option<Reel>,
+}
+
+/// As much as a picture shows unless told.
+pub(crate) const PICTURE_MS: u64 = 20;
+/// Where a picture of a run without a violation ends: everything is under way.
+const QUIET_MS: u64 = 1_000;
+
 /// Runs single seeds of one kind of cluster.
 pub struct Simulator {
-    run: Box<dyn Fn(u64, Option<Lines>) -> Report + Send + Sync>,
+    run: Box<dyn Fn(u64, Watch) -> Report + Send + Sync>,
+    title: String,
     mix: Mix,
     branches: &'static [&'static str],
 }
@@ -103,21 +122,57 @@ impl Simulator {
     /// Runs a seed; a panic is a violation like any other.
     #[must_use]
     pub fn seed(&self, seed: u64) -> Report {
-        self.run_caught(seed, None)
+        self.run_caught(seed, Watch::default())
+    }
+
+    /// Runs a seed and draws a part of it, from and to a time in ms; by default the last
+    /// [`PICTURE_MS`] before a violation, or some where there is none.
+    ///
+    /// # Errors
+    /// Says how much happens in a part that holds too much to be told apart.
+    pub fn picture(
+        &self,
+        seed: u64,
+        from_ms: Option<u64>,
+        to_ms: Option<u64>,
+    ) -> Result<(Report, String), String> {
+        let report = self.seed(seed);
+        let end_ms = match &report.violation {
+            Some(_) => report.totals.simulated_ns / MILLIS + 1,
+            None => QUIET_MS,
+        };
+        let from_ms = from_ms.unwrap_or_else(|| to_ms.unwrap_or(end_ms).saturating_sub(PICTURE_MS));
+        let to_ms = to_ms.unwrap_or(from_ms + PICTURE_MS);
+        if from_ms >= to_ms {
+            return Err(format!("from {from_ms} to {to_ms} ms is no time"));
+        }
+        let reel = Film::reel(from_ms * MILLIS..to_ms * MILLIS);
+        let watch = Watch {
+            reel: Some(Rc::clone(&reel)),
+            ..Watch::default()
+        };
+        let report = self.run_caught(seed, watch);
+        let title = format!("{}, seed {seed}, {from_ms} to {to_ms} ms", self.title);
+        let picture = picture::render(&reel.borrow(), &title, &report)?;
+        Ok((report, picture))
     }
 
     /// Runs a seed and writes down everything that happens.
     #[must_use]
     pub fn traced(&self, seed: u64) -> (Report, Vec<String>) {
         let lines = Lines::default();
-        let report = self.run_caught(seed, Some(Rc::clone(&lines)));
+        let watch = Watch {
+            lines: Some(Rc::clone(&lines)),
+            ..Watch::default()
+        };
+        let report = self.run_caught(seed, watch);
         let lines = lines.take();
         (report, lines)
     }
 
-    fn run_caught(&self, seed: u64, lines: Option<Lines>) -> Report {
+    fn run_caught(&self, seed: u64, watch: Watch) -> Report {
         panics::watch(seed);
-        let result = catch_unwind(AssertUnwindSafe(|| (self.run)(seed, lines)));
+        let result = catch_unwind(AssertUnwindSafe(|| (self.run)(seed, watch)));
         let message = panics::unwatch();
         result.unwrap_or_else(|_| panicked(seed, message))
     }
@@ -184,24 +239,27 @@ impl Visitor for Chosen {
             failures_survived,
             flaw: fault.flaw,
         };
-        let run = move |seed, lines: Option<Lines>| {
-            if sabotage.is_none() && lines.is_none() {
+        let title = format!("{}, {replicas} replicas", P::NAME);
+        let run = move |seed, watch: Watch| {
+            if sabotage.is_none() && watch.lines.is_none() {
                 let configure = |seat: &Seat| P::config(seat);
-                let setup = recipe.setup::<P::Machine>(seed, &configure, None);
+                let setup = recipe.setup::<P::Machine>(seed, &configure, P::message, watch);
                 return World::<_, Store>::new(setup).run();
             }
             let configure = |seat: &Seat| {
                 let inner = P::config(seat)?;
                 let inner = SabotagedConfig { inner, sabotage };
-                let lines = lines.clone();
+                let lines = watch.lines.clone();
                 Ok(probe::Config { inner, lines })
             };
             type Broken<M> = Probe<Sabotaged<M>>;
-            let setup = recipe.setup::<Broken<P::Machine>>(seed, &configure, lines.clone());
+            let setup =
+                recipe.setup::<Broken<P::Machine>>(seed, &configure, P::message, watch.clone());
             World::<_, Store>::new(setup).run()
         };
         Ok(Simulator {
             run: Box::new(run),
+            title,
             mix,
             branches: P::branches(),
         })
@@ -225,7 +283,8 @@ impl Recipe {
         &'a self,
         seed: u64,
         configure: Configure<'a, M>,
-        lines: Option<Lines>,
+        words: fn(&M::Message) -> String,
+        watch: Watch,
     ) -> Setup<'a, M> {
         Setup {
             seed,
@@ -238,7 +297,8 @@ impl Recipe {
             failures_survived: self.failures_survived,
             flaw: self.flaw,
             configure,
-            lines,
+            words,
+            watch,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Starting replicas, from whatever their disks hold.
 
+use crate::film::What;
 use crate::network::chance;
 use crate::node::Node;
 use crate::report::Violation;
@@ -65,6 +66,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.trace.event(now_ns, "open", &numbers, || {
             format!("r{} {start:?} {opened:?}", index + 1)
         });
+        self.film(|| What::Up(index + 1));
         self.read_all(index)?;
         self.compare_content(index)?;
         self.greet(index);

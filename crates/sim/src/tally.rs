@@ -122,6 +122,7 @@ impl Tally {
                 println!("mutant {mutant} caught after {seeds} seeds");
             }
             println!("repeat it with: {}", found.command);
+            println!("and draw its end with: --picture seed-{}.svg", found.seed);
         });
     }
 

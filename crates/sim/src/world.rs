@@ -12,9 +12,9 @@ use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
 use crate::phases::Phase;
 use crate::plan::{ClockPlan, Plan};
-use crate::probe::Lines;
 use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
+use crate::simulator::Watch;
 use crate::subject::Subject;
 use crate::trace::Trace;
 use crate::watches::Watcher;
@@ -50,7 +50,9 @@ pub(crate) struct Setup<'a, M: Machine> {
     /// A deliberate fault of the hosts.
     pub(crate) flaw: Option<Flaw>,
     pub(crate) configure: Configure<'a, M>,
-    pub(crate) lines: Option<Lines>,
+    /// A message of the protocol in words.
+    pub(crate) words: fn(&M::Message) -> String,
+    pub(crate) watch: Watch,
 }
 
 /// Something that happens at a time. Kept small, for the queue moves events about.
@@ -191,7 +193,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             network: Network::new(n),
             nemesis: Nemesis::new(setup.seed),
             agreement: Agreement::default(),
-            trace: Trace::new(setup.lines.clone()),
+            trace: Trace::new(setup.watch.lines.clone()),
             meter: setup.course.steady.is_some().then(Meter::default),
             queue: Queue::new(),
             phase: Phase::Faults,

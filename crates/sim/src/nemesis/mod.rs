@@ -4,6 +4,7 @@ mod clocks;
 mod links;
 mod process;
 
+use crate::film::What;
 use crate::network::exponential;
 use crate::profiles::generator;
 use crate::subject::Subject;
@@ -114,6 +115,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         self.trace
             .event(now_ns, "fault", &[fault as u64], || format!("{fault:?}"));
+        self.film(|| What::Note(format!("{fault:?}")));
         match fault {
             Fault::Crash => self.aim_crash(),
             Fault::CrashAll => self.crash_all(),

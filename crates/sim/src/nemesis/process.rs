@@ -2,6 +2,7 @@
 
 use super::Sequel;
 use crate::disk::Disk;
+use crate::film::What;
 use crate::network::exponential;
 use crate::node::Power;
 use crate::subject::Subject;
@@ -27,6 +28,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         self.nodes[index].fall(&mut self.rng, power);
         self.move_watchers(index);
+        self.film(|| What::Down(index + 1));
         self.trace
             .event(now_ns, "crash", &[index as u64, power as u64], || {
                 format!("r{}, power {power:?}", index + 1)
@@ -109,6 +111,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let until_ns = self.queue.now_ns() + self.rng.u64(..=self.plan.outage_max_ns);
         let node = &mut self.nodes[index];
         node.busy_until_ns = node.busy_until_ns.max(until_ns);
+        self.film(|| What::Paused(index + 1, until_ns));
         self.totals.hit("pause");
     }
 

@@ -1,0 +1,76 @@
+//! Frames in words, for people who look at a trace.
+
+use crate::frame::{Body, decode};
+use crate::version::Spoken;
+use bytes::Bytes;
+use quorate_core::{Decoder, Wire};
+
+/// What a frame says, a line for each thing; `words` puts a message of the protocol on one.
+#[must_use]
+pub fn frame_in_words<T: Wire>(frame: &Bytes, words: fn(&T) -> String) -> Vec<String> {
+    let (header, body) = match decode(frame.clone(), Spoken::REHEARSED) {
+        Ok(parts) => parts,
+        Err(error) => return vec![error.to_string()],
+    };
+    let line = match body {
+        Body::Messages(messages) => return messages_in_words(messages, words),
+        Body::Beat => format!("beat: applied before {:?}", header.applied),
+        Body::Fetch { from } => format!("fetch from {from:?}"),
+        Body::Decided { from, entries } => {
+            format!("{} decided slots from {from:?}", entries.len())
+        }
+        Body::Offer(snapshot) => format!("offer of snapshot {:?}", snapshot.slot),
+        Body::Taken(snapshot) => format!("took snapshot {:?}", snapshot.slot),
+        Body::WantPiece { slot, offset, .. } => format!("want snapshot {slot:?} from {offset}"),
+        Body::Piece {
+            slot,
+            offset,
+            bytes,
+        } => format!("snapshot {slot:?}, {} B from {offset}", bytes.len()),
+    };
+    vec![line]
+}
+
+fn messages_in_words<T: Wire>(messages: Bytes, words: fn(&T) -> String) -> Vec<String> {
+    let mut input = Decoder::new(messages);
+    let mut lines = Vec::new();
+    while input.remaining() > 0 {
+        match T::decode(&mut input) {
+            Ok(message) => lines.push(words(&message)),
+            Err(error) => {
+                lines.push(error.to_string());
+                break;
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Header, begin_messages, encode};
+    use crate::version::WireVersion;
+    use quorate_core::{Group, Slot};
+
+    #[test]
+    fn every_message_of_a_frame_is_put_in_words() {
+        let header = Header {
+            version: WireVersion(1),
+            group: Group(0),
+            epoch: 1,
+            applied: Slot(4),
+            checkpoint: (Slot(0), 0),
+        };
+        let mut frame = begin_messages(&header);
+        Slot(7).encode(&mut frame);
+        Slot(9).encode(&mut frame);
+        let words = |slot: &Slot| format!("about {slot:?}");
+        let said = frame_in_words(&frame.take_chunks()[0], words);
+        assert_eq!(said, ["about s7", "about s9"]);
+        let fetch = Body::Fetch { from: Slot(5) };
+        let said = frame_in_words(&encode(&header, &fetch)[0], words);
+        assert_eq!(said, ["fetch from s5"]);
+        assert_eq!(frame_in_words(&Bytes::from_static(b"\xff"), words).len(), 1);
+    }
+}
