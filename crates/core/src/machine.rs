@@ -50,6 +50,13 @@ pub trait Machine: Clone + Sized {
         true
     }
 
+    /// How many slots from the first that is not delivered on it may make records about, at most.
+    /// The host then knows when records that were lost cannot matter any more. `None` for no bound.
+    fn reach(config: &Self::Config) -> Option<u64> {
+        let _ = config;
+        None
+    }
+
     /// Feeds everything it can act on to `to`, times and log positions relative; no statistics.
     /// Two machines with equal fingerprints answer every input alike.
     fn fingerprint(&self, to: &mut impl Hasher);
@@ -116,7 +123,9 @@ pub enum Past<M: Machine> {
         /// The surviving records, in the order they were persisted.
         records: Vec<M::Record>,
     },
-    /// Promises may be missing: the machine must not vote as if they were not.
+    /// Promises may be missing: the machine must not vote as if they were not. Before it speaks it
+    /// persists a record by which its next start knows; as long as there is none, that start is
+    /// the same.
     Lost {
         /// The first slot not decided in the host's log.
         next: Slot,

@@ -5,7 +5,6 @@ use quorate_core::{
     ClusterId, Command, EntryId, Event, Incarnation, Peers, Principal, Refusal, RequestId, Seat,
     Slot,
 };
-use std::fmt;
 
 use crate::flaw::Flaw;
 use crate::log::Position;
@@ -281,6 +280,28 @@ pub enum HostEvent {
         /// The first slot not covered.
         slot: Slot,
     },
+    /// Bytes of the own log that a peer needs are damaged, or cannot be read. They are fetched from
+    /// another peer.
+    Damaged {
+        /// Where they are.
+        at: Position,
+        /// The slot whose entry they carry.
+        slot: Slot,
+        /// What is wrong.
+        why: String,
+    },
+    /// A decided slot that damage had taken was fetched from a peer and is in the log again.
+    Mended {
+        /// Which.
+        slot: Slot,
+    },
+    /// Everything is here again that was decided when this replica ran last: it takes part.
+    Repaired {
+        /// The first slot not applied.
+        next: Slot,
+        /// How many slots came from peers.
+        slots: u64,
+    },
     /// Two replicas applied the same slots with different results. The driver must stop this
     /// replica: its state or the peer's is wrong.
     Diverged {
@@ -319,91 +340,3 @@ pub struct Counters {
     /// Snapshots of peers that took the place of the own state.
     pub installed: u64,
 }
-
-/// What opening a host found.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Opened {
-    /// The first slot not applied.
-    pub next: Slot,
-    /// Segments that hold the log, ascending.
-    pub segments: Vec<u64>,
-    /// Where an unfinished, never acknowledged write was cut off, if one was.
-    pub torn: Option<Position>,
-    /// Records read.
-    pub records: u64,
-    /// The snapshot the state was loaded from, if one was.
-    pub snapshot: Option<Slot>,
-    /// Newer snapshots that could not be used, and what is wrong with each.
-    pub bad_snapshots: Vec<(Slot, String)>,
-}
-
-/// Why a host cannot be opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum OpenError {
-    /// Reading the log failed.
-    Io(String),
-    /// Acknowledged records are damaged: the replica must not vote as if it had them.
-    Damaged {
-        /// Where the first bad byte range begins.
-        at: Position,
-        /// What is wrong there.
-        what: String,
-    },
-    /// A segment belongs to another cluster, replica, or incarnation.
-    Foreign {
-        /// Which segment.
-        segment: u64,
-        /// What differs.
-        what: String,
-    },
-    /// The log begins in the middle, and there is no snapshot of what came before.
-    NoSnapshot {
-        /// The first segment there is.
-        segment: u64,
-        /// Snapshots that cannot be used, and what is wrong with each.
-        bad: Vec<(Slot, String)>,
-    },
-    /// A segment was written by a newer version of the format.
-    Version {
-        /// Which segment.
-        segment: u64,
-        /// The version it says.
-        found: u32,
-    },
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OpenError::Io(why) => write!(f, "the log cannot be read: {why}"),
-            OpenError::Damaged { at, what } => write!(
-                f,
-                "log segment {} is damaged at byte {}: {what}; records acknowledged as durable \
-                 are lost here",
-                at.segment, at.offset
-            ),
-            OpenError::Foreign { segment, what } => {
-                write!(f, "log segment {segment} does not belong here: {what}")
-            }
-            OpenError::NoSnapshot { segment, bad } => {
-                write!(
-                    f,
-                    "the log begins with segment {segment}, and no snapshot of the state before \
-                     it can be used"
-                )?;
-                for (slot, why) in bad {
-                    write!(f, "; the one of slot {slot}: {why}")?;
-                }
-                f.write_str(
-                    "; give this replica an empty data folder, and it recovers from its peers",
-                )
-            }
-            OpenError::Version { segment, found } => write!(
-                f,
-                "log segment {segment} has format version {found}, newer than this program reads"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}

@@ -52,6 +52,8 @@ enum Ready {
 pub(crate) struct CatchUp {
     peers: Vec<PeerState>,
     fetching: Option<ReplicaId>,
+    /// The last peer whose answer brought nothing: others are asked before it.
+    fruitless: Option<ReplicaId>,
     /// The first slot not applied when lag was looked at last.
     lag_seen_at: Slot,
     next_token: u64,
@@ -74,6 +76,7 @@ impl CatchUp {
         CatchUp {
             peers: peers.collect(),
             fetching: None,
+            fruitless: None,
             lag_seen_at: Slot(0),
             next_token: 1,
         }
@@ -89,6 +92,11 @@ impl CatchUp {
         if let Some(state) = self.peer(peer) {
             state.applied = state.applied.max(applied);
         }
+    }
+
+    /// What this peer has is of no use: others are asked before it.
+    pub(crate) fn avoid(&mut self, peer: ReplicaId) {
+        self.fruitless = Some(peer);
     }
 
     /// A peer has answered; says whether that ends the fetch under way.
@@ -107,6 +115,13 @@ impl CatchUp {
         }
     }
 
+    /// The peer after `last`, in a circle.
+    pub(crate) fn next_peer(&self, last: Option<ReplicaId>) -> Option<ReplicaId> {
+        let mut ids = self.peers.iter().map(|peer| peer.id);
+        let first = ids.clone().next();
+        ids.find(|id| Some(*id) > last).or(first)
+    }
+
     fn peer(&mut self, id: ReplicaId) -> Option<&mut PeerState> {
         self.peers.iter_mut().find(|peer| peer.id == id)
     }
@@ -120,41 +135,54 @@ impl CatchUp {
             .map(|peer| (peer.id, peer.applied))
     }
 
-    /// A read of the log is done; returns the answer it completes.
+    /// A read of the log is done; says what follows.
     pub(crate) fn read_done<M: Machine>(
         &mut self,
         token: u64,
         bytes: Result<Bytes, String>,
-        events: &mut Vec<HostEvent>,
-    ) -> Option<(ReplicaId, Body)> {
+    ) -> Option<ReadDone> {
         let mut serving = self.peers.iter_mut().filter_map(|peer| {
             let place = peer.serving.as_ref()?.position_of(token)?;
             Some((peer, place))
         });
         let (peer, (index, at)) = serving.next()?;
         let serving = peer.serving.as_mut()?;
-        match bytes.and_then(|bytes| entry_of_record::<M>(at, &bytes)) {
+        let slot = Slot(serving.from.0 + index as u64);
+        let damaged = match bytes.and_then(|bytes| entry_of_record::<M>(at, &bytes)) {
             Ok(entry) => {
                 serving.slots[index] = Ready::Entry(Some(entry));
                 serving.missing -= 1;
+                None
             }
             Err(why) => {
                 // The slots before it are good; another peer has the rest.
-                let why = format!("own log, for slot {}: {why}", serving.from.0 + index as u64);
-                events.push(HostEvent::BadFrame { peer: peer.id, why });
                 serving.slots.truncate(index);
                 let reading = |ready: &&Ready| matches!(ready, Ready::Reading { .. });
                 serving.missing = serving.slots.iter().filter(reading).count();
+                Some((slot, at, why))
             }
-        }
-        if serving.missing > 0 {
-            return None;
-        }
-        let peer_id = peer.id;
-        peer.serving
-            .take()
-            .map(|serving| (peer_id, serving.into_body()))
+        };
+        let answer = (serving.missing == 0)
+            .then(|| peer.serving.take())
+            .flatten();
+        Some(ReadDone {
+            peer: peer.id,
+            slot,
+            answer: answer.map(Serving::into_body),
+            damaged,
+        })
     }
+}
+
+/// What follows from a read of the log for a peer.
+pub(crate) struct ReadDone {
+    pub(crate) peer: ReplicaId,
+    /// The slot that was read.
+    pub(crate) slot: Slot,
+    /// The answer it completes.
+    pub(crate) answer: Option<Body>,
+    /// The slot that cannot be read, where it is, and why.
+    pub(crate) damaged: Option<(Slot, Position, String)>,
 }
 
 impl Serving {
@@ -295,6 +323,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let skipped = usize::from(self.limits.flaw == Some(Flaw::SkipsSlot));
         for (index, entry) in entries.into_iter().skip(skipped).enumerate() {
             let slot = Slot(from.0.saturating_add(index as u64));
+            self.mend(slot, entry.as_ref());
             if slot == self.applied() {
                 let located = self.append_decided(slot, entry.as_ref());
                 self.apply(now, slot, entry, located);
@@ -304,10 +333,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         if learned > 0 {
             self.count_caught_up(learned);
             self.installed(now);
+            self.go_on_from_own_log(now);
         }
         if self.catch_up.answered(peer) {
             self.disarm(Timer::FetchTimeout);
             // An answer that brought nothing is no reason to ask the same peer at once again.
+            self.catch_up.fruitless = (learned == 0).then_some(peer);
             if learned > 0 {
                 self.fetch_if_behind(now, Some(peer));
             }
@@ -328,7 +359,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     pub(crate) fn look_for_lag(&mut self, now: Now) {
         if self.applied() == self.catch_up.lag_seen_at {
-            self.fetch_if_behind(now, None);
+            self.fetch_if_behind(now, self.catch_up.fruitless);
         }
         self.watch_lag(now);
     }

@@ -102,6 +102,16 @@ impl DecidedLog {
         self.located.drain(..gone);
     }
 
+    /// A slot's entry is somewhere else now.
+    pub(crate) fn relocate(&mut self, slot: Slot, located: Located) {
+        let behind = self.next.0.saturating_sub(slot.0) as usize;
+        if let Some(index) = self.located.len().checked_sub(behind)
+            && let Some(place) = self.located.get_mut(index)
+        {
+            *place = located;
+        }
+    }
+
     /// Keeps slots from here on in memory beyond the usual bounds, up to a multiple of them.
     pub(crate) fn hold(&mut self, from: Option<Slot>) {
         self.hold = from;

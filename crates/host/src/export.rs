@@ -4,9 +4,10 @@
 //! their own: that gives every result, and shows what an entry was without believing the log's word
 //! for what it did.
 
-use crate::api::{HostConfig, OpenError};
+use crate::api::HostConfig;
 use crate::apply::Applied;
 use crate::log::{Identity, LogSource, scan};
+use crate::opened::OpenError;
 use crate::replay::Replay;
 use crate::snapshot::{self, Stored};
 use bytes::Bytes;
@@ -138,17 +139,14 @@ impl<'a, M: Machine, A: Application> Export<'a, M, A> {
             replica: config.seat.me,
             incarnation: config.incarnation,
         };
-        let mut has_begun = self.from.is_some();
-        scan(self.source, &identity, |found| {
-            let segment = found.at.segment;
-            let is_first = !std::mem::replace(&mut has_begun, true);
-            if is_first && segment > 1 {
-                let bad = Vec::new();
-                return Err(OpenError::NoSnapshot { segment, bad });
-            }
-            replay.visit(found)
-        })?;
-        Ok(())
+        let scanned = scan(self.source, &identity, |piece| replay.visit(piece))?;
+        let first = scanned.and_then(|scanned| Some(scanned.segments.first()?.at.segment));
+        let is_baseless = self.from.is_none() && first.is_some_and(|first| first > 1);
+        let beginning = is_baseless.then_some((self.first(), replay.until));
+        let missing = beginning.or_else(|| replay.missing().first().copied());
+        missing.map_or(Ok(()), |(from, before)| {
+            Err(OpenError::Missing { from, before })
+        })
     }
 }
 

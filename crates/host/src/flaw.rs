@@ -25,11 +25,13 @@ pub enum Flaw {
     ReadsTooEarly,
     /// Digests of peers are not compared.
     DigestsNotCompared,
+    /// Acknowledged records that are gone are taken for ones that were never acknowledged.
+    DamageTakenForTorn,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 9] = [
+    pub const ALL: [Flaw; 10] = [
         Flaw::NoDedup,
         Flaw::SessionsNotCarried,
         Flaw::BaseNotCarried,
@@ -39,6 +41,7 @@ impl Flaw {
         Flaw::SkipsSlot,
         Flaw::ReadsTooEarly,
         Flaw::DigestsNotCompared,
+        Flaw::DamageTakenForTorn,
     ];
 
     /// Its name on the command line.
@@ -54,6 +57,7 @@ impl Flaw {
             Flaw::SkipsSlot => "host-skips-slot",
             Flaw::ReadsTooEarly => "host-reads-too-early",
             Flaw::DigestsNotCompared => "host-digests-not-compared",
+            Flaw::DamageTakenForTorn => "host-damaged-log-taken-for-torn",
         }
     }
 
@@ -70,6 +74,7 @@ impl Flaw {
             Flaw::SkipsSlot => "catching up skips a slot",
             Flaw::ReadsTooEarly => "a read is answered before the slots it has to see are applied",
             Flaw::DigestsNotCompared => "replicas that differ do not notice",
+            Flaw::DamageTakenForTorn => "a damaged log is taken for one with a torn tail",
         }
     }
 }

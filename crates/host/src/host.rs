@@ -1,6 +1,7 @@
 //! The host: one machine, one application, and everything between them and the world.
 
 mod explain;
+mod look;
 mod perform;
 mod queues;
 mod traffic;
@@ -13,20 +14,22 @@ use crate::api::{
 };
 use crate::apply::Applier;
 use crate::catch_up::CatchUp;
-use crate::decided::{DecidedLog, Lookup};
+use crate::decided::DecidedLog;
 use crate::frame::Body;
 use crate::log::{LogWriter, Position};
+use crate::mend::Mending;
 use crate::pins::Pins;
+use crate::repair::{Known, Repair};
 use crate::requests::{Requests, Waiting};
 use crate::snapshot::{Kept, Snapshots};
 use crate::timers::{Timer, Timers};
 use crate::version::{Tongue, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Countdown, EntryId, Input, Lsn, Machine, Now, Out, Output, Peers, Refusal,
-    ReplicaId, Seat, Slot,
+    Application, Countdown, Input, Lsn, Machine, Now, Out, Output, Past, Peers, Refusal, ReplicaId,
+    Seat, Slot,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A message that waits for records to become durable.
 #[derive(Debug)]
@@ -38,9 +41,9 @@ struct Outgoing<M: Machine> {
 
 /// What opening a host rebuilds.
 pub(crate) struct Parts<M: Machine, A: Application> {
-    pub(crate) machine: M,
-    /// What the machine wanted done when it recovered.
-    pub(crate) out: Out<M>,
+    /// What the machine starts from: at once, or, where it is intact and slots before it are missing,
+    /// when they are here.
+    pub(crate) past: Past<M>,
     pub(crate) base: M::Base,
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
@@ -48,13 +51,20 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) log: Option<LogWriter>,
     /// Snapshots on the disk, ascending.
     pub(crate) kept: VecDeque<Kept>,
+    /// Decided slots in the log, behind some that are missing.
+    pub(crate) ahead: BTreeMap<Slot, Known>,
+    /// How many those are.
+    pub(crate) missing: u64,
 }
 
 /// A replica of one group, without I/O.
 pub struct Host<M: Machine, A: Application> {
     pub(crate) seat: Seat,
     pub(crate) limits: Limits,
-    pub(crate) machine: M,
+    /// `None` while slots are missing that it knew to be decided.
+    pub(crate) machine: Option<M>,
+    pub(crate) repair: Repair<M>,
+    pub(crate) mending: Mending,
     pub(crate) base: M::Base,
     out: Out<M>,
     spare: Vec<Output<M>>,
@@ -100,23 +110,26 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(crate) fn assemble(config: &HostConfig<M::Config>, parts: Parts<M, A>, now: Now) -> Self {
         let seat = config.seat.clone();
         let Parts {
-            machine,
-            out,
+            past,
             base,
             applier,
             decided,
             pins,
             log,
             kept,
+            ahead,
+            missing,
         } = parts;
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
             catch_up: CatchUp::new(&seat),
             limits: config.limits,
             seat,
-            machine,
+            machine: None,
+            repair: Repair::new(ahead, missing),
+            mending: Mending::default(),
             base,
-            out,
+            out: Out::default(),
             spare: Vec::new(),
             applier,
             decided,
@@ -140,8 +153,23 @@ impl<M: Machine, A: Application> Host<M, A> {
             events: Vec::new(),
             counters: Counters::default(),
         };
-        host.settle(now);
+        host.start(&config.machine, past, now);
         host
+    }
+
+    /// Starts the machine, or has it wait for what is missing.
+    fn start(&mut self, config: &M::Config, past: Past<M>, now: Now) {
+        match past {
+            Past::Intact { next, records, .. } if next > self.applied() => {
+                self.repair.wait(config.clone(), records, next);
+            }
+            past => self.start_machine(config, past, now),
+        }
+    }
+
+    pub(crate) fn start_machine(&mut self, config: &M::Config, past: Past<M>, now: Now) {
+        self.machine = Some(M::recover(config, past, now, &mut self.out));
+        self.settle(now);
     }
 
     /// Takes a request; it is ordered at the next turn. A refusal comes as an answer.
@@ -188,9 +216,20 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// A read of the log is done.
-    pub fn read_done(&mut self, _now: Now, token: u64, bytes: Result<Bytes, String>) {
-        if let Some((peer, body)) = self.catch_up.read_done::<M>(token, bytes, &mut self.events) {
-            self.post(Peers::One(peer), &body);
+    pub fn read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
+        let Some(done) = self.catch_up.read_done::<M>(token, bytes) else {
+            return;
+        };
+        let is_known = done.damaged.is_some_and(|(slot, at, why)| {
+            let is_new = self.found_damage(now, slot, at, why);
+            !is_new
+        });
+        if let Some(body) = done.answer {
+            self.post(Peers::One(done.peer), &body);
+        }
+        if is_known {
+            // Nobody seems to have it: a snapshot may lead beyond it.
+            self.offer(now, done.peer, done.slot);
         }
     }
 
@@ -199,8 +238,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         while let Some(timer) = self.timers.pop_due(now.mono_ns) {
             self.fire(now, timer);
         }
+        self.go_on_from_own_log(now);
         if self.requests.has_queued() {
-            let commands = self.requests.take(self.machine.room(), now.mono_ns);
+            let room = self.machine.as_ref().map_or(0, M::room);
+            let commands = self.requests.take(room, now.mono_ns);
             if !commands.is_empty() {
                 if self.limits.follow {
                     self.report_ordered(&commands);
@@ -282,6 +323,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
+    /// Bytes of the log that no flush has taken yet.
+    #[must_use]
+    pub fn unwritten_bytes(&self) -> usize {
+        self.log.as_ref().map_or(0, LogWriter::unwritten_bytes)
+    }
+
     /// The countdowns the application wants started or stopped since the last call.
     pub fn take_countdowns(&mut self) -> Vec<Countdown> {
         self.applier.app_mut().take_countdowns()
@@ -293,69 +340,6 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub fn tidy(&mut self) -> bool {
         let more = self.cut_piece();
         self.applier.app_mut().tidy() || more
-    }
-
-    /// When the next timer is due, on the monotonic clock in ns.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<u64> {
-        self.timers.next()
-    }
-
-    /// The first slot not applied.
-    #[must_use]
-    pub fn applied(&self) -> Slot {
-        self.applier.next()
-    }
-
-    /// The application.
-    #[must_use]
-    pub fn app(&self) -> &A {
-        self.applier.app()
-    }
-
-    /// The machine.
-    #[must_use]
-    pub fn machine(&self) -> &M {
-        &self.machine
-    }
-
-    /// Requests that wait for an answer.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.requests.count()
-    }
-
-    /// Totals since the host was opened.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        let log = self.log.as_ref();
-        let (snapshots, installed) = self.snapshots.totals();
-        Counters {
-            noops: self.applier.noops_total,
-            commands: self.applier.commands_total,
-            duplicates: self.applier.duplicates_total,
-            syncs: log.map_or(0, LogWriter::syncs_total),
-            log_bytes: log.map_or(0, LogWriter::bytes_total),
-            snapshots,
-            installed,
-            ..self.counters
-        }
-    }
-
-    /// What an applied slot was decided for, while that is in memory: `Some(None)` is a no-op.
-    #[must_use]
-    pub fn decided(&self, slot: Slot) -> Option<Option<EntryId>> {
-        match self.decided.lookup(slot) {
-            Lookup::Ready(entry) => Some(entry.map(|entry| entry.id)),
-            Lookup::OnDisk(_) | Lookup::Absent => None,
-        }
-    }
-
-    /// The first slot not applied, and a digest chained over everything applied before it and its
-    /// results: equal on replicas that applied the same slots.
-    #[must_use]
-    pub fn digest(&self) -> (Slot, u64) {
-        (self.applier.next(), self.applier.digest())
     }
 
     fn refusal(&self, request: &Request<A::Query>) -> Option<Refusal> {
@@ -377,9 +361,13 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn step_machine(&mut self, now: Now, input: Input<M>) {
-        self.machine.step(now, input, &mut self.out);
+        // Before it starts it hears nothing: loss is normal.
+        let Some(machine) = &mut self.machine else {
+            return;
+        };
+        machine.step(now, input, &mut self.out);
         if self.limits.check_steps {
-            self.machine.check();
+            machine.check();
         }
     }
 

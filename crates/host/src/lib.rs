@@ -36,9 +36,12 @@ mod frame;
 mod fuzz;
 mod host;
 mod log;
+mod mend;
 mod open;
+mod opened;
 mod pins;
 mod records;
+mod repair;
 mod replay;
 mod requests;
 mod sessions;
@@ -48,8 +51,8 @@ mod version;
 mod words;
 
 pub use api::{
-    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, OpenError, Opened,
-    Place, Request, Start, Token, Write,
+    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Request, Start,
+    Token, Write,
 };
 pub use countdowns::Countdowns;
 pub use export::{Export, Exported, Outcome};
@@ -57,6 +60,7 @@ pub use flaw::Flaw;
 pub use host::Host;
 pub use host::Queue;
 pub use log::{LogSource, Position};
+pub use opened::{OpenError, Opened};
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };

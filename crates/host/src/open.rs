@@ -1,20 +1,21 @@
 //! Opening a host: from the newest snapshot that is whole, and the log behind it.
 
-use crate::api::{HostConfig, OpenError, Opened, Start};
+use crate::api::{HostConfig, Start};
 use crate::host::{Host, Parts};
 use crate::log::{Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
+use crate::opened::{OpenError, Opened};
 use crate::replay::{Replay, UNKNOWN};
 use crate::snapshot::{self, Kept, Stored};
-use quorate_core::{Application, Boot, Durability, Encoder, Machine, Now, Out, Past, Slot};
+use quorate_core::{Application, Boot, Durability, Encoder, Machine, Now, Past, Slot};
 use std::collections::VecDeque;
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Opens a host from what its snapshots and its log hold.
     ///
     /// # Errors
-    /// [`OpenError`] when the log cannot be read, is another replica's, is newer than this program,
-    /// or has lost acknowledged records; and when it goes back no further than to a snapshot that
-    /// cannot be used.
+    /// [`OpenError`] when the disk cannot be read, or the log is another replica's or newer than this
+    /// program. Damage is no error: what is lost is fetched from peers ([`Opened::missing`]), and a
+    /// replica that may have lost promises recovers before it votes ([`Opened::lost_promises`]).
     pub fn open(
         config: HostConfig<M::Config>,
         start: Start,
@@ -67,98 +68,136 @@ fn resume<M: Machine, A: Application>(
     now: Now,
 ) -> Result<(Host<M, A>, Opened), OpenError> {
     let (snapshot, bad_snapshots) = begin_with_snapshot(&mut replay, source)?;
-    let mut has_begun = snapshot.is_some();
-    let scanned = scan(source, &identity, |found| {
-        let segment = found.at.segment;
-        let is_first = !std::mem::replace(&mut has_begun, true);
-        if is_first && segment > 1 {
-            let bad = bad_snapshots.clone();
-            return Err(OpenError::NoSnapshot { segment, bad });
+    let scanned = scan(source, &identity, |piece| replay.visit(piece))?;
+    for (slot, _) in &bad_snapshots {
+        replay.reached(*slot);
+    }
+    let log = match &scanned {
+        Some(scanned) if scanned.records > 0 => {
+            let begins_late = scanned
+                .segments
+                .first()
+                .is_some_and(|tail| tail.at.segment > 1);
+            let is_baseless = snapshot.is_none() && bad_snapshots.is_empty() && begins_late;
+            if is_baseless || scanned.is_headless() {
+                replay.headless();
+            }
+            LogAfter::Records(scanned)
         }
-        replay.visit(found)
-    })?;
-    let scanned = scanned.filter(|_| replay.signs_of_life > 0);
-    let scanned = scanned.ok_or_else(|| OpenError::Damaged {
-        at: Position {
-            segment: 1,
-            offset: 0,
-        },
-        what: "the log is empty, although this replica has run before".into(),
-    })?;
+        _ => {
+            replay.headless();
+            LogAfter::Nothing(
+                scanned
+                    .as_ref()
+                    .map_or((0, 0), |found| (found.last, found.boot)),
+            )
+        }
+    };
+    let scanned = scanned.as_ref();
+    let blemishes = scanned.map_or(&[][..], |scanned| &scanned.blemishes);
+    let gaps = replay.gaps.iter().map(|gap| (gap.from, gap.to));
+    let segments = scanned.map_or(&[][..], |scanned| &scanned.segments);
     let opened = Opened {
         next: replay.applier.next(),
-        segments: scanned
-            .segments
-            .iter()
-            .map(|tail| tail.at.segment)
-            .collect(),
-        torn: scanned.torn.then_some(scanned.tail.at),
-        records: scanned.records,
+        segments: segments.iter().map(|tail| tail.at.segment).collect(),
+        torn: scanned.and_then(|scanned| scanned.torn.then_some(scanned.tail.at)),
+        records: scanned.map_or(0, |scanned| scanned.records),
         snapshot,
         bad_snapshots,
+        damage: gaps.chain(blemishes.iter().map(|at| (*at, *at))).collect(),
+        marked: scanned.map_or(Position::default(), |scanned| scanned.marked),
+        missing: replay.missing(),
+        until: replay.until,
+        lost_promises: replay.lacks_promises(),
     };
-    Ok((go_on(replay, identity, &scanned, now), opened))
+    Ok((go_on(replay, identity, &log, now), opened))
+}
+
+/// Where writing goes on.
+enum LogAfter<'a> {
+    /// Behind what was read.
+    Records(&'a Scanned),
+    /// Behind this segment and boot ordinal: nothing can be read.
+    Nothing((u64, u32)),
 }
 
 /// What could not be used, and why.
 type Bad = Vec<(Slot, String)>;
 
-/// Loads the newest snapshot that is whole; says which, and what is wrong with newer ones.
+/// Loads the newest snapshot that is whole, and reads the others, which may be needed one day; says
+/// which it is, and what is wrong with any.
 fn begin_with_snapshot<M: Machine, A: Application>(
     replay: &mut Replay<'_, M, A>,
     source: &mut dyn LogSource,
 ) -> Result<(Option<Slot>, Bad), OpenError> {
     let list = snapshot::list(source);
     let list = list.map_err(|why| OpenError::Io(format!("listing the snapshots: {why}")))?;
-    let mut bad = Bad::new();
-    for (index, stored) in list.iter().enumerate() {
-        let app = replay.applier.app().empty();
-        match snapshot::load::<M, A>(replay.config, source, *stored, app) {
-            Err(why) => bad.push((stored.0, why)),
-            Ok(loaded) => {
-                let kept = kept(&list[index..], loaded.digest);
-                let slot = loaded.slot;
-                replay.begin_with(loaded, kept);
-                return Ok((Some(slot), bad));
+    let (mut newest, mut kept, mut bad) = (None, VecDeque::new(), Bad::new());
+    for stored in list {
+        let digest = match &newest {
+            Some(_) => snapshot::verify(replay.config, source, stored),
+            None => {
+                let app = replay.applier.app().empty();
+                let loaded = snapshot::load::<M, A>(replay.config, source, stored, app);
+                loaded.map(|loaded| newest.insert(loaded).digest)
             }
+        };
+        match digest {
+            Ok(digest) => kept.push_front(unplaced(stored, digest)),
+            Err(why) => bad.push((stored.0, why)),
         }
     }
-    Ok((None, bad))
+    let slot = newest.as_ref().map(|loaded| loaded.slot);
+    if let Some(loaded) = newest {
+        replay.begin_with(loaded, kept);
+    }
+    Ok((slot, bad))
 }
 
-/// The snapshot that was loaded, with its digest, and those before it; ascending.
-fn kept(list: &[Stored], digest: u64) -> VecDeque<Kept> {
-    let kept = list.iter().enumerate().map(|(age, (slot, bytes))| Kept {
-        slot: *slot,
-        bytes: *bytes,
-        digest: (age == 0).then_some(digest),
+/// A snapshot on the disk, of which it is not known yet where its log begins.
+fn unplaced((slot, bytes): Stored, digest: u64) -> Kept {
+    Kept {
+        slot,
+        bytes,
+        digest,
         from: UNKNOWN,
         asked_ns: None,
-    });
-    kept.rev().collect()
+    }
 }
 
 fn go_on<M: Machine, A: Application>(
     mut replay: Replay<'_, M, A>,
     identity: Identity,
-    scanned: &Scanned,
+    after: &LogAfter<'_>,
     now: Now,
 ) -> Host<M, A> {
-    replay.end(scanned.tail.at);
     let config = replay.config;
     let seat = &config.seat;
-    let mut log = LogWriter::resume(
-        identity,
-        seat.group.0,
-        seat.epoch.number,
-        config.limits.segment_bytes,
-        scanned,
-    );
+    let (group, epoch) = (seat.group.0, seat.epoch.number);
+    let segment_bytes = config.limits.segment_bytes;
+    let mut log = match after {
+        LogAfter::Records(scanned) => {
+            LogWriter::resume(identity, group, epoch, segment_bytes, scanned)
+        }
+        LogAfter::Nothing(found) => {
+            LogWriter::begin_behind(identity, group, epoch, segment_bytes, *found)
+        }
+    };
+    replay.end(log.tail());
     append_boot(&mut log, seat.boot);
-    let past = Past::Intact {
-        next: replay.applier.next(),
-        base: replay.base.clone(),
-        records: std::mem::take(&mut replay.records),
+    let past = if replay.lacks_promises() {
+        log.append(Kind::Lost, Encoder::new(), true);
+        replay.forget_promises();
+        Past::Lost {
+            next: replay.applier.next(),
+            base: replay.base.clone(),
+        }
+    } else {
+        Past::Intact {
+            next: replay.until,
+            base: replay.base.clone(),
+            records: std::mem::take(&mut replay.records),
+        }
     };
     start(replay, past, Some(log), now)
 }
@@ -181,6 +220,11 @@ fn nothing_found(next: Slot) -> Opened {
         records: 0,
         snapshot: None,
         bad_snapshots: Vec::new(),
+        damage: Vec::new(),
+        marked: Position::default(),
+        missing: Vec::new(),
+        until: next,
+        lost_promises: false,
     }
 }
 
@@ -203,8 +247,7 @@ fn start<M: Machine, A: Application>(
     log: Option<LogWriter>,
     now: Now,
 ) -> Host<M, A> {
-    let mut out = Out::default();
-    let machine = M::recover(&replay.config.machine, past, now, &mut out);
+    let missing = replay.missing();
     let Replay {
         config,
         applier,
@@ -212,20 +255,19 @@ fn start<M: Machine, A: Application>(
         decided,
         pins,
         kept,
+        ahead,
         ..
     } = replay;
-    Host::assemble(
-        config,
-        Parts {
-            machine,
-            out,
-            base,
-            applier,
-            decided,
-            pins,
-            log,
-            kept,
-        },
-        now,
-    )
+    let parts = Parts {
+        past,
+        base,
+        applier,
+        decided,
+        pins,
+        log,
+        kept,
+        ahead,
+        missing: missing.iter().map(|(from, to)| to.0 - from.0).sum(),
+    };
+    Host::assemble(config, parts, now)
 }

@@ -60,7 +60,7 @@ pub(crate) fn entry_of_record<M: Machine>(at: Position, bytes: &Bytes) -> Result
             record.entry().cloned()
         }
         Kind::Learned => Some(Learned::from_bytes(body).map_err(|e| e.to_string())?.entry),
-        Kind::Boot | Kind::Decided | Kind::Mark | Kind::Release => None,
+        Kind::Boot | Kind::Decided | Kind::Mark | Kind::Release | Kind::Lost => None,
     };
     entry.ok_or_else(|| "the record carries no entry".to_string())
 }
@@ -76,6 +76,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
             return;
         };
+        if record.scalar().is_some() || record.slot().is_none() && record.entry().is_none() {
+            log.count();
+        }
         let mut body = Encoder::new();
         record.encode(&mut body);
         let (at, len) = log.append(Kind::Machine, body, sync);

@@ -1,15 +1,18 @@
 //! What snapshot and log say happened before, taken in record by record.
 
-use crate::api::{HostConfig, OpenError};
+use crate::api::HostConfig;
 use crate::apply::Applier;
 use crate::decided::{DecidedLog, Located};
 use crate::export::{Exported, Outcome, Witness};
-use crate::log::{Found, Kind, Position, RECORD_HEADER_BYTES};
+use crate::flaw::Flaw;
+use crate::log::{Found, Gap, Kind, Piece, Position, RECORD_HEADER_BYTES};
+use crate::opened::OpenError;
 use crate::pins::Pins;
 use crate::records::{Decided, Learned};
+use crate::repair::{Known, still_needed};
 use crate::snapshot::{Kept, Loaded};
 use quorate_core::{Application, Base, Entry, Machine, Record, Slot, Wire, WireError};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Records kept before those that no longer matter are dropped.
 const PRUNE_AT: usize = 4096;
@@ -24,11 +27,49 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     /// The snapshots on the disk that may still be needed, ascending.
     pub(crate) kept: VecDeque<Kept>,
     pub(crate) records: Vec<M::Record>,
+    /// Decided slots behind some that are missing.
+    pub(crate) ahead: BTreeMap<Slot, Known>,
+    /// The first slot behind all that are known to be decided.
+    pub(crate) until: Slot,
+    /// Where acknowledged records are missing.
+    pub(crate) gaps: Vec<Gap>,
+    losses: Losses,
     prune_at: usize,
-    /// Boots and releases: every log that was ever in use holds one.
-    pub(crate) signs_of_life: u64,
     /// Who wants to see every slot that is applied.
     witness: Option<Witness<'a, A>>,
+}
+
+/// What is known of records that were lost, and of the promises among them.
+#[derive(Default)]
+struct Losses {
+    /// Some start found that promises were lost, and began without any.
+    began_anew: bool,
+    /// No record of the machine says yet that it knows.
+    unknown: bool,
+    /// Promises that concern all slots may be among what was lost.
+    concern_all: bool,
+    /// The first slot behind all that the log says are decided, so far.
+    seen: Slot,
+    /// A gap behind which no further slot was decided yet, and the first slot not decided before.
+    open: Option<Slot>,
+    /// The slot decided next behind the last gap: what was lost is about slots within the
+    /// machine's reach of it.
+    decided_next: Option<Slot>,
+}
+
+impl Losses {
+    fn gap(&mut self, gap: &Gap) {
+        self.concern_all |= gap.may_concern_all;
+        self.open = Some(self.seen);
+    }
+
+    /// Slots below are decided again where they were fetched to fill a gap.
+    fn decided(&mut self, slot: Slot) {
+        if self.open.take_if(|seen| slot >= *seen).is_some() {
+            self.decided_next = self.decided_next.max(Some(slot));
+        }
+        self.seen = self.seen.max(slot.next());
+    }
 }
 
 impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
@@ -42,8 +83,11 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             pins: Pins::new(),
             kept: VecDeque::new(),
             records: Vec::new(),
+            ahead: BTreeMap::new(),
+            until: first,
+            gaps: Vec::new(),
+            losses: Losses::default(),
             prune_at: PRUNE_AT,
-            signs_of_life: 0,
             witness: None,
             config,
         }
@@ -53,6 +97,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     pub(crate) fn begin_with(&mut self, loaded: Loaded<M, A>, kept: VecDeque<Kept>) {
         (self.applier, self.base) = loaded.into_applier(&self.applier);
         self.kept = kept;
+        self.until = self.applier.next();
     }
 
     /// From now on somebody is told of every slot that is applied.
@@ -63,16 +108,67 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         self.witness = witness;
     }
 
-    /// Takes the next record of the log.
-    pub(crate) fn visit(&mut self, found: Found) -> Result<(), OpenError> {
+    /// Takes what the log holds next.
+    pub(crate) fn visit(&mut self, piece: Piece) -> Result<(), OpenError> {
+        match piece {
+            Piece::Record(found) => return self.visit_record(found),
+            Piece::Gap(gap) => {
+                self.losses.gap(&gap);
+                self.gaps.push(gap);
+            }
+            Piece::Doubt => self.losses.concern_all = true,
+        }
+        Ok(())
+    }
+
+    /// The log lacks its beginning, or all of it.
+    pub(crate) fn headless(&mut self) {
+        self.losses.concern_all |= !self.losses.began_anew;
+    }
+
+    /// Every slot before this one was decided.
+    pub(crate) fn reached(&mut self, until: Slot) {
+        self.until = self.until.max(until);
+    }
+
+    /// Whether promises may be among the records that were lost: those about slots that are decided
+    /// do not count any more.
+    pub(crate) fn lacks_promises(&self) -> bool {
+        if self.config.limits.flaw == Some(Flaw::DamageTakenForTorn) {
+            return false;
+        }
+        let losses = &self.losses;
+        let reach = M::reach(&self.config.machine);
+        let may_matter =
+            |slot: Slot| reach.is_none_or(|reach| slot.0.saturating_add(reach) > self.until.0);
+        losses.unknown
+            || losses.concern_all
+            || losses.open.is_some()
+            || losses.decided_next.is_some_and(may_matter)
+    }
+
+    /// The slots that are decided and missing, in ranges without their ends.
+    pub(crate) fn missing(&self) -> Vec<(Slot, Slot)> {
+        let mut from = self.applier.next();
+        let mut missing = Vec::new();
+        for slot in self.ahead.keys().copied().chain([self.until]) {
+            if from < slot {
+                missing.push((from, slot));
+            }
+            from = slot.next();
+        }
+        missing
+    }
+
+    fn visit_record(&mut self, found: Found) -> Result<(), OpenError> {
         let at = found.at;
-        let damaged = |what: String| OpenError::Damaged { at, what };
+        let unreadable = |what: String| OpenError::Unreadable { at, what };
         let seat = &self.config.seat;
         if found.group != seat.group.0 || found.epoch != seat.epoch.number {
             let what = format!("a record of group {} epoch {}", found.group, found.epoch);
-            return Err(damaged(what));
+            return Err(unreadable(what));
         }
-        self.take(found).map_err(damaged)
+        self.take(found).map_err(unreadable)
     }
 
     /// The log ends at `tail`.
@@ -81,6 +177,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         if self.decided.next() != next {
             self.decided.restart(next);
         }
+        self.until = self.until.max(next);
         self.pins.installed(next, &self.base);
         self.prune();
         for kept in &mut self.kept {
@@ -95,40 +192,49 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         let located = Located { at: found.at, len };
         let wire = |e: WireError| format!("a valid record does not decode: {e}");
         match found.kind {
-            Kind::Mark => Ok(()),
-            Kind::Boot | Kind::Release => {
-                self.signs_of_life += 1;
+            Kind::Mark | Kind::Boot | Kind::Release => Ok(()),
+            Kind::Lost => {
+                self.forget_promises();
                 Ok(())
             }
             Kind::Machine => {
+                self.losses.unknown = false;
                 self.keep(M::Record::from_bytes(found.body).map_err(wire)?, located);
                 Ok(())
             }
             Kind::Learned => {
                 let Learned { slot, entry } = Learned::from_bytes(found.body).map_err(wire)?;
-                self.decide(found.at, slot, Some(entry), located)
+                self.decide(found.at, slot, Some(entry), located);
+                Ok(())
             }
             Kind::Decided => {
                 let Decided { slot, entry: id } = Decided::from_bytes(found.body).map_err(wire)?;
                 let Some(id) = id else {
-                    return self.decide(found.at, slot, None, Located::NOOP);
+                    self.decide(found.at, slot, None, Located::NOOP);
+                    return Ok(());
                 };
                 let entry = self.pins.entry(id).cloned();
-                let located = self.pins.entry_place(id);
-                match (entry, located) {
+                match (entry, self.pins.entry_place(id)) {
                     (Some(entry), Some(located)) => {
-                        self.decide(found.at, slot, Some(entry), located)
+                        self.decide(found.at, slot, Some(entry), located);
                     }
-                    _ if slot < self.applier.next() => {
-                        // Its bytes were released, or it is about to be.
-                        self.decided.restart(slot.next());
-                        self.pins.decided(slot, None);
-                        Ok(())
-                    }
-                    _ => Err(format!("{id:?} was decided but is not there")),
+                    _ => self.decide_unknown(slot),
                 }
+                Ok(())
             }
         }
+    }
+
+    /// A start found that promises were lost, and began without any.
+    pub(crate) fn forget_promises(&mut self) {
+        self.losses = Losses {
+            began_anew: true,
+            seen: self.losses.seen,
+            unknown: true,
+            ..Losses::default()
+        };
+        self.records.clear();
+        self.pins = Pins::new();
     }
 
     fn keep(&mut self, record: M::Record, located: Located) {
@@ -153,38 +259,65 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         }
     }
 
-    /// A slot was decided. Those that the snapshot covers only leave their places.
-    fn decide(
-        &mut self,
-        at: Position,
-        slot: Slot,
-        entry: Option<Entry>,
-        located: Located,
-    ) -> Result<(), String> {
-        let next = self.applier.next();
-        self.mark_kept(slot, at);
-        if slot > next {
-            return Err(format!(
-                "slot {slot} is decided where slot {next} should be, and no snapshot covers those \
-                 between"
-            ));
+    /// A slot was decided, and its entry was released, or lost. If it is not covered by a snapshot,
+    /// it is missing.
+    fn decide_unknown(&mut self, slot: Slot) {
+        self.pass(slot, None);
+        if slot < self.applier.next() && slot >= self.decided.next() {
+            self.decided.restart(slot.next());
         }
+    }
+
+    fn pass(&mut self, slot: Slot, entry: Option<&Entry>) {
+        self.losses.decided(slot);
+        self.until = self.until.max(slot.next());
+        self.pins.decided(slot, entry.map(|entry| entry.id));
+    }
+
+    /// A slot was decided. Those that the snapshot covers only leave their places; those behind
+    /// missing ones wait for them.
+    fn decide(&mut self, at: Position, slot: Slot, entry: Option<Entry>, located: Located) {
+        self.mark_kept(slot, at);
+        self.pass(slot, entry.as_ref());
+        let next = self.applier.next();
+        if slot < next {
+            self.decide_covered(slot, located);
+        } else if slot == next {
+            self.apply(slot, entry, located);
+            while let Some(known) = self.ahead.remove(&self.applier.next()) {
+                self.apply(self.applier.next(), known.entry, known.located);
+            }
+        } else {
+            let known = Known {
+                entry,
+                located,
+                noted: at,
+            };
+            self.ahead.entry(slot).or_insert(known);
+        }
+    }
+
+    /// A slot out of its order was fetched again: its place, but not its entry, was lost.
+    fn decide_covered(&mut self, slot: Slot, located: Located) {
+        if slot < self.decided.next() {
+            return;
+        }
+        if slot > self.decided.next() {
+            self.decided.restart(slot);
+        }
+        self.decided.push_place(slot, located);
+    }
+
+    fn apply(&mut self, slot: Slot, entry: Option<Entry>, located: Located) {
         if self.decided.next() != slot {
             self.decided.restart(slot);
         }
-        self.pins
-            .decided(slot, entry.as_ref().map(|entry| entry.id));
-        if slot < next {
-            self.decided.push_place(slot, located);
-            return Ok(());
-        }
-        self.apply(slot, entry.as_ref());
+        self.apply_and_tell(slot, entry.as_ref());
         self.base.advance(slot, entry.as_ref());
         self.decided.push(slot, entry, Some(located));
-        Ok(())
     }
 
-    fn apply(&mut self, slot: Slot, entry: Option<&Entry>) {
+    fn apply_and_tell(&mut self, slot: Slot, entry: Option<&Entry>) {
         let Some(witness) = &mut self.witness else {
             return self.applier.apply(slot, entry, |_, _| {});
         };
@@ -200,22 +333,9 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         witness(self.applier.app(), Some(exported));
     }
 
-    /// Drops what is decided: records of decided slots, and those that only carry decided entries.
-    /// Of scalars the last remains.
     fn prune(&mut self) {
         let next = self.applier.next();
-        let (pins, base) = (&self.pins, &self.base);
-        let mut scalars = BTreeSet::new();
-        self.records.reverse();
-        self.records
-            .retain(|record| record.scalar().is_none_or(|number| scalars.insert(number)));
-        self.records.reverse();
-        self.records
-            .retain(|record| match (record.slot(), record.entry()) {
-                (Some(slot), _) => slot >= next,
-                (None, Some(entry)) => pins.entry(entry.id).is_some() && !base.contains(entry.id),
-                (None, None) => true,
-            });
+        still_needed(&mut self.records, next, &self.base, &self.pins);
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) enum Timer<T> {
     FetchTimeout,
     /// Write what nothing waits for.
     WriteBehind,
+    /// Ask another peer for what is damaged here.
+    Mend,
     /// Ask for the next part of a snapshot, or another peer for the one that did not come.
     Pull,
     /// Nobody has asked for the snapshot in memory for long.

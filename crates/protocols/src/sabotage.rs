@@ -95,6 +95,10 @@ impl<M: Machine> Machine for Sabotaged<M> {
         self.inner.room()
     }
 
+    fn reach(config: &Self::Config) -> Option<u64> {
+        M::reach(&config.inner)
+    }
+
     fn is_serving(&self) -> bool {
         self.inner.is_serving()
     }

@@ -102,8 +102,8 @@ fn a_replica_without_data_or_leave_does_not_take_itself_for_new() {
     assert!(!dir.exists());
 }
 
-/// Scenario: a stopped cluster's folders are mixed up or damaged in turn; each is refused with the
-/// reason, and once put back everything is there.
+/// Scenario: a stopped cluster's folders are mixed up in turn, or are damaged beyond what peers can
+/// make good; each is refused with the reason, and once put back everything is there.
 #[tokio::test]
 async fn wrong_and_damaged_folders_are_refused_and_lose_nothing() {
     let home = Home::new();
@@ -137,21 +137,22 @@ async fn wrong_and_damaged_folders_are_refused_and_lose_nothing() {
 
     fs::rename(&aside, &own).unwrap();
 
+    let copy = own.join("meta.copy");
     let mut bytes = good.clone();
     bytes[100] ^= 1;
-    fs::write(&meta, bytes).unwrap();
+    fs::write(&meta, &bytes).unwrap();
+    fs::write(&copy, bytes).unwrap();
     start("is damaged");
     fs::remove_file(&meta).unwrap();
+    fs::remove_file(&copy).unwrap();
     start("holds a log but no file `meta`");
     fs::write(&meta, &good).unwrap();
 
     let segment = own.join("log/0000000001.seg");
     let log = fs::read(&segment).unwrap();
-    let mut bytes = log.clone();
-    // In one of the first records, behind the segment's header block.
-    bytes[4200] ^= 1;
-    fs::write(&segment, bytes).unwrap();
-    start("log segment 1 is damaged at byte");
+    let strangers = other.dir.join("2/log/0000000001.seg");
+    fs::copy(strangers, &segment).unwrap();
+    start("log segment 1 does not belong here");
     fs::write(&segment, log).unwrap();
 
     let again = Up::start(&home.dir, &[]);

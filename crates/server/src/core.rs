@@ -5,7 +5,7 @@
 //! requests and frames gather in the kernel's and the faces' queues: they are the next batch.
 
 use crate::clock::{Alarm, Clock};
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskError};
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request};
@@ -16,12 +16,16 @@ use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
 use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
-use quorate_host::{Answer, Countdowns, Host, HostEvent, Request as HostRequest};
+use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
+/// How long the log waits before it looks again for space, in ns.
+const SPACE_RETRY_NS: u64 = 250_000_000;
+/// What may gather in memory meanwhile, in bytes; frames beyond are lost, as links lose them.
+const HELD_BYTES_MAX: usize = 8 << 20;
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
 
@@ -42,6 +46,8 @@ pub(crate) struct Core<M: Machine, A: Application> {
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
+    /// A flush for which there was no space. It is tried again until there is.
+    pub(crate) held: Option<Flush>,
     pub(crate) archive: Archive,
     pub(crate) links: Links,
     pub(crate) clock: Clock,
@@ -85,6 +91,13 @@ impl<M: Machine, A: Application> Core<M, A> {
     pub(crate) fn begin(&mut self) -> Result<(), ServerError> {
         let now = self.clock.now();
         self.flush(now)?;
+        if let (Some(_), Some(disk)) = (&self.held, &self.disk) {
+            let why = disk.trouble().unwrap_or_default();
+            return Err(ServerError::Full {
+                dir: self.folder.log_dir(),
+                why,
+            });
+        }
         self.folder.mark_started()?;
         Ok(())
     }
@@ -101,6 +114,9 @@ impl<M: Machine, A: Application> Core<M, A> {
                 self.host.next_wake(),
                 self.state.countdowns.next(),
                 self.state.replies.next(),
+                self.held
+                    .as_ref()
+                    .map(|_| self.clock.now().mono_ns + SPACE_RETRY_NS),
             ];
             alarm.set(wakes.into_iter().flatten().min())?;
             // Effects leave once their commands are applied, and nothing is applied that is not
@@ -153,7 +169,10 @@ impl<M: Machine, A: Application> Core<M, A> {
                 payload,
                 share,
             } => {
-                self.host.frame(now, from, payload);
+                // While the log waits for space, what follows from frames gathers in memory.
+                if self.held.is_none() || self.host.unwritten_bytes() < HELD_BYTES_MAX {
+                    self.host.frame(now, from, payload);
+                }
                 drop(share);
             }
             Arrival::Link { peer, version } => {
@@ -288,12 +307,19 @@ impl<M: Machine, A: Application> Core<M, A> {
 
     /// Writes and syncs what the host wants. Says whether there was anything.
     fn flush(&mut self, now: Now) -> Result<bool, ServerError> {
-        let Some(flush) = self.host.take_flush(now) else {
+        if self.held.is_some() && self.disk_is_full() {
+            return Ok(false);
+        }
+        let held = self.held.take();
+        let Some(flush) = held.or_else(|| self.host.take_flush(now)) else {
             return Ok(false);
         };
-        if let Some(disk) = &mut self.disk {
-            disk.flush(&flush)?;
+        if let Some(disk) = &mut self.disk
+            && let Err(error) = disk.flush(&flush)
+        {
+            return self.hold(flush, error);
         }
+        self.metrics.storage.full.set(0.0);
         let done = self.clock.now();
         if flush.sync {
             let took = seconds(done.mono_ns.saturating_sub(now.mono_ns));
@@ -303,6 +329,17 @@ impl<M: Machine, A: Application> Core<M, A> {
         }
         self.host.flushed(done, flush.through);
         Ok(true)
+    }
+
+    /// Without space nothing becomes durable and nothing is promised; reads go on.
+    fn hold(&mut self, flush: Flush, error: DiskError) -> Result<bool, ServerError> {
+        if !error.is_want_of_space() {
+            return Err(error.into());
+        }
+        tracing::debug!("the log waits for space: {error}");
+        self.metrics.storage.full.set(1.0);
+        self.held = Some(flush);
+        Ok(false)
     }
 
     fn answer(&mut self, token: u64, answer: Answer<A::Answer>) {
@@ -340,6 +377,9 @@ impl<M: Machine, A: Application> Core<M, A> {
                     self.metrics.catch_ups.increment(1);
                     tracing::info!(%from, %peer_applied, "catching up from a peer's log");
                 }
+                event @ (HostEvent::Damaged { .. }
+                | HostEvent::Mended { .. }
+                | HostEvent::Repaired { .. }) => self.metrics.storage.note(&event),
                 event @ (HostEvent::SnapshotTaken(_)
                 | HostEvent::SnapshotWanted { .. }
                 | HostEvent::SnapshotFailed { .. }
@@ -439,7 +479,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             protocol: meta.epoch.protocol.clone(),
             params: meta.epoch.params.clone(),
             durability: meta.epoch.durability,
-            serving: self.host.machine().is_serving(),
+            serving: self.host.is_serving(),
             applied: self.host.applied(),
             log_segments: self.folder.log_segments(),
             snapshot_bytes: self.folder.snapshot_bytes(),

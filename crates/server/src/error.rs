@@ -23,6 +23,13 @@ pub enum ServerError {
     },
     /// The log, while it was written.
     Disk(DiskError),
+    /// There is no space for the log to begin with.
+    Full {
+        /// Where its segments are.
+        dir: PathBuf,
+        /// What the file system says.
+        why: String,
+    },
     /// The beginning, as a replica without promises.
     Join(JoinError),
     /// The epoch in the data folder, judged by its protocol.
@@ -59,14 +66,18 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServerError::Folder(error) => write!(f, "{error}"),
+            ServerError::Full { dir, why } => write!(
+                f,
+                "{}: {why}; free some space on this disk and start the replica again",
+                dir.display()
+            ),
             ServerError::Join(error) => write!(f, "{error}"),
             ServerError::Log {
                 dir,
-                error: error @ OpenError::Damaged { .. },
+                error: error @ OpenError::Io(_),
             } => write!(
                 f,
-                "{}: {error}: nothing was changed; keep this folder for inspection and restore \
-                 it from a copy that is not older than the damage, the other replicas go on",
+                "{}: {error}; check the disk before starting this replica again, the others go on",
                 dir.display()
             ),
             ServerError::Log {
@@ -79,10 +90,6 @@ impl fmt::Display for ServerError {
                     dir.display()
                 )
             }
-            ServerError::Log {
-                dir,
-                error: error @ OpenError::NoSnapshot { .. },
-            } => write!(f, "{}: {error}", dir.display()),
             ServerError::Log { dir, error } => {
                 write!(
                     f,

@@ -1,6 +1,7 @@
 //! A replica's data folder: `meta`, `lock`, `log/` and `snap/`.
 
 use crate::meta::{META_FORMAT, Meta, MetaError, State};
+use crate::twice::{self, sync_dir};
 use quorate_core::{ClusterId, Durability, ReplicaId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,9 @@ pub struct Expected {
 pub struct Folder {
     dir: PathBuf,
     meta: Meta,
+    was_damaged: bool,
+    /// Whether `meta` and its copy are the same.
+    is_alike: bool,
     _lock: File,
 }
 
@@ -69,17 +73,24 @@ impl Folder {
     /// Opens and locks a data folder and checks that it is the one expected.
     pub fn open(dir: &Path, expected: &Expected) -> Result<Folder, FolderError> {
         if !dir.join(META).exists() {
-            return Err(match holds_data(dir)? {
-                true => FolderError::MetaMissing { dir: dir.into() },
-                false => FolderError::NoData { dir: dir.into() },
-            });
+            let is_copied = twice::has_copy(dir, META);
+            let holds_data = holds_data(dir)?;
+            if !(holds_data && is_copied) {
+                return Err(match holds_data {
+                    true => FolderError::MetaMissing { dir: dir.into() },
+                    false => FolderError::NoData { dir: dir.into() },
+                });
+            }
         }
         let lock = lock(dir)?;
-        let meta = read_meta(dir)?;
+        let found = twice::read_both(dir, META, |bytes| parse_meta(dir, bytes))?;
+        let meta = found.content.ok_or_else(|| no_meta(dir))?;
         expected.check(dir, &meta)?;
         Ok(Folder {
             dir: dir.into(),
             meta,
+            was_damaged: found.is_damaged,
+            is_alike: found.is_alike,
             _lock: lock,
         })
     }
@@ -88,6 +99,12 @@ impl Folder {
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    /// Whether the identity was damaged when the folder was opened, and its copy was not, or the
+    /// other way round.
+    pub(crate) fn was_damaged(&self) -> bool {
+        self.was_damaged
     }
 
     /// Where.
@@ -129,7 +146,7 @@ impl Folder {
 
     /// Records that the replica may have spoken. Returns once that survives a crash.
     pub fn mark_started(&mut self) -> Result<(), FolderError> {
-        if self.meta.state == State::Started {
+        if self.meta.state == State::Started && self.is_alike {
             return Ok(());
         }
         let started = Meta {
@@ -143,6 +160,7 @@ impl Folder {
     pub(crate) fn record(&mut self, meta: Meta) -> Result<(), FolderError> {
         write_meta(&self.dir, &meta)?;
         self.meta = meta;
+        self.is_alike = true;
         Ok(())
     }
 }
@@ -219,39 +237,29 @@ fn list(params: &BTreeMap<String, String>) -> String {
 
 /// Reads a folder's identity without locking it.
 pub fn read_meta(dir: &Path) -> Result<Meta, FolderError> {
-    let path = dir.join(META);
-    let bytes = fs::read(&path).map_err(|error| io_error("read", &path, &error))?;
-    let text = String::from_utf8(bytes).map_err(|_| FolderError::Corrupt {
-        path: path.clone(),
-        why: "it is not text".to_owned(),
-    })?;
-    Meta::from_text(&text).map_err(|error| match error {
-        MetaError::Corrupt(why) => FolderError::Corrupt { path, why },
-        MetaError::Newer(found) => FolderError::Newer { path, found },
+    let found = twice::read(dir, META, |bytes| parse_meta(dir, bytes))?;
+    found.ok_or_else(|| no_meta(dir))
+}
+
+fn parse_meta(dir: &Path, bytes: &[u8]) -> Result<Meta, FolderError> {
+    let path = || dir.join(META);
+    let text = str::from_utf8(bytes);
+    let text = text.map_err(|_| MetaError::Corrupt("it is not text".to_owned()));
+    text.and_then(Meta::from_text).map_err(|why| match why {
+        MetaError::Corrupt(why) => FolderError::Corrupt { path: path(), why },
+        MetaError::Newer(found) => FolderError::Newer {
+            path: path(),
+            found,
+        },
     })
 }
 
+fn no_meta(dir: &Path) -> FolderError {
+    io_error("read", &dir.join(META), &io::ErrorKind::NotFound.into())
+}
+
 fn write_meta(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
-    replace(dir, META, &meta.to_text())
-}
-
-/// Replaces a small file so that a crash leaves the old one or the new one.
-pub(crate) fn replace(dir: &Path, name: &str, text: &str) -> Result<(), FolderError> {
-    let (temporary, path) = (dir.join(format!("{name}.tmp")), dir.join(name));
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, &path)
-    };
-    write().map_err(|error| io_error("write", &path, &error))?;
-    sync_dir(dir)
-}
-
-fn sync_dir(dir: &Path) -> Result<(), FolderError> {
-    File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(|error| io_error("sync", dir, &error))
+    twice::write(dir, META, &meta.to_text())
 }
 
 /// Takes the lock that keeps two processes from running one replica. The kernel drops it with
@@ -513,6 +521,7 @@ mod tests {
             ),
             (
                 |dir| {
+                    fs::remove_file(dir.join("meta.copy")).unwrap();
                     fs::remove_file(dir.join(META)).unwrap();
                     fs::write(dir.join(LOG).join("0000000001.seg"), b"x").unwrap();
                     any(1)
@@ -521,6 +530,7 @@ mod tests {
             ),
             (
                 |dir| {
+                    fs::remove_file(dir.join("meta.copy")).unwrap();
                     fs::write(dir.join(META), b"magic = \"quorate-meta\"\n").unwrap();
                     any(1)
                 },
@@ -529,6 +539,7 @@ mod tests {
             (
                 |dir| {
                     let text = fs::read_to_string(dir.join(META)).unwrap();
+                    fs::remove_file(dir.join("meta.copy")).unwrap();
                     fs::write(dir.join(META), text.replace("rabia", "chora")).unwrap();
                     any(1)
                 },
@@ -577,6 +588,60 @@ mod tests {
                 error.contains(&dir.display().to_string()),
                 "{error:?} says not where"
             );
+        }
+    }
+
+    /// Each byte of the meta file, and of its copy: damage is noticed and made good from the other,
+    /// and if that is damaged as well, named.
+    #[test]
+    fn damage_to_any_byte_of_the_meta_file_is_noticed_and_repaired() {
+        // Putting it right takes syncs.
+        const REPAIRED_EVERY: usize = 100;
+        let (_home, dir) = bootstrapped();
+        let names = [META, "meta.copy"];
+        Folder::open(&dir, &any(1)).unwrap().mark_started().unwrap();
+        let started = Meta {
+            state: State::Started,
+            ..meta(1)
+        };
+        let whole = fs::read(dir.join(META)).unwrap();
+        assert!(!Folder::open(&dir, &any(1)).unwrap().was_damaged());
+        for at in 0..whole.len() {
+            for flip in [1 << (at % 8), 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= flip;
+                for name in names {
+                    fs::write(dir.join(name), &bytes).unwrap();
+                    assert_eq!(read_meta(&dir).as_ref(), Ok(&started), "byte {at}");
+                    let mut folder = Folder::open(&dir, &any(1)).unwrap();
+                    assert_eq!((folder.meta(), folder.was_damaged()), (&started, true));
+                    if at % REPAIRED_EVERY == 0 {
+                        folder.mark_started().unwrap();
+                        let sound = names.map(|name| fs::read(dir.join(name)).unwrap() == whole);
+                        assert_eq!(sound, [true, true], "byte {at} of {name}");
+                    }
+                    fs::write(dir.join(name), &whole).unwrap();
+                }
+                fs::write(dir.join(META), &bytes).unwrap();
+                fs::write(dir.join("meta.copy"), &bytes).unwrap();
+                for error in [
+                    read_meta(&dir).unwrap_err(),
+                    Folder::open(&dir, &any(1)).err().unwrap(),
+                ] {
+                    let is_named = matches!(error, FolderError::Corrupt { .. });
+                    assert!(is_named, "byte {at}: {error}");
+                }
+                fs::write(dir.join(META), &whole).unwrap();
+                fs::write(dir.join("meta.copy"), &whole).unwrap();
+            }
+        }
+        fs::write(dir.join(LOG).join("0000000001.seg"), b"x").unwrap();
+        for name in names {
+            fs::remove_file(dir.join(name)).unwrap();
+            let mut folder = Folder::open(&dir, &any(1)).unwrap();
+            assert_eq!((folder.meta(), folder.was_damaged()), (&started, false));
+            folder.mark_started().unwrap();
+            assert_eq!(fs::read(dir.join(name)).unwrap(), whole);
         }
     }
 

@@ -29,6 +29,7 @@ mod snap;
 mod status;
 mod test_source;
 mod timed;
+mod twice;
 
 pub use disk::DiskError;
 pub use error::ServerError;

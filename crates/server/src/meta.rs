@@ -154,17 +154,13 @@ pub(crate) fn seal(text: &str) -> String {
 /// Checks the last line against everything before it.
 pub(crate) fn verify(text: &str) -> Result<(), String> {
     let at = text.rfind(CHECKSUM).ok_or("its checksum line is missing")?;
-    let written = text[at + CHECKSUM.len()..].trim_end();
-    let written =
-        u32::from_str_radix(written, 16).map_err(|_| "its checksum line is not readable")?;
-    let found = crc_fast::crc32_iscsi(&text.as_bytes()[..at]);
-    if found == written {
-        Ok(())
-    } else {
-        Err(format!(
-            "its checksum is {found:08x} and should be {written:08x}"
-        ))
+    let (body, end) = text.split_at(at);
+    let sealed = seal(body);
+    if text == sealed {
+        return Ok(());
     }
+    let [found, written] = [&sealed[at..], end].map(|line| line[CHECKSUM.len()..].trim_end());
+    Err(format!("its checksum is {found} and should be {written}"))
 }
 
 fn first_line(error: &toml::de::Error) -> String {

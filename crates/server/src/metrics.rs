@@ -1,10 +1,13 @@
 //! What a replica counts, under its own names and, where they mean the same, under etcd's.
 
+mod storage;
+
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use quorate_core::ReplicaId;
 use quorate_host::Place;
 use std::fmt;
+use storage::StorageMetrics;
 
 /// Histogram samples between two clean-ups; without them the samples would pile up until somebody
 /// scrapes.
@@ -50,6 +53,7 @@ pub struct Metrics {
     pub(crate) apply: Histogram,
     pub(crate) network: Histogram,
     pub(crate) snapshots: SnapshotMetrics,
+    pub(crate) storage: StorageMetrics,
     places: [Histogram; 4],
 }
 
@@ -227,6 +231,7 @@ impl Metrics {
             apply: on.place("apply"),
             network: on.place("network"),
             snapshots: SnapshotMetrics::new(&on),
+            storage: StorageMetrics::new(&on),
             places: ["ring", "order", "log", "total"].map(|place| on.place(place)),
             handle,
             recorder,

@@ -17,7 +17,7 @@ use crate::test_source::TestSource;
 use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Machine, ReplicaId, Seat, Slot};
-use quorate_host::{Host, HostConfig, Limits, LogSource, Spoken, Start};
+use quorate_host::{Host, HostConfig, Limits, LogSource, Opened as OpenedHost, Spoken, Start};
 use quorate_protocols::Protocol;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
@@ -157,7 +157,7 @@ where
     let clock = Clock::new(config.test_source.clone());
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
-    let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock)?;
+    let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock, &metrics)?;
     let (handle, requests) = Handle::new(config.queue_max);
     let handle = handle.recording(metrics.face.clone());
     let (tell_face, stopping) = watch::channel(false);
@@ -240,6 +240,7 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             host: self.host,
             folder: self.folder,
             disk: self.disk,
+            held: None,
             archive,
             links,
             clock: self.clock,
@@ -301,6 +302,7 @@ fn open_host<P: Protocol, A: Application>(
     boot: Boot,
     app: A,
     clock: &Clock,
+    metrics: &Metrics,
 ) -> Result<Opened<P, A>, ServerError> {
     let limits = Limits {
         follow: tracing::enabled!(tracing::Level::TRACE),
@@ -340,10 +342,34 @@ fn open_host<P: Protocol, A: Application>(
         snapshot = found.snapshot.map(|slot| slot.0),
         "log read"
     );
+    tell_of_damage(&found, disk.as_ref());
+    metrics.storage.opened(config.folder.was_damaged(), &found);
+    Ok((host, disk))
+}
+
+/// Tells people what is not as it was written, and what follows from it.
+fn tell_of_damage(found: &OpenedHost, disk: Option<&Disk>) {
     for (slot, why) in &found.bad_snapshots {
-        let path = disk.as_ref().map(|disk| disk.snapshots().path(*slot));
+        let path = disk.map(|disk| disk.snapshots().path(*slot));
         let path = path.unwrap_or_default();
         tracing::warn!(path = %path.display(), "a snapshot cannot be used: {why}");
+    }
+    for (from, to) in &found.damage {
+        tracing::warn!(
+            segment = from.segment,
+            offset = from.offset,
+            to_segment = to.segment,
+            to_offset = to.offset,
+            "the log is damaged here: check this disk"
+        );
+    }
+    for (from, to) in &found.missing {
+        tracing::warn!(%from, before = %to, "decided slots are missing: fetching them from peers");
+    }
+    if found.lost_promises {
+        tracing::warn!(
+            "promises of this replica may be lost: it recovers from its peers before it votes again"
+        );
     }
     if let Some(at) = found.torn {
         tracing::info!(
@@ -352,7 +378,6 @@ fn open_host<P: Protocol, A: Application>(
             "an unfinished write at the end of the log, never acknowledged, was cut off"
         );
     }
-    Ok((host, disk))
 }
 
 /// What the host of a folder's replica is opened with.

@@ -1,9 +1,9 @@
 //! How much happens in a seed and what goes wrong: what the command line says of it.
 
+use crate::mix::Mix;
 use crate::nemesis::{FAULTS, Fault};
 use crate::options::SimOptions;
 use crate::plan::Plan;
-use crate::profiles::Mix;
 use crate::steady::Steady;
 use fastrand::Rng;
 use quorate_core::{Durability, MILLIS};

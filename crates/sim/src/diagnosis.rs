@@ -26,7 +26,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let role = match &node.host {
             None => "down",
             Some(_) if node.left_out => "cut off",
-            Some(host) if !host.machine().is_serving() => "not serving, for it lost its promises",
+            Some(host) if host.machine().is_none() => "not serving, for it lacks decided slots",
+            Some(host) if !host.is_serving() => "not serving, for it lost its promises",
             Some(_) => "serving",
         };
         let mut parts = vec![role.to_string()];

@@ -91,6 +91,25 @@ impl Disk {
             .ok_or_else(|| "the read ends beyond what was written".into())
     }
 
+    /// Some bytes of a segment that are on stable storage.
+    pub(crate) fn copy(&self, segment: u64, at: usize, len: usize) -> Vec<u8> {
+        self.copy_if_there(segment, at, len).unwrap_or_default()
+    }
+
+    /// The same; `None` if they are not there.
+    pub(crate) fn copy_if_there(&self, segment: u64, at: usize, len: usize) -> Option<Vec<u8>> {
+        let image = &self.segments.get(&segment)?.written;
+        image.get(at..at + len).map(<[u8]>::to_vec)
+    }
+
+    /// Damages a segment: stable storage holds something else now.
+    pub(crate) fn overwrite(&mut self, segment: u64, at: usize, bytes: &[u8]) {
+        if let Some(segment) = self.segments.get_mut(&segment) {
+            put(&mut segment.written, at, bytes);
+            put(&mut segment.synced, at, bytes);
+        }
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.segments

@@ -1,9 +1,7 @@
 //! Drives one host as production does: inputs, a turn, then frames, answers, reads and a flush.
 
 use crate::bounds::INBOX_MAX;
-use crate::film::What;
 use crate::leases::Leases;
-use crate::meter::Decision;
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
@@ -13,9 +11,7 @@ use crate::world::{Event, World, replica};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Peers, Slot};
-use quorate_host::{
-    Answer, Countdowns, Flush, Frame, HostEvent, LogRead, Request, Spoken, Token, WireVersion,
-};
+use quorate_host::{Answer, Flush, Frame, LogRead, Request, Spoken, Token, WireVersion};
 
 /// What a sync takes at most on a disk that is well.
 const SYNC_NS_MAX: u64 = 400 * MICROS;
@@ -73,6 +69,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// The disk has performed the flush it was given.
     pub(crate) fn flush_done(&mut self, node: usize, life: u32) {
         if self.nodes[node].life == life {
+            let failure = self.plan.disk.sync_failure;
+            if failure > 0.0 && chance(&mut self.nemesis.rng, failure) {
+                // Nothing is known about what this disk holds: the replica stops.
+                self.totals.hit("failed sync");
+                return self.crash(node);
+            }
             let target = &mut self.nodes[node];
             let flush = target.in_flight.as_ref().expect("a flush was in flight");
             target.disk.sync(flush);
@@ -84,6 +86,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn read_done(&mut self, node: usize, life: u32, read: &LogRead) {
         if self.nodes[node].life == life {
             let bytes = self.nodes[node].disk.read_at(read);
+            let bytes = self.misread(bytes);
             self.arrive(
                 node,
                 Inbound::ReadDone {
@@ -92,6 +95,23 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 },
             );
         }
+    }
+
+    /// What a disk in trouble makes of a read.
+    pub(crate) fn misread(&mut self, bytes: Result<Bytes, String>) -> Result<Bytes, String> {
+        let rng = &mut self.nemesis.rng;
+        if self.plan.disk.read_error == 0.0 || !chance(rng, self.plan.disk.read_error) {
+            return bytes;
+        }
+        let mut bytes = bytes?.to_vec();
+        if bytes.is_empty() || rng.bool() {
+            self.totals.hit("read error");
+            return Err(INJECTED.into());
+        }
+        self.totals.hit("wrong read");
+        let at = rng.usize(..bytes.len());
+        bytes[at] ^= 1 << rng.u8(..8);
+        Ok(bytes.into())
     }
 
     /// One turn of a replica.
@@ -137,7 +157,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(());
         };
         host.turn(now);
-        node.lost &= !host.machine().is_serving();
+        node.lost &= !host.is_serving();
         let more_to_tidy = host.tidy();
         self.perform(index)?;
         self.take_countdowns(index)?;
@@ -297,8 +317,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.totals.hit("slow sync");
         }
         let node = &mut self.nodes[index];
+        let begins_segment = flush.writes.iter().any(|write| write.offset == 0);
+        let waits_ns = node.full_until_ns.saturating_sub(now_ns);
+        let waits_ns = if begins_segment { waits_ns } else { 0 };
+        let delay = delay + waits_ns;
         node.disk.write(&flush);
-        if !sync {
+        if !sync && waits_ns == 0 {
             let now = node.clock.now(now_ns);
             let host = node.host.as_mut().expect("it asked for this flush");
             host.flushed(now, flush.through);
@@ -315,59 +339,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         self.queue
             .after(delay, Event::Flushed { node: index, life });
-    }
-
-    fn note_events(&mut self, index: usize, events: Vec<HostEvent>) -> Result<(), Violation> {
-        let now_ns = self.queue.now_ns();
-        for event in events {
-            match event {
-                HostEvent::Spent(..) => continue,
-                HostEvent::Machine(quorate_core::Event::Branch(name)) => {
-                    if !self.setup.branches.contains(&name) {
-                        let what = format!("the protocol does not list its branch {name:?}");
-                        return Err(Violation::new("registration", what));
-                    }
-                    *self.totals.branches.entry(name).or_default() += 1;
-                }
-                HostEvent::Machine(quorate_core::Event::Misbehaved { .. })
-                | HostEvent::BadFrame { .. }
-                | HostEvent::Diverged { .. } => {
-                    let what = format!("replica {} reports {event:?}", index + 1);
-                    return Err(Violation::new("honesty", what));
-                }
-                HostEvent::SnapshotTaken(snapshot) => self.snapshot_taken(index, snapshot)?,
-                HostEvent::SnapshotFailed { ref why, .. } if why != INJECTED => {
-                    let what = format!("replica {} reports {event:?}", index + 1);
-                    return Err(Violation::new("snapshot", what));
-                }
-                HostEvent::Installed { .. } => {
-                    self.totals.installed += 1;
-                    self.nodes[index].countdowns = Countdowns::default();
-                    self.read_all(index)?;
-                    self.compare_content(index)?;
-                }
-                HostEvent::Machine(quorate_core::Event::Decided {
-                    slot,
-                    fast,
-                    noop,
-                    delays,
-                }) => {
-                    let decision = Decision { fast, noop, delays };
-                    let lane = index + 1;
-                    self.film(|| What::Decided { lane, slot, noop });
-                    self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
-                }
-                HostEvent::SnapshotWanted { .. }
-                | HostEvent::SnapshotFailed { .. }
-                | HostEvent::CatchUp { .. }
-                | HostEvent::Ordered { .. }
-                | HostEvent::Applied { .. } => {}
-            }
-            self.trace.event(now_ns, "event", &[index as u64], || {
-                format!("r{} {event:?}", index + 1)
-            });
-        }
-        Ok(())
     }
 
     /// Compares what a replica has newly applied with all others.

@@ -70,6 +70,10 @@ fn catcher_of(flaw: Flaw) -> Catcher {
         Flaw::ScalarsNotCarried => {
             Catcher::Test("crates/host/tests/flaws: what_a_release_must_carry_on")
         }
+        Flaw::DamageTakenForTorn => Catcher::Seeds {
+            options: "--profile rot-everywhere",
+            seeds: 0..200,
+        },
         Flaw::DigestsNotCompared => {
             Catcher::Test("crates/host/tests/flaws: replicas_that_differ_must_notice")
         }

@@ -25,6 +25,10 @@ pub(crate) struct Node<M: Machine, A: Application> {
     /// It restarted, or will, without a log or with one that began in the middle of a recovery:
     /// its promises are lost until it serves again.
     pub(crate) lost: bool,
+    /// Its disk was damaged.
+    pub(crate) harmed: bool,
+    /// There is no space on its disk for another segment or snapshot before.
+    pub(crate) full_until_ns: u64,
     /// It stays down or cut off until everybody is healed.
     pub(crate) left_out: bool,
     /// Counts crashes, so that what belongs to an earlier life is recognised.
@@ -100,6 +104,8 @@ impl<M: Machine, A: Application> Node<M, A> {
             started: false,
             wiped: false,
             lost: false,
+            harmed: false,
+            full_until_ns: 0,
             left_out: false,
             life: 0,
             inbox: Vec::new(),

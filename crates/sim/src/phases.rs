@@ -89,7 +89,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.plan.heal();
         self.nemesis.tired = true;
         self.clients.stopped = true;
-        if self.plan.quorum_first && self.setup.failures_survived > 0 {
+        // A copy that one replica needs may be that of one which would be left out.
+        let is_whole = self.nodes.iter().all(|node| !(node.harmed && node.lost));
+        if self.plan.quorum_first && is_whole && self.setup.failures_survived > 0 {
             return self.heal_quorum();
         }
         self.heal_all()
@@ -151,6 +153,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica runs, and its peers know.
     fn revive(&mut self, node: usize) -> Result<(), Violation> {
         self.nodes[node].crash_at_flush = false;
+        self.nodes[node].full_until_ns = 0;
         let busy_until_ns = self.nodes[node].busy_until_ns;
         self.nodes[node].busy_until_ns = busy_until_ns.min(self.queue.now_ns());
         self.open(node)?;

@@ -64,6 +64,12 @@ pub(crate) struct DiskPlan {
     pub(crate) snapshot_failure: f64,
     /// How often the newest snapshot is damaged when a replica starts.
     pub(crate) snapshot_rot: f64,
+    /// How often a disk is found damaged when a replica starts.
+    pub(crate) rot: f64,
+    /// How often a read in service fails, or gives other bytes.
+    pub(crate) read_error: f64,
+    /// How often a sync fails, so that what it was for may be lost.
+    pub(crate) sync_failure: f64,
 }
 
 /// What clients do.
@@ -167,6 +173,9 @@ impl Plan {
         self.links.bytes_per_second = None;
         self.disk.slow = 0.0;
         self.disk.snapshot_failure = 0.0;
+        self.disk.rot = 0.0;
+        self.disk.read_error = 0.0;
+        self.disk.sync_failure = 0.0;
         self.load.answer_loss = 0.0;
     }
 }
@@ -217,6 +226,9 @@ impl DiskPlan {
             recycle: rng.bool(),
             snapshot_failure: 0.0,
             snapshot_rot: 0.0,
+            rot: 0.0,
+            read_error: 0.0,
+            sync_failure: 0.0,
         }
     }
 }

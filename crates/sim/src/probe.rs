@@ -76,6 +76,10 @@ impl<M: Machine> Machine for Probe<M> {
         self.inner.room()
     }
 
+    fn reach(config: &Self::Config) -> Option<u64> {
+        M::reach(&config.inner)
+    }
+
     fn is_serving(&self) -> bool {
         self.inner.is_serving()
     }

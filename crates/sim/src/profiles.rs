@@ -1,40 +1,35 @@
 //! The fault atlas: named kinds of trouble, alone, together, or mixed by the seed.
 //!
 //! A profile adds its faults to a plan that has none, from a generator of its own: what it does
-//! to a seed does not depend on the other profiles. [`Mix::Swarm`], the default, leaves some out in
-//! every seed, for faults also hide each other.
+//! to a seed does not depend on the other profiles.
 
 use crate::nemesis::Fault;
 use crate::plan::{ClockPlan, Plan};
 use fastrand::Rng;
 use quorate_core::{Durability, MILLIS, SECONDS};
-use std::collections::{BTreeMap, BTreeSet};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A named kind of trouble.
 pub(crate) struct Profile {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     /// The faults that many seeds of it must show, as counted in [`crate::Totals::faults`].
-    shows: &'static [&'static str],
+    pub(crate) shows: &'static [&'static str],
     /// Adds its faults to the plan.
-    hurt: fn(&mut Draw<'_>),
+    pub(crate) hurt: fn(&mut Draw<'_>),
 }
 
 /// What a profile draws with.
-struct Draw<'a> {
+pub(crate) struct Draw<'a> {
     /// Where its faults go.
-    plan: &'a mut Plan,
-    rng: Rng,
+    pub(crate) plan: &'a mut Plan,
+    pub(crate) rng: Rng,
     /// The plan with the faults every seed draws for [`CLASSIC`].
-    classic: &'a Plan,
-    durability: Durability,
+    pub(crate) classic: &'a Plan,
+    pub(crate) durability: Durability,
 }
 
-/// The name of the mixture of all profiles.
-const SWARM: &str = "swarm";
 /// The profile that is a mixture itself, with generators of its own.
-const CLASSIC: &str = "classic";
+pub(crate) const CLASSIC: &str = "classic";
 
 /// All profiles, in the order they are listed to people.
 pub(crate) const PROFILES: &[Profile] = &[
@@ -231,6 +226,57 @@ pub(crate) const PROFILES: &[Profile] = &[
             d.plan.disk.snapshot_rot = d.rng.f64() * 0.5;
         },
     },
+    Profile {
+        name: "bit-rot",
+        what: "log and snapshots of a replica that starts are damaged: flipped bits, lost sectors, misdirected writes",
+        shows: &[
+            "bit rot",
+            "lost sector",
+            "misdirected write",
+            "snapshot rot",
+            "slots lost to damage",
+            "promises lost to damage",
+            "repaired",
+        ],
+        hurt: |d| {
+            if d.durability == Durability::Disk {
+                d.plan.disk.rot = d.rng.f64();
+                d.strike(Fault::Crash, 150..1_000);
+            }
+        },
+    },
+    Profile {
+        name: "rot-everywhere",
+        what: "power fails everywhere, and then every disk is damaged, each elsewhere",
+        shows: &["damage everywhere", "slots lost to damage", "repaired"],
+        hurt: |d| {
+            if d.durability == Durability::Disk {
+                d.strike(Fault::Rot, 500..3_000);
+            }
+        },
+    },
+    Profile {
+        name: "read-errors",
+        what: "up to a third of reads in service fail, or give other bytes than were written; peers need many",
+        shows: &["damage found in service", "damage mended"],
+        hurt: |d| {
+            d.plan.disk.read_error = d.rng.f64() * 0.3;
+            d.plan.limits.recent_bytes_max = 1 << d.rng.u8(4..10);
+            d.strike(Fault::Crash, 200..1_000);
+        },
+    },
+    Profile {
+        name: "failed-syncs",
+        what: "a sync fails now and then, what it was for may be lost, and the replica stops",
+        shows: &["failed sync"],
+        hurt: |d| d.plan.disk.sync_failure = d.rng.f64() * 0.002,
+    },
+    Profile {
+        name: "full-disks",
+        what: "disks have no space for another segment or snapshot for a while",
+        shows: &["full disk"],
+        hurt: |d| d.strike(Fault::FullDisk, 200..2_000),
+    },
 ];
 
 impl Draw<'_> {
@@ -247,112 +293,4 @@ fn classic(d: &mut Draw<'_>) {
     d.plan.clocks = d.classic.clocks.clone();
     d.plan.load.answer_loss = d.classic.load.answer_loss;
     d.plan.every_ns.extend(&d.classic.every_ns);
-}
-
-/// Which profiles seeds are run with.
-#[derive(Clone)]
-pub(crate) enum Mix {
-    /// Each seed draws some.
-    Swarm,
-    /// These, always.
-    Chosen(Vec<&'static Profile>),
-}
-
-impl Mix {
-    /// Finds the profiles of these names.
-    ///
-    /// # Errors
-    /// Says which name is unknown, and which are known.
-    pub(crate) fn parse(names: &[String]) -> Result<Mix, String> {
-        if names == [SWARM] {
-            return Ok(Mix::Swarm);
-        }
-        for name in names {
-            check(name)?;
-        }
-        let is_chosen = |profile: &&Profile| names.iter().any(|name| name == profile.name);
-        Ok(Mix::Chosen(PROFILES.iter().filter(is_chosen).collect()))
-    }
-
-    /// The names of the profiles that take part in a seed: chosen together, they do to it what
-    /// this mix does.
-    pub(crate) fn names(&self, seed: u64) -> Vec<&'static str> {
-        self.profiles(seed)
-            .iter()
-            .map(|profile| profile.name)
-            .collect()
-    }
-
-    fn profiles(&self, seed: u64) -> Vec<&'static Profile> {
-        match self {
-            Mix::Swarm => swarm(seed),
-            Mix::Chosen(profiles) => profiles.clone(),
-        }
-    }
-
-    /// Faults that many seeds must show and none of these has. Without disks, some cannot.
-    pub(crate) fn unseen(&self, seen: &BTreeMap<&'static str, u64>) -> Vec<&'static str> {
-        let profiles = match self {
-            Mix::Swarm => PROFILES.iter().collect(),
-            Mix::Chosen(profiles) => profiles.clone(),
-        };
-        let expected: BTreeSet<_> = profiles.iter().flat_map(|profile| profile.shows).collect();
-        let unseen = expected
-            .into_iter()
-            .filter(|fault| !seen.contains_key(**fault));
-        unseen.copied().collect()
-    }
-
-    /// The plan of a seed, from the one with the classic faults.
-    pub(crate) fn plan(&self, seed: u64, classic: Plan, durability: Durability) -> Plan {
-        let chosen = self.profiles(seed);
-        if let [only] = &chosen[..]
-            && only.name == CLASSIC
-        {
-            return classic;
-        }
-        let mut plan = classic.calm();
-        plan.load.rich = true;
-        plan.quorum_first = generator(seed, "quorum first").bool();
-        for profile in chosen {
-            (profile.hurt)(&mut Draw {
-                plan: &mut plan,
-                rng: generator(seed, profile.name),
-                classic: &classic,
-                durability,
-            });
-        }
-        plan
-    }
-}
-
-fn check(name: &str) -> Result<(), String> {
-    let mut known = PROFILES.iter().map(|profile| profile.name);
-    if known.any(|known| known == name) {
-        return Ok(());
-    }
-    let known: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
-    Err(format!(
-        "unknown profile {name}: known are {}, and on its own {SWARM}",
-        known.join(", ")
-    ))
-}
-
-/// Some profiles: a few, a quarter or half of them.
-fn swarm(seed: u64) -> Vec<&'static Profile> {
-    let mut rng = generator(seed, SWARM);
-    let one_in = [2, 4, 8][rng.usize(..3)];
-    PROFILES.iter().filter(|_| rng.u8(..one_in) == 0).collect()
-}
-
-/// The lines of `--list-profiles`: name, tab, what it does.
-pub(crate) fn lines() -> Vec<String> {
-    let one = |profile: &Profile| format!("{}\t{}", profile.name, profile.what);
-    let swarm = format!("{SWARM}\teach seed draws some of the others (the default)");
-    PROFILES.iter().map(one).chain([swarm]).collect()
-}
-
-/// A generator for one purpose: the same whatever else a seed draws.
-pub(crate) fn generator(seed: u64, purpose: &str) -> Rng {
-    Rng::with_seed(xxh3_64_with_seed(purpose.as_bytes(), seed))
 }

@@ -2,10 +2,10 @@
 //! reaches into it.
 
 use crate::figures;
+use crate::mix;
 use crate::mutants;
 use crate::options::{SimArgs, SimOptions, SimReport};
 use crate::panics;
-use crate::profiles;
 use crate::report::{Report, Violation};
 use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
@@ -31,7 +31,7 @@ fn run_seeds(options: &SimOptions) -> ExitCode {
         return list_mutants(&options.protocol);
     }
     if options.list_profiles {
-        profiles::lines().iter().for_each(|line| println!("{line}"));
+        mix::lines().iter().for_each(|line| println!("{line}"));
         return ExitCode::SUCCESS;
     }
     let simulator = match Simulator::new(options) {

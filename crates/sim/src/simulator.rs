@@ -2,12 +2,13 @@
 
 use crate::course::Course;
 use crate::film::{Film, Reel};
+use crate::mix::Mix;
 use crate::mutants::Fault;
 use crate::options::SimOptions;
 use crate::panics;
 use crate::picture;
 use crate::probe::{self, Lines, Probe};
-use crate::profiles::{Mix, PROFILES};
+use crate::profiles::PROFILES;
 use crate::report::{Report, Totals, Violation};
 use crate::steady::Steady;
 use crate::world::{Configure, Setup, World, replica};

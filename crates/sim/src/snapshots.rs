@@ -58,6 +58,16 @@ impl SnapshotFiles {
         several
     }
 
+    /// Damages any; says whether there is one, and whether it is the newest.
+    pub(crate) fn rot_any(&mut self, rng: &mut Rng) -> Option<bool> {
+        let count = self.files.len();
+        let index = (count > 0).then(|| rng.usize(..count))?;
+        let file = self.files.values_mut().nth(index)?;
+        let at = rng.usize(..file.len());
+        file[at] ^= 1 << rng.u8(..8);
+        Some(index + 1 == count)
+    }
+
     pub(crate) fn release(&mut self, before: Slot) {
         self.files = self.files.split_off(&before);
     }
@@ -135,7 +145,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.nodes[node].life != life {
             return;
         }
-        let fails = chance(&mut self.rng, self.plan.disk.snapshot_failure);
+        let is_full = self.nodes[node].full_until_ns > self.queue.now_ns();
+        let fails = chance(&mut self.rng, self.plan.disk.snapshot_failure) || is_full;
         if fails {
             self.totals.hit("snapshot write failed");
         }
@@ -160,6 +171,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let files = &self.nodes[node].disk.snapshots;
             let bytes = files.read(read.slot, read.offset, read.len as usize);
             let bytes = bytes.ok_or_else(|| "there is no such snapshot".to_owned());
+            let bytes = self.misread(bytes);
             let token = read.token;
             self.arrive(node, Inbound::SnapshotRead { token, bytes });
         }

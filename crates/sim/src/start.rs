@@ -16,6 +16,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.nodes[index].host.is_some() {
             return Ok(());
         }
+        self.maybe_rot(index)?;
         let now_ns = self.queue.now_ns();
         let boot = Boot(self.rng.u64(..));
         let seat = Seat {
@@ -60,6 +61,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         });
         let (host, opened) = opened
             .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
+        let is_whole = opened.damage.is_empty() && opened.missing.is_empty();
+        if (opened.lost_promises || !is_whole) && !node.harmed {
+            let what = format!(
+                "replica {} found damage that is none: {opened:?}",
+                index + 1
+            );
+            return Err(Violation::new("open", what));
+        }
+        node.lost |= start == Start::Resume && !host.is_serving();
         node.compared = Slot(0);
         node.host = Some(host);
         let numbers = [index as u64, boot.0, opened.next.0, opened.records];
@@ -114,11 +124,11 @@ fn open_rotten<M: Machine, A: Subject>(
         return Ok(None);
     }
     match Host::open(config, Start::Resume, &mut rotten, A::fresh(), now) {
+        Ok((_, found)) if found.next < found.until => Ok(None),
         Ok(opened) => {
             node.disk = rotten;
             Ok(Some(opened))
         }
-        Err(error) if error.to_string().contains("no snapshot covers") => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -317,7 +317,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::Client { client } => self.client_acts(client),
             Event::Tenant { tenant } => self.tenant_acts(tenant),
             Event::Compact => self.compact(),
-            Event::Fault(fault) => self.strike(fault),
+            Event::Fault(fault) => return self.strike(fault),
             Event::Sequel(sequel) => self.follow(sequel),
             Event::Crash { node, life } if self.nodes[node].life == life => self.crash(node),
             Event::Crash { .. } => {}

@@ -33,8 +33,11 @@ impl<M: Machine, A: Application> Host<M, A> {
             let in_us = due_ns.saturating_sub(mono_ns) / 1_000;
             let _ = write!(text, "; {timer:?} in {in_us} us");
         }
-        let machine = self.machine.explain();
-        if !machine.is_empty() {
+        if self.repair.is_under_way() {
+            text.push_str("; lacks slots that damage has taken");
+        }
+        let machine = self.machine.as_ref().map(M::explain);
+        if let Some(machine) = machine.filter(|machine| !machine.is_empty()) {
             let _ = write!(text, "; machine: {machine}");
         }
         text

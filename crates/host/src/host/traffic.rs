@@ -145,6 +145,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::Lag => self.look_for_lag(now),
             Timer::FetchTimeout => self.fetch_timed_out(now),
             Timer::WriteBehind => self.write_all(),
+            Timer::Mend => self.mend_next(now),
             Timer::Pull => self.pull_further(now),
             Timer::Forget => self.forget_snapshot(now),
             Timer::Beat => {

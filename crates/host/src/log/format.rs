@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Mark,
     /// Segments before the one in the body are not needed any more, and may be gone.
     Release,
+    /// Promises before this were lost to damage: the machine's records there count no more.
+    Lost,
 }
 
 impl Kind {
@@ -54,6 +56,7 @@ impl Kind {
             Kind::Learned => 4,
             Kind::Mark => 5,
             Kind::Release => 6,
+            Kind::Lost => 7,
         }
     }
 
@@ -65,6 +68,7 @@ impl Kind {
             Kind::Learned,
             Kind::Mark,
             Kind::Release,
+            Kind::Lost,
         ]
         .into_iter()
         .find(|kind| kind.code() == code)
@@ -181,9 +185,40 @@ impl SegmentHeader {
 pub(crate) struct RecordHeader {
     pub(crate) kind: Kind,
     pub(crate) body_bytes: u32,
+    /// How many records concern all slots ([`Census`]), this one included.
+    pub(crate) census: Census,
     pub(crate) boot: u32,
     pub(crate) group: u32,
     pub(crate) epoch: u64,
+}
+
+/// Counts the records that concern all slots, in a byte: from 1 to 255 and round again; 0 in a log
+/// of a program that did not count. Equal before and behind a gap, it proves that none of them was
+/// lost there, provided that the gap is too short for a whole round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Census(u8);
+
+impl Census {
+    /// After one more.
+    pub(crate) fn next(self) -> Census {
+        Census(self.0 % u8::MAX + 1)
+    }
+
+    /// In a log without any.
+    pub(crate) fn first() -> Census {
+        Census(1)
+    }
+
+    /// The same, in a log that goes on to be counted from here.
+    pub(crate) fn begun(self) -> Census {
+        Census(self.0.max(1))
+    }
+
+    /// Whether nothing was counted in the `bytes` between this and a `later` one.
+    pub(crate) fn is_complete(self, later: Census, bytes: u64) -> bool {
+        let round = u64::from(u8::MAX) * u64::from(RECORD_HEADER_BYTES);
+        self.0 != 0 && self == later && bytes < round
+    }
 }
 
 impl RecordHeader {
@@ -197,7 +232,7 @@ impl RecordHeader {
         let mut fields = &mut out[..];
         fields.put_u16_le(RECORD_MAGIC);
         fields.put_u8(self.kind.code());
-        fields.put_u8(0);
+        fields.put_u8(self.census.0);
         fields.put_u32_le(self.body_bytes);
         fields.put_u32_le(at.offset);
         fields.put_u32_le(self.boot);
@@ -229,14 +264,13 @@ pub(crate) fn decode_record(at: Position, bytes: &[u8]) -> Option<(RecordHeader,
         return None;
     }
     let kind = Kind::from_code(fields.get_u8())?;
-    if fields.get_u8() != 0 {
-        return None;
-    }
+    let census = Census(fields.get_u8());
     let body_bytes = fields.get_u32_le();
     let offset = fields.get_u32_le();
     let header = RecordHeader {
         kind,
         body_bytes,
+        census,
         boot: fields.get_u32_le(),
         group: fields.get_u32_le(),
         epoch: fields.get_u64_le(),
@@ -248,6 +282,19 @@ pub(crate) fn decode_record(at: Position, bytes: &[u8]) -> Option<(RecordHeader,
     let body = &bytes[RECORD_HEADER_BYTES as usize..end];
     let crc = record_crc(at.segment, &bytes[..28], std::iter::once(body));
     (crc == fields.get_u32_le()).then_some((header, end))
+}
+
+/// Whether the part of a segment's header that holds nothing is as it was written.
+pub(crate) fn is_blank_header(segment: &[u8]) -> bool {
+    let blank = segment.get(SEGMENT_FIELDS_BYTES + 4..SEGMENT_HEADER_BYTES as usize);
+    blank.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+}
+
+/// Whether what lies between a record and the next is as it was written.
+pub(crate) fn is_blank_behind(segment: &[u8], offset: u32, record: &RecordHeader) -> bool {
+    let end = offset + RECORD_HEADER_BYTES + record.body_bytes;
+    let blank = segment.get(end as usize..(offset + record.stride()) as usize);
+    blank.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }
 
 /// The body of a mark: the log is durable up to here.

@@ -7,18 +7,19 @@
 //!   of a cut tail are all told from a record that belongs.
 //! - Behind each synced flush a *mark* is written, itself unsynced, naming how far the log is
 //!   durable. It reaches the disk with the next flush at the latest.
-//! - When reading stops at a record that is not valid, a mark that names a later position proves
-//!   that acknowledged records are damaged; without one, the rest was never acknowledged: a torn
-//!   tail, which is cut.
+//! - Where reading meets a record that is not valid, a mark that names a later position proves
+//!   that acknowledged records are damaged: a gap, behind which reading goes on. Without one, the
+//!   rest was never acknowledged: a torn tail, which is cut.
 
 mod format;
 #[cfg(test)]
 pub(crate) mod fuzz;
+mod rest;
 mod scan;
 mod writer;
 
 pub(crate) use format::{Identity, Kind, RECORD_HEADER_BYTES, decode_record, encode_release};
-pub(crate) use scan::{Found, Scanned, scan};
+pub(crate) use scan::{Found, Gap, Piece, Scanned, scan};
 pub(crate) use writer::LogWriter;
 
 use bytes::Bytes;

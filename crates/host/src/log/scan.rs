@@ -1,12 +1,14 @@
-//! Reads a log back, and judges how it ends.
+//! Reads a log back: the records in order, the gaps that damage has made among them, and how it
+//! ends.
 
 use super::format::{
-    ALIGN, HeaderError, Identity, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
-    SegmentHeader, decode_mark, decode_record, decode_release,
+    Census, HeaderError, Identity, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    SegmentHeader, decode_mark, decode_record, decode_release, is_blank_behind, is_blank_header,
 };
+use super::rest::{self, Rest};
 use super::writer::Tail;
 use super::{LogSource, Position};
-use crate::api::OpenError;
+use crate::opened::OpenError;
 use bytes::Bytes;
 
 /// One valid record.
@@ -19,197 +21,288 @@ pub(crate) struct Found {
     pub(crate) body: Bytes,
 }
 
+/// Acknowledged bytes that hold no valid record any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Gap {
+    pub(crate) from: Position,
+    /// The next valid record.
+    pub(crate) to: Position,
+    /// Whether a record that concerns all slots may have been among them.
+    pub(crate) may_concern_all: bool,
+}
+
+/// What reading meets next.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    Record(Found),
+    Gap(Gap),
+    /// What was read since the last gap may be the remains of a tail that was cut: the boot that
+    /// wrote what follows is not the one before, and its beginning is missing.
+    Doubt,
+}
+
 /// How a log ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Scanned {
     pub(crate) tail: Tail,
     /// The highest ordinal of a boot in the log.
     pub(crate) boot: u32,
+    /// How many records concern all slots.
+    pub(crate) census: Census,
     /// Segments that hold the log and where their files end, ascending.
     pub(crate) segments: Vec<Tail>,
     /// The latest position that a mark says is durable.
     pub(crate) marked: Position,
     /// Segments before this one were not needed any more.
     pub(crate) released: u64,
+    /// The last segment there is, whatever it holds.
+    pub(crate) last: u64,
     /// Whether an unacknowledged rest was cut at the tail.
     pub(crate) torn: bool,
     pub(crate) records: u64,
-}
-
-impl Scanned {
-    /// Takes note of what was cut. The next boot's ordinal is above those of the cut records too:
-    /// were it one of theirs, they would be valid again as soon as new records ended at them.
-    fn cut(&mut self, boot_max: Option<u32>) {
-        self.torn |= boot_max.is_some();
-        self.boot = self.boot.max(boot_max.unwrap_or(0));
-    }
+    /// Bytes that hold nothing are not as they were written. Nothing is lost.
+    pub(crate) blemishes: Vec<Position>,
 }
 
 /// One segment in memory.
-struct Segment {
-    number: u64,
-    bytes: Bytes,
-    header: Result<SegmentHeader, HeaderError>,
+pub(super) struct Segment {
+    pub(super) number: u64,
+    pub(super) bytes: Bytes,
+    pub(super) header: Result<SegmentHeader, HeaderError>,
 }
 
-/// Reads all records in order and hands them to `visit`.
-///
-/// Ends with [`OpenError::Damaged`] where an acknowledged record is missing or wrong; a rest that
-/// was never acknowledged is cut.
+/// Reads all records in order and hands them to `visit`, with the gaps among them. `None` if there
+/// are no segments. A rest that was never acknowledged is cut.
 pub(crate) fn scan(
     source: &mut dyn LogSource,
     identity: &Identity,
-    mut visit: impl FnMut(Found) -> Result<(), OpenError>,
+    visit: impl FnMut(Piece) -> Result<(), OpenError>,
 ) -> Result<Option<Scanned>, OpenError> {
-    let numbers = list(source)?;
-    let numbers = needed(source, identity, numbers)?;
-    let mut scanned: Option<Scanned> = None;
-    for (index, number) in numbers.iter().enumerate() {
-        let segment = load(source, *number, identity)?;
-        let continues = match (&scanned, &segment.header) {
-            (_, Err(_)) => false,
-            (None, Ok(header)) => header.previous_end == 0 || index == 0,
-            (Some(so_far), Ok(header)) => {
-                header.previous_end == so_far.tail.at.offset
-                    && *number == so_far.tail.at.segment + 1
-                    && header.boot >= so_far.boot
-            }
-        };
-        let end = match &scanned {
-            Some(so_far) => so_far.tail.at,
-            None => Position {
-                segment: *number,
-                offset: 0,
-            },
-        };
-        if !continues {
-            let mut rest = numbers[index..].to_vec();
-            rest.extend(scanned.as_ref().map(|so_far| so_far.tail.at.segment));
-            let cut = judge(source, identity, &rest, end, boot_of(&scanned))?;
-            if let Some(so_far) = &mut scanned {
-                so_far.cut(cut);
-                so_far.torn = true;
-            }
-            return whole(scanned);
-        }
-        read_records(&segment, &mut scanned, &mut visit)?;
-    }
-    if let Some(so_far) = &mut scanned {
-        let last = so_far.tail.at.segment;
-        let cut = judge(source, identity, &[last], so_far.tail.at, so_far.boot)?;
-        so_far.cut(cut);
-    }
-    whole(scanned)
-}
-
-/// Whether the log begins where it may: with its first segment, or with one that was not needed any
-/// more or the first that was.
-fn whole(scanned: Option<Scanned>) -> Result<Option<Scanned>, OpenError> {
-    let Some(so_far) = &scanned else {
+    let numbers = rest::list(source)?;
+    let numbers = rest::needed(source, identity, numbers)?;
+    let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
         return Ok(None);
     };
-    let needed = so_far.released.max(1);
-    match so_far.segments.first() {
-        Some(first) if first.at.segment > needed => Err(OpenError::Damaged {
-            at: Position {
-                segment: needed,
-                offset: 0,
+    let mut reader = Reader {
+        source,
+        identity,
+        visit,
+        so_far: Scanned {
+            tail: Tail {
+                at: Position {
+                    segment: first,
+                    offset: 0,
+                },
+                segment_bytes: 0,
             },
-            what: format!("the segments before {} are missing", first.at.segment),
-        }),
-        _ => Ok(scanned),
-    }
-}
-
-/// The segments that are needed. Those that are not may be gone, each by itself, or be half on their
-/// way to another use: only then there is a gap among the numbers or a first one without a header,
-/// and it is looked up which ones are needed.
-fn needed(
-    source: &mut dyn LogSource,
-    identity: &Identity,
-    mut numbers: Vec<u64>,
-) -> Result<Vec<u64>, OpenError> {
-    let Some(&first) = numbers.first() else {
-        return Ok(numbers);
+            boot: 0,
+            census: Census::default(),
+            segments: Vec::new(),
+            marked: Position::default(),
+            released: 0,
+            last,
+            torn: false,
+            records: 0,
+            blemishes: Vec::new(),
+        },
+        behind_gap: None,
     };
-    let is_gap = |pair: &[u64]| pair[0] + 1 < pair[1];
-    if numbers.windows(2).any(is_gap) || load(source, first, identity)?.header.is_err() {
-        let first = first_needed(source, identity, &numbers)?;
-        numbers.retain(|number| *number >= first);
-    }
-    Ok(numbers)
+    reader.read(&numbers)?;
+    Ok(Some(reader.so_far))
 }
 
-/// The first segment needed, as the log says; 0 if it does not. A release counts if the log is
-/// connected from the segment it names to its record: one behind a tail that will be cut, for
-/// example, never happened.
-fn first_needed(
-    source: &mut dyn LogSource,
-    identity: &Identity,
-    numbers: &[u64],
-) -> Result<u64, OpenError> {
-    let (mut first, mut boot) = (0, 0);
-    let (mut connected_from, mut end) = (0, Position::default());
-    for number in numbers {
-        let segment = load(source, *number, identity)?;
-        let Ok(header) = &segment.header else {
-            connected_from = number + 1;
-            continue;
-        };
-        if *number != end.segment + 1 || header.previous_end != end.offset {
-            connected_from = *number;
+impl Scanned {
+    /// Whether the log does not begin where it may: with its first segment, or with one that was
+    /// not needed any more or the first that was.
+    pub(crate) fn is_headless(&self) -> bool {
+        let first = self.segments.first();
+        first.is_some_and(|first| first.at.segment > self.released.max(1))
+    }
+}
+
+struct Reader<'a, V> {
+    source: &'a mut dyn LogSource,
+    identity: &'a Identity,
+    visit: V,
+    so_far: Scanned,
+    /// The boot of the first record behind the last gap, until a boot begins properly.
+    behind_gap: Option<u32>,
+}
+
+impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
+    fn read(&mut self, numbers: &[u64]) -> Result<(), OpenError> {
+        let mut index = 0;
+        while let Some(number) = numbers.get(index) {
+            let segment = load(self.source, *number, self.identity)?;
+            if self.continues(&segment, index == 0) {
+                self.enter(&segment);
+                self.chain(&segment, SEGMENT_HEADER_BYTES)?;
+                index += 1;
+                continue;
+            }
+            // The records may go on in the segment where they ended, or in a later one.
+            let from = index.saturating_sub(1);
+            let Some(landed) = self.jump(&numbers[from..])? else {
+                self.so_far.torn = true;
+                return Ok(());
+            };
+            index = from + landed + 1;
         }
-        end = Position {
-            segment: *number,
+        let last = &numbers[numbers.len() - 1..];
+        while self.jump(last)?.is_some() {}
+        Ok(())
+    }
+
+    /// Whether a segment's records follow those read so far.
+    fn continues(&self, segment: &Segment, is_first: bool) -> bool {
+        let end = self.so_far.tail.at;
+        match &segment.header {
+            Err(_) => false,
+            Ok(_) if is_first => true,
+            Ok(header) => {
+                header.previous_end == end.offset
+                    && segment.number == end.segment + 1
+                    && header.boot >= self.so_far.boot
+            }
+        }
+    }
+
+    /// Looks beyond the end of what was read, in these segments. If the log was durable beyond it,
+    /// goes on at the next valid record, reads on from there to the end of its segment, and says
+    /// which of the segments that is.
+    fn jump(&mut self, numbers: &[u64]) -> Result<Option<usize>, OpenError> {
+        let (end, boot) = (self.so_far.tail.at, self.so_far.boot);
+        let Rest {
+            durable,
+            boot: boot_max,
+        } = rest::judge(self.source, self.identity, numbers, end, boot)?;
+        if durable <= end {
+            // The next boot's ordinal is above those of the cut records too: were it one of
+            // theirs, they would be valid again as soon as new records ended at them.
+            self.so_far.torn |= boot_max.is_some();
+            self.so_far.boot = boot.max(boot_max.unwrap_or(0));
+            return Ok(None);
+        }
+        for (index, number) in numbers.iter().enumerate() {
+            let segment = load(self.source, *number, self.identity)?;
+            if *number != end.segment || self.so_far.segments.is_empty() {
+                self.enter(&segment);
+            }
+            let boot = self.so_far.boot;
+            let mut records = rest::records_from(&segment, end);
+            let Some((to, header, _)) = records.find(|(_, record, _)| record.boot >= boot) else {
+                continue;
+            };
+            self.gap(end, to, &header)?;
+            self.chain(&segment, to.offset)?;
+            return Ok(Some(index));
+        }
+        unreachable!("the mark that shows how far the log was durable is a valid record")
+    }
+
+    fn gap(&mut self, from: Position, to: Position, next: &RecordHeader) -> Result<(), OpenError> {
+        let bytes = if from.segment == to.segment {
+            u64::from(to.offset - from.offset)
+        } else if from.segment + 1 == to.segment || from.offset == 0 {
+            // Behind the last record of a segment is room for less than one, or a gap.
+            u64::from(self.left_of(from)) + u64::from(to.offset - SEGMENT_HEADER_BYTES)
+        } else {
+            u64::MAX
+        };
+        let is_complete = self.so_far.census.is_complete(next.census, bytes);
+        self.behind_gap = Some(next.boot);
+        (self.visit)(Piece::Gap(Gap {
+            from,
+            to,
+            may_concern_all: !is_complete,
+        }))
+    }
+
+    fn left_of(&self, from: Position) -> u32 {
+        let mut segments = self.so_far.segments.iter();
+        let size = segments.find(|tail| tail.at.segment == from.segment);
+        size.map_or(u32::MAX, |tail| {
+            tail.segment_bytes.saturating_sub(from.offset)
+        })
+    }
+
+    /// Takes note of a segment that belongs to the log.
+    fn enter(&mut self, segment: &Segment) {
+        let at = Position {
+            segment: segment.number,
             offset: SEGMENT_HEADER_BYTES,
         };
-        for (at, record, body) in valid_records(&segment, &mut boot) {
-            if record.kind == Kind::Release {
-                let named = decode_release(&body).unwrap_or(0);
-                first = first.max(if named >= connected_from { named } else { 0 });
+        let segment_bytes = segment.bytes.len() as u32;
+        self.so_far.segments.push(Tail { at, segment_bytes });
+        if let Ok(header) = &segment.header {
+            self.so_far.boot = self.so_far.boot.max(header.boot);
+            self.so_far.tail = Tail { at, segment_bytes };
+            if !is_blank_header(&segment.bytes) {
+                self.so_far.blemishes.push(Position { offset: 0, ..at });
             }
-            end.offset = at.offset + record.stride();
         }
     }
-    Ok(first)
-}
 
-/// The records from the start of a segment up to the first that does not belong; `boot` is that of
-/// the last record, here or before.
-fn valid_records<'a>(
-    segment: &'a Segment,
-    boot: &'a mut u32,
-) -> impl Iterator<Item = (Position, RecordHeader, Bytes)> + 'a {
-    let header = segment.header.as_ref().ok();
-    let belongs = header.is_some_and(|header| header.boot >= *boot);
-    *boot = header.map_or(*boot, |header| header.boot.max(*boot));
-    let mut at = Position {
-        segment: segment.number,
-        offset: SEGMENT_HEADER_BYTES,
-    };
-    std::iter::from_fn(move || {
-        let (record, body) = record_at(segment, at).filter(|_| belongs)?;
-        if record.boot < *boot {
-            return None; // the remains of a tail that was cut
+    /// Visits the records from a place in a segment on, up to the first that does not belong.
+    fn chain(&mut self, segment: &Segment, offset: u32) -> Result<(), OpenError> {
+        let segment_bytes = segment.bytes.len() as u32;
+        let mut at = Position {
+            segment: segment.number,
+            offset,
+        };
+        while let Some((record, body)) = record_at(segment, at)
+            && record.boot >= self.so_far.boot
+        {
+            self.note(segment, at, &record, &body)?;
+            let (kind, group, epoch) = (record.kind, record.group, record.epoch);
+            (self.visit)(Piece::Record(Found {
+                at,
+                kind,
+                group,
+                epoch,
+                body,
+            }))?;
+            at.offset += record.stride();
         }
-        *boot = record.boot;
-        let here = at;
-        at.offset += record.stride();
-        Some((here, record, body))
-    })
+        self.so_far.tail = Tail { at, segment_bytes };
+        Ok(())
+    }
+
+    fn note(
+        &mut self,
+        segment: &Segment,
+        at: Position,
+        record: &RecordHeader,
+        body: &Bytes,
+    ) -> Result<(), OpenError> {
+        if record.kind == Kind::Boot {
+            self.behind_gap = None;
+        }
+        if self.behind_gap.is_some_and(|boot| record.boot > boot) {
+            self.behind_gap = None;
+            (self.visit)(Piece::Doubt)?;
+        }
+        let so_far = &mut self.so_far;
+        so_far.records += 1;
+        so_far.boot = record.boot;
+        so_far.census = record.census;
+        match record.kind {
+            Kind::Mark => so_far.marked = so_far.marked.max(decode_mark(body).unwrap_or_default()),
+            Kind::Release => {
+                let first = decode_release(body).unwrap_or_default();
+                so_far.released = so_far.released.max(first);
+            }
+            _ => {}
+        }
+        if !is_blank_behind(&segment.bytes, at.offset, record) {
+            so_far.blemishes.push(at);
+        }
+        Ok(())
+    }
 }
 
-fn boot_of(scanned: &Option<Scanned>) -> u32 {
-    scanned.as_ref().map_or(0, |so_far| so_far.boot)
-}
-
-fn list(source: &mut dyn LogSource) -> Result<Vec<u64>, OpenError> {
-    let mut numbers = source.list().map_err(|e| OpenError::Io(e.to_string()))?;
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-fn load(
+/// Reads one segment and judges its header.
+pub(super) fn load(
     source: &mut dyn LogSource,
     number: u64,
     identity: &Identity,
@@ -235,135 +328,12 @@ fn load(
     }
 }
 
-/// Visits the valid records from the start of a segment; stops at the first that is not.
-fn read_records(
-    segment: &Segment,
-    scanned: &mut Option<Scanned>,
-    visit: &mut impl FnMut(Found) -> Result<(), OpenError>,
-) -> Result<(), OpenError> {
-    let header = segment
-        .header
-        .as_ref()
-        .expect("only segments with a header are read");
-    let so_far = scanned.get_or_insert_with(|| Scanned {
-        tail: Tail {
-            at: Position::default(),
-            segment_bytes: 0,
-        },
-        boot: header.boot,
-        segments: Vec::new(),
-        marked: Position::default(),
-        released: 0,
-        torn: false,
-        records: 0,
-    });
-    let mut at = Position {
-        segment: segment.number,
-        offset: SEGMENT_HEADER_BYTES,
-    };
-    so_far.segments.push(Tail {
-        at,
-        segment_bytes: segment.bytes.len() as u32,
-    });
-    so_far.boot = so_far.boot.max(header.boot);
-    let mut boot = so_far.boot;
-    for (place, record, body) in valid_records(segment, &mut boot) {
-        so_far.records += 1;
-        match record.kind {
-            Kind::Mark => {
-                let through = decode_mark(&body).unwrap_or_default();
-                so_far.marked = so_far.marked.max(through);
-            }
-            Kind::Release => {
-                let first = decode_release(&body).unwrap_or_default();
-                so_far.released = so_far.released.max(first);
-            }
-            _ => {}
-        }
-        let (kind, group, epoch) = (record.kind, record.group, record.epoch);
-        visit(Found {
-            at: place,
-            kind,
-            group,
-            epoch,
-            body,
-        })?;
-        at = place;
-        at.offset += record.stride();
-    }
-    so_far.boot = boot;
-    so_far.tail = Tail {
-        at,
-        segment_bytes: segment.bytes.len() as u32,
-    };
-    Ok(())
-}
-
-fn record_at(segment: &Segment, at: Position) -> Option<(RecordHeader, Bytes)> {
+/// The record at a place, if a valid one is there.
+pub(super) fn record_at(segment: &Segment, at: Position) -> Option<(RecordHeader, Bytes)> {
     let start = at.offset as usize;
     let (record, end) = decode_record(at, segment.bytes.get(start..)?)?;
-    Some((
-        record,
-        segment
-            .bytes
-            .slice(start + RECORD_HEADER_BYTES as usize..start + end),
-    ))
-}
-
-/// Decides whether what follows `end` may be cut: gives the highest boot ordinal in the rest that
-/// was never acknowledged, `None` if there is no rest, and an error if a mark proves that the log
-/// was durable beyond `end`.
-fn judge(
-    source: &mut dyn LogSource,
-    identity: &Identity,
-    numbers: &[u64],
-    end: Position,
-    boot: u32,
-) -> Result<Option<u32>, OpenError> {
-    let mut rest = None;
-    for number in numbers {
-        let segment = load(source, *number, identity)?;
-        if *number != end.segment
-            && let Ok(header) = &segment.header
-        {
-            rest = rest.max(Some(header.boot));
-        }
-        let from = if *number == end.segment {
-            end.offset.max(ALIGN)
-        } else {
-            ALIGN
-        };
-        for offset in (from.next_multiple_of(ALIGN)..segment.bytes.len() as u32).step_by(16) {
-            let at = Position {
-                segment: *number,
-                offset,
-            };
-            let Some((record, body)) = record_at(&segment, at) else {
-                continue;
-            };
-            if record.boot < boot {
-                continue;
-            }
-            rest = rest.max(Some(record.boot));
-            let through = decode_mark(&body).filter(|_| record.kind == Kind::Mark);
-            if through.is_some_and(|through| through > end) {
-                return Err(OpenError::Damaged {
-                    at: end,
-                    what: what_is_wrong(&segment, end),
-                });
-            }
-        }
-    }
-    Ok(rest)
-}
-
-fn what_is_wrong(witness: &Segment, end: Position) -> String {
-    if witness.number == end.segment {
-        "a record's checksum does not match, although later records were durable".into()
-    } else {
-        format!(
-            "segment {} shows that the log goes on, and its end is missing",
-            witness.number
-        )
-    }
+    let body = segment
+        .bytes
+        .slice(start + RECORD_HEADER_BYTES as usize..start + end);
+    Some((record, body))
 }

@@ -2,7 +2,7 @@
 
 use super::Position;
 use super::format::{
-    Identity, Kind, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    Census, Identity, Kind, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
     SegmentHeader, encode_mark, padded,
 };
 use super::scan::Scanned;
@@ -33,6 +33,7 @@ pub(crate) struct LogWriter {
     group: u32,
     epoch: u64,
     boot: u32,
+    census: Census,
     segment_bytes: u32,
     tail: Tail,
     /// Complete writes of this turn, before the one being built.
@@ -61,14 +62,26 @@ pub(crate) struct LogWriter {
 impl LogWriter {
     /// Begins an empty log.
     pub(crate) fn create(identity: Identity, group: u32, epoch: u64, segment_bytes: u32) -> Self {
+        Self::begin_behind(identity, group, epoch, segment_bytes, (0, 0))
+    }
+
+    /// Begins a log behind the `last` segment, of which nothing can be used, and the highest
+    /// ordinal of a boot that was found in any.
+    pub(crate) fn begin_behind(
+        identity: Identity,
+        group: u32,
+        epoch: u64,
+        segment_bytes: u32,
+        (last, boot): (u64, u32),
+    ) -> Self {
         let tail = Tail {
             at: Position {
-                segment: 0,
+                segment: last,
                 offset: 0,
             },
             segment_bytes: 0,
         };
-        let mut log = Self::new(identity, group, epoch, segment_bytes, tail, 1);
+        let mut log = Self::new(identity, group, epoch, segment_bytes, tail, boot + 1);
         log.roll(0);
         log
     }
@@ -92,6 +105,7 @@ impl LogWriter {
             scanned.tail,
             scanned.boot + 1,
         );
+        log.census = scanned.census.begun();
         let unmarked = |tail: &&Tail| tail.at.segment >= scanned.marked.segment;
         log.unsynced = scanned
             .segments
@@ -115,6 +129,7 @@ impl LogWriter {
             group,
             epoch,
             boot,
+            census: Census::first(),
             segment_bytes,
             tail,
             writes: Vec::new(),
@@ -144,6 +159,11 @@ impl LogWriter {
         let at = self.tail.at;
         self.put(kind, &body.take_chunks(), body_bytes);
         (at, RECORD_HEADER_BYTES + body_bytes)
+    }
+
+    /// The next record concerns all slots: it is counted.
+    pub(crate) fn count(&mut self) {
+        self.census = self.census.next();
     }
 
     /// Everything appended since the last flush, if it is time to write it; `None` while a flush is
@@ -184,6 +204,11 @@ impl LogWriter {
     /// Whether there are bytes that no flush has taken.
     pub(crate) fn has_unwritten(&self) -> bool {
         self.unwritten_bytes > 0
+    }
+
+    /// Bytes that no flush has taken.
+    pub(crate) fn unwritten_bytes(&self) -> usize {
+        self.unwritten_bytes
     }
 
     /// Has the next flush take what there is, although nothing waits for it.
@@ -268,6 +293,7 @@ impl LogWriter {
         let header = RecordHeader {
             kind,
             body_bytes,
+            census: self.census,
             boot: self.boot,
             group: self.group,
             epoch: self.epoch,

@@ -63,7 +63,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Begins a snapshot of the state as it is, unless one is being taken or fetched.
     pub(super) fn cut(&mut self) {
         let busy = self.snapshots.cutting.is_some() || self.snapshots.pull.is_some();
-        if busy || !self.snapshots.storing.is_empty() {
+        // What waits in the log behind missing slots lies before where this snapshot would begin.
+        if busy || !self.snapshots.storing.is_empty() || self.repair.is_under_way() {
             return;
         }
         let slot = self.applier.next();
@@ -159,7 +160,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.snapshots.storing.push_back(Kept {
             slot,
             bytes,
-            digest: Some(id.digest),
+            digest: id.digest,
             from: cutting.from,
             asked_ns: None,
         });

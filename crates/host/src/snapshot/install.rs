@@ -25,6 +25,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.events.push(HostEvent::Installed { slot: id.slot });
         self.settle_requests();
         self.installed(now);
+        self.go_on_from_own_log(now);
         self.answer_reads(now);
         self.arm_beat(now, 0);
         self.fetch_if_behind(now, None);
@@ -36,13 +37,17 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.decided.restart(id.slot);
         let Some(log) = &self.log else { return };
         let tail = log.tail();
-        let from = self.pins.first_place_from(id.slot);
+        let places = [
+            self.pins.first_place_from(id.slot),
+            self.repair.first_noted(id.slot),
+        ];
+        let from = places.into_iter().flatten().min();
         self.snapshots.storing.clear();
         self.snapshots.kept.clear();
         self.snapshots.kept.push_back(Kept {
             slot: id.slot,
             bytes: id.bytes,
-            digest: Some(id.digest),
+            digest: id.digest,
             from: from.map_or(tail, |place| place.min(tail)),
             asked_ns: None,
         });

@@ -139,11 +139,42 @@ pub(crate) fn list(source: &mut dyn LogSource) -> Result<Vec<Stored>, String> {
 pub(crate) fn load<M: Machine, A: Application>(
     config: &HostConfig<M::Config>,
     source: &mut dyn LogSource,
-    (slot, bytes): Stored,
+    stored: Stored,
     app: A,
 ) -> Result<Loaded<M, A>, String> {
-    let header = Header::new(config.cluster, &config.seat, slot);
+    let header = Header::new(config.cluster, &config.seat, stored.0);
     let mut loading = Loading::new(header, app, config.limits.sessions_max);
+    read(source, stored, |part| loading.feed(part))?;
+    loading.finish()
+}
+
+/// Reads a stored snapshot without loading it: its digest, if it is whole and what it should be.
+pub(crate) fn verify<C>(
+    config: &HostConfig<C>,
+    source: &mut dyn LogSource,
+    stored: Stored,
+) -> Result<u64, String> {
+    let header = Header::new(config.cluster, &config.seat, stored.0).to_bytes();
+    let mut unframer = Unframer::default();
+    let mut is_first = true;
+    read(source, stored, |part| {
+        unframer.feed(part);
+        while let Some((_, body)) = unframer.next()? {
+            if std::mem::take(&mut is_first) && body != header {
+                return Err("it is the snapshot of another slot or replica".to_owned());
+            }
+        }
+        Ok(())
+    })?;
+    unframer.digest().ok_or_else(|| "its end is missing".into())
+}
+
+/// Reads a stored snapshot from its beginning to its end.
+fn read(
+    source: &mut dyn LogSource,
+    (slot, bytes): Stored,
+    mut take: impl FnMut(&[u8]) -> Result<(), String>,
+) -> Result<(), String> {
     let mut offset = 0;
     while offset < bytes {
         let len = (bytes - offset).min(READ_BYTES as u64) as usize;
@@ -153,7 +184,7 @@ pub(crate) fn load<M: Machine, A: Application>(
             return Err(format!("it ends at byte {offset} of {bytes}"));
         }
         offset += part.len() as u64;
-        loading.feed(&part)?;
+        take(&part)?;
     }
-    loading.finish()
+    Ok(())
 }

@@ -17,7 +17,7 @@ mod release;
 mod serve;
 
 pub use api::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite};
-pub(crate) use load::{Loaded, Stored, list, load};
+pub(crate) use load::{Loaded, Stored, list, load, verify};
 
 use crate::api::HostEvent;
 use crate::flaw::Flaw;
@@ -35,8 +35,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Kept {
     pub(crate) slot: Slot,
     pub(crate) bytes: u64,
-    /// `None` for one that was not read since it was found.
-    pub(crate) digest: Option<u64>,
+    pub(crate) digest: u64,
     /// What the machine recorded about its slots and later ones, and their decisions, begins here.
     pub(crate) from: Position,
     /// When a peer last asked for a part of it.
@@ -131,7 +130,7 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
             return Some(memory.id.digest);
         }
         let kept = self.kept.iter().find(|kept| kept.slot == slot);
-        kept.and_then(|kept| kept.digest)
+        kept.map(|kept| kept.digest)
     }
 }
 
@@ -213,7 +212,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.taken(SnapshotId {
             slot,
             bytes: kept.bytes,
-            digest: kept.digest.unwrap_or_default(),
+            digest: kept.digest,
         });
         self.release_log(now);
     }

@@ -248,6 +248,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             return;
         };
         let slot = pull.id.slot;
+        // Its copy may be damaged: the others are asked first.
+        self.catch_up.avoid(pull.peer);
         self.abandon_pull();
         self.snapshot_failed(slot, why);
         self.pause_pulls(now);

@@ -88,7 +88,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         Some(SnapshotId {
             slot: kept.slot,
             bytes: kept.bytes,
-            digest: kept.digest?,
+            digest: kept.digest,
         })
     }
 
@@ -108,9 +108,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             let bytes = memory.read(offset, len);
             return self.send_piece(peer, slot, offset, bytes);
         }
-        let is_it = |kept: &&mut super::Kept| {
-            kept.slot == slot && kept.digest.is_none_or(|mine| mine == digest)
-        };
+        let is_it = |kept: &&mut super::Kept| (kept.slot, kept.digest) == (slot, digest);
         let Some(kept) = self.snapshots.kept.iter_mut().find(is_it) else {
             return self.offer(now, peer, Slot(0));
         };

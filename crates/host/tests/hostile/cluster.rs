@@ -115,7 +115,8 @@ impl<P: Protocol> Cluster<P> {
     pub(crate) fn print(&self, index: usize) -> (u64, (Slot, u64)) {
         let mut hasher = DefaultHasher::new();
         let host = &self.nodes[index].host;
-        host.machine().fingerprint(&mut hasher);
+        let machine = host.machine().expect("nothing is missing");
+        machine.fingerprint(&mut hasher);
         (hasher.finish(), host.digest())
     }
 

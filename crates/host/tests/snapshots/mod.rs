@@ -46,7 +46,7 @@ impl Node {
 }
 
 /// A leader that has applied this many slots, with snapshots every 20.
-fn leader(slots: u64) -> Node {
+pub(crate) fn leader(slots: u64) -> Node {
     filled(Node::new(1), slots)
 }
 
@@ -189,18 +189,29 @@ fn a_damaged_snapshot_is_replaced_by_the_one_before_it_and_the_log() {
 }
 
 #[test]
-fn without_any_snapshot_a_released_log_is_refused() {
+fn a_released_log_without_its_beginning_or_any_snapshot_vouches_for_nothing() {
     let mut leader = leader(200);
     let release = leader.host.take_release().unwrap();
     leader.disk.release(release);
-    let snapshots = std::mem::take(&mut leader.disk.snapshots);
-    let error = leader.reopen().unwrap_err();
-    assert!(matches!(error, OpenError::NoSnapshot { .. }), "{error}");
-    leader.disk.snapshots = snapshots;
+    let mut without = leader.disk.clone();
+    without.snapshots.clear();
+    let opened = open_and_tell(&mut without);
+    assert!(opened.lost_promises && opened.next == Slot(0), "{opened:?}");
+    assert_eq!(opened.missing.len(), 1);
     let first = *leader.disk.files.keys().next().unwrap();
     leader.disk.files.remove(&first);
-    let error = leader.reopen().unwrap_err();
-    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    let opened = open_and_tell(&mut leader.disk);
+    assert!(
+        opened.lost_promises && opened.missing.is_empty(),
+        "{opened:?}"
+    );
+}
+
+fn open_and_tell(disk: &mut Disk) -> quorate_host::Opened {
+    let app = Journal::default();
+    let opened =
+        Host::<super::Sequencer, Journal>::open(config(1), Start::Resume, disk, app, at(0));
+    opened.unwrap().1
 }
 
 #[test]
@@ -220,7 +231,7 @@ fn segments_that_were_released_may_be_gone_each_by_itself() {
 
 /// Lets a replica that knows nothing come up to a leader through the peers' frames; `lose` drops
 /// some of those to the replica.
-fn come_up(leader: &mut Node, behind: &mut Node, mut lose: impl FnMut(usize) -> bool) {
+pub(crate) fn come_up(leader: &mut Node, behind: &mut Node, mut lose: impl FnMut(usize) -> bool) {
     let mut count = 0;
     leader
         .host

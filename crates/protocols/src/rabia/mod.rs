@@ -274,6 +274,11 @@ impl Machine for Replica {
         (self.retransmit_armed, self.need_armed, self.catch_up_armed).hash(to);
     }
 
+    /// The window (I8), and NULLs up to twice as far, which are recorded by their reserve alone.
+    fn reach(config: &Config) -> Option<u64> {
+        Some(2 * config.window as u64)
+    }
+
     fn is_serving(&self) -> bool {
         self.is_voting()
     }

@@ -114,7 +114,8 @@ impl Disk {
 
     /// Performs the writes and, if asked, syncs everything written so far.
     ///
-    /// After an error nothing is known about what is on stable storage: the replica must stop.
+    /// After an error nothing is known about what is on stable storage: the replica must stop. Only
+    /// where there was no space for the writes, the same flush may be tried again.
     pub(crate) fn flush(&mut self, flush: &Flush) -> Result<(), DiskError> {
         for write in &flush.writes {
             self.write(write)?;
@@ -318,6 +319,11 @@ impl DiskError {
             why: error.to_string(),
             full,
         }
+    }
+
+    /// Whether nothing failed but a write for want of space.
+    pub(crate) fn is_want_of_space(&self) -> bool {
+        self.full && self.verb != "sync"
     }
 }
 

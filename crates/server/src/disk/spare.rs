@@ -89,7 +89,8 @@ impl Spare {
             return Ok(());
         }
         if !matches!(self.wait(), State::Ready(ready) if ready == size) {
-            fill(&self.path, size)?;
+            let filled = fill(&self.path, size);
+            filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
         }
         fs::rename(&self.path, path)?;
         self.prepare();
@@ -224,11 +225,15 @@ impl State {
     fn after(size: u64, result: io::Result<()>) -> State {
         match result {
             Ok(()) => State::Ready(size),
-            Err(error) => State::Failed {
-                why: error.to_string(),
-                full: is_full(&error),
-                at: Instant::now(),
-            },
+            Err(error) => State::failed(&error),
+        }
+    }
+
+    fn failed(error: &io::Error) -> State {
+        State::Failed {
+            why: error.to_string(),
+            full: is_full(error),
+            at: Instant::now(),
         }
     }
 }

@@ -5,13 +5,13 @@
 //! restart forgets none: a copy of a data folder from before the loss must not vote again.
 
 use super::handshake::{RejectCode, Rejection};
-use crate::folder::{self, FolderError};
+use crate::folder::FolderError;
 use crate::meta::{seal, verify};
+use crate::twice;
 use quorate_core::{Epoch, Incarnation, ReplicaId};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::{fs, io};
 
 const FILE: &str = "lives";
 const HEAD: &str = "# Peers that came back in a later life. Written by the program: do not edit.\n";
@@ -29,12 +29,15 @@ pub(crate) struct Lives {
 impl Lives {
     /// What the data folder remembers.
     pub(crate) fn open(dir: &Path, epoch: &Epoch) -> Result<Lives, FolderError> {
-        let path = dir.join(FILE);
-        let later = match fs::read(&path) {
-            Ok(bytes) => parse(&bytes).map_err(|why| FolderError::Corrupt { path, why })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(folder::io_error("read", &path, &error)),
+        let damaged = |why| FolderError::Corrupt {
+            path: dir.join(FILE),
+            why,
         };
+        let found = twice::read_both(dir, FILE, |bytes| parse(bytes).map_err(damaged))?;
+        let later = found.content.unwrap_or_default();
+        if !found.is_alike {
+            write(dir, &later)?;
+        }
         Ok(Lives {
             dir: Some(dir.to_owned()),
             later: Mutex::new(later),
@@ -101,7 +104,7 @@ fn write(dir: &Path, later: &BTreeMap<ReplicaId, Incarnation>) -> Result<(), Fol
         .iter()
         .map(|(peer, life)| format!("{peer} = {life}\n"));
     let text = HEAD.to_owned() + &lines.collect::<String>();
-    folder::replace(dir, FILE, &seal(&text))
+    twice::write(dir, FILE, &seal(&text))
 }
 
 pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, String> {
@@ -122,6 +125,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, St
 mod tests {
     use super::*;
     use crate::meta::tests::meta;
+    use std::fs;
 
     /// Scenario: a peer comes back twice in new lives; its former selves come knocking, also after
     /// this replica was restarted.
@@ -158,6 +162,15 @@ mod tests {
         let path = home.path().join(FILE);
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace("2 = ", "3 = ")).unwrap();
+        let lives = Lives::open(home.path(), &epoch).unwrap();
+        assert_eq!(
+            lives.later(ReplicaId(2)),
+            Some(Incarnation(9)),
+            "from the copy"
+        );
+        for name in ["lives", "lives.copy"] {
+            fs::write(home.path().join(name), text.replace("2 = ", "3 = ")).unwrap();
+        }
         let error = Lives::open(home.path(), &epoch).unwrap_err().to_string();
         assert!(error.contains("lives is damaged"), "{error}");
     }

@@ -5,7 +5,7 @@
 
 use super::Ask;
 use crate::judge::Request;
-use crate::profiles::generator;
+use crate::mix::generator;
 use crate::requests::{self, modified, name, part};
 use bytes::Bytes;
 use fastrand::Rng;

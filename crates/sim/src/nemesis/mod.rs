@@ -5,8 +5,9 @@ mod links;
 mod process;
 
 use crate::film::What;
+use crate::mix::generator;
 use crate::network::exponential;
-use crate::profiles::generator;
+use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use fastrand::Rng;
@@ -36,10 +37,12 @@ pub(crate) enum Fault {
     ClockBack,
     ClockStop,
     RollingUpgrade,
+    Rot,
+    FullDisk,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 17] = [
+pub(crate) const FAULTS: [(Fault, &str); 19] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -57,6 +60,8 @@ pub(crate) const FAULTS: [(Fault, &str); 17] = [
     (Fault::ClockBack, "clock-back"),
     (Fault::ClockStop, "clock-stop"),
     (Fault::RollingUpgrade, "rolling-upgrade"),
+    (Fault::Rot, "rot-everywhere"),
+    (Fault::FullDisk, "full-disk"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -108,9 +113,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// A fault strikes.
-    pub(crate) fn strike(&mut self, fault: Fault) {
+    pub(crate) fn strike(&mut self, fault: Fault) -> Result<(), Violation> {
         if self.nemesis.tired {
-            return;
+            return Ok(());
         }
         let now_ns = self.queue.now_ns();
         self.trace
@@ -134,8 +139,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::ClockBack => self.set_clock_back(),
             Fault::ClockStop => self.stop_clock(),
             Fault::RollingUpgrade => self.change_over_in_turn(),
+            Fault::Rot => self.rot_everywhere()?,
+            Fault::FullDisk => self.fill_disk(),
         }
         self.schedule_fault(fault);
+        Ok(())
     }
 
     /// A fault goes on.

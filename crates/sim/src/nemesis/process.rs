@@ -56,7 +56,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// Replicas, but for one, that lost their promises and have not recovered yet.
-    fn without_promises(&self, but: usize) -> usize {
+    pub(crate) fn without_promises(&self, but: usize) -> usize {
         let others = (0..self.nodes.len()).filter(|index| *index != but);
         others
             .filter(|index| self.is_without_promises(*index))
@@ -69,7 +69,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         match &node.host {
             _ if node.left_out => true,
             None => self.setup.durability == Durability::Memory || node.lost,
-            Some(host) => !host.machine().is_serving(),
+            Some(host) => !host.is_serving(),
         }
     }
 
@@ -97,7 +97,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
-    pub(super) fn crash_all(&mut self) {
+    pub(crate) fn crash_all(&mut self) {
         if self.setup.durability == Durability::Memory {
             return;
         }

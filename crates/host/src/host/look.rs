@@ -1,0 +1,72 @@
+//! What can be seen of a host from outside.
+
+use super::Host;
+use crate::api::Counters;
+use crate::decided::Lookup;
+use crate::log::LogWriter;
+use quorate_core::{Application, EntryId, Machine, Slot};
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// When the next timer is due, on the monotonic clock in ns.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<u64> {
+        self.timers.next()
+    }
+
+    /// The first slot not applied.
+    #[must_use]
+    pub fn applied(&self) -> Slot {
+        self.applier.next()
+    }
+
+    /// The application.
+    #[must_use]
+    pub fn app(&self) -> &A {
+        self.applier.app()
+    }
+
+    /// The machine; `None` while slots are missing that it knew to be decided.
+    #[must_use]
+    pub fn machine(&self) -> Option<&M> {
+        self.machine.as_ref()
+    }
+
+    /// Requests that wait for an answer.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.requests.count()
+    }
+
+    /// Totals since the host was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let log = self.log.as_ref();
+        let (snapshots, installed) = self.snapshots.totals();
+        Counters {
+            noops: self.applier.noops_total,
+            commands: self.applier.commands_total,
+            duplicates: self.applier.duplicates_total,
+            syncs: log.map_or(0, LogWriter::syncs_total),
+            log_bytes: log.map_or(0, LogWriter::bytes_total),
+            snapshots,
+            installed,
+            ..self.counters
+        }
+    }
+
+    /// What an applied slot was decided for, while that is in memory: `Some(None)` is a no-op.
+    #[must_use]
+    pub fn decided(&self, slot: Slot) -> Option<Option<EntryId>> {
+        match self.decided.lookup(slot) {
+            Lookup::Ready(entry) => Some(entry.map(|entry| entry.id)),
+            Lookup::OnDisk(_) | Lookup::Absent => None,
+        }
+    }
+
+    /// The first slot not applied, and a digest chained over everything applied before it and its
+    /// results: equal on replicas that applied the same slots.
+    #[must_use]
+    pub fn digest(&self) -> (Slot, u64) {
+        (self.applier.next(), self.applier.digest())
+    }
+}

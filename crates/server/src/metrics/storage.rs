@@ -1,0 +1,78 @@
+//! What is counted about damage to the own disk, and its repair.
+
+use super::Registry;
+use metrics::{Counter, Gauge};
+use quorate_host::{HostEvent, Opened};
+
+/// What is counted about damage.
+pub(crate) struct StorageMetrics {
+    damaged: Counter,
+    repaired: Counter,
+    missing: Gauge,
+    lost: Counter,
+    /// Whether writing waits for space.
+    pub(crate) full: Gauge,
+}
+
+impl StorageMetrics {
+    pub(super) fn new(on: &Registry<'_>) -> Self {
+        StorageMetrics {
+            damaged: on.counter(
+                "quorate_storage_damage_total",
+                "Places in log, snapshots and identity that were found damaged or could not be read.",
+            ),
+            repaired: on.counter(
+                "quorate_storage_repaired_slots_total",
+                "Decided slots that damage had taken and a peer had.",
+            ),
+            missing: on.gauge(
+                "quorate_storage_missing_slots",
+                "Decided slots that are missing here and are being fetched from peers.",
+            ),
+            lost: on.counter(
+                "quorate_storage_lost_promises_total",
+                "Starts after which this replica had to recover before it voted.",
+            ),
+            full: on.gauge(
+                "quorate_storage_full",
+                "Whether the log waits for space on its disk.",
+            ),
+        }
+    }
+
+    /// What opening the folder and the log in it found.
+    pub(crate) fn opened(&self, is_folder_damaged: bool, found: &Opened) {
+        let places =
+            found.damage.len() + found.bad_snapshots.len() + usize::from(is_folder_damaged);
+        self.damaged.increment(places as u64);
+        self.missing.set(missing(found) as f64);
+        self.lost.increment(u64::from(found.lost_promises));
+    }
+
+    /// Notes what was found or mended while the replica runs.
+    pub(crate) fn note(&self, event: &HostEvent) {
+        match event {
+            HostEvent::Damaged { at, slot, why } => {
+                self.damaged.increment(1);
+                tracing::warn!(
+                    segment = at.segment, offset = at.offset, %slot,
+                    "the log is damaged here, the entry is fetched from a peer: {why}"
+                );
+            }
+            HostEvent::Mended { slot } => {
+                self.repaired.increment(1);
+                tracing::info!(%slot, "a damaged entry was fetched from a peer");
+            }
+            HostEvent::Repaired { next, slots } => {
+                self.repaired.increment(*slots);
+                self.missing.set(0.0);
+                tracing::info!(%next, slots, "nothing is missing in the log any more");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn missing(found: &Opened) -> u64 {
+    found.missing.iter().map(|(from, to)| to.0 - from.0).sum()
+}

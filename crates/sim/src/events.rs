@@ -1,0 +1,91 @@
+//! What hosts report: counted, or, where it must not happen, a violation.
+
+use crate::film::What;
+use crate::meter::Decision;
+use crate::report::Violation;
+use crate::snapshots::INJECTED;
+use crate::subject::Subject;
+use crate::world::World;
+use quorate_core::Machine;
+use quorate_host::{Countdowns, HostEvent};
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Notes what a host reports; some of it must not happen.
+    pub(crate) fn note_events(
+        &mut self,
+        index: usize,
+        events: Vec<HostEvent>,
+    ) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        for event in events {
+            match event {
+                HostEvent::Spent(..) => continue,
+                HostEvent::Machine(quorate_core::Event::Branch(name)) => {
+                    if !self.setup.branches.contains(&name) {
+                        let what = format!("the protocol does not list its branch {name:?}");
+                        return Err(Violation::new("registration", what));
+                    }
+                    *self.totals.branches.entry(name).or_default() += 1;
+                }
+                HostEvent::Machine(quorate_core::Event::Misbehaved { .. })
+                | HostEvent::BadFrame { .. }
+                | HostEvent::Diverged { .. } => {
+                    let what = format!("replica {} reports {event:?}", index + 1);
+                    return Err(Violation::new("honesty", what));
+                }
+                HostEvent::Damaged { .. }
+                    if !self.nodes[index].harmed && !self.were_reads_wrong() =>
+                {
+                    let what = format!("replica {} reports {event:?}", index + 1);
+                    return Err(Violation::new("damage", what));
+                }
+                HostEvent::Damaged { .. } => self.totals.hit("damage found in service"),
+                HostEvent::Mended { .. } => self.totals.hit("damage mended"),
+                HostEvent::Repaired { .. } => self.totals.hit("repaired"),
+                HostEvent::SnapshotTaken(snapshot) => self.snapshot_taken(index, snapshot)?,
+                HostEvent::SnapshotFailed { ref why, .. }
+                    if !why.contains(INJECTED) && !self.are_snapshots_suspect() =>
+                {
+                    let what = format!("replica {} reports {event:?}", index + 1);
+                    return Err(Violation::new("snapshot", what));
+                }
+                HostEvent::Installed { .. } => {
+                    self.totals.installed += 1;
+                    self.nodes[index].countdowns = Countdowns::default();
+                    self.read_all(index)?;
+                    self.compare_content(index)?;
+                }
+                HostEvent::Machine(quorate_core::Event::Decided {
+                    slot,
+                    fast,
+                    noop,
+                    delays,
+                }) => {
+                    let decision = Decision { fast, noop, delays };
+                    let lane = index + 1;
+                    self.film(|| What::Decided { lane, slot, noop });
+                    self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
+                }
+                HostEvent::SnapshotWanted { .. }
+                | HostEvent::SnapshotFailed { .. }
+                | HostEvent::CatchUp { .. }
+                | HostEvent::Ordered { .. }
+                | HostEvent::Applied { .. } => {}
+            }
+            self.trace.event(now_ns, "event", &[index as u64], || {
+                format!("r{} {event:?}", index + 1)
+            });
+        }
+        Ok(())
+    }
+
+    fn are_snapshots_suspect(&self) -> bool {
+        self.were_reads_wrong() || self.nodes.iter().any(|node| node.harmed)
+    }
+
+    /// Whether some read did not give what was written, be it long ago.
+    fn were_reads_wrong(&self) -> bool {
+        let hit = |fault| self.totals.faults.contains_key(fault);
+        hit("wrong read") || hit("read error")
+    }
+}

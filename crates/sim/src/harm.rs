@@ -1,0 +1,253 @@
+//! Damage to disks: what was acknowledged is no longer there, or is something else.
+//!
+//! Damage strikes where a disk is at rest. Before it stays, the disk is opened for a look: what was
+//! acknowledged and is hit must be noticed, and enough must be left elsewhere. Without that nobody
+//! could expect the cluster to serve.
+
+use crate::disk::Disk;
+use crate::network::chance;
+use crate::report::Violation;
+use crate::subject::Subject;
+use crate::world::{World, replica};
+use fastrand::Rng;
+use quorate_core::{Boot, Group, MILLIS, Machine, Now, Seat};
+use quorate_host::{Host, HostConfig, OpenError, Opened, Position, Start};
+
+/// How often another place is tried when damage would be too much.
+const TRIES: usize = 6;
+/// What is damaged as one piece where a sector is.
+const SECTOR_BYTES: usize = 512;
+
+/// A part of the log, in one segment: from here up to there.
+pub(crate) type Extent = (u64, usize, usize);
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// A replica is about to start: maybe its disk is not what it was.
+    pub(crate) fn maybe_rot(&mut self, index: usize) -> Result<(), Violation> {
+        let rot = self.plan.disk.rot;
+        if rot == 0.0 || self.nemesis.tired || !self.is_at_rest(index) {
+            return Ok(());
+        }
+        if !chance(&mut self.nemesis.rng, rot) {
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            let Some((disk, after)) = self.try_harm(index)? else {
+                return Ok(());
+            };
+            let is_out = after.lost_promises || after.next < after.until;
+            if !is_out || self.without_promises(index) < self.setup.failures_survived {
+                self.keep_harm(index, disk, &after);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Power fails everywhere, and every disk is damaged somewhere.
+    pub(crate) fn rot_everywhere(&mut self) -> Result<(), Violation> {
+        let n = self.nodes.len();
+        self.crash_all();
+        let is_ready = |index: usize| self.nodes[index].host.is_none() && self.is_at_rest(index);
+        if !(0..n).all(is_ready) || self.nodes.iter().any(|node| node.lost) {
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            let mut harmed = Vec::new();
+            for index in 0..n {
+                harmed.extend(self.try_harm(index)?);
+            }
+            let found: Vec<&Opened> = harmed.iter().map(|(_, found)| found).collect();
+            if harmed.len() == n && are_enough_left(&found) {
+                self.totals.hit("damage everywhere");
+                for (index, (disk, found)) in harmed.into_iter().enumerate() {
+                    self.keep_harm(index, disk, &found);
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// A disk is full for a while.
+    pub(crate) fn fill_disk(&mut self) {
+        let rng = &mut self.nemesis.rng;
+        let (index, until_ns) = (rng.usize(..self.nodes.len()), rng.u64(20..1_500) * MILLIS);
+        self.nodes[index].full_until_ns = self.queue.now_ns() + until_ns;
+        self.totals.hit("full disk");
+    }
+
+    fn is_at_rest(&self, index: usize) -> bool {
+        self.nodes[index].started && !self.nodes[index].wiped
+    }
+
+    /// Damages a copy of a disk and looks at it. `None` if there is nothing to be damaged.
+    fn try_harm(&mut self, index: usize) -> Result<Option<(Disk, Opened)>, Violation> {
+        let failed =
+            |error: OpenError| Violation::new("open", format!("replica {}: {error}", index + 1));
+        let mut disk = self.nodes[index].disk.clone();
+        let before = self.look(index, &disk).map_err(failed)?;
+        let rng = &mut self.nemesis.rng;
+        let snapshot = if rng.u8(..4) == 0 {
+            disk.snapshots.rot_any(rng)
+        } else {
+            None
+        };
+        let what = match snapshot {
+            Some(true) => "snapshot rot",
+            Some(false) => "older snapshot rot",
+            None => {
+                let extents = disk.acknowledged(&before);
+                if extents.is_empty() {
+                    return Ok(None);
+                }
+                harm_log(&mut disk, &extents, rng)
+            }
+        };
+        let after = self.look(index, &disk).map_err(failed)?;
+        let faults = |found: &Opened| found.damage.len() + found.bad_snapshots.len();
+        let is_whole = before.damage.is_empty() && before.bad_snapshots.is_empty();
+        if is_whole && faults(&after) == 0 {
+            let what = format!("replica {} did not notice {what}: {after:?}", index + 1);
+            return Err(Violation::new("damage", what));
+        }
+        self.totals.hit(what);
+        Ok(Some((disk, after)))
+    }
+
+    fn keep_harm(&mut self, index: usize, disk: Disk, found: &Opened) {
+        let now_ns = self.queue.now_ns();
+        self.trace.event(now_ns, "damage", &[index as u64], || {
+            format!("r{} {found:?}", index + 1)
+        });
+        self.totals.hit("damage");
+        if found.lost_promises {
+            self.totals.hit("promises lost to damage");
+        }
+        if found.next < found.until {
+            self.totals.hit("slots lost to damage");
+        }
+        let node = &mut self.nodes[index];
+        node.disk = disk;
+        node.harmed = true;
+        node.lost |= found.lost_promises || found.next < found.until;
+    }
+
+    /// What a replica would find on this disk.
+    fn look(&self, index: usize, disk: &Disk) -> Result<Opened, OpenError> {
+        let seat = Seat {
+            group: Group(0),
+            epoch: self.epoch.clone(),
+            me: replica(index),
+            boot: Boot(0),
+        };
+        let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
+        let config = HostConfig {
+            cluster: self.cluster,
+            incarnation: self.nodes[index].incarnation,
+            seat,
+            machine,
+            limits: self.plan.limits,
+            dice: 0,
+            spoken: self.nodes[index].spoken,
+        };
+        let mut disk = disk.clone();
+        let opened =
+            Host::<M, A>::open(config, Start::Resume, &mut disk, A::fresh(), Now::default());
+        opened.map(|(_, found)| found)
+    }
+}
+
+/// Whether no promise is lost, and every slot that one replica lacks is known to be decided by
+/// another that has it.
+fn are_enough_left(found: &[&Opened]) -> bool {
+    let lacks = |found: &Opened, slot| {
+        let mut missing = found.missing.iter();
+        missing.any(|(from, to)| (*from..*to).contains(&slot))
+    };
+    found.iter().enumerate().all(|(me, mine)| {
+        let missing = mine.missing.iter().flat_map(|(from, to)| from.0..to.0);
+        !mine.lost_promises
+            && missing.map(quorate_core::Slot).all(|slot| {
+                let mut others = found.iter().enumerate().filter(|(other, _)| *other != me);
+                others.any(|(_, other)| slot < other.until && !lacks(other, slot))
+            })
+    })
+}
+
+/// Damages acknowledged bytes of the log; says how.
+fn harm_log(disk: &mut Disk, extents: &[Extent], rng: &mut Rng) -> &'static str {
+    match rng.u8(..4) {
+        0 => {
+            let (segment, from, to) = place(extents, rng);
+            let end = (from + SECTOR_BYTES).min(to);
+            disk.overwrite(segment, from, &vec![0xdb; end - from]);
+            "lost sector"
+        }
+        1 => {
+            // A write landed elsewhere: what is there now belongs to another place.
+            let (segment, from, to) = place(extents, rng);
+            let (source, other, other_to) = place(extents, rng);
+            let len = rng
+                .usize(1..=SECTOR_BYTES)
+                .min(to - from)
+                .min(other_to - other);
+            let bytes = disk.copy(source, other, len);
+            let differs = bytes != disk.copy(segment, from, len);
+            disk.overwrite(segment, from, &bytes);
+            if differs {
+                return "misdirected write";
+            }
+            flip(disk, extents, rng)
+        }
+        _ => {
+            let what = flip(disk, extents, rng);
+            if rng.bool() {
+                flip(disk, extents, rng);
+            }
+            what
+        }
+    }
+}
+
+fn flip(disk: &mut Disk, extents: &[Extent], rng: &mut Rng) -> &'static str {
+    let (segment, at, _) = place(extents, rng);
+    let byte = disk.copy(segment, at, 1)[0] ^ (1 << rng.u8(..8));
+    disk.overwrite(segment, at, &[byte]);
+    "bit rot"
+}
+
+/// A place in one of the extents, and where that ends; half of the time near the end of the log,
+/// where the promises are that still matter.
+fn place(extents: &[Extent], rng: &mut Rng) -> Extent {
+    let index = rng.usize(..extents.len() * 2).min(extents.len() - 1);
+    let (segment, from, to) = extents[index];
+    let is_last = index + 1 == extents.len();
+    let from = if is_last && rng.bool() {
+        from.max(to.saturating_sub(SECTOR_BYTES))
+    } else {
+        from
+    };
+    (segment, rng.usize(from..to), to)
+}
+
+impl Disk {
+    /// The parts of the log that hold what was acknowledged, as a look at it found.
+    fn acknowledged(&self, found: &Opened) -> Vec<Extent> {
+        let Position { segment, offset } = found.marked;
+        let end = |number: u64| {
+            if number == segment {
+                return Some(offset as usize);
+            }
+            // The next segment's header says where this one's records end.
+            let field = self.copy_if_there(number + 1, 54, 4)?;
+            Some(u32::from_le_bytes(field.try_into().ok()?) as usize)
+        };
+        let numbers = found.segments.iter().copied();
+        let parts = numbers.filter(|number| *number <= segment);
+        let extents = parts.filter_map(|number| Some((number, 0, end(number)?)));
+        extents
+            .filter(|(number, _, end)| self.copy_if_there(*number, 0, *end).is_some() && *end > 0)
+            .collect()
+    }
+}
