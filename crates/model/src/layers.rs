@@ -6,9 +6,14 @@
 //! Between layers it forgets what it heard, as a restart does, and may hear it again: all that was
 //! said stays to be heard. So a state is what the replicas have said and no more. States are told
 //! apart by the gists of that and the values of the last layer ([`quorate_protocols::Layers`]),
-//! whoever said which, and by what somebody may have decided already. The machine is the one that ships: recovered from its records
-//! for every turn.
+//! whoever said which, and by what somebody may have decided already.
+//!
+//! The machine is the one that ships: recovered from its records for every turn. What a replica may
+//! come to is worked out once for all that look like it among others that look like these; who
+//! is to have come to it in a new state then does so, or that is a fault.
 
+mod essence;
+mod listening;
 mod opening;
 mod telling;
 #[cfg(test)]
@@ -19,11 +24,12 @@ use crate::duties::{Duties, Fault};
 use crate::node::{Node, Print};
 use crate::panics::Guard;
 use crate::scope::Scope;
-use quorate_core::{EntryId, Machine, Seat};
-use quorate_protocols::{Gist, Layers};
+use essence::{Key, Looks, Way, combinations};
+use listening::{End, Heard, Outcomes, Prospect, Prospects, Situation};
+use quorate_core::{Machine, Seat};
+use quorate_protocols::Layers;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use telling::hears;
 
 /// What a search came to.
 #[derive(Clone, Default, Debug)]
@@ -45,13 +51,6 @@ pub(crate) struct Layered {
 /// The state of a replica between two layers, by number.
 type Local = u32;
 
-/// What a replica may have heard in a turn: which others, in which order, and whether its timers
-/// fired.
-type Heard = (Order, bool);
-
-/// Some replicas in some order, four bits each, the first lowest; 0 ends it.
-type Order = u32;
-
 /// What comes of a turn. A decision that comes with something new said is left to the next layer,
 /// when what was said is there for everybody.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -70,13 +69,6 @@ struct Place {
     gone: bool,
 }
 
-/// What tells states of a layer apart.
-type Key = (Option<Code>, Vec<Essence>);
-
-/// Of a replica: its proposal and the request it knows, its values from the last layer on, and
-/// whether it says nothing more. One that heard others who are further on may have taken several.
-type Essence = (Option<(Option<EntryId>, Option<EntryId>)>, Vec<u8>, bool);
-
 /// The states of a layer by what tells them apart.
 type Keys = BTreeMap<Key, u32>;
 
@@ -93,6 +85,12 @@ struct State {
     coin: usize,
 }
 
+impl State {
+    fn locals(&self) -> Vec<Local> {
+        self.places.iter().map(|place| place.local).collect()
+    }
+}
+
 struct Search<'a, M: Machine> {
     /// By outcome of every coin.
     duties: [Duties<'a, M>; 2],
@@ -101,7 +99,11 @@ struct Search<'a, M: Machine> {
     guard: Guard,
     locals: Vec<Node<M>>,
     prints: BTreeMap<Print, Local>,
-    turns: BTreeMap<(usize, bool, Local, Vec<Local>), Outcome>,
+    looks: Looks,
+    /// By coin, replica and the states of all: what it may come to in this layer.
+    outcomes: BTreeMap<(usize, usize, Vec<Local>), Outcomes>,
+    /// The same up to who is who.
+    prospects: BTreeMap<Situation, Prospects>,
     /// All states, those of a layer after those of the layer before.
     states: Vec<State>,
     /// The requests' entries, by receiver: messages that hand them over.
@@ -150,7 +152,9 @@ impl<'a, M: Machine> Search<'a, M> {
             guard,
             locals: Vec::new(),
             prints: BTreeMap::new(),
-            turns: BTreeMap::new(),
+            looks: Looks::default(),
+            outcomes: BTreeMap::new(),
+            prospects: BTreeMap::new(),
             states: Vec::new(),
             offers: Vec::new(),
             found: Layered::default(),
@@ -171,6 +175,8 @@ impl<'a, M: Machine> Search<'a, M> {
                 expanded.map_err(|fault| (state as u32, fault))?;
             }
             first = end;
+            self.outcomes.clear();
+            self.prospects.clear();
         }
         Ok(())
     }
@@ -184,88 +190,6 @@ impl<'a, M: Machine> Search<'a, M> {
             self.locals.push(node);
         }
         number
-    }
-
-    /// A replica hears some of the others, and whatever else it may wait for.
-    fn turn(
-        &mut self,
-        coin: usize,
-        me: usize,
-        (order, fires): Heard,
-        locals: &[Local],
-    ) -> Result<Outcome, Fault> {
-        let heard = members(order)
-            .map(|other| locals[other])
-            .collect::<Vec<_>>();
-        let key = (coin, fires, locals[me], heard);
-        if let Some(outcome) = self.turns.get(&key) {
-            return Ok(*outcome);
-        }
-        let mails = self.mails(&key.3, me);
-        let node = &self.locals[locals[me] as usize];
-        let (duties, book, offers) = (&self.duties[coin], &mut self.book, &self.offers[me]);
-        let node = self
-            .guard
-            .run(|| duties.turn(node, &mails, fires, offers, book))
-            .map_err(|fault| Fault {
-                what: format!(
-                    "replica {} {}: {}",
-                    me + 1,
-                    hears((order, fires)),
-                    fault.what
-                ),
-                ..fault
-            });
-        let node = match node {
-            Ok(node) => node,
-            Err(fault) => {
-                // What failed once is not tried again while the way to it is told.
-                self.turns.insert(key, Outcome::Said(locals[me]));
-                return Err(fault);
-            }
-        };
-        let has_said_more = node.records() > self.locals[locals[me] as usize].records();
-        let outcome = match node.chosen.first() {
-            Some(code) if !has_said_more => Outcome::Decided(*code),
-            _ => Outcome::Said(self.local(node.undecided())),
-        };
-        self.turns.insert(key, outcome);
-        Ok(outcome)
-    }
-
-    fn mails(&self, heard: &[Local], to: usize) -> Vec<u32> {
-        let sent = heard
-            .iter()
-            .flat_map(|local| &self.locals[*local as usize].sent);
-        sent.copied()
-            .filter(|mail| self.book.mail(*mail).to == to)
-            .collect()
-    }
-
-    /// All that a replica may come to in a state, with the first way to each.
-    fn outcomes(
-        &mut self,
-        state: &State,
-        me: usize,
-        coin: usize,
-    ) -> Result<Vec<(Outcome, Heard)>, Fault> {
-        let locals = state
-            .places
-            .iter()
-            .map(|place| place.local)
-            .collect::<Vec<_>>();
-        let mut outcomes: Vec<(Outcome, Heard)> = Vec::new();
-        for order in orders(locals.len(), me) {
-            // Once it has spoken its timers only make it repeat itself.
-            let has_spoken = self.locals[locals[me] as usize].records() > 0;
-            for fires in [false, true].into_iter().take(2 - usize::from(has_spoken)) {
-                let outcome = self.turn(coin, me, (order, fires), &locals)?;
-                if outcomes.iter().all(|(known, _)| *known != outcome) {
-                    outcomes.push((outcome, (order, fires)));
-                }
-            }
-        }
-        Ok(outcomes)
     }
 
     /// Judges a state, and goes on to the next layer from it.
@@ -284,12 +208,12 @@ impl<'a, M: Machine> Search<'a, M> {
             let mut state = self.states[number as usize].clone();
             let mut options = Vec::new();
             for me in 0..state.places.len() {
-                let outcomes = self.outcomes(&state, me, coin)?;
-                self.judge(&mut state, &outcomes)?;
-                options.push(self.ways(&state, me, layer, outcomes, &mut values[coin]));
+                let prospects = self.prospects(&state, me, (layer, coin))?;
+                self.judge(&mut state, &prospects)?;
+                options.push(self.ways(state.places[me], layer, &prospects, &mut values[coin]));
             }
             if goes_on {
-                self.go_on(number, &state, (layer, coin), &options, keys);
+                self.go_on(number, &state, (layer, coin), &options, keys)?;
             }
         }
         if !values[0].is_empty() {
@@ -303,14 +227,14 @@ impl<'a, M: Machine> Search<'a, M> {
     }
 
     /// Everything that may be decided is the same.
-    fn judge(&self, state: &mut State, outcomes: &[(Outcome, Heard)]) -> Result<(), Fault> {
-        for (outcome, _) in outcomes {
-            let Outcome::Decided(code) = outcome else {
+    fn judge(&self, state: &mut State, prospects: &[Prospect]) -> Result<(), Fault> {
+        for prospect in prospects {
+            let End::Decided(code) = prospect.end else {
                 continue;
             };
-            let before = *state.decided.get_or_insert(*code);
-            if before != *code {
-                let names = (self.book.name(before), self.book.name(*code));
+            let before = *state.decided.get_or_insert(code);
+            if before != code {
+                let names = (self.book.name(before), self.book.name(code));
                 let what = format!("{} and {} may both be decided", names.0, names.1);
                 return Err(Fault::new("agreement", what));
             }
@@ -320,36 +244,21 @@ impl<'a, M: Machine> Search<'a, M> {
 
     /// How a replica may leave a layer: with something new said, or by dropping out.
     fn ways(
-        &self,
-        state: &State,
-        me: usize,
+        &mut self,
+        place: Place,
         layer: usize,
-        outcomes: Vec<(Outcome, Heard)>,
+        prospects: &[Prospect],
         tossed: &mut BTreeSet<u8>,
-    ) -> Vec<(Place, Option<Heard>)> {
-        let place = state.places[me];
+    ) -> Vec<Way> {
+        let look = self.look(place.local, layer + 1);
         if place.gone || self.layer_of(place.local) > layer {
-            return vec![(place, None)];
+            return vec![(look, place.gone, None)];
         }
-        let gone = Place {
-            local: place.local,
-            gone: true,
-        };
-        let mut ways = vec![(gone, None)];
-        for (outcome, heard) in outcomes {
-            let Outcome::Said(local) = outcome else {
-                continue;
-            };
-            if self.layer_of(local) > layer {
-                if let Some((value, true)) = self.value_of(local, layer) {
-                    tossed.insert(value);
-                }
-                let next = Place { local, gone: false };
-                let essence = self.essence(next, layer + 1);
-                let is_known = |(known, _): &(Place, _)| self.essence(*known, layer + 1) == essence;
-                if !ways.iter().any(is_known) {
-                    ways.push((next, Some(heard)));
-                }
+        let mut ways = vec![(look, true, None)];
+        for prospect in prospects {
+            if let End::Said(look, value) = prospect.end {
+                tossed.extend(value);
+                ways.push((look, false, Some(prospect.clone())));
             }
         }
         ways
@@ -360,31 +269,58 @@ impl<'a, M: Machine> Search<'a, M> {
         parent: u32,
         state: &State,
         (layer, coin): (usize, usize),
-        options: &[Vec<(Place, Option<Heard>)>],
+        options: &[Vec<Way>],
         keys: &mut Keys,
-    ) {
-        for ways in product(options) {
+    ) -> Result<(), Fault> {
+        for (looks, chosen) in combinations(options) {
             self.found.transitions += 1;
-            if ways.iter().all(|(place, _)| place.gone) {
+            if looks.iter().all(|(_, gone)| *gone) {
                 continue;
             }
-            let state = State {
-                places: ways.iter().map(|(place, _)| *place).collect(),
-                decided: state.decided,
-                parent,
-                heard: ways.iter().map(|(_, heard)| *heard).collect(),
-                coin,
-            };
-            self.add(state, layer + 1, keys);
+            let key = (state.decided, looks);
+            // Tests compare all that are taken for one.
+            if !keys.contains_key(&key) || cfg!(test) {
+                let ways = chosen
+                    .iter()
+                    .zip(options)
+                    .map(|(place, ways)| &ways[*place]);
+                let next = self.follow(parent, state, (layer, coin), ways)?;
+                self.add(next, key, keys);
+            }
         }
+        Ok(())
     }
 
-    fn add(&mut self, state: State, layer: usize, keys: &mut Keys) {
-        let essences = state.places.iter().map(|place| self.essence(*place, layer));
-        let mut key = essences.collect::<Vec<_>>();
-        key.sort_unstable();
+    /// The state that everybody's ways lead to.
+    fn follow<'w>(
+        &mut self,
+        parent: u32,
+        state: &State,
+        (layer, coin): (usize, usize),
+        ways: impl Iterator<Item = &'w Way>,
+    ) -> Result<State, Fault> {
+        let mut next = State {
+            parent,
+            coin,
+            heard: Vec::new(),
+            ..state.clone()
+        };
+        for (me, (look, gone, prospect)) in ways.enumerate() {
+            next.places[me].gone = *gone;
+            next.heard.push(None);
+            let Some(prospect) = prospect else {
+                continue;
+            };
+            let (local, heard) = self.realise(prospect, *look, state, me, (layer, coin))?;
+            next.places[me].local = local;
+            next.heard[me] = Some(heard);
+        }
+        Ok(next)
+    }
+
+    fn add(&mut self, state: State, key: Key, keys: &mut Keys) {
         let number = self.states.len() as u32;
-        match keys.entry((state.decided, key)) {
+        match keys.entry(key) {
             Entry::Vacant(free) => {
                 free.insert(number);
                 self.states.push(state);
@@ -395,75 +331,4 @@ impl<'a, M: Machine> Search<'a, M> {
             Entry::Occupied(_) => {}
         }
     }
-
-    fn essence(&self, place: Place, layer: usize) -> Essence {
-        let gist = self.gist_of(place.local);
-        let last = layer.saturating_sub(1);
-        let values = (last..).map_while(|layer| self.value_of(place.local, layer));
-        let values = values.map(|(value, _)| value).collect();
-        (
-            gist.map(|gist| (gist.prop, gist.request)),
-            values,
-            place.gone,
-        )
-    }
-
-    /// The last record about the instance.
-    fn record_of(&self, local: Local) -> Option<&M::Record> {
-        let lines = &self.locals[local as usize].disk.lines;
-        let mut records = lines.iter().rev().filter_map(|line| line.record());
-        records.find(|record| (self.layers.gist)(record).is_some())
-    }
-
-    fn gist_of(&self, local: Local) -> Option<Gist> {
-        self.record_of(local).and_then(self.layers.gist)
-    }
-
-    fn layer_of(&self, local: Local) -> usize {
-        self.gist_of(local).map_or(0, |gist| gist.layer)
-    }
-
-    fn value_of(&self, local: Local, layer: usize) -> Option<(u8, bool)> {
-        self.record_of(local)
-            .and_then(|record| (self.layers.value)(record, layer))
-    }
-}
-
-/// The replicas of an order.
-fn members(order: Order) -> impl Iterator<Item = usize> {
-    let nibbles = (0..8).map(move |place| order >> (4 * place) & 15);
-    nibbles
-        .take_while(|nibble| *nibble != 0)
-        .map(|nibble| nibble as usize - 1)
-}
-
-/// Every set of others in every order.
-fn orders(n: usize, me: usize) -> Vec<Order> {
-    let mut all = vec![0];
-    let mut begun = 0;
-    while begun < all.len() {
-        let order: Order = all[begun];
-        let length = members(order).count() as u32;
-        let more = (0..n).filter(|other| *other != me && members(order).all(|m| m != *other));
-        all.extend(more.map(|other| order | (other as u32 + 1) << (4 * length)));
-        begun += 1;
-    }
-    all
-}
-
-/// Every way to choose one of each.
-fn product<T: Clone>(options: &[Vec<T>]) -> Vec<Vec<T>> {
-    options.iter().fold(vec![Vec::new()], |all, next| {
-        let longer = |begun: &Vec<T>| {
-            let begun = begun.clone();
-            next.iter()
-                .map(move |one| {
-                    let mut longer = begun.clone();
-                    longer.push(one.clone());
-                    longer
-                })
-                .collect::<Vec<_>>()
-        };
-        all.iter().flat_map(longer).collect()
-    })
 }

@@ -26,6 +26,7 @@ mod alike;
 mod atlas;
 mod book;
 mod duties;
+mod guises;
 mod kinds;
 mod layers;
 mod node;

@@ -146,9 +146,12 @@ impl<M: Machine> Node<M> {
         self
     }
 
-    /// As if it had not come to decide.
+    /// As if it had not come to decide, nor gone on from there.
     pub(crate) fn undecided(mut self) -> Self {
-        self.disk.lines.retain(|line| line.record().is_some());
+        let mut lines = self.disk.lines.iter();
+        let decided = lines.position(|line| line.record().is_none());
+        let end = decided.unwrap_or(self.disk.lines.len());
+        self.disk.lines.truncate(end);
         self.decided.clear();
         self.chosen.clear();
         self

@@ -2,13 +2,22 @@
 //!
 //! Steps that nobody else can notice are not ordered against those of others: a replica that hears
 //! something and neither says, writes nor decides anything could as well have heard it later, since
-//! messages stay. So a state of the cluster is one in which nobody has heard anything in vain since
-//! it last did something that shows, and a move is any number of hidden steps of one replica and
-//! one that shows.
+//! messages stay. So a move is any number of hidden steps of one replica and one that shows.
+//!
+//! Nor is it told apart what a replica has heard in vain. A state of the cluster says of each
+//! replica what it shows, and behind that all the states that it may be in, having shown the same
+//! in the same order: its guise. What one replica may be in does not depend on which of its own
+//! states another one is in, but on what the other shows. So all combinations of their states are
+//! possible, and nothing is lost or added.
+
+mod story;
+#[cfg(test)]
+mod tests;
 
 use crate::atlas::{Atlas, CUT};
 use crate::duties::{Act, Duties, Fault};
-use crate::panics::{Guard, INVARIANT};
+use crate::guises::Guises;
+use crate::panics::Guard;
 use crate::tuples::Tuples;
 use quorate_core::{Class, Machine};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +47,10 @@ pub(crate) struct Found {
 /// A search under way.
 struct Search<'a, M: Machine> {
     atlas: Atlas<'a, M>,
+    guises: Guises,
+    /// By replica, its guise.
     tuples: Tuples,
-    /// By state of a replica and what it sees of each other one: its moves.
+    /// By guise of a replica and what it sees of each other one: its moves.
     known: BTreeMap<(u32, Vec<u32>), Rc<[Move]>>,
     found: Found,
 }
@@ -47,16 +58,24 @@ struct Search<'a, M: Machine> {
 /// Steps of one replica, each from a state of it.
 type Path = Vec<(u32, Act)>;
 
-/// A move of one replica: some hidden steps, and one that shows.
+/// Moves of one replica that look alike.
 #[derive(Clone, Copy)]
 struct Move {
-    /// The hidden state that the last step is taken from, by its place among those found.
+    /// Its guise afterwards.
+    next: u32,
+    /// Crashes and losses in it.
+    faults: (u8, u8),
+}
+
+/// A step that shows.
+struct Step {
+    /// The hidden state that it is taken from, by its place among those found.
     after: usize,
     act: Act,
     next: u32,
 }
 
-impl Move {
+impl Step {
     fn path(&self, hidden: &Hidden) -> Path {
         let mut path = way(hidden, self.after);
         path.push((hidden[self.after].0, self.act));
@@ -78,13 +97,7 @@ struct Stop {
 
 /// Searches the scope of these duties under their seed of the coin.
 pub(crate) fn search<M: Machine>(duties: Duties<'_, M>, states_max: u64, guard: Guard) -> Found {
-    let n = duties.scope.n;
-    let mut search = Search::<M> {
-        atlas: Atlas::new(duties, guard),
-        tuples: Tuples::new(n),
-        known: BTreeMap::new(),
-        found: Found::default(),
-    };
+    let mut search = Search::<M>::new(duties, guard);
     if let Err(stop) = search.run(states_max) {
         let story = search.tell(&stop);
         search.found.fault = Some((stop.fault, story));
@@ -96,7 +109,18 @@ pub(crate) fn search<M: Machine>(duties: Duties<'_, M>, states_max: u64, guard: 
     search.found
 }
 
-impl<M: Machine> Search<'_, M> {
+impl<'a, M: Machine> Search<'a, M> {
+    fn new(duties: Duties<'a, M>, guard: Guard) -> Self {
+        let n = duties.scope.n;
+        Search {
+            atlas: Atlas::new(duties, guard),
+            guises: Guises::new(),
+            tuples: Tuples::new(n),
+            known: BTreeMap::new(),
+            found: Found::default(),
+        }
+    }
+
     fn run(&mut self, states_max: u64) -> Result<(), Stop> {
         let stop = |fault| Stop {
             state: 0,
@@ -107,6 +131,10 @@ impl<M: Machine> Search<'_, M> {
         let n = self.atlas.duties.scope.n;
         let first = (0..n).map(|me| self.atlas.first(me));
         let first = first.collect::<Result<Vec<_>, _>>().map_err(stop)?;
+        let first = first
+            .into_iter()
+            .map(|state| self.guises.number(vec![state]));
+        let first = first.collect::<Vec<_>>();
         self.tuples.insert(&first, 0);
         let (mut state, mut layer_end) = (0, 1);
         while (state as usize) < self.tuples.len() {
@@ -127,10 +155,11 @@ impl<M: Machine> Search<'_, M> {
     /// Takes every move from a state.
     fn expand(&mut self, state: u32) -> Result<(), Stop> {
         let mut tuple = self.tuples.get(state).to_vec();
+        let faces = self.faces(&tuple);
         let slots = self.atlas.duties.scope.slots;
-        let is_end = |from: &u32| self.atlas.node(*from).decided.len() >= slots;
-        self.found.ends += u64::from(tuple.iter().all(is_end));
-        let (crashes, losses) = self.faults_left(&tuple);
+        let is_end = |face: &u32| self.atlas.node(*face).decided.len() >= slots;
+        self.found.ends += u64::from(faces.iter().all(is_end));
+        let (crashes, losses) = self.faults_left(&faces);
         for who in 0..tuple.len() {
             let stop = |path, fault| Stop {
                 state,
@@ -139,18 +168,18 @@ impl<M: Machine> Search<'_, M> {
                 fault,
             };
             let moves = self
-                .moves(&tuple, who)
+                .moves(tuple[who], &faces, who)
                 .map_err(|(path, fault)| stop(path, fault))?;
             let before = tuple[who];
             for step in moves.iter() {
-                match step.act {
-                    Act::Crash { .. } if crashes == 0 => continue,
-                    Act::Lose if losses == 0 => continue,
-                    _ => tuple[who] = step.next,
+                if step.faults.0 > crashes || step.faults.1 > losses {
+                    continue;
                 }
+                tuple[who] = step.next;
                 self.found.transitions += 1;
-                if let Err(fault) = self.judge(&tuple, who, before) {
-                    return Err(stop(self.path(state, who, step.next), fault));
+                if let Err(fault) = self.judge(&faces, who, self.guises.face(step.next)) {
+                    let (path, _) = self.path(before, &faces, who, step.next, None);
+                    return Err(stop(path, fault));
                 }
                 self.tuples.insert(&tuple, state);
             }
@@ -159,57 +188,101 @@ impl<M: Machine> Search<'_, M> {
         Ok(())
     }
 
+    /// By replica, a state of its guise: for all that others can see.
+    fn faces(&self, tuple: &[u32]) -> Vec<u32> {
+        tuple.iter().map(|guise| self.guises.face(*guise)).collect()
+    }
+
     /// The moves of one replica, worked out once for all that it sees of the others.
-    fn moves(&mut self, tuple: &[u32], who: usize) -> Result<Rc<[Move]>, (Path, Fault)> {
-        let others = (0..tuple.len()).filter(|other| *other != who);
-        let faces = others
-            .map(|other| self.atlas.face(tuple[other], who))
-            .collect::<Vec<_>>();
-        let key = (tuple[who], faces);
+    fn moves(
+        &mut self,
+        guise: u32,
+        faces: &[u32],
+        who: usize,
+    ) -> Result<Rc<[Move]>, (Path, Fault)> {
+        let others = (0..faces.len()).filter(|other| *other != who);
+        let seen = others.map(|other| self.atlas.face(faces[other], who));
+        let key = (guise, seen.collect::<Vec<_>>());
         if let Some(moves) = self.known.get(&key) {
             return Ok(Rc::clone(moves));
         }
-        let (_, moves) = self.work_out(tuple, who)?;
-        let moves: Rc<[Move]> = moves.into();
+        let moves: Rc<[Move]> = self.work_out(guise, faces, who)?.into();
         self.known.insert(key, Rc::clone(&moves));
         Ok(moves)
     }
 
-    /// Follows all hidden steps of a replica up to those that show. Of states that one may come to
-    /// from another by hidden steps only the other is kept: it can still hear what it did not.
+    /// Follows all hidden steps of a replica up to those that show, and puts together what looks
+    /// alike.
     fn work_out(
         &mut self,
-        tuple: &[u32],
+        guise: u32,
+        faces: &[u32],
         who: usize,
-    ) -> Result<(Hidden, Vec<Move>), (Path, Fault)> {
-        let (hidden, mut moves) = self.explore(tuple, who)?;
+    ) -> Result<Vec<Move>, (Path, Fault)> {
+        let states = Rc::clone(self.guises.states(guise));
+        let (hidden, steps) = self.explore(&states, faces, who)?;
+        let mut alike: Vec<Vec<&Step>> = Vec::new();
+        for step in &steps {
+            let is_alike =
+                |group: &&mut Vec<&Step>| self.atlas.look_alike(group[0].next, step.next);
+            match alike.iter_mut().find(is_alike) {
+                Some(group) => group.push(step),
+                None => alike.push(vec![step]),
+            }
+        }
+        let mut moves = Vec::new();
+        for group in alike {
+            let next = self.least(&group, &hidden, faces, who)?;
+            let (before, after) = (self.atlas.node(states[0]), self.atlas.node(next[0]));
+            let faults = (after.crashes - before.crashes, after.losses - before.losses);
+            let next = self.guises.number(next);
+            moves.push(Move { next, faults });
+        }
+        Ok(moves)
+    }
+
+    /// Of states that look alike, those that cannot be come to from another by hidden steps: the
+    /// other can still hear what it did not.
+    fn least(
+        &mut self,
+        group: &[&Step],
+        hidden: &Hidden,
+        faces: &[u32],
+        who: usize,
+    ) -> Result<Vec<u32>, (Path, Fault)> {
         let mut later = BTreeSet::new();
-        let mut tuple = tuple.to_vec();
-        for step in &moves {
+        let mut faces = faces.to_vec();
+        for step in group {
             if later.contains(&step.next) {
                 continue;
             }
-            tuple[who] = step.next;
-            let (reached, _) = self.explore(&tuple, who).map_err(|(rest, fault)| {
-                let mut path = step.path(&hidden);
-                path.extend(rest);
-                (path, fault)
-            })?;
+            faces[who] = step.next;
+            let (reached, _) =
+                self.explore(&[step.next], &faces, who)
+                    .map_err(|(rest, fault)| {
+                        let mut path = step.path(hidden);
+                        path.extend(rest);
+                        (path, fault)
+                    })?;
             later.extend(reached[1..].iter().map(|(state, _)| *state));
         }
-        moves.retain(|step| !later.contains(&step.next));
-        Ok((hidden, moves))
+        let states = group.iter().map(|step| step.next);
+        Ok(states.filter(|state| !later.contains(state)).collect())
     }
 
-    fn explore(&mut self, tuple: &[u32], who: usize) -> Result<(Hidden, Vec<Move>), (Path, Fault)> {
-        let from = tuple[who];
-        let mut hidden: Hidden = vec![(from, None)];
-        let mut seen = BTreeSet::from([from, CUT]);
-        let mut moves = Vec::new();
+    fn explore(
+        &mut self,
+        from: &[u32],
+        faces: &[u32],
+        who: usize,
+    ) -> Result<(Hidden, Vec<Step>), (Path, Fault)> {
+        let mut hidden: Hidden = from.iter().map(|state| (*state, None)).collect();
+        let mut seen = from.iter().copied().chain([CUT]).collect::<BTreeSet<_>>();
+        let mut steps = Vec::new();
         let mut after = 0;
         while after < hidden.len() {
             let state = hidden[after].0;
-            for act in self.acts(state, tuple, who) {
+            for act in self.acts(state, faces, who) {
                 let next = self.atlas.take(state, act).map_err(|fault| {
                     let mut path = way(&hidden, after);
                     path.push((state, act));
@@ -218,39 +291,39 @@ impl<M: Machine> Search<'_, M> {
                 if !seen.insert(next) {
                     continue;
                 }
-                if self.atlas.is_midway(next) || self.atlas.look_alike(from, next) {
+                if self.atlas.is_midway(next) || self.atlas.look_alike(from[0], next) {
                     hidden.push((next, Some((after, act))));
                 } else {
-                    moves.push(Move { after, act, next });
+                    steps.push(Step { after, act, next });
                 }
             }
             after += 1;
         }
-        Ok((hidden, moves))
+        Ok((hidden, steps))
     }
 
-    /// All that a replica in some state may do where the others are in these.
-    fn acts(&mut self, state: u32, tuple: &[u32], who: usize) -> Vec<Act> {
+    /// All that a replica in some state may do where the others show these.
+    fn acts(&mut self, state: u32, faces: &[u32], who: usize) -> Vec<Act> {
         let mut acts = self.atlas.own_acts(state);
         if self.atlas.node(state).machine.is_none() || self.atlas.is_midway(state) {
             return acts;
         }
         for clock in 0..self.atlas.duties.scope.clocks.len() as u8 {
-            for (_, peer) in tuple.iter().enumerate().filter(|(other, _)| *other != who) {
+            for (_, peer) in faces.iter().enumerate().filter(|(other, _)| *other != who) {
                 let mails = self.atlas.sent(*peer, who).iter();
                 acts.extend(mails.map(|mail| Act::Hear { mail: *mail, clock }));
             }
         }
-        acts.extend(self.joint_acts(state, tuple, who));
+        acts.extend(self.joint_acts(state, faces, who));
         acts
     }
 
     /// Steps that depend on what others have decided.
-    fn joint_acts(&mut self, state: u32, tuple: &[u32], who: usize) -> Vec<Act> {
+    fn joint_acts(&mut self, state: u32, faces: &[u32], who: usize) -> Vec<Act> {
         let mut acts = Vec::new();
         let have = self.atlas.node(state).decided.len();
-        for peer in (0..tuple.len()).filter(|peer| *peer != who) {
-            let chosen = self.atlas.node(tuple[peer]).chosen.clone();
+        for peer in (0..faces.len()).filter(|peer| *peer != who) {
+            let chosen = self.atlas.node(faces[peer]).chosen.clone();
             for end in have + 1..=chosen.len() {
                 let log = self.atlas.log(&chosen[..end]);
                 acts.push(Act::CatchUp { log });
@@ -259,7 +332,7 @@ impl<M: Machine> Search<'_, M> {
         let reads = self.atlas.open_requests(state, Class::Read);
         let reads = reads.collect::<Vec<_>>();
         if !reads.is_empty() {
-            let effects = tuple.iter().map(|state| self.atlas.effects(*state));
+            let effects = faces.iter().map(|face| self.atlas.effects(*face));
             let floor = effects.max().map_or(0, |slot| slot.0 as u8);
             acts.extend(reads.into_iter().map(|request| Act::Submit {
                 request,
@@ -270,9 +343,9 @@ impl<M: Machine> Search<'_, M> {
         acts
     }
 
-    fn faults_left(&self, tuple: &[u32]) -> (u8, u8) {
+    fn faults_left(&self, faces: &[u32]) -> (u8, u8) {
         let scope = self.atlas.duties.scope;
-        let nodes = tuple.iter().map(|state| self.atlas.node(*state));
+        let nodes = faces.iter().map(|face| self.atlas.node(*face));
         let sum = |(crashes, losses), (c, l)| (crashes + c, losses + l);
         let used = nodes
             .map(|node| (node.crashes, node.losses))
@@ -280,14 +353,14 @@ impl<M: Machine> Search<'_, M> {
         (scope.crashes - used.0, scope.losses - used.1)
     }
 
-    /// Whether what one replica decided in a step agrees with what all others ever did.
-    fn judge(&self, tuple: &[u32], who: usize, before: u32) -> Result<(), Fault> {
-        let mine = &self.atlas.node(tuple[who]).chosen;
-        if mine.len() == self.atlas.node(before).chosen.len() {
+    /// Whether what one replica decides in a step agrees with what all others ever did.
+    fn judge(&self, faces: &[u32], who: usize, next: u32) -> Result<(), Fault> {
+        let mine = &self.atlas.node(next).chosen;
+        if mine.len() == self.atlas.node(faces[who]).chosen.len() {
             return Ok(());
         }
-        for (other, state) in tuple.iter().enumerate() {
-            let theirs = &self.atlas.node(*state).chosen;
+        for (other, face) in faces.iter().enumerate() {
+            let theirs = &self.atlas.node(*face).chosen;
             if let Some(slot) = mine.iter().zip(theirs).position(|(a, b)| a != b) {
                 let what = format!(
                     "slot {slot}: replica {} decides {}, replica {} has decided {}",
@@ -300,94 +373,6 @@ impl<M: Machine> Search<'_, M> {
             }
         }
         Ok(())
-    }
-
-    /// The steps of a replica from a state of the cluster to where a move leads.
-    fn path(&mut self, state: u32, who: usize, next: u32) -> Path {
-        let tuple = self.tuples.get(state).to_vec();
-        let Ok((hidden, moves)) = self.work_out(&tuple, who) else {
-            return Vec::new();
-        };
-        let step = moves.into_iter().find(|step| step.next == next);
-        let step = step.expect("the move was found before");
-        step.path(&hidden)
-    }
-
-    /// The shortest way to where the search stopped, step by step.
-    fn tell(&mut self, stop: &Stop) -> Vec<String> {
-        let mut states = vec![stop.state];
-        while states[states.len() - 1] != 0 {
-            states.push(self.tuples.parent(states[states.len() - 1]));
-        }
-        states.reverse();
-        let mut lines = Vec::new();
-        for pair in states.windows(2) {
-            let (from, to) = (self.tuples.get(pair[0]), self.tuples.get(pair[1]));
-            let who = (0..from.len()).find(|who| from[*who] != to[*who]);
-            let who = who.expect("a move changes one replica");
-            let next = to[who];
-            let path = self.path(pair[0], who, next);
-            path.into_iter()
-                .for_each(|(from, act)| self.tell_step(from, who, act, &mut lines));
-        }
-        for (from, act) in &stop.path {
-            let is_last = Some((*from, *act)) == stop.path.last().copied();
-            if is_last && stop.fault.property == INVARIANT {
-                lines.push(self.headline(*from, stop.who, *act));
-            } else {
-                self.tell_step(*from, stop.who, *act, &mut lines);
-            }
-        }
-        lines
-    }
-
-    fn tell_step(&mut self, from: u32, who: usize, act: Act, lines: &mut Vec<String>) {
-        lines.push(self.headline(from, who, act));
-        let told = self.atlas.tell(from, act);
-        lines.extend(told.into_iter().map(|line| format!("    {line}")));
-    }
-
-    fn headline(&self, from: u32, who: usize, act: Act) -> String {
-        let what = match act {
-            Act::Hear { mail, clock } => {
-                let mail = self.atlas.book.mail(mail);
-                let clock = self.clock(clock);
-                format!("hears from {}{clock}: {:?}", mail.from + 1, mail.message)
-            }
-            Act::Fire { timer, .. } => {
-                let mut timers = self.atlas.node(from).timers.iter();
-                let timer = timers.nth(usize::from(timer)).expect("it runs");
-                format!("is woken by its timer {timer:?}")
-            }
-            Act::Flush { writes } => format!("its disk finishes {writes} write(s)"),
-            Act::Crash { lines } => {
-                let disk = &self.atlas.node(from).disk;
-                let all = disk.lines.len();
-                format!("crashes and restarts with {lines} of {all} lines of its log")
-            }
-            Act::Lose => "crashes, and restarts with nothing".to_string(),
-            Act::Submit { request, clock, .. } => {
-                let class = self.atlas.duties.scope.requests[usize::from(request)].class;
-                format!(
-                    "is asked for request {} ({class:?}){}",
-                    request + 1,
-                    self.clock(clock)
-                )
-            }
-            Act::CatchUp { log } => {
-                let codes = &self.atlas.logs[log as usize];
-                let names = codes.iter().map(|code| self.atlas.book.name(*code));
-                format!("catches up: {}", names.collect::<Vec<_>>().join(", "))
-            }
-        };
-        format!("replica {} {what}", who + 1)
-    }
-
-    fn clock(&self, clock: u8) -> String {
-        match self.atlas.duties.scope.clocks {
-            [_] => String::new(),
-            clocks => format!(" (clock {} ns)", clocks[usize::from(clock)]),
-        }
     }
 }
 

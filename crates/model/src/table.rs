@@ -66,7 +66,7 @@ static RABIA: &[Scope] = &[
         quick: true,
         depth: 1,
         clocks: &[1_000, 2_000_000_000],
-        states: &[14_531],
+        states: &[9_757],
         ..BASE
     },
     Scope {
@@ -75,7 +75,36 @@ static RABIA: &[Scope] = &[
         quick: true,
         depth: 1,
         crashes: 1,
-        states: &[339_546],
+        states: &[59_446],
+        ..BASE
+    },
+    Scope {
+        name: "n3-crash-null",
+        what: "the same, and proposals that wait no longer",
+        quick: true,
+        depth: 1,
+        crashes: 1,
+        fires: 1,
+        states: &[103_783],
+        ..BASE
+    },
+    Scope {
+        name: "n3-crash-state",
+        what: "two writes, up to the first States, a crash anywhere",
+        depth: 2,
+        crashes: 1,
+        states: &[341_124],
+        ..BASE
+    },
+    Scope {
+        name: "n3-two-slots",
+        what: "two writes in two slots at once, proposals only, a crash anywhere",
+        quick: true,
+        params: &[("window", "2"), ("vote_hold_us", "0")],
+        slots: 2,
+        depth: 0,
+        crashes: 1,
+        states: &[10_119],
         ..BASE
     },
     Scope {
@@ -85,7 +114,7 @@ static RABIA: &[Scope] = &[
         depth: 1,
         crashes: 1,
         requests: &[write(0), read(1)],
-        states: &[628_862],
+        states: &[125_752],
         ..BASE
     },
     Scope {
@@ -93,7 +122,7 @@ static RABIA: &[Scope] = &[
         what: "two writes, up to the second votes, proposals that wait no longer",
         depth: 3,
         fires: 1,
-        states: &[568_400],
+        states: &[481_751],
         ..BASE
     },
     Scope {
@@ -103,7 +132,7 @@ static RABIA: &[Scope] = &[
         depth: 1,
         disks: Disks::Slow,
         requests: ONE_WRITE,
-        states: &[1_284],
+        states: &[1_842],
         ..BASE
     },
     Scope {
@@ -113,7 +142,7 @@ static RABIA: &[Scope] = &[
         depth: 1,
         losses: 1,
         requests: ONE_WRITE,
-        states: &[176_562],
+        states: &[15_385],
         ..BASE
     },
     Scope {
@@ -124,21 +153,21 @@ static RABIA: &[Scope] = &[
         losses: 1,
         disks: Disks::None,
         requests: ONE_WRITE,
-        states: &[17_998],
+        states: &[17_225],
         ..BASE
     },
     Scope {
         name: "n3-layers-two-step",
         what: "one instance of three phases by layers, f = 1",
         quick: true,
-        states: &[17, 86, 166, 280, 246, 310, 244, 298],
+        states: &[17, 86, 166, 307, 280, 348, 270, 314],
         ..LAYERS
     },
     Scope {
         name: "n3-layers-three-step",
         what: "the same in the paper's mode",
         quick: true,
-        states: &[17, 86, 203, 234, 306, 254, 301],
+        states: &[17, 86, 213, 258, 334, 268, 316],
         ..PAPER
     },
     Scope {
@@ -146,7 +175,7 @@ static RABIA: &[Scope] = &[
         what: "one instance of three phases by layers, f = 1",
         quick: true,
         n: 4,
-        states: &[31, 188, 350, 622, 304, 358, 222, 310],
+        states: &[31, 188, 357, 629, 340, 388, 236, 324],
         ..LAYERS
     },
     Scope {
@@ -154,19 +183,21 @@ static RABIA: &[Scope] = &[
         what: "the same in the paper's mode",
         quick: true,
         n: 4,
-        states: &[31, 188, 414, 304, 358, 222, 310],
+        states: &[31, 188, 421, 340, 388, 236, 324],
         ..PAPER
     },
     Scope {
         name: "n5-layers-two-step",
         what: "one instance of three phases by layers, f = 2",
         n: 5,
+        states: &[51, 788, 3_025, 6_275, 2_776, 3_628, 2_252, 3_316],
         ..LAYERS
     },
     Scope {
         name: "n5-layers-three-step",
         what: "the same in the paper's mode",
         n: 5,
+        states: &[51, 788, 3_515, 2_738, 3_612, 2_252, 3_316],
         ..PAPER
     },
     Scope {
@@ -174,6 +205,7 @@ static RABIA: &[Scope] = &[
         what: "one instance of three phases by layers, f = 1",
         n: 5,
         params: &[("window", "1"), ("vote_hold_us", "0"), ("f", "1")],
+        states: &[51, 639, 1_719, 4_654, 1_334, 1_526, 782, 1_122],
         ..LAYERS
     },
     Scope {
@@ -186,6 +218,7 @@ static RABIA: &[Scope] = &[
             ("mode", "three_step"),
             ("f", "1"),
         ],
+        states: &[51, 639, 4_593, 1_334, 1_526, 782, 1_122],
         ..PAPER
     },
 ];

@@ -49,20 +49,15 @@ impl<M: Machine> Duties<'_, M> {
         Ok(node)
     }
 
-    /// One turn: it hears these, its timers fire or not, and in the end it has every payload, so
-    /// that a decision shows.
-    pub(crate) fn turn(
+    /// A turn ends: its timers fire or not, and at last it has every payload, so that a decision
+    /// shows.
+    pub(crate) fn end_turn(
         &self,
-        node: &Node<M>,
-        mails: &[u32],
+        mut node: Node<M>,
         fires: bool,
         payloads: &[u32],
         book: &mut Book<M>,
     ) -> Result<Node<M>, Fault> {
-        let mut node = self.reborn(node, book)?;
-        for mail in mails {
-            node = self.hear(node, *mail, book)?;
-        }
         if fires {
             for timer in std::mem::take(&mut node.timers) {
                 node = self.step(node, Input::Timer(timer), 0, book, &mut Told(None))?;

@@ -1,10 +1,15 @@
 //! The states that an instance may begin with.
 
-use super::{Keys, Local, Outcome, Place, Search, State, product};
+use super::essence::combinations;
+use super::{Keys, Local, Outcome, Place, Search, State};
 use crate::duties::{Act, Fault, Told};
 use crate::node::Node;
 use crate::scope::Scope;
 use quorate_core::{Class, Machine};
+use std::collections::BTreeMap;
+
+/// What comes of it if a replica without a request hears one other and is woken.
+type Answers = BTreeMap<(Local, Local), Outcome>;
 
 impl<M: Machine> Search<'_, M> {
     /// The first layer: everybody has one of the requests, or none, and whoever has none may have
@@ -20,6 +25,7 @@ impl<M: Machine> Search<'_, M> {
             props.push(of_me);
         }
         let mut keys = Keys::new();
+        let mut answers = Answers::new();
         for choice in 0..props[0].len().pow(scope.n as u32) {
             let digit = |me: usize| choice / props[0].len().pow(me as u32) % props[0].len();
             let locals = (0..scope.n)
@@ -34,7 +40,7 @@ impl<M: Machine> Search<'_, M> {
                     .enumerate()
                     .filter(|(bit, _)| nulls >> bit & 1 == 1);
                 let who = who.map(|(_, me)| *me).collect::<Vec<_>>();
-                self.open_with(&locals, &who, &mut keys)?;
+                self.open_with(&locals, &who, &mut answers, &mut keys)?;
             }
         }
         Ok(())
@@ -45,6 +51,7 @@ impl<M: Machine> Search<'_, M> {
         &mut self,
         locals: &[Local],
         nulls: &[usize],
+        answers: &mut Answers,
         keys: &mut Keys,
     ) -> Result<(), Fault> {
         let speakers =
@@ -57,24 +64,37 @@ impl<M: Machine> Search<'_, M> {
         for me in nulls {
             options[*me].clear();
             for speaker in &speakers {
-                let outcome = self.turn(0, *me, (*speaker as u32 + 1, true), locals)?;
-                if let Outcome::Said(local) = outcome
-                    && !options[*me].contains(&local)
-                {
+                let pair = (locals[*me], locals[*speaker]);
+                let outcome = match answers.get(&pair) {
+                    Some(outcome) => *outcome,
+                    None => self.turn(0, *me, (*speaker as u32 + 1, true), locals)?,
+                };
+                answers.insert(pair, outcome);
+                if let Outcome::Said(local) = outcome {
                     options[*me].push(local);
                 }
             }
         }
-        for locals in product(&options) {
-            let place = |local: Local| Place { local, gone: false };
+        let ways = options.iter().map(|locals| {
+            let ways = locals
+                .iter()
+                .map(|local| (self.look(*local, 0), false, None));
+            ways.collect::<Vec<_>>()
+        });
+        for (looks, chosen) in combinations(&ways.collect::<Vec<_>>()) {
+            let locals = chosen
+                .iter()
+                .zip(&options)
+                .map(|(place, locals)| locals[*place]);
+            let place = |local| Place { local, gone: false };
             let state = State {
-                places: locals.into_iter().map(place).collect(),
+                places: locals.map(place).collect(),
                 decided: None,
                 parent: 0,
                 heard: Vec::new(),
                 coin: 0,
             };
-            self.add(state, 0, keys);
+            self.add(state, (None, looks), keys);
         }
         Ok(())
     }

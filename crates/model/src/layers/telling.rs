@@ -1,7 +1,9 @@
 //! How a state was come by, in words.
 
-use super::{Heard, Outcome, Place, Search, members};
+use super::listening::{End, Heard, hears};
+use super::{Place, Search};
 use quorate_core::Machine;
+use std::rc::Rc;
 
 impl<M: Machine> Search<'_, M> {
     /// The way to a state, and everything that may be decided in it.
@@ -15,6 +17,7 @@ impl<M: Machine> Search<'_, M> {
             path.push(self.states[last as usize].parent);
         }
         path.reverse();
+        let layer = path.len() - 1;
         let mut lines = vec!["to begin with:".to_string()];
         for (index, number) in path.iter().enumerate() {
             let state = self.states[*number as usize].clone();
@@ -29,15 +32,13 @@ impl<M: Machine> Search<'_, M> {
         let last = self.states[state as usize].clone();
         for coin in 0..2 {
             for me in 0..last.places.len() {
-                let outcomes = self.outcomes(&last, me, coin).unwrap_or_default();
-                for (outcome, heard) in outcomes {
-                    if let Outcome::Decided(code) = outcome {
-                        let name = self.book.name(code);
-                        lines.push(format!(
-                            "replica {} {} DECIDES {name}",
-                            me + 1,
-                            hears(heard)
-                        ));
+                let prospects = self.prospects(&last, me, (layer, coin));
+                let prospects = prospects.unwrap_or_else(|_| Rc::from([]));
+                for prospect in prospects.iter() {
+                    if let End::Decided(code) = prospect.end {
+                        let heard = self.heard(prospect, &last.places, me, layer);
+                        let (heard, name) = (hears(heard), self.book.name(code));
+                        lines.push(format!("replica {} {heard} DECIDES {name}", me + 1));
                     }
                 }
             }
@@ -58,12 +59,4 @@ impl<M: Machine> Search<'_, M> {
         };
         format!("    replica {} {heard}{said}{gone}", me + 1)
     }
-}
-
-/// What a replica heard, in words.
-pub(super) fn hears((order, fires): Heard) -> String {
-    let others = members(order).map(|other| (other + 1).to_string());
-    let others = others.collect::<Vec<_>>().join(" ");
-    let timers = if fires { ", its timers fire" } else { "" };
-    format!("hears {{{others}}}{timers}")
 }

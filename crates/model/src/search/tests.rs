@@ -1,0 +1,78 @@
+use super::*;
+use crate::scope::{Request, Scope, write};
+use quorate_core::Seat;
+use quorate_protocols::Protocol;
+use quorate_protocols::rabia::{Rabia, Replica};
+
+const ONE_WRITE: &[Request] = &[write(0)];
+
+/// What replicas show, by replica.
+type Shown = BTreeSet<Vec<u128>>;
+
+impl Search<'_, Replica> {
+    fn shown(&self, states: &[u32]) -> Vec<u128> {
+        let nodes = states.iter().map(|state| self.atlas.node(*state));
+        nodes.map(|node| node.visible()).collect()
+    }
+
+    /// Every order of every single step, hidden or not: what is shown wherever no replica is in
+    /// the middle of a step.
+    fn plainly(&mut self) -> Shown {
+        let n = self.atlas.duties.scope.n;
+        let first = (0..n).map(|me| self.atlas.first(me).expect("it starts"));
+        let mut open = vec![first.collect::<Vec<_>>()];
+        let mut seen = open.iter().cloned().collect::<BTreeSet<_>>();
+        let mut shown = Shown::new();
+        while let Some(tuple) = open.pop() {
+            if tuple.iter().all(|state| !self.atlas.is_midway(*state)) {
+                shown.insert(self.shown(&tuple));
+            }
+            let (crashes, _) = self.faults_left(&tuple);
+            for who in 0..n {
+                for act in self.acts(tuple[who], &tuple, who) {
+                    let next = self.atlas.take(tuple[who], act).expect("all is well");
+                    if next == CUT || crashes == 0 && matches!(act, Act::Crash { .. }) {
+                        continue;
+                    }
+                    let mut tuple = tuple.clone();
+                    tuple[who] = next;
+                    if seen.insert(tuple.clone()) {
+                        open.push(tuple);
+                    }
+                }
+            }
+        }
+        shown
+    }
+}
+
+#[test]
+fn guises_show_what_every_order_of_single_steps_shows() {
+    let mut all = crate::table::configurations();
+    let crash = all.find(|scope| scope.name == "n3-crash");
+    let scope = &Scope {
+        requests: ONE_WRITE,
+        ..*crash.expect("it is in the table")
+    };
+    let configure = |seat: &Seat| Rabia::config(seat).expect("its parameters are right");
+    let duties = Duties {
+        scope,
+        seed: 0,
+        configure: &configure,
+    };
+    let mut search = Search::<Replica>::new(duties, Guard::new(None));
+    assert!(search.run(u64::MAX).is_ok(), "all is well");
+    let tuples = (0..search.tuples.len()).map(|number| {
+        let faces = search.faces(search.tuples.get(number as u32));
+        search.shown(&faces)
+    });
+    let by_guises = tuples.collect::<Shown>();
+    let plainly = search.plainly();
+    let (missing, added) = (
+        plainly.difference(&by_guises),
+        by_guises.difference(&plainly),
+    );
+    let states = plainly.len();
+    assert!(states > 100, "{states}");
+    assert_eq!((missing.count(), added.count()), (0, 0), "of {states}");
+}
