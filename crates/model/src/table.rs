@@ -97,6 +97,16 @@ static RABIA: &[Scope] = &[
         ..BASE
     },
     Scope {
+        name: "n3-crash-phase",
+        what: "a write, up to the second votes, a crash anywhere, proposals that wait no longer",
+        requests: ONE_WRITE,
+        depth: 3,
+        crashes: 1,
+        fires: 1,
+        states: &[598_000],
+        ..BASE
+    },
+    Scope {
         name: "n3-two-slots",
         what: "two writes in two slots at once, proposals only, a crash anywhere",
         quick: true,
