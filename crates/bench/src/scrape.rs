@@ -133,6 +133,15 @@ pub(crate) fn authority(url: &str) -> Result<&str, String> {
     }
 }
 
+/// The sum of a metric's samples on a page of metrics.
+pub(crate) fn value(page: &str, name: &str) -> f64 {
+    let samples = page.lines().filter_map(sample);
+    samples
+        .filter(|(its, _)| *its == name)
+        .map(|(_, value)| value)
+        .sum()
+}
+
 /// One `name{labels} value` line, labels dropped.
 fn sample(line: &str) -> Option<(&str, f64)> {
     if line.starts_with('#') {

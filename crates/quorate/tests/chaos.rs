@@ -49,6 +49,26 @@ fn a_round_finds_nothing_wrong_and_leaves_nothing_behind() {
     assert_eq!(processes_of(home.path()), 0);
 }
 
+/// Scenario: a disk is really full while snapshots are due. The replica goes on by itself when there is
+/// space again. Without namespaces there are no disks to fill.
+#[test]
+fn a_full_disk_is_waited_out_also_during_a_snapshot() {
+    let home = tempfile::tempdir().unwrap();
+    let flags = ["--rounds=1", "--load-seconds=4", "--seed=2"];
+    let mut command = chaos(home.path(), &flags);
+    let often = "--server-arg=--snapshot-bytes=100000";
+    let output = output(command.args(["--faults=disk-full", often]));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    if complained.contains("needs a disk for each replica, and so namespaces") {
+        return;
+    }
+    assert!(output.status.success(), "{said}{complained}");
+    assert!(said.contains("no violation"), "{said}");
+    assert!(said.contains("snapshots failed"), "{said}");
+    assert!(!said.contains("(0 snapshots failed"), "{said}");
+}
+
 /// Scenario: it is told to stop while everything runs, wherever that is.
 #[tokio::test]
 async fn stopped_half_way_it_leaves_nothing_behind() {

@@ -136,7 +136,11 @@ impl<'a> Hurt<'a> {
                 });
             }
             Fault::Clock | Fault::SlowDisk => self.replicas.mislead(victim, 0, Duration::ZERO)?,
-            Fault::DiskFull => self.make_room(),
+            Fault::DiskFull => {
+                let failed = self.replicas.metric(victim, SNAPSHOT_FAILURES)?;
+                self.notes.push(format!("{failed} snapshots failed"));
+                self.make_room();
+            }
             Fault::ReadOnly => {
                 self.replicas.kill(victim);
                 let disk = self.replicas.disk(victim);
@@ -158,16 +162,8 @@ impl<'a> Hurt<'a> {
                 return Err(why);
             }
             self.replicas.kill(replica);
-            if why.contains(DAMAGED) {
-                self.notes.push(format!(
-                    "replica {} refused its damaged log and was given an empty folder",
-                    replica + 1
-                ));
-                self.replicas.wipe(replica)?;
-            } else {
-                self.notes
-                    .push(format!("replica {} was started again", replica + 1));
-            }
+            self.notes
+                .push(format!("replica {} was started again", replica + 1));
             self.replicas.start(replica)?;
             self.replicas.wait_voting(replica)?;
         }
@@ -187,7 +183,6 @@ impl<'a> Hurt<'a> {
     fn corrupt(&mut self, victim: usize, random: &mut fastrand::Rng) -> Result<(), String> {
         let flipped = disk::flip(&self.replicas.folder(victim), random);
         let flipped = flipped.map_err(|error| format!("cannot change the log: {error}"))?;
-        self.may_end.push(victim);
         self.notes.push(match flipped {
             None => "the log had no mark".to_owned(),
             Some(flipped) => {
@@ -204,7 +199,6 @@ impl<'a> Hurt<'a> {
         let filler = disk::fill(&disk)
             .map_err(|error| format!("cannot fill {}: {error}", disk.display()))?;
         self.fillers.push(filler);
-        self.may_end.push(victim);
         let over = Arc::new(AtomicBool::new(false));
         self.ballast.push(Arc::clone(&over));
         let channel = self.session.channel((victim + 1) % self.replicas.count())?;
@@ -236,7 +230,6 @@ impl<'a> Hurt<'a> {
     }
 }
 
-/// What a replica that refuses its log says.
-const DAMAGED: &str = "is damaged at byte";
+const SNAPSHOT_FAILURES: &str = "quorate_snapshot_failures_total";
 const HOUR_S: i64 = 3600;
 const BALLAST_BYTES: usize = 256 << 10;

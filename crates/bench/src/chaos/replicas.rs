@@ -179,6 +179,12 @@ impl Replicas {
         write().map_err(|error: std::io::Error| format!("cannot write {}: {error}", path.display()))
     }
 
+    /// What a replica has counted since it was started.
+    pub(super) fn metric(&self, replica: usize, name: &str) -> Result<f64, String> {
+        let page = scrape::get(&self.endpoints[replica], "/metrics")?;
+        Ok(scrape::value(&page, name))
+    }
+
     /// Waits until a replica votes; an error if it has ended or takes too long.
     pub(super) fn wait_voting(&mut self, replica: usize) -> Result<(), String> {
         let deadline = Instant::now() + self.patience;
