@@ -153,25 +153,32 @@ mod tests {
         }
     }
 
+    /// Each byte of the file and of its copy: made good from the other, and named where both are
+    /// damaged.
     #[test]
-    fn a_damaged_file_is_named() {
+    fn damage_to_any_byte_is_noticed() {
         let home = tempfile::tempdir().unwrap();
         let epoch = meta(1).epoch;
         let lives = Lives::open(home.path(), &epoch).unwrap();
         lives.admit(ReplicaId(2), Incarnation(9)).unwrap();
-        let path = home.path().join(FILE);
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace("2 = ", "3 = ")).unwrap();
-        let lives = Lives::open(home.path(), &epoch).unwrap();
-        assert_eq!(
-            lives.later(ReplicaId(2)),
-            Some(Incarnation(9)),
-            "from the copy"
-        );
-        for name in ["lives", "lives.copy"] {
-            fs::write(home.path().join(name), text.replace("2 = ", "3 = ")).unwrap();
+        let [path, copy] = ["lives", "lives.copy"].map(|name| home.path().join(name));
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(fs::read(&copy).unwrap(), whole);
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            for damaged in [&path, &copy] {
+                fs::write(damaged, &bytes).unwrap();
+                let lives = Lives::open(home.path(), &epoch).unwrap();
+                assert_eq!(lives.later(ReplicaId(2)), Some(Incarnation(9)), "byte {at}");
+                assert_eq!(fs::read(damaged).unwrap(), whole, "byte {at} is put right");
+            }
+            fs::write(&path, &bytes).unwrap();
+            fs::write(&copy, &bytes).unwrap();
+            let error = Lives::open(home.path(), &epoch).unwrap_err().to_string();
+            assert!(error.contains("lives is damaged"), "byte {at}: {error}");
+            fs::write(&path, &whole).unwrap();
+            fs::write(&copy, &whole).unwrap();
         }
-        let error = Lives::open(home.path(), &epoch).unwrap_err().to_string();
-        assert!(error.contains("lives is damaged"), "{error}");
     }
 }
