@@ -90,8 +90,11 @@ impl<R: Record> Pins<R> {
         self.slots.range(slot..).map(|(_, place)| *place).min()
     }
 
-    /// Takes the records that lie before `end` and have to be appended again, in their order.
-    pub(crate) fn take_before(&mut self, end: Position) -> Vec<R> {
+    /// Takes the records that lie before `end` and have to be appended again, in their order. What
+    /// was proposed in a slot before `next` and not decided there is given up.
+    pub(crate) fn take_before(&mut self, end: Position, next: Slot) -> Vec<R> {
+        self.entries
+            .retain(|_, (_, record)| record.slot().is_none_or(|slot| slot >= next));
         let is_before = |located: &Located| located.at < end;
         let mut taken: Vec<(Located, R)> = Vec::new();
         let entries = self
@@ -121,6 +124,7 @@ mod tests {
     enum Kind {
         Slot(Slot),
         Entry(Entry),
+        Proposal(Slot, Entry),
         Scalar(u64),
         Other,
     }
@@ -136,7 +140,7 @@ mod tests {
     impl Record for Kind {
         fn slot(&self) -> Option<Slot> {
             match self {
-                Kind::Slot(slot) => Some(*slot),
+                Kind::Slot(slot) | Kind::Proposal(slot, _) => Some(*slot),
                 _ => None,
             }
         }
@@ -147,7 +151,7 @@ mod tests {
 
         fn entry(&self) -> Option<&Entry> {
             match self {
-                Kind::Entry(entry) => Some(entry),
+                Kind::Entry(entry) | Kind::Proposal(_, entry) => Some(entry),
                 _ => None,
             }
         }
@@ -183,11 +187,25 @@ mod tests {
             pins.appended(record, at(segment), Slot(5));
         }
         pins.decided(Slot(5), Some(entry(1).id));
-        let carried = pins.take_before(at(7).at);
+        let carried = pins.take_before(at(7).at, Slot(6));
         let expected = [Kind::Other, Kind::Scalar(2), Kind::Entry(entry(2))];
         assert_eq!(carried, expected);
         assert_eq!(pins.entry_place(entry(3).id), Some(at(7)));
-        assert_eq!(pins.take_before(at(7).at), []);
+        assert_eq!(pins.take_before(at(7).at, Slot(6)), []);
+    }
+
+    #[test]
+    fn a_proposal_is_given_up_when_its_slot_went_to_another() {
+        let mut pins = Pins::new();
+        let (first, second) = (
+            Kind::Proposal(Slot(5), entry(1)),
+            Kind::Proposal(Slot(6), entry(2)),
+        );
+        pins.appended(first, at(1), Slot(5));
+        pins.appended(second.clone(), at(2), Slot(5));
+        pins.decided(Slot(5), Some(entry(3).id));
+        assert_eq!(pins.take_before(at(3).at, Slot(6)), [second]);
+        assert_eq!(pins.entry_place(entry(1).id), None);
     }
 
     #[test]

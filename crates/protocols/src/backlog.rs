@@ -46,6 +46,12 @@ impl Backlog {
         }
         batch
     }
+
+    /// Takes everything that waits.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Command> {
+        self.bytes = 0;
+        self.commands.drain(..)
+    }
 }
 
 impl Hash for Backlog {

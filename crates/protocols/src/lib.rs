@@ -9,6 +9,7 @@ mod paper;
 mod params;
 pub mod rabia;
 mod registry;
+pub mod rs_paxos;
 mod sabotage;
 
 pub use done::Done;

@@ -163,4 +163,4 @@ macro_rules! register {
     };
 }
 
-register! { crate::rabia::Rabia }
+register! { crate::rabia::Rabia, crate::rs_paxos::MultiPaxos }

@@ -59,7 +59,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Appends again what is still needed and lies before this segment.
     fn carry_on(&mut self, segment: u64) {
         let end = Position { segment, offset: 0 };
-        for record in self.pins.take_before(end) {
+        let next = self.decided.next();
+        for record in self.pins.take_before(end, next) {
             let is_dropped =
                 self.limits.flaw == Some(Flaw::ScalarsNotCarried) && record.scalar().is_some();
             if !is_dropped {

@@ -59,7 +59,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_CLUSTER_ID", value_name = "HEX")]
     pub(super) cluster_id: Option<String>,
 
-    /// How the replicas agree [default for a new cluster: rabia]
+    /// How the replicas agree: rabia or multi-paxos [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     pub(super) protocol: Option<String>,
 

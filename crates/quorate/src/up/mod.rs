@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The options of `quorate up`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpOptions {
-    /// How the replicas agree [default for a new cluster: rabia]
+    /// How the replicas agree: rabia or multi-paxos [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     protocol: Option<String>,
 

@@ -1,0 +1,336 @@
+//! Who leads: suspicion, pre-vote, and phase 1 of a candidate.
+//!
+//! Time decides only when somebody stands, never who has won. A replica for which something waits
+//! and that has heard nothing of a leader for one to two timeouts asks the others first
+//! (`PreVote`): those that do hear of one refuse, so that a replica cut off from the leader alone
+//! does not depose it. `QR` that would follow are a chance worth a new ballot.
+
+use super::Replica;
+use super::ballot::Ballot;
+use super::decide::{Choice, Held, Vote, decide};
+use super::leader::Recovered;
+use super::messages::{Message, Promise, Record, Timer};
+use super::role::{Candidate, Gathered, Role, Trust};
+use quorate_core::{Due, Entry, Event, Out, Peers, Slot};
+use std::collections::BTreeMap;
+
+impl Replica {
+    /// The leader of a ballot gave a sign of life.
+    pub(super) fn follow(&mut self, from: usize, ballot: Ballot, out: &mut Out<Self>) {
+        if ballot < self.promised {
+            return;
+        }
+        if !matches!(self.role, Role::Follower) {
+            self.step_down();
+        }
+        self.promised = ballot;
+        self.trust = Trust::Fresh;
+        self.is_wanted = false;
+        if self.leader != Some(from) || self.led != ballot {
+            (self.leader, self.led) = (Some(from), ballot);
+            self.forward_all(out);
+            self.ask_mark_of(from, out);
+        }
+    }
+
+    /// Leads no more, and wants to no more.
+    pub(super) fn step_down(&mut self) {
+        self.role = Role::Follower;
+        self.leader = None;
+        self.trust = Trust::None;
+    }
+
+    /// The time for a sign of life is over.
+    pub(super) fn on_election(&mut self, out: &mut Out<Self>) {
+        self.armed.election = false;
+        if let Role::Leader(leader) = &mut self.role {
+            let is_effective = std::mem::take(&mut leader.is_effective);
+            if !is_effective && self.has_unchosen() {
+                out.emit(Event::Branch("leader gave up"));
+                self.step_down();
+                self.postpone_election(out);
+            }
+            return;
+        }
+        self.trust = match self.trust {
+            Trust::Fresh => Trust::Stale,
+            Trust::Stale | Trust::None => Trust::None,
+        };
+        if self.trust == Trust::None {
+            self.leader = None;
+            self.role = Role::Follower;
+            if self.is_voting() && (self.is_waiting() || self.is_wanted) {
+                self.campaign(out);
+            }
+        }
+        self.is_wanted = false;
+    }
+
+    /// Asks the others whether they would follow.
+    fn campaign(&mut self, out: &mut Out<Self>) {
+        self.campaign += 1;
+        let granted = 1 << self.config.me;
+        self.role = Role::Canvassing { granted };
+        self.postpone_election(out);
+        self.say_pre_vote(self.config.others(), out);
+        self.stand_if_granted(out);
+    }
+
+    /// Asks members for their vote.
+    pub(super) fn say_pre_vote(&self, to: u64, out: &mut Out<Self>) {
+        let message = Message::PreVote {
+            boot: self.config.boot,
+            campaign: self.campaign,
+            next: self.ap,
+        };
+        self.send_to(to, &message, |to, message| out.send_early(to, message));
+    }
+
+    /// A peer asks whether this replica would follow it.
+    pub(super) fn on_pre_vote(
+        &mut self,
+        from: usize,
+        (boot, campaign): (quorate_core::Boot, u64),
+        next: Slot,
+        out: &mut Out<Self>,
+    ) {
+        let is_led = self.trust != Trust::None && self.leader != Some(from);
+        if is_led || matches!(self.role, Role::Leader(_)) {
+            return self.tell(from, next, out);
+        }
+        if next < self.ap {
+            out.inform(self.config.members[from], next);
+        }
+        if !self.is_voting() {
+            return;
+        }
+        if next.0 + (self.config.window as u64) < self.ap.0 {
+            // It would have to learn much before it could lead.
+            self.is_wanted = true;
+            return;
+        }
+        let promised = self.promised;
+        let answer = Message::PreVoteOk {
+            boot,
+            campaign,
+            promised,
+        };
+        out.send_early(self.peer(from), answer);
+        if self.armed.election {
+            self.postpone_election(out);
+        }
+    }
+
+    /// A peer would follow.
+    pub(super) fn on_pre_vote_ok(
+        &mut self,
+        from: usize,
+        (boot, campaign): (quorate_core::Boot, u64),
+        promised: Ballot,
+        out: &mut Out<Self>,
+    ) {
+        self.round_seen = self.round_seen.max(promised.round);
+        let is_mine = boot == self.config.boot && campaign == self.campaign;
+        if let Role::Canvassing { granted } = &mut self.role
+            && is_mine
+        {
+            *granted |= 1 << from;
+            self.stand_if_granted(out);
+        }
+    }
+
+    /// Enough would follow: phase 1(a), once the own ballot is durable.
+    fn stand_if_granted(&mut self, out: &mut Out<Self>) {
+        let Role::Canvassing { granted } = self.role else {
+            return;
+        };
+        if (granted.count_ones() as usize) < self.config.thresholds.read {
+            return;
+        }
+        let round = self.promised.round.max(self.round_seen) + 1;
+        let node = self.config.my_id();
+        let ballot = Ballot { round, node };
+        self.promised = ballot;
+        let from = self.ap;
+        let untold = Gathered::untold(from);
+        self.role = Role::Candidate(Candidate {
+            from,
+            written: out.persist(Record::Candidacy { ballot }),
+            promises: vec![untold; self.config.members.len()],
+        });
+        self.say_prepare(self.config.others(), out);
+    }
+
+    /// Phase 1(a), to members that have not promised.
+    pub(super) fn say_prepare(&self, to: u64, out: &mut Out<Self>) {
+        if let Role::Candidate(candidate) = &self.role {
+            let members = candidate.promises.iter().enumerate();
+            let silent = members.filter(|(_, promise)| !promise.is_complete);
+            let silent = silent.fold(0, |mask, (member, _)| mask | 1 << member);
+            let message = Message::Prepare {
+                ballot: self.promised,
+                from: candidate.from,
+            };
+            self.send_to(to & silent, &message, |to, message| out.send(to, message));
+        }
+    }
+
+    /// A part of a promise. One that leaves a gap is dropped: it comes again.
+    pub(super) fn on_promise(&mut self, from: usize, part: Promise, out: &mut Out<Self>) {
+        if !self.is_present(from, &part.lives, out) {
+            return out.emit(Event::Branch("promise of a former life"));
+        }
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        let gathered = &mut candidate.promises[from];
+        if part.ballot != self.promised || gathered.is_complete {
+            return;
+        }
+        gathered.next = gathered.next.max(part.next);
+        let is_old = part.until.is_some_and(|until| until <= gathered.covered);
+        if is_old || part.from > gathered.covered.max(part.next) {
+            return;
+        }
+        if gathered.votes.len() + part.votes.len() > 2 * self.config.slots_max {
+            return self.misbehaved(from, "a promise about too many slots", out);
+        }
+        let covered = gathered.covered;
+        let news = part.votes.into_iter().filter(|vote| vote.slot >= covered);
+        gathered.votes.extend(news);
+        match part.until {
+            Some(until) => gathered.covered = until,
+            None => gathered.is_complete = true,
+        }
+        self.lead_if_elected(out);
+    }
+
+    /// A ballot is over.
+    pub(super) fn on_nack(&mut self, ballot: Ballot, promised: Ballot) {
+        self.round_seen = self.round_seen.max(promised.round);
+        let is_own = matches!(self.role, Role::Candidate(_) | Role::Leader(_));
+        if is_own && ballot == self.promised && promised > ballot {
+            self.step_down();
+        }
+    }
+
+    /// Leads if `QR` members, this one included, have promised, and everything they know to be
+    /// decided is known here.
+    pub(super) fn lead_if_elected(&mut self, out: &mut Out<Self>) {
+        let Role::Candidate(candidate) = &self.role else {
+            return;
+        };
+        let complete = || {
+            candidate
+                .promises
+                .iter()
+                .enumerate()
+                .filter(|(_, p)| p.is_complete)
+        };
+        let own = usize::from(candidate.written <= self.durable);
+        if complete().count() + own < self.config.thresholds.read {
+            return;
+        }
+        let ahead = complete().max_by_key(|(_, promise)| promise.next);
+        if let Some((member, promise)) = ahead.filter(|(_, promise)| promise.next > self.ap) {
+            out.emit(Event::Branch("candidate behind"));
+            return out.catch_up(self.config.members[member], Slot(promise.next.0 - 1));
+        }
+        let least = complete().map(|(_, promise)| promise.next).min();
+        let recovered = self.recover_slots();
+        self.lead(recovered, least.unwrap_or(self.ap), out);
+    }
+
+    /// Phase 1(c), slot by slot.
+    fn recover_slots(&mut self) -> Vec<Recovered> {
+        let mut votes: BTreeMap<Slot, Vec<(Vote, Option<Entry>)>> = BTreeMap::new();
+        let mut add = |slot: Slot, ballot: Ballot, value: Option<Entry>| {
+            let vote = Vote {
+                ballot,
+                value: value.as_ref().map(|entry| entry.id),
+                held: Held::WHOLE,
+            };
+            votes.entry(slot).or_default().push((vote, value));
+        };
+        for (offset, instance) in self.slots.iter().enumerate() {
+            if let Some(own) = instance.accepted.clone() {
+                add(self.slot_at(offset), own.ballot, own.value);
+            }
+        }
+        if let Role::Candidate(candidate) = &mut self.role {
+            let complete = candidate
+                .promises
+                .iter_mut()
+                .filter(|promise| promise.is_complete);
+            for vote in complete.flat_map(|promise| promise.votes.drain(..)) {
+                if vote.slot >= self.ap {
+                    add(vote.slot, vote.ballot, vote.value);
+                }
+            }
+        }
+        let end = votes
+            .last_key_value()
+            .map_or(self.ap, |(slot, _)| slot.next());
+        let slots = (self.ap.0..end.0).map(Slot);
+        slots
+            .map(|slot| choose(slot, votes.remove(&slot).unwrap_or_default()))
+            .collect()
+    }
+
+    /// Puts the election timer off by a whole timeout.
+    pub(super) fn postpone_election(&mut self, out: &mut Out<Self>) {
+        let timeout = self.config.election_ns;
+        self.armed.election = true;
+        out.arm(Timer::Election, Due::Within(timeout..=2 * timeout));
+    }
+
+    /// Has the election timer run if it is needed: to end a trust, or to replace a leader. Where
+    /// nobody is trusted there is no reason to wait, but for others to come first.
+    pub(super) fn watch_leader(&mut self, out: &mut Out<Self>) {
+        let is_needed = match self.role {
+            Role::Leader(_) => self.has_unchosen(),
+            _ => self.trust != Trust::None || self.is_waiting() || self.is_wanted,
+        };
+        if !is_needed || self.armed.election {
+            return;
+        }
+        let is_free = self.trust == Trust::None && matches!(self.role, Role::Follower);
+        if is_free && self.is_voting() {
+            self.armed.election = true;
+            out.arm(
+                Timer::Election,
+                Due::Within(0..=self.config.election_ns / 8),
+            );
+        } else {
+            self.postpone_election(out);
+        }
+    }
+
+    /// Sends to some members; to all others as a broadcast.
+    pub(super) fn send_to(&self, to: u64, message: &Message, mut send: impl FnMut(Peers, Message)) {
+        if to == 0 {
+            return;
+        }
+        if to == self.config.others() {
+            return send(Peers::All, message.clone());
+        }
+        for member in (0..self.config.members.len()).filter(|member| to & 1 << member != 0) {
+            send(self.peer(member), message.clone());
+        }
+    }
+}
+
+/// What is proposed in a slot again, and its bytes from whoever has them.
+fn choose(slot: Slot, mut votes: Vec<(Vote, Option<Entry>)>) -> Recovered {
+    let said: Vec<Vote> = votes.iter().map(|(vote, _)| *vote).collect();
+    let value = match decide(&said) {
+        Choice::Free => None,
+        Choice::Value { value: name, .. } => {
+            let holder = said.iter().position(|vote| vote.value == name);
+            votes
+                .swap_remove(holder.expect("a value chosen was voted for"))
+                .1
+        }
+    };
+    Recovered { slot, value }
+}

@@ -1,0 +1,82 @@
+//! Which life of each member's promises is the present one (crash vectors: Michael et al.,
+//! *Recovering Shared Objects Without Stable Storage*, DISC'17).
+//!
+//! A member that loses its promises begins a new life. What it promised and accepted before is
+//! worth nothing once a later life may contradict it; so whoever counts promises or accepts does
+//! not count those of a life that is over, as far as any of the counted ones knows.
+
+use super::config::MEMBERS_MAX;
+use quorate_core::{Boot, Decoder, Encoder, Wire, WireError};
+
+/// One life of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Life {
+    /// Counts the lives of the member that had begun; 0 is the first.
+    pub number: u64,
+    /// The start of the process that began it: two that chose the same number are told apart.
+    pub boot: Boot,
+}
+
+/// The present life of each member, as far as known; first lives at the end are left out.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Lives(Vec<Life>);
+
+impl Lives {
+    /// The life of a member.
+    #[must_use]
+    pub fn of(&self, member: usize) -> Life {
+        self.0.get(member).copied().unwrap_or_default()
+    }
+
+    /// Notes a later life of a member. Says whether it is one.
+    pub(super) fn note(&mut self, member: usize, life: Life) -> bool {
+        let is_later = life.number > self.of(member).number;
+        if is_later {
+            if self.0.len() <= member {
+                self.0.resize(member + 1, Life::default());
+            }
+            self.0[member] = life;
+        }
+        is_later
+    }
+
+    /// Notes all later lives; gives the members of which there were.
+    pub(super) fn merge(&mut self, other: &Lives, members: usize) -> u64 {
+        let others = other.0.iter().enumerate().take(members);
+        others.fold(0, |mask, (member, life)| {
+            mask | u64::from(self.note(member, *life)) << member
+        })
+    }
+}
+
+impl Wire for Life {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.number);
+        out.u64(self.boot.0);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Life {
+            number: input.varint()?,
+            boot: Boot(input.u64()?),
+        })
+    }
+}
+
+impl Wire for Lives {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.0.len() as u64);
+        self.0.iter().for_each(|life| life.encode(out));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let count = input.count(LIFE_BYTES_MIN)?;
+        if count > MEMBERS_MAX {
+            return Err(WireError::Range("lives"));
+        }
+        let lives = (0..count).map(|_| Life::decode(input));
+        lives.collect::<Result<_, _>>().map(Lives)
+    }
+}
+
+const LIFE_BYTES_MIN: usize = 9;

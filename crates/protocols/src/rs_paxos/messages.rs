@@ -1,0 +1,257 @@
+//! What replicas say, what they write down, and what they wait for.
+
+use super::ballot::Ballot;
+use super::lives::{Life, Lives};
+use quorate_core::{Boot, Entry, EntryId, Slot};
+
+/// What replicas say to each other.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message {
+    /// An entry for the leader to propose, from the replica that formed it or from one it reaches
+    /// the leader through. Promises nothing.
+    Forward {
+        /// The entry.
+        entry: Entry,
+    },
+    /// "Would you follow me?" Changes nothing at who hears it.
+    PreVote {
+        /// The asker's start of the process, so that answers to its former lives are no answers.
+        boot: Boot,
+        /// Counts the asker's campaigns.
+        campaign: u64,
+        /// The asker's first slot not delivered.
+        next: Slot,
+    },
+    /// "I would, for I hear of no leader."
+    PreVoteOk {
+        /// As in the question.
+        boot: Boot,
+        /// As in the question.
+        campaign: u64,
+        /// The highest ballot the sender has promised.
+        promised: Ballot,
+    },
+    /// Phase 1(a), for every slot from one on.
+    Prepare {
+        /// The ballot of the candidate.
+        ballot: Ballot,
+        /// The candidate's first slot not delivered.
+        from: Slot,
+    },
+    /// Phase 1(b), or a part of it.
+    Promise(Promise),
+    /// A higher ballot was promised than the one that somebody still uses.
+    Nack {
+        /// The ballot that is over.
+        ballot: Ballot,
+        /// The one promised.
+        promised: Ballot,
+    },
+    /// Phase 2(a). Promises nothing.
+    Accept {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Which slot.
+        slot: Slot,
+        /// The value; `None` is the no-op.
+        value: Option<Entry>,
+        /// What the leader knows to be chosen.
+        claim: Claim,
+    },
+    /// Phase 2(b): the value of this ballot is on the sender's disk.
+    Accepted {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Which slot.
+        slot: Slot,
+        /// The lives the sender knows of.
+        lives: Lives,
+    },
+    /// What is chosen (the paper's commit notice).
+    Commit {
+        /// By whose count.
+        ballot: Ballot,
+        /// In which slots that leader's own values are chosen.
+        claim: Claim,
+        /// The names of values chosen in earlier ballots, in the slots that end where the claim
+        /// begins: whoever has accepted a value of that name has the chosen one.
+        earlier: Vec<Option<EntryId>>,
+    },
+    /// "Something waits here: who leads, and what have I missed?"
+    Ask {
+        /// The sender's first slot not delivered.
+        next: Slot,
+        /// The sender waits for the end of every slot before this one.
+        until: Slot,
+    },
+    /// "Whom do you follow?", for reads. Promises nothing.
+    ReadQ {
+        /// The asker's start of the process.
+        boot: Boot,
+        /// Counts the asker's queries.
+        number: u64,
+    },
+    /// The answer.
+    ReadA {
+        /// As in the question.
+        boot: Boot,
+        /// As in the question.
+        number: u64,
+        /// The highest ballot the sender has promised.
+        promised: Ballot,
+        /// If the sender leads that ballot: the first slot behind all that may hold a completed
+        /// write.
+        mark: Option<Slot>,
+    },
+    /// "I lost my promises, and begin this life: how far have you gone?"
+    Rejoin {
+        /// The life.
+        life: Life,
+        /// The sender's first slot not delivered.
+        next: Slot,
+    },
+    /// The answer.
+    RejoinA {
+        /// The asker's start of the process.
+        boot: Boot,
+        /// The highest ballot the sender has promised.
+        promised: Ballot,
+        /// The first slot behind all that the sender knows anything of.
+        end: Slot,
+        /// The lives the sender knows of, the asker's too.
+        lives: Lives,
+    },
+}
+
+/// The slots in which a leader's own values are chosen: those from `since` to before `upto`. A
+/// slot before `since` may have been decided without this leader, which does not know for what:
+/// an accept of its ballot there proves nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Claim {
+    /// The first slot.
+    pub since: Slot,
+    /// The first slot behind them; every slot before it is decided.
+    pub upto: Slot,
+}
+
+/// A part of a promise: all that its sender has accepted in a range of slots. The promise counts
+/// once the ranges of its parts reach from the candidate's first slot to the end of all slots.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Promise {
+    /// The ballot promised.
+    pub ballot: Ballot,
+    /// The sender's first slot not delivered: those before are decided, whatever it says of them.
+    pub next: Slot,
+    /// The first slot of the range.
+    pub from: Slot,
+    /// The first slot behind the range; `None` for the last part.
+    pub until: Option<Slot>,
+    /// What was accepted in it, by slot.
+    pub votes: Vec<SlotVote>,
+    /// The lives the sender knows of.
+    pub lives: Lives,
+}
+
+/// What an acceptor has accepted in a slot.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SlotVote {
+    /// Which slot.
+    pub slot: Slot,
+    /// The last ballot it accepted in.
+    pub ballot: Ballot,
+    /// The value; `None` is the no-op.
+    pub value: Option<Entry>,
+}
+
+/// What must survive a crash before a message that rests on it leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// No lower ballot is accepted or promised any more.
+    Promise {
+        /// The ballot.
+        ballot: Ballot,
+    },
+    /// The same of an own ballot, before it is used: no later life uses it again.
+    Candidacy {
+        /// The ballot.
+        ballot: Ballot,
+    },
+    /// A value accepted in a slot.
+    Accept {
+        /// Which slot.
+        slot: Slot,
+        /// In which ballot; promised with it.
+        ballot: Ballot,
+        /// The value; `None` is the no-op.
+        value: Option<Entry>,
+    },
+    /// The value accepted there before was accepted again.
+    Again {
+        /// Which slot.
+        slot: Slot,
+        /// In which ballot; promised with it.
+        ballot: Ballot,
+    },
+    /// The lives known.
+    Lives {
+        /// Of all members.
+        lives: Lives,
+        /// Whether this replica has not lost its promises, or has begun a new life since. If not,
+        /// it accepts nothing and promises nothing.
+        is_member: bool,
+    },
+}
+
+/// What a replica waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Timer {
+    /// Something said here went unanswered for a while.
+    Retransmit,
+    /// The leader, or a candidate, was silent for long.
+    Election,
+    /// Slots decided elsewhere have not become known here for a while.
+    CatchUp,
+    /// Requests have waited as long as they should.
+    Patience,
+}
+
+impl quorate_core::Record for Record {
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Record::Accept { slot, .. } | Record::Again { slot, .. } => Some(*slot),
+            Record::Promise { .. } | Record::Candidacy { .. } | Record::Lives { .. } => None,
+        }
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Record::Accept { value, .. } => value.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn scalar(&self) -> Option<u8> {
+        match self {
+            Record::Promise { .. } | Record::Candidacy { .. } => Some(0),
+            Record::Lives { .. } => Some(1),
+            Record::Accept { .. } | Record::Again { .. } => None,
+        }
+    }
+}
+
+impl Record {
+    /// Whether this is a promise to another replica.
+    pub(super) fn is_promise(&self) -> bool {
+        matches!(self, Record::Promise { .. })
+    }
+
+    /// Whether this is an own ballot.
+    pub(super) fn is_candidacy(&self) -> bool {
+        matches!(self, Record::Candidacy { .. })
+    }
+
+    /// Whether this is something accepted.
+    pub(super) fn is_accept(&self) -> bool {
+        matches!(self, Record::Accept { .. } | Record::Again { .. })
+    }
+}

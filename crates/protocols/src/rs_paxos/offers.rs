@@ -1,0 +1,162 @@
+//! What clients sent: commands waiting for an entry, and own entries on their way.
+
+use super::Replica;
+use super::messages::{Message, Timer};
+use super::role::Trust;
+use quorate_core::{
+    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal,
+};
+use std::hash::{Hash, Hasher};
+
+/// An own entry that is not delivered yet.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) entry: Entry,
+    /// Whether it was sent since the last retransmission timer.
+    pub(super) is_fresh: bool,
+}
+
+impl Hash for Offer {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.entry.id, self.is_fresh).hash(to);
+    }
+}
+
+impl Replica {
+    /// Takes what waits, or refuses it.
+    pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
+        for command in commands {
+            let refusal = if command.encoded_len_max() > ENTRY_BYTES_MAX {
+                Some(Refusal::TooLarge)
+            } else if self.queue_room() == 0 {
+                Some(Refusal::Overloaded)
+            } else {
+                None
+            };
+            match refusal {
+                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None if command.class == Class::Read => self.reads.wait(command.id),
+                None => self.backlog.push(command),
+            }
+        }
+    }
+
+    /// How many more commands may wait.
+    pub(super) fn queue_room(&self) -> usize {
+        if self.backlog.bytes() >= self.config.queue_bytes_max {
+            return 0;
+        }
+        let waiting = self.backlog.len() + self.reads.count();
+        self.config.queue_commands_max.saturating_sub(waiting)
+    }
+
+    /// Forms entries of whatever waits, while few enough are under way: under load an entry is
+    /// what came while its predecessors were decided.
+    pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
+        while self.offers.len() < self.config.outstanding && !self.backlog.is_empty() {
+            let (commands_max, bytes_max) =
+                (self.config.batch_commands_max, self.config.batch_bytes_max);
+            let batch = self.backlog.fill(commands_max, bytes_max);
+            self.seq += 1;
+            let id = EntryId {
+                origin: self.config.my_id(),
+                boot: self.config.boot,
+                seq: self.seq,
+            };
+            let entry = batch.finish(id, now.clock_ns);
+            self.hand_on(&entry, out);
+            self.offers.push(Offer {
+                entry,
+                is_fresh: true,
+            });
+        }
+    }
+
+    /// Gives an own entry to the leader, if one is known.
+    fn hand_on(&mut self, entry: &Entry, out: &mut Out<Self>) {
+        if self.is_leader() {
+            self.enqueue(entry.clone());
+        } else if let Some(leader) = self.leader {
+            let entry = entry.clone();
+            out.send_early(self.peer(leader), Message::Forward { entry });
+        }
+    }
+
+    /// Gives a new leader all own entries.
+    pub(super) fn forward_all(&mut self, out: &mut Out<Self>) {
+        for index in 0..self.offers.len() {
+            self.offers[index].is_fresh = true;
+            let entry = self.offers[index].entry.clone();
+            self.hand_on(&entry, out);
+        }
+    }
+
+    /// Gives the leader again what it has not proposed for a while.
+    pub(super) fn forward_stale(&mut self, out: &mut Out<Self>) {
+        for index in 0..self.offers.len() {
+            let offer = &mut self.offers[index];
+            let entry = offer.entry.clone();
+            let is_stale = !std::mem::take(&mut offer.is_fresh);
+            if is_stale && !self.is_proposed(entry.id) {
+                self.hand_on(&entry, out);
+            }
+        }
+    }
+
+    /// Whether the leader followed has proposed an entry.
+    fn is_proposed(&self, id: EntryId) -> bool {
+        let mut accepted = self.slots.iter().filter_map(|slot| slot.accepted.as_ref());
+        accepted.any(|proposal| proposal.name() == Some(id) && proposal.ballot == self.led)
+    }
+
+    /// A slot was delivered: for an own entry?
+    pub(super) fn settle_offer(&mut self, name: Option<EntryId>) {
+        if let Some(id) = name {
+            self.offers.retain(|offer| offer.entry.id != id);
+        }
+    }
+
+    /// Whether something here waits for a leader's work.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.has_requests()
+            || self.rejoin.is_some()
+            || self.slots.iter().any(|slot| slot.accepted.is_some())
+    }
+
+    /// Whether clients of this replica wait.
+    pub(super) fn has_requests(&self) -> bool {
+        !self.offers.is_empty() || !self.backlog.is_empty() || self.reads.count() > 0
+    }
+
+    /// Requests have waited long. If none was served meanwhile, they are refused: those in no
+    /// entry will not be executed; of the others nobody knows.
+    pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
+        self.armed.patience = false;
+        if std::mem::take(&mut self.is_serving_requests) {
+            return;
+        }
+        for command in self.backlog.drain() {
+            out.reply(command.id, Outcome::Refused(Refusal::NotServing));
+        }
+        for offer in std::mem::take(&mut self.offers) {
+            for command in offer.entry.commands().flatten() {
+                out.reply(command.id, Outcome::Refused(Refusal::Unknown));
+            }
+        }
+        self.reads.refuse(out);
+    }
+
+    /// Has the patience timer run while clients wait.
+    pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
+        if self.has_requests() && !self.armed.patience {
+            self.armed.patience = true;
+            self.is_serving_requests = false;
+            out.arm(Timer::Patience, Due::After(self.config.patience_ns));
+        }
+    }
+
+    /// Whether a leader is known that may still be alive.
+    pub(super) fn is_led(&self) -> bool {
+        self.leader.is_some() && self.trust != Trust::None
+    }
+}

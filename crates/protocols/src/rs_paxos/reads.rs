@@ -1,0 +1,184 @@
+//! Linearizable reads through the leader's commit index, without the log (ReadIndex).
+//!
+//! The asker, leader or not, asks all members at once. The leader of ballot `b` answers with the
+//! first slot behind everything it knows to be decided or may have been before it led; `QL`
+//! members, the asker and the leader among them, say that they have promised nothing above `b`.
+//! Had a later leader committed a write before the read began, `QR` members would have promised it
+//! by then, and one of any `QL` would have said so. So every write that completed before is one of
+//! `b` or an earlier leader, and lies before the mark (I10).
+//!
+//! Many reads share a question; one is under way at a time.
+
+use super::Replica;
+use super::ballot::Ballot;
+use super::messages::Message;
+use super::role::{Role, Trust};
+use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
+
+/// Reads: those asked about, and those that came meanwhile.
+#[derive(Clone, Default, Hash, Debug)]
+pub(super) struct Reads {
+    waiting: Vec<RequestId>,
+    query: Option<Query>,
+    /// Queries so far, to tell their answers apart.
+    number: u64,
+}
+
+/// A question to all members, shared by the reads that waited when it was asked.
+#[derive(Clone, Hash, Debug)]
+struct Query {
+    reads: Vec<RequestId>,
+    /// By member: the highest ballot it had promised.
+    promised: Vec<Option<Ballot>>,
+    /// A leader's ballot and mark.
+    mark: Option<(Ballot, Slot)>,
+    /// Whether it was asked since the last retransmission timer.
+    is_fresh: bool,
+}
+
+impl Reads {
+    /// Takes a read.
+    pub(super) fn wait(&mut self, id: RequestId) {
+        self.waiting.push(id);
+    }
+
+    /// Reads without an answer.
+    pub(super) fn count(&self) -> usize {
+        self.waiting.len() + self.query.as_ref().map_or(0, |query| query.reads.len())
+    }
+
+    /// Refuses all.
+    pub(super) fn refuse(&mut self, out: &mut Out<Replica>) {
+        let asked = self.query.take().map_or(Vec::new(), |query| query.reads);
+        for id in asked.into_iter().chain(self.waiting.drain(..)) {
+            out.reply(id, Outcome::Refused(Refusal::NotServing));
+        }
+    }
+}
+
+impl Replica {
+    /// Asks on behalf of all reads that wait, one question at a time.
+    pub(super) fn ask_about_reads(&mut self, out: &mut Out<Self>) {
+        while self.reads.query.is_none() && !self.reads.waiting.is_empty() {
+            self.reads.number += 1;
+            self.reads.query = Some(Query {
+                reads: std::mem::take(&mut self.reads.waiting),
+                promised: vec![None; self.config.members.len()],
+                mark: None,
+                is_fresh: true,
+            });
+            self.say_query(self.config.others(), out);
+            self.answer_own_query(out);
+        }
+    }
+
+    fn say_query(&self, to: u64, out: &mut Out<Self>) {
+        let (boot, number) = (self.config.boot, self.reads.number);
+        let message = Message::ReadQ { boot, number };
+        self.send_to(to, &message, |to, message| out.send_early(to, message));
+    }
+
+    /// If this replica leads: the first slot behind all that may hold a completed write.
+    fn own_mark(&self) -> Option<Slot> {
+        match &self.role {
+            Role::Leader(leader) => Some(self.ap.max(leader.recovered)),
+            _ => None,
+        }
+    }
+
+    /// This replica's own answer.
+    fn answer_own_query(&mut self, out: &mut Out<Self>) {
+        if self.is_voting() {
+            let (promised, mark) = (self.promised, self.own_mark());
+            self.note_answer(self.config.me, promised, mark);
+        }
+        self.conclude_query(out);
+    }
+
+    /// A peer asks whom this replica follows. One that lost its promises cannot tell.
+    pub(super) fn on_read_q(&mut self, from: usize, boot: Boot, number: u64, out: &mut Out<Self>) {
+        if self.is_voting() {
+            let answer = Message::ReadA {
+                boot,
+                number,
+                promised: self.promised,
+                mark: self.own_mark(),
+            };
+            out.send_early(self.peer(from), answer);
+            self.is_wanted |= !self.is_leader() && self.trust == Trust::None;
+        }
+    }
+
+    /// A member's answer, given after the question was asked.
+    pub(super) fn on_read_a(
+        &mut self,
+        from: usize,
+        (boot, number): (Boot, u64),
+        promised: Ballot,
+        mark: Option<Slot>,
+        out: &mut Out<Self>,
+    ) {
+        if boot != self.config.boot || number != self.reads.number {
+            return;
+        }
+        if mark.is_some() && promised.node != self.config.members[from] {
+            return self.misbehaved(from, "leads another's ballot", out);
+        }
+        if mark.is_some() {
+            self.follow(from, promised, out);
+        }
+        self.note_answer(from, promised, mark);
+        self.conclude_query(out);
+    }
+
+    fn note_answer(&mut self, member: usize, promised: Ballot, mark: Option<Slot>) {
+        if let Some(query) = &mut self.reads.query {
+            query.promised[member] = Some(promised);
+            let is_later = |mark: Slot| query.mark.is_none_or(|known| known < (promised, mark));
+            if let Some(mark) = mark.filter(|mark| is_later(*mark)) {
+                query.mark = Some((promised, mark));
+            }
+        }
+    }
+
+    fn conclude_query(&mut self, out: &mut Out<Self>) {
+        let enough = self.config.thresholds.leader;
+        let is_over = |query: &mut Query| {
+            let Some((ballot, _)) = query.mark else {
+                return false;
+            };
+            let follows = |promised: &&Option<Ballot>| promised.is_some_and(|p| p <= ballot);
+            query.promised.iter().filter(follows).count() >= enough
+        };
+        if let Some(query) = self.reads.query.take_if(is_over)
+            && let Some((_, mark)) = query.mark
+        {
+            self.is_serving_requests = true;
+            for id in query.reads {
+                out.reply(id, Outcome::ReadAt(mark));
+            }
+        }
+    }
+
+    /// Asks again what went unanswered.
+    pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
+        if let Some(query) = &mut self.reads.query
+            && !std::mem::take(&mut query.is_fresh)
+        {
+            self.say_query(self.config.others(), out);
+            self.answer_own_query(out);
+        }
+    }
+
+    /// Asks a member that can hear again, or has begun to lead.
+    pub(super) fn ask_mark_of(&mut self, member: usize, out: &mut Out<Self>) {
+        if self.reads.query.is_none() {
+            return;
+        }
+        if member == self.config.me {
+            self.answer_own_query(out);
+        } else {
+            self.say_query(1 << member, out);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A replica that lost its promises comes back, and votes in a new life.
+//!
+//! Let `R` be that replica, and `R'` its new life. Two things its former self said could be
+//! contradicted: a promise of ballot `b`, by accepting in a lower one; an accept in slot `s`, by
+//! promising without it. `R'` asks the others, and takes part once `J = max(QR, QL)` of them, none
+//! rejoining itself, have taken note of the new life, durably, and have answered with the highest
+//! ballot they have promised (the greatest is the floor: `R'` promises it) and with the end of the
+//! slots they know anything of (before the last of these ends everything is decided and delivered
+//! here first).
+//!
+//! *Promises.* Let `P` be `QR` promises of `b` that a candidate counts, `R`'s among them.
+//! `(QR - 1) + J > N - 1`, so some other member `m` is in `P` and has answered `R'`. If `m`
+//! promised `b` before it answered, the floor is `b` or higher. If after, its promise names `R'`,
+//! and the candidate does not count `R`'s ([`super::lives`]).
+//!
+//! *Accepts.* Let `W` be `QW` accepts that choose a value in `s`, `R`'s among them.
+//! `(QW - 1) + J > N - 1`, so some other member `m` is in `W` and has answered `R'`. If it had
+//! accepted before, the end is beyond `s`, and `R'` takes part only once `s` is decided. If it
+//! accepted after, its accept names `R'`, and the leader does not count `R`'s.
+//!
+//! If `m` has lost its promises since, its own new life knows as much, by the same argument: `J`
+//! members and `R'` know of `R'`, and any `J` that answer `m` include one.
+//!
+//! *Numbers.* Lives that took part have different numbers: each was noted by `J` members, and any
+//! two such sets of others meet. One that never got so far never spoke.
+//!
+//! The cluster ends idle slots for it: its questions ask for that (`Message::Ask`). The record that
+//! ends the rejoin comes behind the decisions it rests on, so that they are durable when it is.
+
+use super::Replica;
+use super::ballot::Ballot;
+use super::lives::{Life, Lives};
+use super::messages::{Message, Record};
+use super::role::{Gathered, Role, Trust};
+use quorate_core::{Boot, Event, Lsn, Out, Slot};
+use std::hash::{Hash, Hasher};
+
+/// A rejoin under way.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Rejoin {
+    /// The number asked for.
+    number: u64,
+    /// Members that have noted it.
+    heard: u64,
+    /// The highest ballot they have promised.
+    floor: Ballot,
+    /// The first slot behind all they know anything of.
+    pub(super) end: Slot,
+    /// The record that ends the rejoin.
+    written: Option<Lsn>,
+}
+
+impl Hash for Rejoin {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.number, self.heard, self.floor, self.end).hash(to);
+        self.written.is_some().hash(to);
+    }
+}
+
+impl Replica {
+    /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
+    pub(super) fn is_voting(&self) -> bool {
+        self.rejoin.is_none()
+    }
+
+    /// Begins a rejoin; its first record goes before its first message.
+    pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
+        self.rejoin = Some(Rejoin {
+            number: self.lives.of(self.config.me).number + 1,
+            ..Rejoin::default()
+        });
+        self.write_lives(false, out);
+    }
+
+    fn write_lives(&self, is_member: bool, out: &mut Out<Self>) {
+        let lives = self.lives.clone();
+        out.persist(Record::Lives { lives, is_member });
+    }
+
+    /// Asks those that have not answered.
+    pub(super) fn say_rejoin(&self, to: u64, out: &mut Out<Self>) {
+        if let Some(rejoin) = self
+            .rejoin
+            .as_ref()
+            .filter(|rejoin| rejoin.written.is_none())
+        {
+            let life = Life {
+                number: rejoin.number,
+                boot: self.config.boot,
+            };
+            let message = Message::Rejoin {
+                life,
+                next: self.ap,
+            };
+            self.send_to(to & !rejoin.heard, &message, |to, message| {
+                out.send(to, message);
+            });
+        }
+    }
+
+    /// A member begins a new life. A number that is taken is answered with the life that has it.
+    pub(super) fn on_rejoin(&mut self, from: usize, life: Life, next: Slot, out: &mut Out<Self>) {
+        if !self.is_voting() {
+            return;
+        }
+        if next < self.ap {
+            out.inform(self.config.members[from], next);
+        }
+        let mut lives = Lives::default();
+        lives.note(from, life);
+        if self.note_lives(&lives, out) {
+            self.write_lives(true, out);
+            if self.leader == Some(from) {
+                (self.leader, self.trust) = (None, Trust::None);
+            }
+        }
+        let answer = Message::RejoinA {
+            boot: life.boot,
+            promised: self.promised,
+            end: self.end(),
+            lives: self.lives.clone(),
+        };
+        out.send(self.peer(from), answer);
+    }
+
+    /// The first slot behind all that this replica knows anything of.
+    pub(super) fn end(&self) -> Slot {
+        let proposed = match &self.role {
+            Role::Leader(leader) => leader.next,
+            _ => self.ap,
+        };
+        proposed.max(self.accepted_end())
+    }
+
+    /// A member's answer.
+    pub(super) fn on_rejoin_a(
+        &mut self,
+        from: usize,
+        (boot, lives): (Boot, &Lives),
+        promised: Ballot,
+        end: Slot,
+        out: &mut Out<Self>,
+    ) {
+        let me = self.config.me;
+        let Some(rejoin) = &mut self.rejoin else {
+            return;
+        };
+        if boot != self.config.boot || rejoin.written.is_some() {
+            return;
+        }
+        let noted = lives.of(me);
+        if (noted.number, noted.boot) != (rejoin.number, boot) {
+            if noted.number >= rejoin.number {
+                // Taken by a life that this one follows.
+                let number = noted.number + 1;
+                *rejoin = Rejoin {
+                    number,
+                    ..Rejoin::default()
+                };
+                self.say_rejoin(self.config.others(), out);
+            }
+            return;
+        }
+        if rejoin.heard & 1 << from == 0 && !self.is_floor_known() {
+            let rejoin = self.rejoin.as_mut().expect("it is under way");
+            rejoin.heard |= 1 << from;
+            rejoin.floor = rejoin.floor.max(promised);
+            rejoin.end = rejoin.end.max(end);
+        }
+        self.note_lives(lives, out);
+    }
+
+    fn is_floor_known(&self) -> bool {
+        let heard = self.rejoin.as_ref().map_or(0, |rejoin| rejoin.heard);
+        heard.count_ones() as usize >= self.config.thresholds.rejoin
+    }
+
+    /// Moves the rejoin on as far as it goes.
+    pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
+        let is_known = self.is_floor_known();
+        let Some(rejoin) = &mut self.rejoin else {
+            return;
+        };
+        if rejoin.written.is_none() && is_known && self.ap >= rejoin.end {
+            let life = Life {
+                number: rejoin.number,
+                boot: self.config.boot,
+            };
+            self.promised = self.promised.max(rejoin.floor);
+            self.round_seen = self.round_seen.max(self.promised.round);
+            self.lives.note(self.config.me, life);
+            let ballot = self.promised;
+            out.persist(Record::Promise { ballot });
+            self.write_lives(true, out);
+            if let Some(rejoin) = &mut self.rejoin {
+                rejoin.written = Some(out.persisted());
+            }
+        }
+        let is_over = |rejoin: &mut Rejoin| rejoin.written.is_some_and(|lsn| lsn <= self.durable);
+        if self.rejoin.take_if(is_over).is_some() {
+            // What was overheard meanwhile was not written.
+            self.slots.clear();
+            out.emit(Event::Branch("rejoined"));
+        }
+    }
+
+    /// Notes later lives of members, and takes back what their former ones said.
+    fn note_lives(&mut self, lives: &Lives, out: &mut Out<Self>) -> bool {
+        let reborn = self.lives.merge(lives, self.config.members.len());
+        if reborn == 0 {
+            return false;
+        }
+        if reborn & 1 << self.config.me != 0 && self.is_voting() {
+            // A life of this replica that died early had a higher number: what this one says is
+            // not counted where that is known.
+            out.emit(Event::Branch("life outnumbered"));
+            self.step_down();
+            self.begin_rejoin(out);
+        }
+        for instance in self.slots.iter_mut().filter(|instance| !instance.is_chosen) {
+            instance.acks &= !reborn;
+        }
+        if let Role::Candidate(candidate) = &mut self.role {
+            let from = candidate.from;
+            for (member, promise) in candidate.promises.iter_mut().enumerate() {
+                if reborn & 1 << member != 0 {
+                    *promise = Gathered::untold(from);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes note of what a vote knows of lives. Says whether its sender's life is the present
+    /// one.
+    pub(super) fn is_present(&mut self, from: usize, lives: &Lives, out: &mut Out<Self>) -> bool {
+        self.note_lives(lives, out);
+        lives.of(from).number >= self.lives.of(from).number
+    }
+
+    /// Takes up the lives known before a restart, and a rejoin that it interrupted.
+    pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
+        self.lives = lives;
+        self.rejoin = (!is_member).then(|| Rejoin {
+            number: self.lives.of(self.config.me).number + 1,
+            ..Rejoin::default()
+        });
+    }
+}

@@ -1,0 +1,122 @@
+//! What makes up for lost messages, and how the leader is asked for a sign of life.
+
+use super::Replica;
+use super::messages::{Message, Timer};
+use super::role::{Instance, Role, Trust};
+use quorate_core::{Due, Out, ReplicaId, Slot};
+
+impl Replica {
+    /// Says again what went unanswered since the last time.
+    pub(super) fn on_retransmit(&mut self, out: &mut Out<Self>) {
+        self.armed.retransmit = false;
+        let others = self.config.others();
+        match self.role {
+            Role::Leader(_) => {
+                // That a link is down is a hint, and may be wrong.
+                let up = if self.backoff < 4 { self.up } else { others };
+                self.repeat_proposals(others & up, true, out);
+            }
+            Role::Canvassing { granted } => self.say_pre_vote(others & !granted, out),
+            Role::Candidate(_) => {
+                self.say_prepare(others, out);
+                self.lead_if_elected(out);
+            }
+            Role::Follower => {}
+        }
+        if !std::mem::take(&mut self.is_stirring) {
+            self.backoff += 1;
+            self.say_rejoin(others, out);
+            self.ask(out);
+            self.forward_stale(out);
+        }
+        self.ask_about_reads_again(out);
+    }
+
+    /// Asks the leader, or everybody where none is known, for a sign of life and for what was
+    /// missed.
+    fn ask(&self, out: &mut Out<Self>) {
+        if self.is_leader() || !self.is_waiting() {
+            return;
+        }
+        let to = match self.leader.filter(|_| self.is_led()) {
+            Some(leader) => 1 << leader,
+            None => self.config.others(),
+        };
+        let message = self.question();
+        self.send_to(to, &message, |to, message| out.send_early(to, message));
+    }
+
+    fn question(&self) -> Message {
+        let needed = self.rejoin.as_ref().map_or(self.ap, |rejoin| rejoin.end);
+        Message::Ask {
+            next: self.ap,
+            until: needed.max(self.accepted_end()),
+        }
+    }
+
+    /// The first slot behind all in which this replica accepted something; `ap` if there is none.
+    pub(super) fn accepted_end(&self) -> Slot {
+        let is_accepted = |slot: &Instance| slot.accepted.is_some();
+        let last = self.slots.iter().rposition(is_accepted);
+        last.map_or(self.ap, |offset| self.slot_at(offset + 1))
+    }
+
+    /// A peer waits for something. What it has accepted beyond the end of the log of a leader that
+    /// did not hear of it was not chosen; its slot ends as a no-op.
+    pub(super) fn on_ask(&mut self, from: usize, next: Slot, until: Slot, out: &mut Out<Self>) {
+        self.tell(from, next, out);
+        self.fill(until, out);
+        self.is_wanted |= !self.is_leader() && self.trust == Trust::None;
+    }
+
+    /// Arms what is needed, and nothing where nobody waits.
+    pub(super) fn tend(&mut self, out: &mut Out<Self>) {
+        let is_busy = match self.role {
+            Role::Leader(_) => self.has_unchosen() || self.reads.count() > 0,
+            Role::Canvassing { .. } | Role::Candidate(_) => true,
+            Role::Follower => self.is_waiting(),
+        };
+        if is_busy && !self.armed.retransmit {
+            self.armed.retransmit = true;
+            let wait = self.config.rtx_min_ns << self.backoff.min(16);
+            let wait = wait.min(self.config.rtx_max_ns);
+            out.arm(Timer::Retransmit, Due::Within(wait..=wait + wait / 4));
+        }
+        self.watch_leader(out);
+        self.watch_patience(out);
+    }
+
+    /// A link came up: say at once what may have been lost. Or went down: do not wait for the
+    /// leader behind it.
+    pub(super) fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
+        let Some(member) = self.config.member(peer).filter(|m| *m != self.config.me) else {
+            return;
+        };
+        let bit = 1 << member;
+        if !up {
+            self.up &= !bit;
+            if self.leader == Some(member) {
+                self.leader = None;
+                self.trust = Trust::None;
+                self.armed.election = false;
+            }
+            return;
+        }
+        self.up |= bit;
+        self.say_rejoin(bit, out);
+        match self.role {
+            Role::Leader(_) => {
+                self.say_commit(bit, self.ap, out);
+                self.repeat_proposals(bit, false, out);
+            }
+            Role::Canvassing { .. } => self.say_pre_vote(bit, out),
+            Role::Candidate(_) => self.say_prepare(bit, out),
+            Role::Follower if self.is_waiting() => {
+                let message = self.question();
+                out.send_early(self.peer(member), message);
+            }
+            Role::Follower => {}
+        }
+        self.ask_mark_of(member, out);
+    }
+}

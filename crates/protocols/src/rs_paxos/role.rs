@@ -1,0 +1,159 @@
+//! What a replica is to the others, and what it knows of a slot.
+
+use super::ballot::Ballot;
+use super::messages::SlotVote;
+use quorate_core::{Entry, EntryId, Lsn, Slot};
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+/// A value accepted in a slot, and proposed there if this replica leads its ballot.
+#[derive(Clone, Debug)]
+pub(super) struct Proposal {
+    pub(super) ballot: Ballot,
+    /// `None` is the no-op.
+    pub(super) value: Option<Entry>,
+}
+
+impl Proposal {
+    /// The name of the value.
+    pub(super) fn name(&self) -> Option<EntryId> {
+        self.value.as_ref().map(|entry| entry.id)
+    }
+}
+
+impl Hash for Proposal {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.ballot, self.name()).hash(to);
+    }
+}
+
+/// What is known of a slot.
+#[derive(Clone, Hash, Debug, Default)]
+pub(super) struct Instance {
+    /// What this replica has accepted.
+    pub(super) accepted: Option<Proposal>,
+    /// Whether that is chosen.
+    pub(super) is_chosen: bool,
+    /// Members whose accept in the own ballot is durable.
+    pub(super) acks: u64,
+    /// It was proposed since the last retransmission timer.
+    pub(super) is_fresh: bool,
+}
+
+/// What a replica is to the others.
+#[derive(Clone, Hash, Debug)]
+pub(super) enum Role {
+    /// It follows, or waits for somebody to follow.
+    Follower,
+    /// It asks whether the others would follow it; these would.
+    Canvassing { granted: u64 },
+    /// It gathers promises.
+    Candidate(Candidate),
+    /// It leads the ballot promised last.
+    Leader(Leader),
+}
+
+impl Role {
+    /// The record of the own ballot, while promises are gathered.
+    pub(super) fn candidacy_lsn(&self) -> Option<Lsn> {
+        match self {
+            Role::Candidate(candidate) => Some(candidate.written),
+            _ => None,
+        }
+    }
+}
+
+/// Phase 1 under way.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    /// The first slot asked about.
+    pub(super) from: Slot,
+    /// The record of the own ballot: the own promise counts once it is durable.
+    pub(super) written: Lsn,
+    /// By member.
+    pub(super) promises: Vec<Gathered>,
+}
+
+impl Hash for Candidate {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.from, &self.promises).hash(to);
+    }
+}
+
+/// What has come of a promise.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathered {
+    /// The member's first slot not delivered.
+    pub(super) next: Slot,
+    /// The first slot it has not told about.
+    pub(super) covered: Slot,
+    /// It has told about every slot.
+    pub(super) is_complete: bool,
+    pub(super) votes: Vec<SlotVote>,
+}
+
+impl Gathered {
+    /// Nothing, of what was asked from this slot on.
+    pub(super) fn untold(from: Slot) -> Gathered {
+        Gathered {
+            covered: from,
+            ..Gathered::default()
+        }
+    }
+}
+
+impl Hash for Gathered {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.next, self.covered, self.is_complete).hash(to);
+        for vote in &self.votes {
+            let name = vote.value.as_ref().map(|entry| entry.id);
+            (vote.slot, vote.ballot, name).hash(to);
+        }
+    }
+}
+
+/// Phase 2.
+#[derive(Clone, Debug)]
+pub(super) struct Leader {
+    /// The first slot not proposed in.
+    pub(super) next: Slot,
+    /// Choices from here on were counted by this replica.
+    pub(super) since: Slot,
+    /// Every slot that an earlier leader may have decided is before this one.
+    pub(super) recovered: Slot,
+    /// Peers were told that every slot before this one is decided.
+    pub(super) announced: Slot,
+    /// Entries waiting for a slot.
+    pub(super) pending: VecDeque<Entry>,
+    /// A slot was chosen since the last election timer.
+    pub(super) is_effective: bool,
+}
+
+impl Hash for Leader {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.next, self.since, self.recovered, self.announced).hash(to);
+        self.is_effective.hash(to);
+        self.pending.iter().for_each(|entry| entry.id.hash(to));
+    }
+}
+
+/// Whether there seems to be a leader. Decays with the election timer, so that its last sign of
+/// life is one to two timeouts old when it is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Trust {
+    /// None is known.
+    None,
+    /// The last sign of life was before the last timeout.
+    Stale,
+    /// There was one since.
+    Fresh,
+}
+
+/// Which timers run.
+#[derive(Clone, Copy, Hash, Debug, Default)]
+pub(super) struct Armed {
+    pub(super) retransmit: bool,
+    pub(super) election: bool,
+    pub(super) catch_up: bool,
+    pub(super) patience: bool,
+}

@@ -1,0 +1,430 @@
+//! A cluster in memory whose messages and disks move only as told. It watches what replicas
+//! propose and deliver, and fails on the first thing that contradicts what came before.
+
+use crate::done::Done;
+use crate::registry::Protocol;
+use crate::rs_paxos::{Ballot, Config, Message, MultiPaxos, Record, Replica, Timer};
+use bytes::Bytes;
+use quorate_core::{
+    Base, Boot, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
+    Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Peers, Principal,
+    Record as _, ReplicaId, RequestId, Seat, Slot, Wire,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub(super) struct Node {
+    pub(super) config: Config,
+    pub(super) machine: Option<Replica>,
+    out: Out<Replica>,
+    disk: Vec<(Lsn, Record)>,
+    flushed: Lsn,
+    pub(super) flushes: usize,
+    /// The disk does not get done.
+    pub(super) is_stuck: bool,
+    gated: VecDeque<(Lsn, Peers, Message)>,
+    pub(super) timers: BTreeSet<Timer>,
+    pub(super) log: Vec<Option<Entry>>,
+    base: Done,
+    pub(super) replies: Vec<(RequestId, Outcome)>,
+}
+
+pub(super) struct Net {
+    pub(super) nodes: Vec<Node>,
+    /// What is on its way, in the order sent.
+    pub(super) wire: VecDeque<(usize, usize, Message)>,
+    /// Links that lose everything.
+    pub(super) cut: BTreeSet<(usize, usize)>,
+    pub(super) sent: BTreeMap<&'static str, usize>,
+    pub(super) branches: BTreeSet<&'static str>,
+    pub(super) forget: Option<fn(&Record) -> bool>,
+    proposed: BTreeMap<(Slot, Ballot), Option<EntryId>>,
+    decided: BTreeMap<Slot, Option<EntryId>>,
+    commands: u64,
+}
+
+fn id(node: usize) -> ReplicaId {
+    ReplicaId(node as u16 + 1)
+}
+
+fn index(id: ReplicaId) -> usize {
+    usize::from(id.0) - 1
+}
+
+pub(super) fn seat(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
+    let member = |node| Member {
+        id: id(node),
+        incarnation: Incarnation(node as u128),
+    };
+    let params = params.iter();
+    Seat {
+        group: Group(0),
+        epoch: Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: (0..n).map(member).collect(),
+            protocol: MultiPaxos::NAME.into(),
+            durability: Durability::Disk,
+            seed: 7,
+            params: params
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
+        },
+        me: id(me),
+        boot: Boot(me as u64 + 1),
+    }
+}
+
+impl Net {
+    pub(super) fn new(n: usize, params: &[(&str, &str)]) -> Net {
+        let node = |me| Node {
+            config: MultiPaxos::config(&seat(n, me, params)).unwrap(),
+            machine: None,
+            out: Out::default(),
+            disk: Vec::new(),
+            flushed: Lsn(0),
+            flushes: 0,
+            is_stuck: false,
+            gated: VecDeque::new(),
+            timers: BTreeSet::new(),
+            log: Vec::new(),
+            base: Done::default(),
+            replies: Vec::new(),
+        };
+        let mut net = Net {
+            nodes: (0..n).map(node).collect(),
+            wire: VecDeque::new(),
+            cut: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            branches: BTreeSet::new(),
+            forget: None,
+            proposed: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            commands: 0,
+        };
+        (0..n).for_each(|me| net.boot(me, Past::Fresh));
+        net
+    }
+
+    /// A cluster in which `leader` leads, and nothing is on its way.
+    pub(super) fn led_by(leader: usize, n: usize, params: &[(&str, &str)]) -> Net {
+        let mut net = Net::new(n, params);
+        net.write(leader);
+        net.elect(leader);
+        assert_eq!(net.nodes[leader].log.len(), 1);
+        net
+    }
+
+    fn boot(&mut self, me: usize, past: Past<Replica>) {
+        let node = &mut self.nodes[me];
+        node.out = Out::default();
+        node.machine = Some(Replica::recover(&node.config, past, NOW, &mut node.out));
+        self.perform(me);
+    }
+
+    pub(super) fn step(&mut self, me: usize, input: Input<Replica>) {
+        let node = &mut self.nodes[me];
+        if let Some(machine) = &mut node.machine {
+            machine.step(NOW, input, &mut node.out);
+            machine.check();
+            self.perform(me);
+        }
+    }
+
+    fn submit(&mut self, me: usize, class: Class) -> RequestId {
+        self.commands += 1;
+        let id = RequestId {
+            client: ClientId(1),
+            seq: self.commands,
+        };
+        let command = Command {
+            id,
+            acked: 0,
+            class,
+            principal: Principal(0),
+            body: Bytes::from_static(b"set x"),
+        };
+        self.step(me, Input::Submit(vec![command]));
+        id
+    }
+
+    pub(super) fn write(&mut self, me: usize) -> RequestId {
+        self.submit(me, Class::Write)
+    }
+
+    pub(super) fn read(&mut self, me: usize) -> RequestId {
+        self.submit(me, Class::Read)
+    }
+
+    /// Lets a timer fire that must be armed.
+    pub(super) fn fire(&mut self, me: usize, timer: Timer) {
+        assert!(
+            self.nodes[me].timers.remove(&timer),
+            "{timer:?} is armed at {me}"
+        );
+        self.step(me, Input::Timer(timer));
+    }
+
+    /// Lets a replica stand, and everything that follows happen.
+    pub(super) fn elect(&mut self, me: usize) {
+        self.fire(me, Timer::Election);
+        self.run();
+    }
+
+    /// Delivers everything that is on its way, and what it causes.
+    pub(super) fn run(&mut self) {
+        while let Some((from, to, message)) = self.wire.pop_front() {
+            self.receive(from, to, message);
+        }
+    }
+
+    /// Delivers the messages of a link that are on their way, and nothing they cause.
+    pub(super) fn pass(&mut self, from: usize, to: usize) {
+        let (now, later) = self
+            .wire
+            .drain(..)
+            .partition(|(f, t, _)| (*f, *t) == (from, to));
+        self.wire = later;
+        let now: VecDeque<_> = now;
+        for (from, to, message) in now {
+            self.receive(from, to, message);
+        }
+    }
+
+    /// Loses what is on its way and meets a condition.
+    pub(super) fn lose(&mut self, is_lost: impl Fn(usize, usize, &Message) -> bool) {
+        self.wire
+            .retain(|(from, to, message)| !is_lost(*from, *to, message));
+    }
+
+    /// Cuts a replica off from all others.
+    pub(super) fn isolate(&mut self, me: usize) {
+        for other in 0..self.nodes.len() {
+            self.cut.extend([(me, other), (other, me)]);
+        }
+    }
+
+    /// Says that a replica's links are down, or up, at both ends.
+    pub(super) fn hint(&mut self, me: usize, up: bool) {
+        for other in (0..self.nodes.len()).filter(|other| *other != me) {
+            let (mine, theirs) = (id(other), id(me));
+            self.step(me, Input::Link { peer: mine, up });
+            self.step(other, Input::Link { peer: theirs, up });
+        }
+    }
+
+    fn receive(&mut self, from: usize, to: usize, message: Message) {
+        if self.cut.contains(&(from, to)) {
+            return;
+        }
+        let message = Message::from_bytes(message.to_bytes()).unwrap();
+        let from = id(from);
+        self.step(to, Input::Message { from, message });
+    }
+
+    fn perform(&mut self, me: usize) {
+        for output in self.nodes[me].out.drain().collect::<Vec<_>>() {
+            self.perform_one(me, output);
+        }
+        if !self.nodes[me].is_stuck {
+            self.flush(me);
+        }
+    }
+
+    /// Everything persisted is durable now; what waited for it leaves.
+    pub(super) fn flush(&mut self, me: usize) {
+        let node = &mut self.nodes[me];
+        let persisted = node.out.persisted();
+        if node.flushed == persisted {
+            return;
+        }
+        (node.flushed, node.flushes) = (persisted, node.flushes + 1);
+        for (_, to, message) in std::mem::take(&mut node.gated) {
+            self.send(me, to, message);
+        }
+        self.step(me, Input::Durable(persisted));
+    }
+
+    fn perform_one(&mut self, me: usize, output: Output<Replica>) {
+        let node = &mut self.nodes[me];
+        match output {
+            Output::Send { to, message, after } if after <= node.flushed => {
+                self.send(me, to, message);
+            }
+            Output::Send { to, message, after } => node.gated.push_back((after, to, message)),
+            Output::Persist { lsn, record } => {
+                let record = Record::from_bytes(record.to_bytes()).unwrap();
+                if !self.forget.is_some_and(|forget| forget(&record)) {
+                    node.disk.push((lsn, record));
+                }
+            }
+            Output::Note(_) => {}
+            Output::Arm { timer, .. } => {
+                node.timers.insert(timer);
+            }
+            Output::Disarm(timer) => {
+                node.timers.remove(&timer);
+            }
+            Output::CatchUp { from, .. } => self.give_log(index(from), me),
+            Output::Inform { peer, .. } => self.give_log(me, index(peer)),
+            Output::Deliver { slot, entry } => self.append(me, slot, entry),
+            Output::Reply { id, outcome } => node.replies.push((id, outcome)),
+            Output::Emit(Event::Branch(name)) => {
+                self.branches.insert(name);
+            }
+            Output::Emit(Event::Decided { .. }) => {}
+            Output::Emit(Event::Misbehaved { peer, what }) => {
+                panic!("{me} says {peer:?} misbehaved: {what}")
+            }
+        }
+    }
+
+    fn send(&mut self, from: usize, to: Peers, message: Message) {
+        if let Message::Accept {
+            ballot,
+            slot,
+            value,
+            ..
+        } = &message
+        {
+            let name = value.as_ref().map(|entry| entry.id);
+            let first = self.proposed.entry((*slot, *ballot)).or_insert(name);
+            assert_eq!(*first, name, "one value per slot and ballot (I1)");
+        }
+        let name = match &message {
+            Message::Forward { .. } => "forward",
+            Message::PreVote { .. } | Message::PreVoteOk { .. } => "pre-vote",
+            Message::Prepare { .. } | Message::Promise(_) => "phase 1",
+            Message::Nack { .. } => "nack",
+            Message::Accept { .. } => "accept",
+            Message::Accepted { .. } => "accepted",
+            Message::Commit { .. } => "commit",
+            Message::Ask { .. } => "ask",
+            Message::ReadQ { .. } | Message::ReadA { .. } => "read",
+            Message::Rejoin { .. } | Message::RejoinA { .. } => "rejoin",
+        };
+        let peers = (0..self.nodes.len()).filter(|peer| *peer != from);
+        let peers = peers.filter(|peer| to == Peers::All || to == Peers::One(id(*peer)));
+        for peer in peers {
+            *self.sent.entry(name).or_default() += 1;
+            self.wire.push_back((from, peer, message.clone()));
+        }
+    }
+
+    /// What one replica has decided and another has not goes over, unless they are cut off.
+    fn give_log(&mut self, from: usize, to: usize) {
+        let have = self.nodes[to].log.len();
+        let news = self.nodes[from]
+            .log
+            .get(have..)
+            .unwrap_or_default()
+            .to_vec();
+        let is_cut = self.cut.contains(&(from, to)) || self.nodes[to].machine.is_none();
+        if news.is_empty() || is_cut {
+            return;
+        }
+        for (slot, entry) in (have as u64..).map(Slot).zip(news) {
+            self.append(to, slot, entry);
+        }
+        let next = Slot(self.nodes[to].log.len() as u64);
+        let base = self.nodes[to].base.clone();
+        self.step(to, Input::Installed { next, base });
+    }
+
+    fn append(&mut self, me: usize, slot: Slot, entry: Option<Entry>) {
+        let node = &mut self.nodes[me];
+        assert_eq!(slot.0, node.log.len() as u64, "deliveries have no gaps");
+        let name = entry.as_ref().map(|entry| entry.id);
+        let is_new = name.is_none_or(|name| !node.base.0.contains(name));
+        assert!(is_new, "every entry takes effect once (I12)");
+        node.base.advance(slot, entry.as_ref());
+        node.log.push(entry);
+        let first = self.decided.entry(slot).or_insert(name);
+        assert_eq!(
+            *first, name,
+            "one value is chosen per slot (I2), {slot:?} at {me}"
+        );
+    }
+
+    /// The process dies: what was not flushed, and what was not said, is gone. Its decided log
+    /// stays.
+    pub(super) fn crash(&mut self, me: usize) {
+        let node = &mut self.nodes[me];
+        node.machine = None;
+        let flushed = node.flushed;
+        node.disk.retain(|(lsn, _)| *lsn <= flushed);
+        node.gated.clear();
+        node.timers.clear();
+    }
+
+    /// The process comes back with its disk.
+    pub(super) fn restart(&mut self, me: usize) {
+        let node = &mut self.nodes[me];
+        let next = Slot(node.log.len() as u64);
+        let is_open = |record: &Record| record.slot().is_none_or(|slot| slot >= next);
+        node.disk.retain(|(_, record)| is_open(record));
+        node.disk.iter_mut().for_each(|(lsn, _)| *lsn = Lsn(0));
+        node.flushed = Lsn(0);
+        node.is_stuck = false;
+        node.config.boot = Boot(node.config.boot.0 + 100);
+        let past = Past::Intact {
+            next,
+            base: node.base.clone(),
+            records: node.disk.iter().map(|(_, record)| record.clone()).collect(),
+        };
+        self.boot(me, past);
+    }
+
+    /// The process comes back without what it promised.
+    pub(super) fn restart_lost(&mut self, me: usize) {
+        let node = &mut self.nodes[me];
+        node.disk.clear();
+        node.flushed = Lsn(0);
+        node.config.boot = Boot(node.config.boot.0 + 100);
+        let past = Past::Lost {
+            next: Slot(node.log.len() as u64),
+            base: node.base.clone(),
+        };
+        self.boot(me, past);
+    }
+
+    /// Ids in the log of a replica; `None` is a no-op.
+    pub(super) fn names(&self, me: usize) -> Vec<Option<EntryId>> {
+        let log = self.nodes[me].log.iter();
+        log.map(|entry| entry.as_ref().map(|entry| entry.id))
+            .collect()
+    }
+
+    /// How often a request is in the log of a replica.
+    pub(super) fn times(&self, me: usize, request: RequestId) -> usize {
+        let entries = self.nodes[me].log.iter().flatten();
+        let commands = entries.flat_map(|entry| entry.commands().flatten());
+        commands.filter(|command| command.id == request).count()
+    }
+
+    pub(super) fn leads(&self, me: usize) -> bool {
+        let machine = self.nodes[me].machine.as_ref();
+        machine.is_some_and(Replica::is_leader)
+    }
+
+    pub(super) fn votes(&self, me: usize) -> bool {
+        let machine = self.nodes[me].machine.as_ref();
+        machine.is_some_and(Machine::is_serving)
+    }
+
+    pub(super) fn outcome(&self, me: usize, request: RequestId) -> Option<Outcome> {
+        let mut replies = self.nodes[me].replies.iter();
+        replies
+            .find(|(id, _)| *id == request)
+            .map(|(_, outcome)| outcome.clone())
+    }
+
+    pub(super) fn count(&self, name: &str) -> usize {
+        self.sent.get(name).copied().unwrap_or(0)
+    }
+}
+
+const NOW: Now = Now {
+    mono_ns: 1_000_000_000,
+    clock_ns: 5_000_000_000,
+    clock_error_ns: 0,
+};
