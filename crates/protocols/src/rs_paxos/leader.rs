@@ -203,7 +203,13 @@ impl Replica {
         if let Role::Leader(leader) = &mut self.role {
             leader.is_effective = true;
             let fast = slot >= leader.recovered;
-            out.emit(Event::Decided { slot, fast, noop });
+            out.emit(Event::Decided {
+                slot,
+                fast,
+                noop,
+                // Accept, Accepted.
+                delays: 2,
+            });
         }
         self.deliver(out);
     }

@@ -96,6 +96,24 @@ impl Protocol for MultiPaxos {
         config::quorums(epoch).map_or(0, |quorums| quorums.failures(1))
     }
 
+    fn branches() -> &'static [&'static str] {
+        &[
+            "candidate behind",
+            "chosen by name",
+            "decided elsewhere",
+            "double decision skipped",
+            "elected",
+            "gap filled",
+            "leader gave up",
+            "leader overtaken",
+            "life outnumbered",
+            "promise of a former life",
+            "rejoined",
+            "slot ended for a peer",
+            "too much pending",
+        ]
+    }
+
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
     }

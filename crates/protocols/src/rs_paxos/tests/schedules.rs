@@ -217,7 +217,7 @@ fn a_ballot_that_was_not_written_is_led_twice() {
 }
 
 /// B leads by the promises of B and C, and C restarts before it accepts anything of B. A, which
-/// led before, reaches C alone.
+/// led before, reaches C, and nobody hears of what comes of it. Then B reaches C.
 fn an_old_leader_reaches_who_promised_a_new_one(forget: Option<fn(&Record) -> bool>) -> Net {
     let mut net = Net::new(3, &[]);
     net.forget = forget;
@@ -238,8 +238,11 @@ fn an_old_leader_reaches_who_promised_a_new_one(forget: Option<fn(&Record) -> bo
     net.cut.clear();
     net.isolate(B);
     net.write(A);
-    net.run();
+    net.pass(A, C);
+    net.pass(C, A);
+    net.lose(|_, _, _| true);
     net.cut.clear();
+    net.isolate(A);
     net.fire(B, Timer::Retransmit);
     net.fire(B, Timer::Retransmit);
     net.run();
