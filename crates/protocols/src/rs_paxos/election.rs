@@ -104,7 +104,7 @@ impl Replica {
         if !self.is_voting() {
             return;
         }
-        if next.0 + (self.config.window as u64) < self.ap.0 {
+        if self.is_far_behind(next) {
             // It would have to learn much before it could lead.
             self.is_wanted = true;
             return;

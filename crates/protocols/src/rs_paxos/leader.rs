@@ -274,7 +274,7 @@ impl Replica {
                 claim.since
             }
         };
-        if next < since || next.0 + (self.config.window as u64) < self.ap.0 {
+        if next < since || self.is_far_behind(next) {
             out.inform(self.config.members[to], next);
         }
     }

@@ -60,6 +60,7 @@ mod role;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod words;
 
 pub use ballot::Ballot;
 pub use config::{Config, Thresholds};
@@ -116,6 +117,18 @@ impl Protocol for MultiPaxos {
 
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
+    }
+
+    fn message(message: &Message) -> String {
+        words::message(message)
+    }
+
+    fn record(record: &Record) -> String {
+        words::record(record)
+    }
+
+    fn state(machine: &Replica) -> Vec<String> {
+        words::state(machine)
     }
 }
 
@@ -224,8 +237,17 @@ impl Machine for Replica {
         (self.is_stirring, self.is_serving_requests).hash(to);
     }
 
+    fn explain(&self) -> String {
+        words::explain(self)
+    }
+
     fn check(&self) {
         self.check_all();
+    }
+
+    /// Ballots.
+    fn depth(&self) -> usize {
+        self.promised.round as usize
     }
 }
 
@@ -330,6 +352,12 @@ impl Replica {
 
     fn peer(&self, member: usize) -> Peers {
         Peers::One(self.config.members[member])
+    }
+
+    /// Whether a peer that has delivered what is before this slot lacks more than a leader ever has
+    /// under way.
+    fn is_far_behind(&self, next: Slot) -> bool {
+        self.ap.0.saturating_sub(next.0) > self.config.window as u64
     }
 
     /// The slot at an offset from `ap`.

@@ -105,7 +105,7 @@ fn omissions() -> Vec<Mutant<Replica>> {
             "hasty",
             "the own accept counts before it is durable",
             Sabotage::Hasty,
-            seeds("", 0..400),
+            Catcher::Conversation("hasty-mutant.txt"),
         ),
         mutant(
             "half-promise",

@@ -1,0 +1,187 @@
+//! Messages, records and states in the paper's words, one line each, for conversations and for
+//! whoever looks for what is stuck.
+
+use super::ballot::Ballot;
+use super::lives::Lives;
+use super::messages::{Claim, Message, Promise, Record, SlotVote};
+use super::role::{Instance, Role};
+use super::{Replica, Trust};
+use quorate_core::{Entry, EntryId, Slot};
+use std::fmt::Write;
+
+/// A message.
+pub(super) fn message(message: &Message) -> String {
+    match message {
+        Message::Forward { entry } => format!("forward {:?}", entry.id),
+        Message::PreVote { campaign, next, .. } => format!("pre-vote {campaign} from {next:?}"),
+        Message::PreVoteOk {
+            campaign, promised, ..
+        } => {
+            format!("to pre-vote {campaign}: yes, promised {promised:?}")
+        }
+        Message::Prepare { ballot, from } => format!("prepare {ballot:?} from {from:?}"),
+        Message::Promise(part) => promise(part),
+        Message::Nack { ballot, promised } => format!("not {ballot:?}: promised {promised:?}"),
+        Message::Accept {
+            ballot,
+            slot,
+            value,
+            claim,
+        } => format!(
+            "accept {slot:?} {ballot:?} {}{}",
+            entry(value),
+            chosen(*claim)
+        ),
+        Message::Accepted {
+            ballot,
+            slot,
+            lives,
+        } => format!("accepted {slot:?} {ballot:?}{}", later(lives)),
+        Message::Commit {
+            ballot,
+            claim,
+            earlier,
+        } => {
+            let earlier: Vec<String> = earlier.iter().map(|id| name(*id)).collect();
+            let before = if earlier.is_empty() {
+                String::new()
+            } else {
+                format!(", before it {}", earlier.join(" "))
+            };
+            format!("commit {ballot:?}{}{before}", chosen(*claim))
+        }
+        Message::Ask { next, until } => format!("ask from {next:?} until {until:?}"),
+        Message::ReadQ { number, .. } => format!("query {number}"),
+        Message::ReadA {
+            number,
+            promised,
+            mark,
+            ..
+        } => {
+            let mark = mark.map(|mark| format!(", mark {mark:?}"));
+            let mark = mark.unwrap_or_default();
+            format!("to query {number}: promised {promised:?}{mark}")
+        }
+        Message::Rejoin { life, next } => format!("rejoin in life {} from {next:?}", life.number),
+        Message::RejoinA {
+            promised,
+            end,
+            lives,
+            ..
+        } => format!(
+            "to rejoin: promised {promised:?}, end {end:?}{}",
+            later(lives)
+        ),
+    }
+}
+
+fn promise(part: &Promise) -> String {
+    let mut said = format!("promise {:?}", part.ballot);
+    for vote in &part.votes {
+        let SlotVote {
+            slot,
+            ballot,
+            value,
+        } = vote;
+        let _ = write!(said, " {slot:?}={}@{ballot:?}", entry(value));
+    }
+    match part.until {
+        Some(until) => format!("{said}, more from {until:?}{}", later(&part.lives)),
+        None => format!("{said}{}", later(&part.lives)),
+    }
+}
+
+/// A record.
+pub(super) fn record(record: &Record) -> String {
+    match record {
+        Record::Promise { ballot } => format!("promise {ballot:?}"),
+        Record::Candidacy { ballot } => format!("own ballot {ballot:?}"),
+        Record::Accept {
+            slot,
+            ballot,
+            value,
+        } => format!("accept {slot:?} {ballot:?} {}", entry(value)),
+        Record::Again { slot, ballot } => format!("accept {slot:?} {ballot:?} again"),
+        Record::Lives { lives, is_member } => {
+            let member = if *is_member { "" } else { ", not a member yet" };
+            format!("lives{}{member}", later(lives))
+        }
+    }
+}
+
+/// What a replica is and knows, then a line per slot.
+pub(super) fn state(replica: &Replica) -> Vec<String> {
+    let role = match &replica.role {
+        Role::Follower => match replica.leader {
+            Some(leader) => format!("follows {} in {:?}", leader + 1, replica.led),
+            None => "follows nobody".into(),
+        },
+        Role::Canvassing { granted } => format!("asks for votes, has {}", members(*granted)),
+        Role::Candidate(_) => "gathers promises".into(),
+        Role::Leader(leader) => format!("leads, next {:?}", leader.next),
+    };
+    let trust = match replica.trust {
+        Trust::Stale => ", doubts",
+        Trust::None | Trust::Fresh => "",
+    };
+    let head = format!("promised {:?}, {role}{trust}", replica.promised);
+    let slots = (replica.ap.0..).map(Slot).zip(&replica.slots);
+    let slots = slots.map(|(slot, instance)| slot_state(slot, instance));
+    std::iter::once(head).chain(slots).collect()
+}
+
+fn slot_state(slot: Slot, instance: &Instance) -> String {
+    let Some(accepted) = &instance.accepted else {
+        return format!("{slot:?} nothing accepted");
+    };
+    let value = entry(&accepted.value);
+    let chosen = if instance.is_chosen { ", chosen" } else { "" };
+    let durable = match instance.acks {
+        0 => String::new(),
+        acks => format!(", durable at {}", members(acks)),
+    };
+    format!("{slot:?} {value}@{:?}{durable}{chosen}", accepted.ballot)
+}
+
+fn members(mask: u64) -> String {
+    let members = (0..64).filter(|member| mask & 1 << member != 0);
+    let members: Vec<String> = members.map(|member| (member + 1).to_string()).collect();
+    format!("[{}]", members.join(" "))
+}
+
+fn chosen(Claim { since, upto }: Claim) -> String {
+    if since == upto {
+        return String::new();
+    }
+    format!(", chosen {since:?}..{upto:?}")
+}
+
+/// The lives that are not the first.
+fn later(lives: &Lives) -> String {
+    let lives = (0..64).map(|member| (member + 1, lives.of(member).number));
+    let later = lives.filter(|(_, number)| *number > 0);
+    later.fold(String::new(), |mut said, (member, number)| {
+        let _ = write!(said, ", {member} in life {number}");
+        said
+    })
+}
+
+fn entry(value: &Option<Entry>) -> String {
+    name(value.as_ref().map(|entry| entry.id))
+}
+
+fn name(value: Option<EntryId>) -> String {
+    value.map_or("no-op".into(), |id| format!("{id:?}"))
+}
+
+/// All that is known, on one line.
+pub(super) fn explain(replica: &Replica) -> String {
+    let waiting = format!(
+        "{} own entries and {} commands wait",
+        replica.offers.len(),
+        replica.backlog.len()
+    );
+    let highest: Ballot = replica.claim.0;
+    let known = format!("last claim {highest:?}{}", chosen(replica.claim.1));
+    format!("{}; {waiting}; {known}", state(replica).join("; "))
+}
