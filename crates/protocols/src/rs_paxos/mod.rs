@@ -219,6 +219,10 @@ impl Machine for Replica {
         self.is_voting()
     }
 
+    fn reach(config: &Config) -> Option<u64> {
+        Some(config.slots_max as u64)
+    }
+
     fn fingerprint(&self, to: &mut impl Hasher) {
         (&self.rejoin, &self.lives, self.promised, self.ap).hash(to);
         self.done.to_bytes().hash(to);
