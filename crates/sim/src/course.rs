@@ -17,6 +17,8 @@ pub(crate) struct Course {
     pub(crate) hurt_ns: u64,
     /// How many clients there are, if not as many as the seed draws.
     clients: Option<usize>,
+    /// Whether they think.
+    restless: bool,
     /// Kinds of faults that do not strike.
     without: Vec<Fault>,
     /// A run without faults, in the place of all that.
@@ -33,6 +35,7 @@ impl Course {
             ops: options.ops,
             hurt_ns: options.hurt_ms * MILLIS,
             clients: options.clients.map(usize::from),
+            restless: options.restless,
             without: without.collect::<Result<_, _>>()?,
             steady: None,
         })
@@ -45,6 +48,7 @@ impl Course {
             ops: steady.requests,
             hurt_ns: 0,
             clients: None,
+            restless: false,
             without: Vec::new(),
             steady: Some(steady),
         }
@@ -61,6 +65,9 @@ impl Course {
             .retain(|fault, _| !self.without.contains(fault));
         if let Some(clients) = self.clients {
             plan.load.crowd(clients);
+        }
+        if self.restless {
+            (plan.load.think_ns, plan.load.storm_every_ns) = (0, None);
         }
         plan
     }

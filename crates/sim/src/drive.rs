@@ -217,6 +217,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             if let Some(flush) = flush {
                 self.flush(index, flush);
+                self.check_disk(index)?;
             }
         }
         let what = format!(

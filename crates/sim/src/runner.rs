@@ -9,6 +9,7 @@ use crate::panics;
 use crate::report::{Report, Violation};
 use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
+use crate::speed;
 use crate::tally::{Found, Tally};
 use quorate_protocols::{Protocol, Visitor};
 use serde_json::Value;
@@ -23,6 +24,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
     match &args.report {
         None => run_seeds(&args.options),
         Some(SimReport::Figures(options)) => figures::run(options),
+        Some(SimReport::Speed(options)) => speed::run(options),
     }
 }
 
