@@ -29,7 +29,6 @@ done
 for replicas in 3 5; do
   ./target/release/quorate sim --protocol multi-paxos --replicas "$replicas" --seeds "0..$seeds"
 done
-scripts/mutants.sh rabia
-scripts/mutants.sh multi-paxos
+scripts/mutants.sh
 ./target/release/quorate bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
 ./target/release/quorate bench chaos "${chaos[@]}" --data-dir target

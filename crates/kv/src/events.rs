@@ -3,6 +3,7 @@
 //! Nothing is kept for a watcher here: who has fallen behind asks again from where it stopped. An
 //! answer never holds a part of a revision, and is otherwise bounded, as is the work it takes.
 
+use crate::flaw::Flaw;
 use crate::history::Version;
 use crate::refused::Refused;
 use crate::span::Span;
@@ -91,6 +92,7 @@ impl Store {
                 compacted: self.compacted,
             },
             bytes: 0,
+            untold: (self.flaw == Some(Flaw::WatchDropsAtCompaction)).then_some(self.compacted),
         };
         match &watched.keys {
             Keys::All => {
@@ -163,6 +165,8 @@ impl Store {
 struct Found {
     answer: Events,
     bytes: usize,
+    /// A revision whose changes are not told, on purpose.
+    untold: Option<i64>,
 }
 
 impl Found {
@@ -172,6 +176,9 @@ impl Found {
 
     /// What was there before a change is told if the revision before it is readable, as in etcd.
     fn push(&mut self, key: &[u8], version: &Version, before: Option<&Version>, readable: i64) {
+        if self.untold == Some(version.modified) {
+            return;
+        }
         let before = before.filter(|_| version.modified > readable);
         let prev_kv = before.map(|before| key_value(key, before));
         self.bytes += EVENT_BYTES + key.len() + version.value.len();

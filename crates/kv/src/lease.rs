@@ -5,6 +5,7 @@
 //! renewed in the meantime lives on, whichever replica's clock was first.
 
 use crate::command;
+use crate::flaw::Flaw;
 use crate::refused::Refused;
 use crate::store::Store;
 use crate::write::Writer;
@@ -234,7 +235,8 @@ impl Store {
 
     pub(crate) fn expire(&mut self, expiry: &LeaseExpiry) -> Bytes {
         let lease = self.leases.by_id.get(&expiry.id);
-        if lease.is_some_and(|lease| lease.terms.renewal == expiry.renewal) {
+        let is_any = self.flaw == Some(Flaw::ExpiryIgnoresRenewals);
+        if lease.is_some_and(|lease| is_any || lease.terms.renewal == expiry.renewal) {
             return self.end_lease(expiry.id);
         }
         command::applied(self.revision, &LeaseRevokeResponse::default())

@@ -21,6 +21,7 @@ pub mod check;
 pub mod command;
 mod compact;
 mod events;
+mod flaw;
 mod hash;
 mod history;
 mod journal;
@@ -37,6 +38,7 @@ mod write;
 
 pub use command::{Applied, decode_result};
 pub use events::{Events, Keys, Watched};
+pub use flaw::Flaw;
 pub use hash::HashRest;
 pub use lease::{LeaseExpiry, LeaseInfo, TTL_S_MAX, TTL_S_MIN};
 pub use refused::Refused;

@@ -3,6 +3,7 @@
 use crate::check;
 use crate::command::{self, Command};
 use crate::events::{Events, Wanted, Watched};
+use crate::flaw::Flaw;
 use crate::hash::HashRest;
 use crate::history::{History, Version};
 use crate::journal::Journal;
@@ -48,6 +49,8 @@ pub struct Store {
     pub(crate) cut_at: Option<i64>,
     /// The snapshot that is being loaded.
     pub(crate) loading: Option<Loading>,
+    /// What it does wrong on purpose.
+    pub(crate) flaw: Option<Flaw>,
 }
 
 /// A read request.
@@ -153,6 +156,7 @@ impl Default for Store {
             pins: Pins::default(),
             cut_at: None,
             loading: None,
+            flaw: None,
         }
     }
 }
@@ -171,6 +175,12 @@ impl Store {
             keys_per_slice: keys.max(1),
             ..self
         }
+    }
+
+    /// The same store, doing something wrong on purpose: for tests and the simulator.
+    #[must_use]
+    pub fn with_flaw(self, flaw: Option<Flaw>) -> Self {
+        Store { flaw, ..self }
     }
 
     /// The body of a command that puts; see [`command`].
@@ -343,6 +353,7 @@ impl Application for Store {
         Store {
             wanted: self.wanted.clone(),
             keys_per_slice: self.keys_per_slice,
+            flaw: self.flaw,
             ..Store::default()
         }
     }

@@ -152,8 +152,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             spoken: self.nodes[index].spoken,
         };
         let mut disk = disk.clone();
-        let opened =
-            Host::<M, A>::open(config, Start::Resume, &mut disk, A::fresh(), Now::default());
+        let opened = Host::<M, A>::open(
+            config,
+            Start::Resume,
+            &mut disk,
+            A::fresh(self.setup.store_flaw),
+            Now::default(),
+        );
         opened.map(|(_, found)| found)
     }
 }

@@ -93,7 +93,8 @@ pub struct SimOptions {
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<String>,
 
-    /// Print the deliberate faults to choose from: name|found by|where|with options|what it breaks.
+    /// Print the deliberate faults to choose from, of every protocol: of what|protocol to run|name|found
+    /// by|where|with options|what it breaks.
     #[arg(long)]
     pub list_mutants: bool,
 

@@ -11,7 +11,6 @@ use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
 use crate::speed;
 use crate::tally::{Found, Tally};
-use quorate_protocols::{Protocol, Visitor};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -30,7 +29,8 @@ pub fn run(args: &SimArgs) -> ExitCode {
 
 fn run_seeds(options: &SimOptions) -> ExitCode {
     if options.list_mutants {
-        return list_mutants(&options.protocol);
+        mutants::list().iter().for_each(|line| println!("{line}"));
+        return ExitCode::SUCCESS;
     }
     if options.list_profiles {
         mix::lines().iter().for_each(|line| println!("{line}"));
@@ -97,31 +97,6 @@ fn draw(simulator: &Simulator, options: &SimOptions, path: &Path) -> ExitCode {
             ExitCode::FAILURE
         }
         None => ExitCode::SUCCESS,
-    }
-}
-
-/// Prints one line per mutant: name, who finds it, where, with which options, what it breaks.
-fn list_mutants(protocol: &str) -> ExitCode {
-    struct List;
-
-    impl Visitor for List {
-        type Output = Vec<String>;
-
-        fn visit<P: Protocol>(self) -> Vec<String> {
-            mutants::list::<P>()
-        }
-    }
-
-    match quorate_protocols::visit(protocol, List) {
-        Some(lines) => {
-            lines.iter().for_each(|line| println!("{line}"));
-            ExitCode::SUCCESS
-        }
-        None => {
-            let known = quorate_protocols::names().join(", ");
-            eprintln!("error: there is no protocol called {protocol}; there are: {known}");
-            ExitCode::from(2)
-        }
     }
 }
 

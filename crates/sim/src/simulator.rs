@@ -239,6 +239,7 @@ impl Visitor for Chosen {
             branches: P::branches(),
             failures_survived,
             flaw: fault.flaw,
+            store_flaw: fault.store_flaw,
         };
         let title = format!("{}, {replicas} replicas", P::NAME);
         let run = move |seed, watch: Watch| {
@@ -277,6 +278,7 @@ struct Recipe {
     branches: &'static [&'static str],
     failures_survived: usize,
     flaw: Option<Flaw>,
+    store_flaw: Option<quorate_kv::Flaw>,
 }
 
 impl Recipe {
@@ -297,6 +299,7 @@ impl Recipe {
             branches: self.branches,
             failures_survived: self.failures_survived,
             flaw: self.flaw,
+            store_flaw: self.store_flaw,
             configure,
             words,
             watch,

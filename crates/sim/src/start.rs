@@ -9,6 +9,7 @@ use crate::world::{Event, World, replica};
 use fastrand::Rng;
 use quorate_core::{Boot, Durability, Group, MILLIS, Machine, Now, Seat, Slot};
 use quorate_host::{Host, HostConfig, OpenError, Opened, Start};
+use quorate_kv::Flaw;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Starts a replica that is down, from what its disk holds.
@@ -45,9 +46,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             dice: self.rng.u64(..),
         };
         let now = node.clock.now(now_ns);
+        let flaw = self.setup.store_flaw;
         let rots = start == Start::Resume && chance(&mut self.rng, self.plan.disk.snapshot_rot);
         let opened = if rots {
-            open_rotten(node, config.clone(), now, &mut self.rng)
+            open_rotten(node, config.clone(), now, flaw, &mut self.rng)
         } else {
             Ok(None)
         };
@@ -57,7 +59,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 self.totals.hit("snapshot rotten");
                 Ok(opened)
             }
-            None => Host::open(config, start, &mut node.disk, A::fresh(), now),
+            None => Host::open(config, start, &mut node.disk, A::fresh(flaw), now),
         });
         let (host, opened) = opened
             .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
@@ -117,13 +119,14 @@ fn open_rotten<M: Machine, A: Subject>(
     node: &mut Node<M, A>,
     config: HostConfig<M::Config>,
     now: Now,
+    flaw: Option<Flaw>,
     rng: &mut Rng,
 ) -> Result<Option<Started<M, A>>, OpenError> {
     let mut rotten = node.disk.clone();
     if !rotten.snapshots.rot(rng) {
         return Ok(None);
     }
-    match Host::open(config, Start::Resume, &mut rotten, A::fresh(), now) {
+    match Host::open(config, Start::Resume, &mut rotten, A::fresh(flaw), now) {
         Ok((_, found)) if found.next < found.until => Ok(None),
         Ok(opened) => {
             node.disk = rotten;

@@ -4,6 +4,7 @@ use crate::judge::{Request, Response};
 use bytes::Bytes;
 use quorate_core::Application;
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
+use quorate_kv::Flaw;
 
 mod store;
 
@@ -42,8 +43,8 @@ pub(crate) enum Changes {
 
 /// An application with keys that can be stored, removed, compared and read.
 pub(crate) trait Subject: Application {
-    /// An empty one.
-    fn fresh() -> Self;
+    /// An empty one, which does something wrong if told to.
+    fn fresh(flaw: Option<Flaw>) -> Self;
 
     /// The command for a request that may change something.
     fn command(request: &Request) -> Bytes;

@@ -49,6 +49,8 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) failures_survived: usize,
     /// A deliberate fault of the hosts.
     pub(crate) flaw: Option<Flaw>,
+    /// One of the application.
+    pub(crate) store_flaw: Option<quorate_kv::Flaw>,
     pub(crate) configure: Configure<'a, M>,
     /// A message of the protocol in words.
     pub(crate) words: fn(&M::Message) -> String,

@@ -2,6 +2,7 @@
 //! allocated that the bytes themselves do not hold.
 
 use super::{DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_WRITE, Totals, WRITE};
+use crate::flaw::Flaw;
 use crate::history::{History, Version};
 use crate::journal::Change;
 use crate::kept::Kept;
@@ -67,7 +68,11 @@ impl Store {
         // Sorted, it becomes a tree without gaps in one go.
         self.keys = loading.keys.into_iter().collect();
         self.rebuild_journal()
-            .map_err(|Wrong(what)| format!("the store's part contradicts itself: {what}"))
+            .map_err(|Wrong(what)| format!("the store's part contradicts itself: {what}"))?;
+        if self.flaw == Some(Flaw::RevisionNotCarried) {
+            self.revision = Store::default().revision;
+        }
+        Ok(())
     }
 
     fn read_piece(&mut self, loading: &mut Loading, piece: Bytes) -> Result<(), Wrong> {

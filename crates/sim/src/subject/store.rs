@@ -10,11 +10,11 @@ use quorate_etcd_api::etcdserverpb::{
     LeaseKeepAliveResponse, LeaseRevokeRequest, PutResponse, RangeRequest, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_kv::{Answer, Keys, Query, Refused, Store, Watched, command, decode_result};
+use quorate_kv::{Answer, Flaw, Keys, Query, Refused, Store, Watched, command, decode_result};
 
 impl Subject for Store {
-    fn fresh() -> Self {
-        Store::new()
+    fn fresh(flaw: Option<Flaw>) -> Self {
+        Store::new().with_flaw(flaw)
     }
 
     fn command(request: &Request) -> Bytes {
