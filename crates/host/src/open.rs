@@ -185,6 +185,7 @@ fn go_on<M: Machine, A: Application>(
     };
     replay.end(log.tail());
     append_boot(&mut log, seat.boot);
+    let gaps = std::mem::take(&mut replay.gaps);
     let past = if replay.lacks_promises() {
         log.append(Kind::Lost, Encoder::new(), true);
         replay.forget_promises();
@@ -199,7 +200,9 @@ fn go_on<M: Machine, A: Application>(
             records: std::mem::take(&mut replay.records),
         }
     };
-    start(replay, past, Some(log), now)
+    let mut host = start(replay, past, Some(log), now);
+    host.snapshots.note_gaps(&gaps);
+    host
 }
 
 fn open_diskless<M: Machine, A: Application>(

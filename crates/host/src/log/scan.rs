@@ -10,6 +10,7 @@ use super::writer::Tail;
 use super::{LogSource, Position};
 use crate::opened::OpenError;
 use bytes::Bytes;
+use std::ops::RangeInclusive;
 
 /// One valid record.
 #[derive(Clone, Debug)]
@@ -29,6 +30,14 @@ pub(crate) struct Gap {
     pub(crate) to: Position,
     /// Whether a record that concerns all slots may have been among them.
     pub(crate) may_concern_all: bool,
+}
+
+impl Gap {
+    /// The segments of which it takes the first records.
+    pub(crate) fn ragged(&self) -> RangeInclusive<u64> {
+        let is_at_start = self.from.offset <= SEGMENT_HEADER_BYTES;
+        self.from.segment + u64::from(!is_at_start)..=self.to.segment
+    }
 }
 
 /// What reading meets next.

@@ -22,13 +22,13 @@ pub(crate) use load::{Loaded, Stored, list, load, verify};
 use crate::api::HostEvent;
 use crate::flaw::Flaw;
 use crate::host::Host;
-use crate::log::Position;
+use crate::log::{Gap, Position};
 use bytes::Bytes;
 use cut::Cutting;
 use pull::Pull;
 use quorate_core::{Application, ClusterId, Machine, Now, Peers, ReplicaId, Slot};
 use serve::{InMemory, Reading};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A snapshot on the own disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +63,9 @@ pub(crate) struct Snapshots<M: Machine, A: Application> {
     reads: Vec<SnapshotRead>,
     reading: BTreeMap<u64, Reading>,
     next_token: u64,
+    /// Segments whose first records are damaged. With none of those before them, it could not be told
+    /// whether promises were among what they held.
+    ragged: BTreeSet<u64>,
     /// What may be deleted once the log is durable up to there.
     release: Option<(Position, Release)>,
     /// The last snapshots of peers: slot and digest.
@@ -90,11 +93,17 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
             reads: Vec::new(),
             reading: BTreeMap::new(),
             next_token: 1,
+            ragged: BTreeSet::new(),
             release: None,
             seen: VecDeque::new(),
             taken_total: 0,
             installed_total: 0,
         }
+    }
+
+    /// The log has these gaps.
+    pub(crate) fn note_gaps(&mut self, gaps: &[Gap]) {
+        self.ragged = gaps.iter().flat_map(Gap::ragged).collect();
     }
 
     /// Own snapshots completed, and peers' installed.

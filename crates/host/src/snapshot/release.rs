@@ -5,7 +5,7 @@
 //! the part that goes is appended again first, and so is a record of where the log begins now; when
 //! that is durable, the driver may delete.
 
-use super::Release;
+use super::{Release, Snapshots};
 use crate::flaw::Flaw;
 use crate::host::Host;
 use crate::log::{Kind, Position, encode_release};
@@ -30,13 +30,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(log) = &self.log else { return };
         let place = self.decided.first_place(oldest.slot);
         let from = oldest.from.min(place.unwrap_or_else(|| log.tail()));
-        self.carry_on(from.segment);
+        let first = self.snapshots.first_to_keep(from.segment);
+        self.carry_on(first);
         self.decided.release(oldest.slot);
-        self.catch_up.forget_reads(from.segment);
+        self.catch_up.forget_reads(first);
         let Some(log) = &mut self.log else { return };
-        log.append(Kind::Release, encode_release(from.segment), true);
+        log.append(Kind::Release, encode_release(first), true);
         let release = Release {
-            segments_before: from.segment,
+            segments_before: first,
             snapshots_before: oldest.slot,
         };
         self.snapshots.release = Some((log.tail(), release));
@@ -67,5 +68,17 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.append_record(record, true);
             }
         }
+    }
+}
+
+impl<M: Machine, A: Application> Snapshots<M, A> {
+    /// Where the log may begin if what it holds from this segment on is needed: not with one whose
+    /// first records are damaged.
+    fn first_to_keep(&self, needed: u64) -> u64 {
+        let mut first = needed;
+        while self.ragged.contains(&first) {
+            first -= 1;
+        }
+        first
     }
 }

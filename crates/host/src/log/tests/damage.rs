@@ -76,6 +76,26 @@ fn a_gap_says_whether_a_record_that_concerns_all_slots_may_be_in_it() {
     }
 }
 
+/// A log may begin with a segment that is damaged anywhere but where its records begin.
+#[test]
+fn a_gap_knows_of_which_segments_it_takes_the_first_records() {
+    let at = |segment, offset| Position { segment, offset };
+    let ragged = |from, to| {
+        let may_concern_all = false;
+        let gap = Gap {
+            from,
+            to,
+            may_concern_all,
+        };
+        gap.ragged().collect::<Vec<u64>>()
+    };
+    let start = SEGMENT_HEADER_BYTES;
+    assert_eq!(ragged(at(4, start), at(4, 9_000)), [4]);
+    assert_eq!(ragged(at(4, 8_000), at(4, 9_000)), [0; 0]);
+    assert_eq!(ragged(at(4, 8_000), at(5, start)), [5]);
+    assert_eq!(ragged(at(4, 8_000), at(7, 9_000)), [5, 6, 7]);
+}
+
 #[test]
 fn a_missing_segment_in_the_middle_is_a_gap_that_may_hide_anything() {
     let (_, mut disk) = written(60, 500);
