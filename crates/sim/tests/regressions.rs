@@ -4,11 +4,11 @@
 mod cluster;
 
 use cluster::{Cluster, Disk, at, open, put, range, write};
-use quorate_core::{Application, Durability, SECONDS, Slot};
+use quorate_core::{Application, Durability, MILLIS, SECONDS, Slot};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
 };
-use quorate_host::{Answer, Host, Request, Start};
+use quorate_host::{Answer, Host, Request, Start, Token};
 use quorate_kv::{Answer as Found, KeyHash, Query, Store, command};
 use quorate_protocols::{Protocol, Visitor, names, visit};
 use std::collections::BTreeMap;
@@ -128,9 +128,13 @@ fn leases_of_a_stuck_replica<P: Protocol>() {
     assert_eq!(cluster.hosts[2].app().status().keys, 0, "{}", P::NAME);
 }
 
+/// Turns, 1 ms apart, without a sync after which none is to come: more than an election takes.
+const TURNS_QUIET: usize = 300;
+
 /// A replica of one, what it has written, and what of it a crash leaves.
 struct Single<P: Protocol> {
     host: Host<P::Machine, Store>,
+    now_ns: u64,
     written: Disk,
     disk: Disk,
 }
@@ -141,21 +145,40 @@ impl<P: Protocol> Single<P> {
         let written = disk.clone();
         Single {
             host,
+            now_ns: 1,
             written,
             disk,
         }
     }
 
+    fn submit(&mut self, token: Token, request: Request<Query>) {
+        self.host.submit(at(self.now_ns), token, request);
+    }
+
+    /// Waits for the only answer; says after how many syncs it came.
+    fn answer(&mut self) -> (Answer<Found>, usize) {
+        for syncs in 0.. {
+            let wanted = self.sync_wanted();
+            if let Some((_, answer)) = self.host.take_answers().pop() {
+                return (answer, syncs);
+            }
+            self.sync(&wanted.expect("without an answer, something needs the disk"));
+        }
+        unreachable!("it does not sync for ever")
+    }
+
     /// Turns until a sync is asked for; `None` if nothing is to be synced any more.
     fn sync_wanted(&mut self) -> Option<quorate_host::Flush> {
-        for _ in 0..10 {
-            self.host.turn(at(1));
-            while let Some(flush) = self.host.take_flush(at(1)) {
+        for _ in 0..TURNS_QUIET {
+            self.now_ns += MILLIS;
+            let now = at(self.now_ns);
+            self.host.turn(now);
+            while let Some(flush) = self.host.take_flush(now) {
                 if flush.sync {
                     return Some(flush);
                 }
                 self.written.perform(&flush);
-                self.host.flushed(at(1), flush.through);
+                self.host.flushed(now, flush.through);
             }
         }
         None
@@ -164,7 +187,7 @@ impl<P: Protocol> Single<P> {
     fn sync(&mut self, flush: &quorate_host::Flush) {
         self.written.perform(flush);
         self.disk = self.written.clone();
-        self.host.flushed(at(1), flush.through);
+        self.host.flushed(at(self.now_ns), flush.through);
     }
 }
 
@@ -179,23 +202,14 @@ fn alone<P: Protocol>() {
     while let Some(flush) = single.sync_wanted() {
         single.sync(&flush);
     }
-    single.host.submit(at(1), 1, write(put("k", "v", 0)));
-    let mut syncs = 0;
-    loop {
-        let wanted = single.sync_wanted();
-        if !single.host.take_answers().is_empty() {
-            break;
-        }
-        single.sync(&wanted.expect("the write needs the disk"));
-        syncs += 1;
-    }
+    single.submit(1, write(put("k", "v", 0)));
+    let (_, syncs) = single.answer();
     assert!(syncs > 0, "{}: answered before any sync", P::NAME);
     // All that was not synced is lost.
-    let single = Single::<P>::new(Start::Resume, single.disk);
-    let Found::Range(found) = single.host.app().query(&range("k", "")) else {
-        panic!("it can be read");
-    };
-    assert_eq!(found.count, 1, "{}: an answered write is lost", P::NAME);
+    let mut single = Single::<P>::new(Start::Resume, single.disk);
+    single.submit(2, Request::Read(range("k", "")));
+    let (answer, _) = single.answer();
+    assert_eq!(value(&answer), b"v", "{}: it is lost", P::NAME);
 }
 
 /// etcd #13766, #17780: after a crash, in a compaction too, a member had another revision than before
@@ -210,7 +224,7 @@ fn crash_at_every_flush<P: Protocol>() {
     let mut states: BTreeMap<Slot, (u64, KeyHash)> = BTreeMap::new();
     let mut disks = Vec::new();
     for n in 0..40_i64 {
-        single.host.submit(at(1), n as u64, write(change(n)));
+        single.submit(n as u64, write(change(n)));
         while let Some(flush) = single.sync_wanted() {
             single.sync(&flush);
             single.host.tidy();
