@@ -11,8 +11,10 @@ use quorate_host::Host;
 
 /// From then on no new outage begins: a plan too harsh for progress still ends.
 const OUTAGES_UNTIL_NS: u64 = 20 * SECONDS;
-/// The operations must be done by then, for loss alone must not stop a cluster.
+/// The operations must be done by then, for loss alone must not stop a cluster; more than
+/// [`USUAL_OPS`] have longer.
 const PROGRESS_NS: u64 = 120 * SECONDS;
+const USUAL_OPS: u64 = 500;
 /// Once all is well, everything must be finished within this time.
 const HEALED_NS: u64 = 20 * SECONDS;
 /// A quorum that must do without the rest may take longer: its clients go on trying the others.
@@ -49,7 +51,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 if now_ns >= course.hurt_ns && self.clients.completed >= course.ops {
                     return self.end_faults();
                 }
-                if now_ns >= PROGRESS_NS {
+                if now_ns >= PROGRESS_NS / USUAL_OPS * course.ops.max(USUAL_OPS) {
                     return Err(self.stuck("operations make no progress although most links work"));
                 }
             }
