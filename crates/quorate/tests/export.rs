@@ -150,8 +150,13 @@ async fn an_export_begins_at_the_older_snapshot_once_the_log_before_it_is_gone()
     let up = home.start(&["--replicas", "1", "--snapshot-count", "8"]);
     let mut client = Client::connect(&up.urls[0]).await;
     let value = "v".repeat(1 << 20);
-    for i in 0..60 {
+    let first = home.dir.join("1/log/0000000001.seg");
+    for i in 0.. {
+        assert!(i < 1_000, "{} is never released", first.display());
         client.put(&format!("k{}", i % 3), &value).await.unwrap();
+        if !first.exists() {
+            break;
+        }
     }
     assert!(up.stop().success());
     let lines = export(&home.dir.join("1"), &["--values", "none"]);
