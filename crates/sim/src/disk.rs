@@ -64,9 +64,22 @@ impl Disk {
             segment.crash(rng);
         }
         self.segments.retain(|_, segment| segment.created);
-        for (number, segment) in std::mem::take(&mut self.released) {
-            if segment.created && rng.u8(..8) == 0 {
-                self.segments.entry(number).or_insert(segment);
+        let mut released = std::mem::take(&mut self.released);
+        if rng.u8(..4) == 0 {
+            self.undo_releases(&mut released, rng);
+        }
+    }
+
+    /// Segments go one after the other, the oldest first, each for good before the next: those that a
+    /// crash leaves have no gap between them.
+    fn undo_releases(&mut self, released: &mut BTreeMap<u64, Segment>, rng: &mut Rng) {
+        while let Some((&first, _)) = self.segments.first_key_value()
+            && let Some(segment) = released.remove(&first.wrapping_sub(1))
+            && segment.created
+        {
+            self.segments.insert(first - 1, segment);
+            if rng.bool() {
+                return;
             }
         }
     }

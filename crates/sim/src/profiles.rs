@@ -260,9 +260,11 @@ pub(crate) const PROFILES: &[Profile] = &[
         what: "up to a third of reads in service fail, or give other bytes than were written; peers need many",
         shows: &["damage found in service", "damage mended"],
         hurt: |d| {
-            d.plan.disk.read_error = d.rng.f64() * 0.3;
-            d.plan.limits.recent_bytes_max = 1 << d.rng.u8(4..10);
-            d.strike(Fault::Crash, 200..1_000);
+            if d.durability == Durability::Disk {
+                d.plan.disk.read_error = d.rng.f64() * 0.3;
+                d.plan.limits.recent_bytes_max = 1 << d.rng.u8(4..10);
+                d.strike(Fault::Crash, 200..1_000);
+            }
         },
     },
     Profile {

@@ -80,7 +80,7 @@ pub(super) fn list(source: &mut dyn LogSource) -> Result<Vec<u64>, OpenError> {
     Ok(numbers)
 }
 
-/// The segments that are needed. Those that are not may be gone, each by itself, or be half on their
+/// The segments that are needed. Those that are not may be gone, or be half on their
 /// way to another use: only then there is a gap among the numbers or a first one without a header,
 /// and it is looked up which ones are needed.
 pub(super) fn needed(

@@ -55,7 +55,9 @@ pub struct SnapshotRead {
 /// What is not needed any more: everything it rests on is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Release {
-    /// Log segments with lower numbers may be deleted or recycled, in any order.
+    /// Log segments with lower numbers may be deleted or recycled: the oldest first, each for good
+    /// before the next. With a gap among those left, damage to the record of this release would look
+    /// like the loss of what was in the gap.
     pub segments_before: u64,
     /// Snapshots of lower slots may be deleted.
     pub snapshots_before: Slot,

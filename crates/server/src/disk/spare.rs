@@ -182,12 +182,13 @@ impl Pool {
         }
     }
 
-    /// Keeps a released segment for later, or removes it.
+    /// Keeps a released segment for later, or removes it; for good when this returns. The oldest goes
+    /// first, so that a crash leaves no gap among those that are still there.
     pub(crate) fn free(&self, segment: &Path) {
         let result = if lock(&self.ready).len() < POOL_MAX {
             self.keep(segment)
         } else {
-            fs::remove_file(segment)
+            self.remove(segment)
         };
         if let Err(error) = result {
             tracing::warn!(
@@ -195,6 +196,11 @@ impl Pool {
                 "cannot free a segment of the log that is not needed any more: {error}"
             );
         }
+    }
+
+    fn remove(&self, segment: &Path) -> io::Result<()> {
+        fs::remove_file(segment)?;
+        File::open(&self.dir)?.sync_all()
     }
 
     fn keep(&self, segment: &Path) -> io::Result<()> {
