@@ -100,7 +100,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a disk in trouble makes of a read.
     pub(crate) fn misread(&mut self, bytes: Result<Bytes, String>) -> Result<Bytes, String> {
         let rng = &mut self.nemesis.rng;
-        if self.plan.disk.read_error == 0.0 || !chance(rng, self.plan.disk.read_error) {
+        if self.nemesis.tired || !chance(rng, self.plan.disk.read_error) {
             return bytes;
         }
         let mut bytes = bytes?.to_vec();
