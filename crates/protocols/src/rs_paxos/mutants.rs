@@ -57,13 +57,13 @@ fn thresholds() -> Vec<Mutant<Replica>> {
             "leader-quorum",
             "QL - 1 members confirm a leader",
             |c| c.thresholds.leader -= 1,
-            seeds("--replicas 5", 0..400),
+            seeds("--replicas 5 --profile partitions", 0..400),
         ),
         lowered(
             "unconfirmed-read",
             "whoever takes itself for the leader answers reads",
             |c| c.thresholds.leader = 1,
-            seeds("", 0..400),
+            seeds("--profile partitions", 0..400),
         ),
         lowered(
             "early-rejoin",
