@@ -94,6 +94,22 @@ pub struct Mutant<M: Machine> {
     pub catcher: Catcher,
 }
 
+impl<M: Machine> Mutant<M> {
+    pub(crate) fn new(
+        name: &'static str,
+        what: &'static str,
+        sabotage: Sabotage<M>,
+        catcher: Catcher,
+    ) -> Self {
+        Mutant {
+            name,
+            what,
+            sabotage,
+            catcher,
+        }
+    }
+}
+
 /// How a mutant breaks its protocol; [`crate::Sabotaged`] does it.
 pub enum Sabotage<M: Machine> {
     /// Changes the configuration, such as a threshold.
@@ -134,6 +150,14 @@ pub enum Catcher {
     Conversation(&'static str),
     /// A test, by the path of its file and its name.
     Test(&'static str),
+}
+
+impl Catcher {
+    /// The simulator, with three replicas and disks unless the options say otherwise.
+    #[must_use]
+    pub fn seeds(options: &'static str, seeds: Range<u64>) -> Catcher {
+        Catcher::Seeds { options, seeds }
+    }
 }
 
 /// Something to do with a protocol whose type is known only at run time.

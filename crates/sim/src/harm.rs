@@ -11,7 +11,7 @@ use crate::subject::Subject;
 use crate::world::{World, replica};
 use fastrand::Rng;
 use quorate_core::{Boot, Group, MILLIS, Machine, Now, Seat};
-use quorate_host::{Host, HostConfig, OpenError, Opened, Position, Start};
+use quorate_host::{Host, HostConfig, Opened, Position, Start};
 
 /// How often another place is tried when damage would be too much.
 const TRIES: usize = 6;
@@ -31,8 +31,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !chance(&mut self.nemesis.rng, rot) {
             return Ok(());
         }
+        let before = self.look(index, &self.nodes[index].disk)?;
         for _ in 0..TRIES {
-            let Some((disk, after)) = self.try_harm(index)? else {
+            let Some((disk, after)) = self.try_harm(index, &before)? else {
                 return Ok(());
             };
             let is_out = after.lost_promises || after.next < after.until;
@@ -52,10 +53,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !(0..n).all(is_ready) || self.nodes.iter().any(|node| node.lost) {
             return Ok(());
         }
+        let look = |index: usize| self.look(index, &self.nodes[index].disk);
+        let before = (0..n).map(look).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..TRIES {
             let mut harmed = Vec::new();
-            for index in 0..n {
-                harmed.extend(self.try_harm(index)?);
+            for (index, before) in before.iter().enumerate() {
+                harmed.extend(self.try_harm(index, before)?);
             }
             let found: Vec<&Opened> = harmed.iter().map(|(_, found)| found).collect();
             if harmed.len() == n && are_enough_left(&found) {
@@ -81,12 +84,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.nodes[index].started && !self.nodes[index].wiped
     }
 
-    /// Damages a copy of a disk and looks at it. `None` if there is nothing to be damaged.
-    fn try_harm(&mut self, index: usize) -> Result<Option<(Disk, Opened)>, Violation> {
-        let failed =
-            |error: OpenError| Violation::new("open", format!("replica {}: {error}", index + 1));
+    /// Damages a copy of a disk, on which a replica would find this, and looks at it. `None` if there
+    /// is nothing to be damaged.
+    fn try_harm(
+        &mut self,
+        index: usize,
+        before: &Opened,
+    ) -> Result<Option<(Disk, Opened)>, Violation> {
         let mut disk = self.nodes[index].disk.clone();
-        let before = self.look(index, &disk).map_err(failed)?;
         let rng = &mut self.nemesis.rng;
         let snapshot = if rng.u8(..4) == 0 {
             disk.snapshots.rot_any(rng)
@@ -97,14 +102,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Some(true) => "snapshot rot",
             Some(false) => "older snapshot rot",
             None => {
-                let extents = disk.acknowledged(&before);
+                let extents = disk.acknowledged(before);
                 if extents.is_empty() {
                     return Ok(None);
                 }
                 harm_log(&mut disk, &extents, rng)
             }
         };
-        let after = self.look(index, &disk).map_err(failed)?;
+        let after = self.look(index, &disk)?;
         let faults = |found: &Opened| found.damage.len() + found.bad_snapshots.len();
         let is_whole = before.damage.is_empty() && before.bad_snapshots.is_empty();
         // Segments that were released and are still there may be passed over.
@@ -138,8 +143,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         node.lost |= found.lost_promises || found.next < found.until;
     }
 
-    /// What a replica would find on this disk.
-    fn look(&self, index: usize, disk: &Disk) -> Result<Opened, OpenError> {
+    /// What a replica would find on this disk, which it must be able to open.
+    fn look(&self, index: usize, disk: &Disk) -> Result<Opened, Violation> {
         let seat = Seat {
             group: Group(0),
             epoch: self.epoch.clone(),
@@ -164,7 +169,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             A::fresh(self.setup.store_flaw),
             Now::default(),
         );
-        opened.map(|(_, found)| found)
+        match opened {
+            Ok((_, found)) => Ok(found),
+            Err(error) => {
+                let what = format!("replica {}: {error}", index + 1);
+                Err(Violation::new("open", what))
+            }
+        }
     }
 }
 

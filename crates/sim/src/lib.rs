@@ -75,7 +75,7 @@ mod world;
 
 pub use figures::FiguresOptions;
 pub use meter::Measured;
-pub use options::{DurabilityName, SimArgs, SimOptions, SimReport};
+pub use options::{DurabilityName, SimArgs, SimOptions, SimReport, parse};
 pub use report::{Report, Totals, Violation};
 pub use runner::run;
 pub use simulator::Simulator;

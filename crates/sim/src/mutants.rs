@@ -97,25 +97,23 @@ fn catcher_of_store(flaw: StoreFlaw) -> Catcher {
         StoreFlaw::ExpiryIgnoresRenewals => "--profile pauses,partitions",
         StoreFlaw::RevisionNotCarried | StoreFlaw::WatchDropsAtCompaction => "",
     };
-    let seeds = 0..200;
-    Catcher::Seeds { options, seeds }
+    Catcher::seeds(options, 0..200)
 }
 
 /// What finds a flaw of the host.
 fn catcher_of(flaw: Flaw) -> Catcher {
-    let seeds = |seeds| Catcher::Seeds { options: "", seeds };
     match flaw {
-        Flaw::NoDedup | Flaw::SkipsSlot | Flaw::ReadsTooEarly | Flaw::SpeaksTooEarly => {
-            seeds(0..200)
-        }
-        Flaw::SessionsNotCarried | Flaw::BaseNotCarried | Flaw::ReleasesTooEarly => seeds(0..200),
+        Flaw::NoDedup
+        | Flaw::SkipsSlot
+        | Flaw::ReadsTooEarly
+        | Flaw::SpeaksTooEarly
+        | Flaw::SessionsNotCarried
+        | Flaw::BaseNotCarried
+        | Flaw::ReleasesTooEarly => Catcher::seeds("", 0..200),
         Flaw::ScalarsNotCarried => {
             Catcher::Test("crates/host/tests/flaws: what_a_release_must_carry_on")
         }
-        Flaw::DamageTakenForTorn => Catcher::Seeds {
-            options: "--profile rot-everywhere",
-            seeds: 0..200,
-        },
+        Flaw::DamageTakenForTorn => Catcher::seeds("--profile rot-everywhere", 0..200),
         Flaw::DigestsNotCompared => {
             Catcher::Test("crates/host/tests/flaws: replicas_that_differ_must_notice")
         }

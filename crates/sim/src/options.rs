@@ -219,6 +219,15 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     Ok(seeds)
 }
 
+/// Options from the words of a line, as on a command line.
+///
+/// # Errors
+/// As clap finds them.
+pub fn parse<T: Args>(line: &str) -> Result<T, clap::Error> {
+    let command = T::augment_args(clap::Command::new("sim").no_binary_name(true));
+    T::from_arg_matches(&command.try_get_matches_from(line.split_whitespace())?)
+}
+
 fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
@@ -229,27 +238,15 @@ fn parse_param(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        options: SimOptions,
-    }
-
-    fn parse(line: &str) -> Result<SimOptions, clap::Error> {
-        let words = std::iter::once("sim").chain(line.split_whitespace());
-        CommandLine::try_parse_from(words).map(|line| line.options)
-    }
 
     #[test]
     fn the_printed_command_gives_the_same_options_back() {
         let line = "--protocol rabia --replicas 5 --durability memory --param window=4 \
                     --param f=1 --mutant fast-1 --profile loss,pauses \
                     --clients 2 --hurt-ms 100 --without pause --seeds 7";
-        let options = parse(line).unwrap();
+        let options: SimOptions = parse(line).unwrap();
         let command = options.command(7);
-        let again = parse(command.strip_prefix("quorate sim ").unwrap()).unwrap();
+        let again: SimOptions = parse(command.strip_prefix("quorate sim ").unwrap()).unwrap();
         assert_eq!(again.command(7), command);
         assert_eq!(
             (again.seeds.clone(), again.params()),
@@ -266,7 +263,7 @@ mod tests {
             "--param window",
             "--param =3",
         ] {
-            assert!(parse(line).is_err(), "{line}");
+            assert!(parse::<SimOptions>(line).is_err(), "{line}");
         }
     }
 }

@@ -73,18 +73,10 @@ fn smaller(options: &SimOptions) -> Vec<SimOptions> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Simulator;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        options: SimOptions,
-    }
+    use crate::{Simulator, parse};
 
     fn options(line: &str) -> SimOptions {
-        let words = std::iter::once("sim").chain(line.split_whitespace());
-        CommandLine::try_parse_from(words).unwrap().options
+        parse(line).unwrap()
     }
 
     #[test]

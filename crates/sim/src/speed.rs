@@ -112,18 +112,11 @@ impl Timed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        speed: SpeedOptions,
-    }
 
     #[test]
     fn full_load_is_fuller() {
-        let line = ["speed", "--seeds", "1", "--profile", "loss"];
-        let usual = CommandLine::try_parse_from(line).unwrap().speed.options;
+        let speed: SpeedOptions = crate::parse("--seeds 1 --profile loss").unwrap();
+        let usual = speed.options;
         let busy = SimOptions {
             restless: true,
             clients: Some(16),

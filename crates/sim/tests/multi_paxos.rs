@@ -1,19 +1,11 @@
 //! Multi-Paxos: seeds that must pass, and mutants that must not.
 
-use clap::Parser;
-use quorate_sim::{Report, SimOptions, Simulator};
+use quorate_sim::{Report, Simulator, parse};
 use std::ops::Range;
 
-#[derive(Parser)]
-struct CommandLine {
-    #[command(flatten)]
-    options: SimOptions,
-}
-
 fn simulator(line: &str) -> Simulator {
-    let words = ["sim", "--protocol", "multi-paxos"].into_iter();
-    let words = words.chain(line.split_whitespace());
-    Simulator::new(&CommandLine::try_parse_from(words).unwrap().options).unwrap()
+    let line = format!("--protocol multi-paxos {line}");
+    Simulator::new(&parse(&line).unwrap()).unwrap()
 }
 
 fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {

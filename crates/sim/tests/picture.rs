@@ -1,17 +1,9 @@
 //! A seed as a message diagram.
 
-use clap::Parser;
-use quorate_sim::{SimOptions, Simulator};
-
-#[derive(Parser)]
-struct CommandLine {
-    #[command(flatten)]
-    options: SimOptions,
-}
+use quorate_sim::{Simulator, parse};
 
 fn simulator(line: &str) -> Simulator {
-    let words = std::iter::once("sim").chain(line.split_whitespace());
-    Simulator::new(&CommandLine::try_parse_from(words).unwrap().options).unwrap()
+    Simulator::new(&parse(line).unwrap()).unwrap()
 }
 
 /// Every element that begins ends, in the right order, and every attribute is quoted.

@@ -1,14 +1,7 @@
 //! Seeds that must pass, twice alike, and mutants that must not.
 
-use clap::Parser;
-use quorate_sim::{Report, SimOptions, Simulator, Totals};
+use quorate_sim::{Report, Simulator, Totals, parse};
 use std::ops::Range;
-
-#[derive(Parser)]
-struct CommandLine {
-    #[command(flatten)]
-    options: SimOptions,
-}
 
 /// Unless the line names another, the classic profile: its seeds mean what they meant when they
 /// were written down here.
@@ -18,9 +11,7 @@ fn simulator(line: &str) -> Result<Simulator, String> {
     } else {
         "--profile classic"
     };
-    let words = std::iter::once("sim").chain(line.split_whitespace());
-    let words = words.chain(classic.split_whitespace());
-    Simulator::new(&CommandLine::try_parse_from(words).unwrap().options)
+    Simulator::new(&parse(&format!("{line} {classic}")).unwrap())
 }
 
 fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {

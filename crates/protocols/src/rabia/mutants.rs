@@ -19,29 +19,15 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
     all
 }
 
-fn mutant(
-    name: &'static str,
-    what: &'static str,
-    sabotage: Sabotage<Replica>,
-    catcher: Catcher,
-) -> Mutant<Replica> {
-    Mutant {
-        name,
-        what,
-        sabotage,
-        catcher,
-    }
-}
-
-/// The simulator, with three replicas and disks unless the options say otherwise.
-fn seeds(options: &'static str, seeds: std::ops::Range<u64>) -> Catcher {
-    Catcher::Seeds { options, seeds }
-}
-
 /// Every number of the quorum arithmetic, lowered by one.
 fn thresholds() -> Vec<Mutant<Replica>> {
     let lowered = |name, what, lower: fn(&mut Config)| {
-        mutant(name, what, Sabotage::Config(lower), seeds("", 0..100))
+        Mutant::new(
+            name,
+            what,
+            Sabotage::Config(lower),
+            Catcher::seeds("", 0..100),
+        )
     };
     vec![
         lowered(
@@ -74,7 +60,7 @@ fn thresholds() -> Vec<Mutant<Replica>> {
         lowered("read-quorum", "a read hears from n - T members", |c| {
             c.thresholds.read -= 1;
         }),
-        mutant(
+        Mutant::new(
             "early-recovery",
             "a replica that lost its promises asks nobody how far it may have gone",
             Sabotage::Config(|c: &mut Config| c.thresholds.rejoin = 0),
@@ -86,14 +72,14 @@ fn thresholds() -> Vec<Mutant<Replica>> {
 /// Records that are not written, and what is taken for written too early.
 fn omissions() -> Vec<Mutant<Replica>> {
     let omitted = |name, what, forget: fn(&Record) -> bool, catcher| {
-        mutant(name, what, Sabotage::Forget(forget), catcher)
+        Mutant::new(name, what, Sabotage::Forget(forget), catcher)
     };
     vec![
         omitted(
             "no-proposal-record",
             "proposals are not written",
             Record::is_proposal,
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
         omitted(
             "no-state-record",
@@ -105,13 +91,13 @@ fn omissions() -> Vec<Mutant<Replica>> {
             "no-vote-record",
             "votes are not written",
             Record::ends_with_vote,
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
         omitted(
             "no-batch-record",
             "a proposal is written without its batch",
             |record| matches!(record, Record::Batch { .. }),
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
         omitted(
             "no-forced-null",
@@ -123,21 +109,21 @@ fn omissions() -> Vec<Mutant<Replica>> {
             "no-floor-record",
             "a recovery that a crash interrupts is forgotten",
             |record| matches!(record, Record::Floor { .. }),
-            seeds("--param lanes=3", 0..800),
+            Catcher::seeds("--param lanes=3", 0..800),
         ),
-        mutant(
+        Mutant::new(
             "no-floor",
             "a replica that lost its promises votes as if it had made none",
             Sabotage::Amnesia,
-            seeds("--durability memory --param lanes=3", 0..200),
+            Catcher::seeds("--durability memory --param lanes=3", 0..200),
         ),
-        mutant(
+        Mutant::new(
             "done-forgotten",
             "a replica that starts or has caught up takes every batch for new",
             Sabotage::ForgetBase,
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
-        mutant(
+        Mutant::new(
             "hasty-decision",
             "a decision counts own values that the disk may still forget",
             Sabotage::Hasty,
@@ -149,7 +135,7 @@ fn omissions() -> Vec<Mutant<Replica>> {
 /// Things that are not said: these cost progress, not agreement.
 fn silences() -> Vec<Mutant<Replica>> {
     let unsaid = |name, what, keeps: fn(&mut Output<Replica>) -> bool, catcher| {
-        mutant(name, what, Sabotage::Output(keeps), catcher)
+        Mutant::new(name, what, Sabotage::Output(keeps), catcher)
     };
     vec![
         unsaid(
@@ -178,7 +164,7 @@ fn silences() -> Vec<Mutant<Replica>> {
                 },
                 _ => true,
             },
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
         unsaid(
             "no-retransmission",
@@ -192,7 +178,7 @@ fn silences() -> Vec<Mutant<Replica>> {
                     }
                 )
             },
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
         unsaid(
             "no-need",
@@ -208,13 +194,13 @@ fn silences() -> Vec<Mutant<Replica>> {
             },
             Catcher::Conversation("d11-mutant.txt"),
         ),
-        mutant(
+        Mutant::new(
             "no-null",
             "who lacks the batch that a peer proposed never joins the slot",
             Sabotage::Config(|c: &mut Config| c.adopt_wait_ns = 1_000 * SECONDS),
             Catcher::Conversation("d18-mutant.txt"),
         ),
-        mutant(
+        Mutant::new(
             "grace-forever",
             "a step that learns nothing decisive waits for the dead",
             Sabotage::Config(|c: &mut Config| c.grace_ns = 1_000 * SECONDS),
@@ -226,7 +212,7 @@ fn silences() -> Vec<Mutant<Replica>> {
 /// Messages that say something else, or are counted otherwise.
 fn confusions() -> Vec<Mutant<Replica>> {
     vec![
-        mutant(
+        Mutant::new(
             "no-q",
             "a vote for a request does not name it",
             Sabotage::Output(|output| {
@@ -237,9 +223,9 @@ fn confusions() -> Vec<Mutant<Replica>> {
                 }
                 true
             }),
-            seeds("", 0..20),
+            Catcher::seeds("", 0..20),
         ),
-        mutant(
+        Mutant::new(
             "implicit-nulls",
             "NULL is said for every slot below the last one",
             Sabotage::Output(|output| {
@@ -252,13 +238,13 @@ fn confusions() -> Vec<Mutant<Replica>> {
                 }
                 true
             }),
-            seeds("--param lanes=3", 0..200),
+            Catcher::seeds("--param lanes=3", 0..200),
         ),
-        mutant(
+        Mutant::new(
             "messages-counted",
             "a message that comes twice counts for two replicas",
             Sabotage::CountMessages,
-            seeds("", 0..100),
+            Catcher::seeds("", 0..100),
         ),
     ]
 }

@@ -16,60 +16,41 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
     all
 }
 
-fn mutant(
-    name: &'static str,
-    what: &'static str,
-    sabotage: Sabotage<Replica>,
-    catcher: Catcher,
-) -> Mutant<Replica> {
-    Mutant {
-        name,
-        what,
-        sabotage,
-        catcher,
-    }
-}
-
-/// The simulator, with three replicas and disks unless the options say otherwise.
-fn seeds(options: &'static str, seeds: std::ops::Range<u64>) -> Catcher {
-    Catcher::Seeds { options, seeds }
-}
-
 /// Every number of the quorum arithmetic, lowered.
 fn thresholds() -> Vec<Mutant<Replica>> {
     let lowered = |name, what, lower: fn(&mut Config), catcher| {
-        mutant(name, what, Sabotage::Config(lower), catcher)
+        Mutant::new(name, what, Sabotage::Config(lower), catcher)
     };
     vec![
         lowered(
             "read-quorum",
             "QR - 1 promises make a leader, and a no-op of what they do not show",
             |c| c.thresholds.read -= 1,
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
         lowered(
             "write-quorum",
             "QW - 1 accepts choose a value",
             |c| c.thresholds.write -= 1,
-            seeds("", 0..200),
+            Catcher::seeds("", 0..200),
         ),
         lowered(
             "leader-quorum",
             "QL - 1 members confirm a leader",
             |c| c.thresholds.leader -= 1,
-            seeds("--replicas 5 --profile partitions", 0..400),
+            Catcher::seeds("--replicas 5 --profile partitions", 0..400),
         ),
         lowered(
             "unconfirmed-read",
             "whoever takes itself for the leader answers reads",
             |c| c.thresholds.leader = 1,
-            seeds("--profile partitions", 0..400),
+            Catcher::seeds("--profile partitions", 0..400),
         ),
         lowered(
             "early-rejoin",
             "a replica that lost its promises asks nobody how far it may have gone",
             |c| c.thresholds.rejoin = 0,
-            seeds("--durability memory", 0..400),
+            Catcher::seeds("--durability memory", 0..400),
         ),
     ]
 }
@@ -77,13 +58,13 @@ fn thresholds() -> Vec<Mutant<Replica>> {
 /// What is not written, not waited for, or not said in full.
 fn omissions() -> Vec<Mutant<Replica>> {
     vec![
-        mutant(
+        Mutant::new(
             "no-accept-record",
             "accepts are not written",
             Sabotage::Forget(Record::is_accept),
-            seeds("", 0..100),
+            Catcher::seeds("", 0..100),
         ),
-        mutant(
+        Mutant::new(
             "no-promise-record",
             "promises are not written",
             Sabotage::Forget(Record::is_promise),
@@ -92,7 +73,7 @@ fn omissions() -> Vec<Mutant<Replica>> {
                  a_promise_that_was_not_written_lets_two_leaders_decide",
             ),
         ),
-        mutant(
+        Mutant::new(
             "reused-ballot",
             "own ballots are not written, and used again after a restart",
             Sabotage::Forget(Record::is_candidacy),
@@ -101,23 +82,23 @@ fn omissions() -> Vec<Mutant<Replica>> {
                  a_ballot_that_was_not_written_is_led_twice",
             ),
         ),
-        mutant(
+        Mutant::new(
             "hasty",
             "the own accept counts before it is durable",
             Sabotage::Hasty,
             Catcher::Conversation("hasty-mutant.txt"),
         ),
-        mutant(
+        Mutant::new(
             "half-promise",
             "the first part of a promise is taken for all of it",
             Sabotage::Output(end_promises),
-            seeds("--param promise_bytes=1", 0..400),
+            Catcher::seeds("--param promise_bytes=1", 0..400),
         ),
-        mutant(
+        Mutant::new(
             "no-new-life",
             "a replica that lost its promises votes as if it had made none",
             Sabotage::Amnesia,
-            seeds("--durability memory", 0..200),
+            Catcher::seeds("--durability memory", 0..200),
         ),
     ]
 }

@@ -104,18 +104,10 @@ pub(crate) fn run(options: &FiguresOptions) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
     use std::collections::BTreeMap;
 
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        options: FiguresOptions,
-    }
-
     fn measure(line: &str) -> Figures {
-        let words = std::iter::once("figures").chain(line.split_whitespace());
-        let options = CommandLine::try_parse_from(words).unwrap().options;
+        let options = crate::parse(line).unwrap();
         match Figures::measure(&options) {
             Ok(figures) => figures,
             Err(points::Failure::Usage(why) | points::Failure::Violated(why)) => panic!("{why}"),
