@@ -146,7 +146,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         }
         let is_full = self.nodes[node].full_until_ns > self.queue.now_ns();
-        let fails = chance(&mut self.rng, self.plan.disk.snapshot_failure) || is_full;
+        // A snapshot of many pieces would never be stored, were the disk not well in the end.
+        let is_bad = chance(&mut self.rng, self.plan.disk.snapshot_failure) && !self.nemesis.tired;
+        let fails = is_bad || is_full;
         if fails {
             self.totals.hit("snapshot write failed");
         }

@@ -81,8 +81,8 @@ pub(super) fn list(source: &mut dyn LogSource) -> Result<Vec<u64>, OpenError> {
 }
 
 /// The segments that are needed. Those that are not may be gone, or be half on their
-/// way to another use: only then there is a gap among the numbers or a first one without a header,
-/// and it is looked up which ones are needed.
+/// way to another use: only then there is a gap among the numbers, or the first one begins without
+/// a header or a record, and it is looked up which ones are needed.
 pub(super) fn needed(
     source: &mut dyn LogSource,
     identity: &Identity,
@@ -92,11 +92,21 @@ pub(super) fn needed(
         return Ok(numbers);
     };
     let is_gap = |pair: &[u64]| pair[0] + 1 < pair[1];
-    if numbers.windows(2).any(is_gap) || load(source, first, identity)?.header.is_err() {
+    if numbers.windows(2).any(is_gap) || !begins(&load(source, first, identity)?) {
         let first = first_needed(source, identity, &numbers)?;
         numbers.retain(|number| *number >= first);
     }
     Ok(numbers)
+}
+
+/// Whether a segment's header and first record are whole. No log begins with another segment, but
+/// for what a crash left of those that were on their way out.
+fn begins(segment: &Segment) -> bool {
+    let at = Position {
+        segment: segment.number,
+        offset: SEGMENT_HEADER_BYTES,
+    };
+    segment.header.is_ok() && record_at(segment, at).is_some()
 }
 
 /// A release, and how far back the log is connected to its record.

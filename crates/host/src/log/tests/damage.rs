@@ -124,6 +124,21 @@ fn a_release_that_a_mark_vouches_for_counts_behind_damage() {
     assert_eq!(scanned.segments[0].at.segment, 3);
 }
 
+/// Scenario: segment 3 has lost its first records, without harm, since those of segment 2 tell how
+/// many there were. The log is released up to segment 4, and a crash leaves 3 but not 2.
+#[test]
+fn a_leftover_that_begins_with_damage_is_passed_over() {
+    let (mut log, mut disk) = written(150, 100);
+    log.append(Kind::Release, encode_release(4), true);
+    flush(&mut log, &mut disk);
+    let first_record = SEGMENT_HEADER_BYTES as usize + 20;
+    disk.written.get_mut(&3).unwrap()[first_record] ^= 1;
+    disk.written.remove(&1);
+    disk.written.remove(&2);
+    let (_, gaps, scanned) = read_all(&mut disk).unwrap();
+    assert_eq!((gaps, scanned.segments[0].at.segment), (vec![], 4));
+}
+
 #[test]
 fn a_misdirected_write_is_not_taken_for_a_record() {
     let (_, disk) = written(6, 40);
