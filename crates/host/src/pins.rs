@@ -56,6 +56,11 @@ impl<R: Record> Pins<R> {
         self.entries.get(&id)?.1.entry()
     }
 
+    /// The undecided entries that records carry.
+    pub(crate) fn undecided(&self) -> impl Iterator<Item = EntryId> {
+        self.entries.keys().copied()
+    }
+
     /// A slot was decided, for this entry if any.
     pub(crate) fn decided(&mut self, slot: Slot, entry: Option<EntryId>) {
         if let Some(id) = entry {

@@ -70,6 +70,17 @@ impl Disk {
         }
     }
 
+    /// What power failing now leaves at least: nothing that was not synced.
+    pub(crate) fn settled(&self) -> Disk {
+        let mut disk = self.clone();
+        for segment in disk.segments.values_mut() {
+            segment.unsynced.clear();
+            segment.written.clone_from(&segment.synced);
+        }
+        disk.segments.retain(|_, segment| segment.created);
+        disk
+    }
+
     /// Segments go one after the other, the oldest first, each for good before the next: those that a
     /// crash leaves have no gap between them.
     fn undo_releases(&mut self, released: &mut BTreeMap<u64, Segment>, rng: &mut Rng) {

@@ -10,13 +10,16 @@ use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{World, replica};
 use fastrand::Rng;
-use quorate_core::{Boot, Group, MILLIS, Machine, Now, Seat};
+use quorate_core::{Boot, EntryId, Group, MILLIS, Machine, Now, Seat};
 use quorate_host::{Host, HostConfig, Opened, Position, Start};
 
 /// How often another place is tried when damage would be too much.
 const TRIES: usize = 6;
 /// What is damaged as one piece where a sector is.
 const SECTOR_BYTES: usize = 512;
+
+/// A replica opened for a look at its disk, and what that found.
+type Look<M, A> = (Host<M, A>, Opened);
 
 /// A part of the log, in one segment: from here up to there.
 pub(crate) type Extent = (u64, usize, usize);
@@ -31,18 +34,46 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !chance(&mut self.nemesis.rng, rot) {
             return Ok(());
         }
-        let before = self.look(index, &self.nodes[index].disk)?;
+        let before = self.look_before(index)?;
         for _ in 0..TRIES {
-            let Some((disk, after)) = self.try_harm(index, &before)? else {
+            let Some((disk, after)) = self.try_harm(index, &before.1)? else {
                 return Ok(());
             };
-            let is_out = after.lost_promises || after.next < after.until;
-            if !is_out || self.without_promises(index) < self.setup.failures_survived {
-                self.keep_harm(index, disk, &after);
+            let is_out = after.1.lost_promises || after.1.next < after.1.until;
+            let is_too_much =
+                is_out && self.without_promises(index) >= self.setup.failures_survived;
+            if !is_too_much && self.are_copies_left(index, &before.0, &after.0)? {
+                self.keep_harm(index, disk, &after.1);
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Whether every undecided entry that a replica has lost is at another one.
+    fn are_copies_left(
+        &self,
+        index: usize,
+        before: &Host<M, A>,
+        after: &Host<M, A>,
+    ) -> Result<bool, Violation> {
+        let mut lost: Vec<EntryId> = before.undecided_entries().collect();
+        lost.retain(|entry| !after.has_entry(*entry));
+        for (other, node) in self.nodes.iter().enumerate() {
+            if lost.is_empty() {
+                break;
+            }
+            match &node.host {
+                _ if other == index => {}
+                Some(host) => lost.retain(|entry| !host.has_entry(*entry)),
+                None if self.is_at_rest(other) => {
+                    let (host, _) = self.look(other, &node.disk)?;
+                    lost.retain(|entry| !host.has_entry(*entry));
+                }
+                None => {}
+            }
+        }
+        Ok(lost.is_empty())
     }
 
     /// Power fails everywhere, and every disk is damaged somewhere.
@@ -53,18 +84,20 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !(0..n).all(is_ready) || self.nodes.iter().any(|node| node.lost) {
             return Ok(());
         }
-        let look = |index: usize| self.look(index, &self.nodes[index].disk);
+        let look = |index: usize| self.look_before(index);
         let before = (0..n).map(look).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..TRIES {
             let mut harmed = Vec::new();
             for (index, before) in before.iter().enumerate() {
-                harmed.extend(self.try_harm(index, before)?);
+                harmed.extend(self.try_harm(index, &before.1)?);
             }
-            let found: Vec<&Opened> = harmed.iter().map(|(_, found)| found).collect();
-            if harmed.len() == n && are_enough_left(&found) {
+            let found: Vec<&Opened> = harmed.iter().map(|(_, after)| &after.1).collect();
+            let mut entries = before.iter().flat_map(|(host, _)| host.undecided_entries());
+            let is_left = |entry| harmed.iter().any(|(_, after)| after.0.has_entry(entry));
+            if harmed.len() == n && are_enough_left(&found) && entries.all(is_left) {
                 self.totals.hit("damage everywhere");
-                for (index, (disk, found)) in harmed.into_iter().enumerate() {
-                    self.keep_harm(index, disk, &found);
+                for (index, (disk, after)) in harmed.into_iter().enumerate() {
+                    self.keep_harm(index, disk, &after.1);
                 }
                 return Ok(());
             }
@@ -90,7 +123,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         &mut self,
         index: usize,
         before: &Opened,
-    ) -> Result<Option<(Disk, Opened)>, Violation> {
+    ) -> Result<Option<(Disk, Look<M, A>)>, Violation> {
         let mut disk = self.nodes[index].disk.clone();
         let rng = &mut self.nemesis.rng;
         let snapshot = if rng.u8(..4) == 0 {
@@ -113,11 +146,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let faults = |found: &Opened| found.damage.len() + found.bad_snapshots.len();
         let is_whole = before.damage.is_empty() && before.bad_snapshots.is_empty();
         // Segments that were released and are still there may be passed over.
-        let is_needed = before.segments == after.segments;
-        if is_whole && is_needed && faults(&after) == 0 {
+        let is_needed = before.segments == after.1.segments;
+        if is_whole && is_needed && faults(&after.1) == 0 {
             let what = format!(
-                "replica {} did not notice {what}: before {before:?}, then {after:?}",
-                index + 1
+                "replica {} did not notice {what}: before {before:?}, then {:?}",
+                index + 1,
+                after.1
             );
             return Err(Violation::new("damage", what));
         }
@@ -143,8 +177,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         node.lost |= found.lost_promises || found.next < found.until;
     }
 
+    /// What a replica would find before its disk is damaged. What no mark on stable storage vouches
+    /// for does not count as acknowledged: if power fails before the replica that has noticed its
+    /// loss can write that down, it cannot be told any more from a torn tail.
+    fn look_before(&self, index: usize) -> Result<Look<M, A>, Violation> {
+        let disk = &self.nodes[index].disk;
+        let (host, mut found) = self.look(index, disk)?;
+        let (_, settled) = self.look(index, &disk.settled())?;
+        found.marked = found.marked.min(settled.marked);
+        Ok((host, found))
+    }
+
     /// What a replica would find on this disk, which it must be able to open.
-    fn look(&self, index: usize, disk: &Disk) -> Result<Opened, Violation> {
+    fn look(&self, index: usize, disk: &Disk) -> Result<Look<M, A>, Violation> {
         let seat = Seat {
             group: Group(0),
             epoch: self.epoch.clone(),
@@ -169,13 +214,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             A::fresh(self.setup.store_flaw),
             Now::default(),
         );
-        match opened {
-            Ok((_, found)) => Ok(found),
-            Err(error) => {
-                let what = format!("replica {}: {error}", index + 1);
-                Err(Violation::new("open", what))
-            }
-        }
+        opened.map_err(|error| {
+            let what = format!("replica {}: {error}", index + 1);
+            Violation::new("open", what)
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use super::Host;
 use crate::api::Counters;
 use crate::decided::Lookup;
 use crate::log::LogWriter;
-use quorate_core::{Application, EntryId, Machine, Slot};
+use quorate_core::{Application, Base, EntryId, Machine, Slot};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// When the next timer is due, on the monotonic clock in ns.
@@ -61,6 +61,17 @@ impl<M: Machine, A: Application> Host<M, A> {
             Lookup::Ready(entry) => Some(entry.map(|entry| entry.id)),
             Lookup::OnDisk(_) | Lookup::Absent => None,
         }
+    }
+
+    /// The undecided entries of which there are records here.
+    pub fn undecided_entries(&self) -> impl Iterator<Item = EntryId> {
+        self.pins.undecided()
+    }
+
+    /// Whether an entry is here: undecided, or applied by a protocol that keeps track.
+    #[must_use]
+    pub fn has_entry(&self, entry: EntryId) -> bool {
+        self.pins.entry(entry).is_some() || self.base.contains(entry)
     }
 
     /// The first slot not applied, and a digest chained over everything applied before it and its
