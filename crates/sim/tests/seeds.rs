@@ -227,3 +227,40 @@ fn unknown_names_are_answered_with_the_known_ones() {
     );
     assert!(message("--replicas 0").contains("--replicas"));
 }
+
+/// Everything mixed: seeds in which something was found once, and what it was.
+#[test]
+fn seeds_that_failed_once_pass() {
+    let found = [
+        (
+            3,
+            1,
+            1713,
+            "a leftover segment that begins with damage cost promises",
+        ),
+        (
+            3,
+            3,
+            835,
+            "no snapshot could be stored for as long as faults struck",
+        ),
+        (3, 1, 2477, "damage took the last copy of an entry"),
+        (
+            3,
+            3,
+            1610,
+            "damage and a power cut together looked like a torn tail",
+        ),
+        (
+            3,
+            3,
+            1122,
+            "peers that had only older snapshots were asked without a pause",
+        ),
+    ];
+    for (replicas, lanes, seed, what) in found {
+        let line = format!("--profile swarm --replicas {replicas} --param lanes={lanes}");
+        let report = simulator(&line).unwrap().seed(seed);
+        assert_eq!(report.violation, None, "seed {seed}: {what}");
+    }
+}

@@ -63,8 +63,8 @@ impl<M: Machine, A: Application> Host<M, A> {
                 pull.peer = peer;
                 self.ask_piece(now);
             }
-        } else if pull.silent >= peers && id.slot > pull.id.slot {
-            // Nobody has the other one any more.
+        } else if pull.silent >= peers {
+            // Nobody has the other one any more, be it newer: damage may have left older ones.
             self.abandon_pull();
             self.begin_pull(now, peer, id);
         } else if pull.peer == peer {
