@@ -21,6 +21,9 @@ const SECTOR_BYTES: usize = 512;
 /// A replica opened for a look at its disk, and what that found.
 type Look<M, A> = (Host<M, A>, Opened);
 
+/// A disk that was damaged, and what a replica would find there.
+type Harmed<M, A> = (Disk, Look<M, A>);
+
 /// A part of the log, in one segment: from here up to there.
 pub(crate) type Extent = (u64, usize, usize);
 
@@ -123,7 +126,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         &mut self,
         index: usize,
         before: &Opened,
-    ) -> Result<Option<(Disk, Look<M, A>)>, Violation> {
+    ) -> Result<Option<Harmed<M, A>>, Violation> {
         let mut disk = self.nodes[index].disk.clone();
         let rng = &mut self.nemesis.rng;
         let snapshot = if rng.u8(..4) == 0 {
