@@ -2,6 +2,7 @@
 
 use crate::command::Principal;
 use crate::ids::Slot;
+use crate::payload::{Payload, PayloadId};
 use bytes::Bytes;
 
 /// Where and when a command is applied; equal on every replica.
@@ -15,6 +16,8 @@ pub struct At {
     pub stamp_ns: u64,
     /// Who asked.
     pub principal: Principal,
+    /// The name of the command's first payload; the others follow.
+    pub payload: PayloadId,
 }
 
 /// Something that shall happen after a time unless something else happens first.
@@ -57,7 +60,27 @@ pub trait Application: Sized {
     /// Must be deterministic: the same commands give the same state and results on every
     /// replica. A body it cannot decode gives an error *result*, never a panic: it is in the log
     /// of all replicas.
-    fn apply(&mut self, at: At, body: &Bytes) -> Bytes;
+    ///
+    /// Of `payloads` length and digest are known and no bytes: what must be deterministic cannot
+    /// depend on those. An application keeps the names of the payloads it will want to read.
+    fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes;
+
+    /// Whether it still has a name for this payload: what is not live may be forgotten.
+    fn is_live(&self, payload: PayloadId) -> bool {
+        let _ = payload;
+        false
+    }
+
+    /// The payloads that ceased to be live since the last call.
+    fn take_dead(&mut self) -> Vec<PayloadId> {
+        Vec::new()
+    }
+
+    /// Up to `most` live payloads in the order of their names, behind this one.
+    fn live(&self, after: Option<PayloadId>, most: usize) -> Vec<(PayloadId, Payload)> {
+        let _ = (after, most);
+        Vec::new()
+    }
 
     /// The countdowns to start or stop since the last call. The driver runs them on its own clock;
     /// when one ends, it orders the command, again and again until the countdown is stopped or

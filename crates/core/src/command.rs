@@ -1,8 +1,10 @@
 //! Commands, and the entries that carry them through the log.
 
 use crate::ids::{ClientId, EntryId};
+use crate::payload::{Payload, Share};
 use crate::wire::{Decoder, Encoder, Wire, WireError};
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// An entry's commands never encode to more than this; the host refuses larger commands. Frames
 /// and log records are bounded by it.
@@ -61,7 +63,13 @@ impl Wire for Class {
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        Ok(match input.u8()? {
+        Class::of_tag(input.u8()?)
+    }
+}
+
+impl Class {
+    fn of_tag(tag: u8) -> Result<Self, WireError> {
+        Ok(match tag {
             0 => Class::Write,
             1 => Class::Read,
             2 => Class::OpenSession,
@@ -82,15 +90,26 @@ pub struct Command {
     pub class: Class,
     /// Who asked.
     pub principal: Principal,
-    /// The application's own encoding.
+    /// The application's own encoding: of all of it, or of all but the payloads.
     pub body: Bytes,
+    /// The bulky parts that are kept apart. Only a write has any.
+    pub payloads: Vec<Payload>,
 }
+
+/// In the place of a class: a write with payloads.
+const WRITE_APART: u8 = 4;
 
 impl Command {
     /// An upper bound of the encoded size, in bytes.
     #[must_use]
     pub fn encoded_len_max(&self) -> usize {
-        48 + self.body.len()
+        48 + self.body.len() + 24 * self.payloads.len()
+    }
+
+    /// Bytes of its payloads.
+    #[must_use]
+    pub fn bulk_len(&self) -> u64 {
+        self.payloads.iter().map(|part| u64::from(part.len)).sum()
     }
 }
 
@@ -98,20 +117,39 @@ impl Wire for Command {
     fn encode(&self, out: &mut Encoder) {
         self.id.encode(out);
         out.varint(self.acked);
-        self.class.encode(out);
+        if self.payloads.is_empty() {
+            self.class.encode(out);
+        } else {
+            debug_assert_eq!(self.class, Class::Write);
+            out.u8(WRITE_APART);
+            out.varint(self.payloads.len() as u64);
+            self.payloads.iter().for_each(|payload| payload.encode(out));
+        }
         out.varint(u64::from(self.principal.0));
         out.bytes(&self.body);
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let (id, acked) = (RequestId::decode(input)?, input.varint()?);
+        let mut payloads = Vec::new();
+        let class = match input.u8()? {
+            WRITE_APART => {
+                for _ in 0..input.count(Payload::BYTES_MIN)? {
+                    payloads.push(Payload::decode(input)?);
+                }
+                Class::Write
+            }
+            tag => Class::of_tag(tag)?,
+        };
         Ok(Command {
-            id: RequestId::decode(input)?,
-            acked: input.varint()?,
-            class: Class::decode(input)?,
+            id,
+            acked,
+            class,
             principal: Principal(
                 u32::try_from(input.varint()?).map_err(|_| WireError::Range("principal"))?,
             ),
             body: input.bytes()?,
+            payloads,
         })
     }
 }
@@ -119,7 +157,10 @@ impl Wire for Command {
 /// A batch of commands under one name: the unit protocols order. Cloning shares the bytes.
 ///
 /// An entry may hold no command at all: a read barrier, or what keeps a log moving.
-#[derive(Clone, PartialEq, Eq)]
+///
+/// What protocols order is complete but for the payloads of its commands. Of those an entry may
+/// have a [`Share`] at hand, which is no part of its encoding, nor of what it is equal to.
+#[derive(Clone)]
 pub struct Entry {
     /// Its unique name.
     pub id: EntryId,
@@ -130,7 +171,19 @@ pub struct Entry {
     count: u32,
     /// The encoded commands, one after the other.
     body: Bytes,
+    /// Bytes of all payloads.
+    bulk_len: u64,
+    share: Option<Arc<Share>>,
 }
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        let name = |entry: &Entry| (entry.id, entry.stamp_ns, entry.count, entry.bulk_len);
+        name(self) == name(other) && self.body == other.body
+    }
+}
+
+impl Eq for Entry {}
 
 impl std::fmt::Debug for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -157,6 +210,35 @@ impl Entry {
         self.body.len()
     }
 
+    /// Bytes of the payloads of all its commands.
+    #[must_use]
+    pub fn bulk_len(&self) -> u64 {
+        self.bulk_len
+    }
+
+    /// What is at hand of its payloads.
+    #[must_use]
+    pub fn share(&self) -> Option<&Arc<Share>> {
+        self.share.as_ref()
+    }
+
+    /// The same entry with this, or nothing, at hand.
+    #[must_use]
+    pub fn with_share(mut self, share: Option<Arc<Share>>) -> Entry {
+        self.share = share;
+        self
+    }
+
+    /// The payloads of its commands in order: part 0, 1, and so on. None of a body that does not
+    /// decode.
+    pub fn payloads(&self) -> impl Iterator<Item = Payload> {
+        let commands = (self.bulk_len > 0).then(|| self.commands());
+        commands
+            .into_iter()
+            .flatten()
+            .flat_map(|command| command.map_or(Vec::new(), |command| command.payloads))
+    }
+
     /// The commands in order. A body that does not decode ends the iteration with the error.
     pub fn commands(&self) -> impl Iterator<Item = Result<Command, WireError>> {
         let mut input = Decoder::new(self.body.clone());
@@ -179,29 +261,49 @@ impl Wire for Entry {
     fn encode(&self, out: &mut Encoder) {
         self.id.encode(out);
         out.u64(self.stamp_ns);
-        out.varint(u64::from(self.count));
+        if self.bulk_len == 0 {
+            out.varint(u64::from(self.count));
+        } else {
+            out.varint(u64::from(self.count) | HAS_BULK);
+            out.varint(self.bulk_len);
+        }
         out.bytes(&self.body);
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let id = EntryId::decode(input)?;
         let stamp_ns = input.u64()?;
-        let count = u32::try_from(input.varint()?).map_err(|_| WireError::Range("entry count"))?;
+        let count = input.varint()?;
+        let bulk_len = if count & HAS_BULK == 0 {
+            0
+        } else {
+            input.varint()?
+        };
+        let count =
+            u32::try_from(count & !HAS_BULK).map_err(|_| WireError::Range("entry count"))?;
         let body = input.bytes()?;
         Ok(Entry {
             id,
             stamp_ns,
             count,
             body,
+            bulk_len,
+            share: None,
         })
     }
 }
+
+/// Beside the count of commands: the length of payloads follows.
+const HAS_BULK: u64 = 1 << 32;
 
 /// Encodes commands into an entry as they come, so that a payload is copied exactly once.
 #[derive(Default, Debug)]
 pub struct EntryBuilder {
     count: u32,
     body: Encoder,
+    bulk_len: u64,
+    /// The bytes of the payloads so far, as far as they are at hand.
+    parts: Vec<Option<Bytes>>,
 }
 
 impl EntryBuilder {
@@ -209,14 +311,18 @@ impl EntryBuilder {
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         EntryBuilder {
-            count: 0,
             body: Encoder::with_capacity(bytes),
+            ..EntryBuilder::default()
         }
     }
 
     /// Adds a command.
     pub fn push(&mut self, command: &Command) {
         self.count += 1;
+        self.bulk_len += command.bulk_len();
+        let payloads = command.payloads.iter();
+        self.parts
+            .extend(payloads.map(|payload| payload.bytes.clone()));
         command.encode(&mut self.body);
     }
 
@@ -232,14 +338,24 @@ impl EntryBuilder {
         self.body.len()
     }
 
-    /// The finished entry.
+    /// Bytes of the payloads so far.
+    #[must_use]
+    pub fn bulk_len(&self) -> u64 {
+        self.bulk_len
+    }
+
+    /// The finished entry, its payloads at hand if they all are.
     #[must_use]
     pub fn finish(self, id: EntryId, stamp_ns: u64) -> Entry {
+        let parts: Option<Vec<Bytes>> = self.parts.into_iter().collect();
+        let parts = parts.filter(|parts| !parts.is_empty());
         Entry {
             id,
             stamp_ns,
             count: self.count,
             body: self.body.into_bytes(),
+            bulk_len: self.bulk_len,
+            share: parts.map(|parts| Arc::new(Share::whole(parts))),
         }
     }
 }
@@ -259,6 +375,7 @@ mod tests {
             class: Class::Write,
             principal: Principal(3),
             body: Bytes::from_static(body),
+            payloads: Vec::new(),
         }
     }
 
@@ -279,6 +396,28 @@ mod tests {
             entry.commands().collect::<Result<Vec<_>, _>>().unwrap(),
             commands
         );
+    }
+
+    #[test]
+    fn payloads_are_named_in_the_encoding_and_their_bytes_are_beside_it() {
+        let mut first = command(1, b"one");
+        first.payloads = vec![
+            Payload::of(Bytes::from_static(b"long")),
+            Payload::of(Bytes::from_static(b"longer")),
+        ];
+        let mut builder = EntryBuilder::default();
+        builder.push(&first);
+        builder.push(&command(2, b"two"));
+        let entry = builder.finish(EntryId::default(), 1);
+        let share = entry.share().expect("all are at hand");
+        assert_eq!(
+            (share.code, share.parts.len(), entry.bulk_len()),
+            (1, 2, 10)
+        );
+        let again = Entry::from_bytes(entry.to_bytes()).unwrap();
+        assert!(again == entry && again.share().is_none());
+        assert_eq!(again.payloads().collect::<Vec<_>>(), first.payloads);
+        assert_eq!(again.commands().count(), 2);
     }
 
     #[test]

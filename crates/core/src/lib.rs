@@ -15,6 +15,7 @@ mod epoch;
 mod ids;
 mod intervals;
 mod machine;
+mod payload;
 mod quorum;
 mod time;
 mod wire;
@@ -26,8 +27,10 @@ pub use epoch::{Durability, Epoch, Member, Seat};
 pub use ids::{Boot, ClientId, ClusterId, EntryId, Group, Incarnation, Lsn, ReplicaId, Slot};
 pub use intervals::EntrySet;
 pub use machine::{
-    Base, Event, Input, Machine, Out, Outcome, Output, Past, Peers, Record, Refusal,
+    Attachment, Base, Carry, Event, Input, Machine, Out, Outcome, Output, Past, Peers, Record,
+    Refusal,
 };
+pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadId, Share};
 pub use quorum::majority;
 pub use time::{Due, MICROS, MILLIS, Now, SECONDS};
 pub use wire::{Decoder, Encoder, Wire, WireError};

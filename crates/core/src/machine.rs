@@ -9,6 +9,10 @@
 //!   happens for it.
 //! - **Loss is normal.** Links drop, duplicate, reorder and reset; retransmission lives in the
 //!   machine, on timers.
+//! - **Bulk is attached, not carried.** Commands may have payloads; an entry in a message or record
+//!   says what they are, and [`Carry::attachment`] that they, or a fragment of each, go along. The
+//!   host adds, codes, stores and checks the bytes. A message arrives with its attachment or not at
+//!   all.
 //! - **The decided log is the host's.** It keeps, serves and fetches delivered entries whatever
 //!   the protocol; machines exchange only what is undecided.
 
@@ -25,7 +29,7 @@ use std::hash::Hasher;
 /// fingerprinted so that they can be model-checked as they ship.
 pub trait Machine: Clone + Sized {
     /// What replicas say to each other.
-    type Message: Wire + Clone + Debug;
+    type Message: Carry + Clone + Debug;
     /// What must survive a crash.
     type Record: Record + Clone + Debug;
     /// What can be waited for; arming a timer that is armed moves it.
@@ -57,6 +61,13 @@ pub trait Machine: Clone + Sized {
         None
     }
 
+    /// How long values are, in bytes, that are given to it as payloads; `None` for a protocol that
+    /// orders everything whole.
+    fn payload_min(config: &Self::Config) -> Option<usize> {
+        let _ = config;
+        None
+    }
+
     /// Feeds everything it can act on to `to`, times and log positions relative; no statistics.
     /// Two machines with equal fingerprints answer every input alike.
     fn fingerprint(&self, to: &mut impl Hasher);
@@ -77,8 +88,32 @@ pub trait Machine: Clone + Sized {
     }
 }
 
+/// Bulk that goes with a message or a record: the payloads of an entry, of each the fragment of the
+/// replica that receives the message or writes the record.
+#[derive(Clone, Copy, Debug)]
+pub struct Attachment<'a> {
+    /// Whose payloads.
+    pub entry: &'a Entry,
+    /// How many fragments rebuild a payload; 1 for all of it. A sender must have all of it at hand
+    /// ([`Entry::share`]), or exactly what it attaches.
+    pub code: u8,
+}
+
+/// What may have payloads with it. One that is received has its share at hand in its entry.
+pub trait Carry: Wire {
+    /// What goes along. Only of an entry with payloads.
+    fn attachment(&self) -> Option<Attachment<'_>> {
+        None
+    }
+
+    /// The entry whose payloads go along.
+    fn entry_mut(&mut self) -> Option<&mut Entry> {
+        None
+    }
+}
+
 /// A record of a machine, as far as the host must understand it.
-pub trait Record: Wire {
+pub trait Record: Carry {
     /// The slot it is about: the host drops it once that slot is decided in its own log. `None`
     /// for what concerns all slots (scalars), kept until released.
     fn slot(&self) -> Option<Slot>;
@@ -88,6 +123,9 @@ pub trait Record: Wire {
     fn scalar(&self) -> Option<u8> {
         None
     }
+
+    /// The host lost, or never stored, what was attached: the record stands without it.
+    fn bereave(&mut self) {}
 
     /// The entry whose bytes it carries: the host finds them here when the entry is decided, so
     /// that they are written once.
@@ -150,6 +188,8 @@ pub enum Input<M: Machine> {
     Timer(M::Timer),
     /// Every record up to here survives a crash.
     Durable(Lsn),
+    /// The payloads of an entry that was asked for are here, all of them, checked.
+    Held(Entry),
     /// The host caught up from a peer: every slot before `next` is decided and delivered.
     Installed {
         /// The first slot not covered.
@@ -178,6 +218,7 @@ impl<M: Machine> Input<M> {
             Input::Message { from, message } => Input::Message { from, message },
             Input::Timer(timer) => Input::Timer(timer),
             Input::Durable(lsn) => Input::Durable(lsn),
+            Input::Held(entry) => Input::Held(entry),
             Input::Installed { next, base } => Input::Installed { next, base },
             Input::Link { peer, up } => Input::Link { peer, up },
         }
@@ -223,6 +264,9 @@ pub enum Output<M: Machine> {
     },
     /// Forget a timer.
     Disarm(M::Timer),
+    /// Gather the payloads of this entry from whoever has fragments of them: [`Input::Held`] follows,
+    /// unless the entry is decided before.
+    Gather(Entry),
     /// Slots at least up to `through` were decided elsewhere: fetch them from this peer.
     CatchUp {
         /// Who has them.
@@ -375,6 +419,11 @@ impl<M: Machine> Out<M> {
         self.outputs.push(Output::Disarm(timer));
     }
 
+    /// Asks the host to gather the payloads of an entry.
+    pub fn gather(&mut self, entry: Entry) {
+        self.outputs.push(Output::Gather(entry));
+    }
+
     /// Asks the host to fetch decided slots.
     pub fn catch_up(&mut self, from: ReplicaId, through: Slot) {
         self.outputs.push(Output::CatchUp { from, through });
@@ -419,6 +468,7 @@ impl<M: Machine> Out<M> {
             Output::Note(record) => self.note(record),
             Output::Arm { timer, due } => self.arm(timer, due),
             Output::Disarm(timer) => self.disarm(timer),
+            Output::Gather(entry) => self.gather(entry),
             Output::CatchUp { from, through } => self.catch_up(from, through),
             Output::Inform { peer, from } => self.inform(peer, from),
             Output::Deliver { slot, entry } => self.deliver(slot, entry),

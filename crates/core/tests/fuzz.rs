@@ -28,6 +28,7 @@ fn commands() -> Vec<Command> {
         class,
         principal: Principal(number as u32),
         body: Bytes::from(vec![b'x'; 3 * number as usize]),
+        payloads: Vec::new(),
     };
     [1, 130, 3, 4]
         .into_iter()

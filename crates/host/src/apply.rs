@@ -5,8 +5,8 @@ use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
 use bytes::Bytes;
 use quorate_core::{
-    Application, At, Class, Command, Decoder, Encoder, Entry, Refusal, RequestId, Slot, Wire,
-    WireError,
+    Application, At, Class, Command, Decoder, Encoder, Entry, PayloadId, Refusal, RequestId, Slot,
+    Wire, WireError,
 };
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -225,6 +225,10 @@ impl<A: Application> Applier<A> {
         entry: &Entry,
         answer: &mut impl FnMut(RequestId, Applied),
     ) {
+        let mut payload = PayloadId {
+            entry: entry.id,
+            part: 0,
+        };
         for (index, command) in entry.commands().enumerate() {
             // A body that does not decode is the same on every replica: its rest is skipped by
             // all, and the digest says where.
@@ -234,13 +238,15 @@ impl<A: Application> Applier<A> {
             };
             self.commands_total += 1;
             let id = command.id;
-            let applied = self.apply_command(slot, index as u32, command);
+            let parts = command.payloads.len() as u32;
+            let applied = self.apply_command(slot, (index as u32, payload), command);
+            payload.part += parts;
             self.digest_result(id, &applied);
             answer(id, applied);
         }
     }
 
-    fn apply_command(&mut self, slot: Slot, index: u32, command: Command) -> Applied {
+    fn apply_command(&mut self, slot: Slot, place: (u32, PayloadId), command: Command) -> Applied {
         match command.class {
             Class::OpenSession => {
                 let owner = <[u8; 8]>::try_from(&command.body[..]).map_or(0, u64::from_le_bytes);
@@ -251,12 +257,17 @@ impl<A: Application> Applier<A> {
                 self.sessions.end(command.id.client);
                 Applied::Result(slot, Bytes::new())
             }
-            Class::Write => self.execute(slot, index, &command),
+            Class::Write => self.execute(slot, place, &command),
             Class::Read => Applied::Refused(Refusal::NotServing),
         }
     }
 
-    fn execute(&mut self, slot: Slot, index: u32, command: &Command) -> Applied {
+    fn execute(
+        &mut self,
+        slot: Slot,
+        (index, payload): (u32, PayloadId),
+        command: &Command,
+    ) -> Applied {
         match self.sessions.judge(command.id, command.acked, slot) {
             Verdict::Duplicate(first, result) => {
                 self.duplicates_total += 1;
@@ -270,8 +281,9 @@ impl<A: Application> Applier<A> {
                     index,
                     stamp_ns,
                     principal: command.principal,
+                    payload,
                 };
-                let result = self.app.apply(at, &command.body);
+                let result = self.app.apply(at, &command.body, &command.payloads);
                 if self.flaw != Some(Flaw::NoDedup) {
                     self.sessions.record(command.id, slot, result.clone());
                 }

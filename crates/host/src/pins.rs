@@ -142,6 +142,8 @@ mod tests {
         }
     }
 
+    impl quorate_core::Carry for Kind {}
+
     impl Record for Kind {
         fn slot(&self) -> Option<Slot> {
             match self {

@@ -106,6 +106,7 @@ impl<Q> Requests<Q> {
             class: Class::Write,
             principal,
             body,
+            payloads: Vec::new(),
         });
     }
 
@@ -138,6 +139,7 @@ impl<Q> Requests<Q> {
             class,
             principal,
             body: Bytes::new(),
+            payloads: Vec::new(),
         });
     }
 
@@ -318,6 +320,7 @@ impl<Q> Requests<Q> {
             class: Class::OpenSession,
             principal: Principal::default(),
             body,
+            payloads: Vec::new(),
         }
     }
 }
@@ -353,6 +356,7 @@ mod tests {
                 class: Class::Write,
                 principal: Principal::default(),
                 body: Bytes::new(),
+                payloads: Vec::new(),
             };
             requests.command(waiting, command);
         }

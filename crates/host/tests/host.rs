@@ -42,6 +42,7 @@ fn command(seq: u64, acked: u64, class: Class, text: &'static str) -> Request<()
         class,
         principal: Principal(0),
         body: Bytes::from_static(text.as_bytes()),
+        payloads: Vec::new(),
     })
 }
 

@@ -15,7 +15,7 @@ use crate::snapshot::{Cut, Loading};
 use crate::view::{View, header};
 use crate::write::Writer;
 use bytes::Bytes;
-use quorate_core::{Application, At, Countdown};
+use quorate_core::{Application, At, Countdown, Payload};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest,
     TxnResponse,
@@ -304,7 +304,7 @@ impl Application for Store {
     type Answer = Answer;
     type Cut = Cut;
 
-    fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
+    fn apply(&mut self, at: At, body: &Bytes, _payloads: &[Payload]) -> Bytes {
         let result = self.execute(at, body).unwrap_or_else(command::refused);
         self.free(CHANGES_FREED_PER_COMMAND);
         result

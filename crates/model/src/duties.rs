@@ -140,6 +140,7 @@ impl<M: Machine> Duties<'_, M> {
             class: self.scope.requests[usize::from(request)].class,
             principal: Principal(0),
             body: Bytes::from_static(b"x"),
+            payloads: Vec::new(),
         }
     }
 

@@ -129,6 +129,7 @@ impl<P: Protocol> Cluster<P> {
             class: Class::Write,
             principal: Principal(0),
             body: self.body.clone(),
+            payloads: Vec::new(),
         }
     }
 

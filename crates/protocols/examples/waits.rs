@@ -285,6 +285,7 @@ impl<'a> World<'a> {
             class: Class::Write,
             principal: Principal(0),
             body: Bytes::from_static(b"sixteen bytes..."),
+            payloads: Vec::new(),
         };
         self.step(me, Input::Submit(vec![command]));
         let wait_ns = self.dice.exponential(self.scene.every_ns);

@@ -85,7 +85,7 @@ impl<M: Machine> Machine for Sabotaged<M> {
                 return self.settle(now, out);
             }
             Input::Installed { base, .. } => forget_base(self.sabotage, base),
-            Input::Submit(_) | Input::Timer(_) | Input::Link { .. } => {}
+            Input::Submit(_) | Input::Timer(_) | Input::Held(_) | Input::Link { .. } => {}
         }
         self.inner.step(now, input.pass_on(), &mut self.scratch);
         self.settle(now, out);
@@ -97,6 +97,10 @@ impl<M: Machine> Machine for Sabotaged<M> {
 
     fn reach(config: &Self::Config) -> Option<u64> {
         M::reach(&config.inner)
+    }
+
+    fn payload_min(config: &Self::Config) -> Option<usize> {
+        M::payload_min(&config.inner)
     }
 
     fn is_serving(&self) -> bool {

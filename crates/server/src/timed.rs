@@ -1,7 +1,7 @@
 //! An application that tells how long it takes: the host reads no clock, so the outer ring does.
 
 use bytes::Bytes;
-use quorate_core::{Application, At, Countdown};
+use quorate_core::{Application, At, Countdown, Payload, PayloadId};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -39,16 +39,28 @@ impl<A: Application> Application for Timed<A> {
     type Answer = A::Answer;
     type Cut = A::Cut;
 
-    fn apply(&mut self, at: At, body: &Bytes) -> Bytes {
+    fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes {
         self.commands = self.commands.wrapping_add(1);
         if !self.commands.is_multiple_of(TIMED_EVERY) {
-            return self.inner.apply(at, body);
+            return self.inner.apply(at, body, payloads);
         }
         let began = Instant::now();
-        let result = self.inner.apply(at, body);
+        let result = self.inner.apply(at, body, payloads);
         self.spent.set(self.spent.get() + began.elapsed());
         self.timed.set(self.timed.get() + 1);
         result
+    }
+
+    fn is_live(&self, payload: PayloadId) -> bool {
+        self.inner.is_live(payload)
+    }
+
+    fn take_dead(&mut self) -> Vec<PayloadId> {
+        self.inner.take_dead()
+    }
+
+    fn live(&self, after: Option<PayloadId>, most: usize) -> Vec<(PayloadId, Payload)> {
+        self.inner.live(after, most)
     }
 
     fn take_countdowns(&mut self) -> Vec<Countdown> {

@@ -3,9 +3,10 @@
 use crate::disk::Disk;
 use bytes::Bytes;
 use quorate_core::{
-    Application, At, Base, Boot, ClusterId, Command, Decoder, Durability, Encoder, Entry,
+    Application, At, Base, Boot, Carry, ClusterId, Command, Decoder, Durability, Encoder, Entry,
     EntryBuilder, EntryId, Epoch, Group, Incarnation, Input, Lsn, Machine, Member, Now, Out,
-    Outcome, Past, Peers, Record, Refusal, ReplicaId, RequestId, Seat, Slot, Wire, WireError,
+    Outcome, Past, Payload, Peers, Record, Refusal, ReplicaId, RequestId, Seat, Slot, Wire,
+    WireError,
 };
 use quorate_host::{Host, HostConfig, Limits, OpenError, Spoken, Start};
 use std::collections::{BTreeMap, VecDeque};
@@ -47,6 +48,8 @@ impl Wire for Ordered {
         })
     }
 }
+
+impl Carry for Ordered {}
 
 impl Record for Ordered {
     fn slot(&self) -> Option<Slot> {
@@ -246,7 +249,7 @@ impl Application for Journal {
     /// Copied lines, the next one last.
     type Cut = Vec<String>;
 
-    fn apply(&mut self, _at: At, body: &Bytes) -> Bytes {
+    fn apply(&mut self, _at: At, body: &Bytes, _: &[Payload]) -> Bytes {
         self.lines.push(String::from_utf8_lossy(body).into_owned());
         let number = self.lines.len() + self.shift;
         Bytes::from(format!("{number}:{}", self.lines[self.lines.len() - 1]))

@@ -3,7 +3,7 @@
 use super::config::WINDOW_MAX;
 use super::trail::{Mode, Step, Trail};
 use crate::registry::Gist;
-use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+use quorate_core::{Boot, Carry, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 /// What replicas say to each other.
 #[derive(Clone, PartialEq, Debug)]
@@ -374,6 +374,10 @@ impl Wire for SlotMessage {
         })
     }
 }
+
+impl Carry for Message {}
+
+impl Carry for Record {}
 
 impl Wire for Message {
     fn encode(&self, out: &mut Encoder) {

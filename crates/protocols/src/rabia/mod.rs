@@ -247,6 +247,8 @@ impl Machine for Replica {
             Input::Durable(lsn) => self.on_durable(lsn, out),
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(peer, up, out),
+            // It orders everything whole.
+            Input::Held(_) => {}
         }
         self.settle(now, out);
     }

@@ -4,7 +4,7 @@ use super::ballot::Ballot;
 use super::config::{SLOTS_PER_WINDOW, WINDOW_MAX};
 use super::lives::{Life, Lives};
 use super::messages::{Claim, Message, Promise, Record, SlotVote};
-use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+use quorate_core::{Boot, Carry, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 const NAME_BYTES_MIN: usize = 1;
 const VOTE_BYTES_MIN: usize = 4;
@@ -71,6 +71,10 @@ impl Wire for Promise {
         })
     }
 }
+
+impl Carry for Message {}
+
+impl Carry for Record {}
 
 impl Wire for Message {
     fn encode(&self, out: &mut Encoder) {

@@ -111,6 +111,7 @@ impl<P: Protocol> Cluster<P> {
             class: if is_read { Class::Read } else { Class::Write },
             principal: Principal::default(),
             body: Bytes::from(vec![b'x'; self.rng.usize(..20)]),
+            payloads: Vec::new(),
         }
     }
 

@@ -121,6 +121,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     class,
                     principal,
                     body,
+                    payloads: Vec::new(),
                 })
             }
             Ask::Command(asked) => {
@@ -131,6 +132,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     class,
                     principal,
                     body,
+                    payloads: Vec::new(),
                 })
             }
             Ask::Write(asked) => Request::Write {

@@ -142,6 +142,7 @@ pub(super) fn command(seq: u64, class: Class) -> Command {
         class,
         principal: Principal(0),
         body: Bytes::from_static(b"set x"),
+        payloads: Vec::new(),
     }
 }
 

@@ -142,6 +142,7 @@ impl Net {
             class,
             principal: Principal(0),
             body: Bytes::from_static(b"set x"),
+            payloads: Vec::new(),
         };
         self.step(me, Input::Submit(vec![command]));
         id

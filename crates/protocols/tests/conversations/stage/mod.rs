@@ -158,6 +158,7 @@ impl<P: Protocol> Stage<P> {
             class,
             principal: Principal(0),
             body: bytes::Bytes::from_static(b"x"),
+            payloads: Vec::new(),
         };
         self.step(me, Input::Submit(vec![command]));
     }
