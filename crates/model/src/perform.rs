@@ -119,7 +119,10 @@ impl<M: Machine> Duties<'_, M> {
                 );
                 return Err(Fault::new("honesty", what));
             }
-            Output::CatchUp { .. } | Output::Inform { .. } | Output::Emit(_) => {}
+            Output::Gather(_)
+            | Output::CatchUp { .. }
+            | Output::Inform { .. }
+            | Output::Emit(_) => {}
         }
         Ok(())
     }
@@ -201,6 +204,7 @@ fn describe<M: Machine>(output: &Output<M>) -> String {
         Output::Note(record) => format!("notes {record:?}"),
         Output::Arm { timer, .. } => format!("arms {timer:?}"),
         Output::Disarm(timer) => format!("disarms {timer:?}"),
+        Output::Gather(entry) => format!("gathers the payloads of {:?}", entry.id),
         Output::CatchUp { from, through } => format!("wants slots through {through} from {from}"),
         Output::Inform { peer, from } => format!("has slots from {from} on for {peer}"),
         Output::Reply { id, outcome } => format!("answers request {}: {outcome:?}", id.seq),

@@ -148,6 +148,7 @@ fn describe_input<M: Machine>(input: &Input<M>) -> String {
         Input::Message { from, message } => format!("Message from {from:?}: {message:?}"),
         Input::Timer(timer) => format!("Timer {timer:?}"),
         Input::Durable(lsn) => format!("Durable {lsn:?}"),
+        Input::Held(entry) => format!("Held {entry:?}"),
         Input::Installed { next, base } => format!("Installed before {next:?}, base {base:?}"),
         Input::Link { peer, up } => format!("Link to {peer:?}, up {up}"),
     }
@@ -162,6 +163,7 @@ fn describe_output<M: Machine>(output: &Output<M>) -> String {
         Output::Note(record) => format!("Note {record:?}"),
         Output::Arm { timer, due } => format!("Arm {timer:?} {due:?}"),
         Output::Disarm(timer) => format!("Disarm {timer:?}"),
+        Output::Gather(entry) => format!("Gather {entry:?}"),
         Output::CatchUp { from, through } => format!("CatchUp from {from:?} through {through:?}"),
         Output::Inform { peer, from } => format!("Inform {peer:?} from {from:?}"),
         Output::Deliver { slot, entry } => format!("Deliver {slot:?}: {entry:?}"),

@@ -59,7 +59,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.catch_up.saw(from, through.next());
                 self.fetch_from(now, from);
             }
-            Output::Gather(entry) => self.gather_for_machine(now, entry),
+            Output::Gather(_) => {}
             Output::Inform { peer, from } => self.serve(now, peer, from, true),
             Output::Deliver { slot, entry } => self.deliver(now, slot, entry),
             Output::Reply { id, outcome } => self.reply(now, id, outcome),
