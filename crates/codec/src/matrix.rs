@@ -23,8 +23,9 @@ pub enum Matrix {
 #[must_use]
 pub fn parity_coefficient(i: usize, j: usize) -> u8 {
     assert!(i + j < FRAGMENTS_MAX, "x and y are different");
-    let (x_0, x, y) = (255, (255 - i) as u8, j as u8);
-    gf::div(gf::add(x_0, y), gf::add(x, y))
+    let (x_0, x, y) = (255_u8, (255 - i) as u8, j as u8);
+    // Addition and subtraction in GF(2^8) are XOR.
+    gf::mul(x_0 ^ y, gf::inv(x ^ y))
 }
 
 /// The first `n` rows of the generator for `k`.
