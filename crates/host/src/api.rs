@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    ClusterId, Command, EntryId, Event, Incarnation, Peers, Principal, Refusal, RequestId, Seat,
-    Slot,
+    ClusterId, Command, EntryId, Event, Incarnation, Payload, PayloadId, Peers, Principal, Refusal,
+    RequestId, Seat, Slot,
 };
 
 use crate::flaw::Flaw;
@@ -58,6 +58,8 @@ pub struct Limits {
     pub requests_max: usize,
     /// Size of a log segment, in bytes; a larger record gets a segment of its own size.
     pub segment_bytes: u32,
+    /// Size of a segment for fragments of payloads, in bytes.
+    pub bulk_segment_bytes: u32,
     /// Bytes of recently decided entries kept in memory for peers that lag.
     pub recent_bytes_max: usize,
     /// Bytes of entries in one answer to a peer that catches up (at least one entry is sent).
@@ -87,6 +89,8 @@ pub struct Limits {
     pub snapshot_chunk_bytes: u32,
     /// Bytes of a snapshot asked of peers in a second.
     pub snapshot_rate: u64,
+    /// Bytes of whole payloads kept in memory, beside those of entries under way.
+    pub payload_cache_bytes_max: usize,
     /// What to do wrong on purpose: for tests of the tests, and `None` everywhere else.
     pub flaw: Option<Flaw>,
 }
@@ -97,6 +101,7 @@ impl Default for Limits {
             command_bytes_max: 8 << 20,
             requests_max: 32 << 10,
             segment_bytes: 16 << 20,
+            bulk_segment_bytes: 64 << 20,
             recent_bytes_max: 16 << 20,
             catch_up_bytes_max: 1 << 20,
             catch_up_timeout_ns: 100_000_000,
@@ -110,6 +115,7 @@ impl Default for Limits {
             snapshot_piece_bytes: 64 << 10,
             snapshot_chunk_bytes: 256 << 10,
             snapshot_rate: 64 << 20,
+            payload_cache_bytes_max: 256 << 20,
             flaw: None,
         }
     }
@@ -122,6 +128,8 @@ pub enum Request<Q> {
     Write {
         /// The application's encoding.
         body: Bytes,
+        /// What is kept apart from that.
+        payloads: Vec<Payload>,
         /// Who asks.
         principal: Principal,
     },
@@ -131,6 +139,22 @@ pub enum Request<Q> {
     Peek(Q),
     /// Order a command of a client that has its own session and may have sent it elsewhere too.
     Command(Command),
+    /// Get the bytes of a payload that an answer named.
+    Payload(PayloadId, Payload),
+}
+
+/// Why there are no bytes of a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PayloadGone {
+    /// The application has no name for it any more.
+    Dead,
+    /// The replicas that can be reached do not have enough of it.
+    Scattered {
+        /// Fragments found.
+        have: u8,
+        /// Fragments needed; 0 if nobody had any.
+        need: u8,
+    },
 }
 
 /// What became of a request.
@@ -140,6 +164,8 @@ pub enum Answer<A> {
     Applied(Slot, Bytes),
     /// The read's answer, and the slots it saw: every one before this.
     Read(Slot, A),
+    /// The bytes of a payload.
+    Payload(Result<Bytes, PayloadGone>),
     /// Not executed by this submission.
     Refused(Refusal),
 }
@@ -290,6 +316,13 @@ pub enum HostEvent {
         /// What is wrong.
         why: String,
     },
+    /// Bytes of a payload's fragment are damaged, or cannot be read. It is rebuilt from others.
+    FragmentDamaged {
+        /// Of which payload.
+        payload: PayloadId,
+        /// What is wrong.
+        why: String,
+    },
     /// A decided slot that damage had taken was fetched from a peer and is in the log again.
     Mended {
         /// Which.
@@ -339,4 +372,6 @@ pub struct Counters {
     pub snapshots: u64,
     /// Snapshots of peers that took the place of the own state.
     pub installed: u64,
+    /// Fragments of payloads that were made anew here.
+    pub rebuilt: u64,
 }

@@ -6,7 +6,8 @@
 use crate::snapshot::SnapshotId;
 use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
-use quorate_core::{Decoder, Encoder, Entry, Group, Slot, Wire, WireError};
+use quorate_codec::FragmentHeader;
+use quorate_core::{Decoder, Encoder, Entry, Group, PayloadId, Slot, Wire, WireError};
 use std::fmt;
 
 /// In front of every frame.
@@ -63,7 +64,29 @@ pub(crate) enum Body {
         /// The bytes.
         bytes: Bytes,
     },
+    /// A machine message and what is attached to it.
+    Attached {
+        /// The message, encoded.
+        message: Bytes,
+        /// Of each payload of its entry, in order, the fragment for the receiver.
+        fragments: Vec<Fragment>,
+    },
+    /// Please send what you have of this payload.
+    WantFragment(PayloadId),
+    /// Some of a payload; nothing if the sender has nothing of it.
+    Fragment {
+        /// Which payload.
+        payload: PayloadId,
+        /// What the sender has of it.
+        fragment: Option<Fragment>,
+    },
 }
+
+/// A fragment of a payload and what it says of itself.
+pub(crate) type Fragment = (FragmentHeader, Bytes);
+
+/// Payloads in one entry, at most.
+const PARTS_MAX: usize = 64 << 10;
 
 /// Decided slots in one frame, at most.
 pub(crate) const DECIDED_SLOTS_MAX: usize = 1024;
@@ -79,6 +102,9 @@ const OFFER: u8 = 4;
 const TAKEN: u8 = 5;
 const WANT_PIECE: u8 = 6;
 const PIECE: u8 = 7;
+const ATTACHED: u8 = 8;
+const WANT_FRAGMENT: u8 = 9;
+const FRAGMENT: u8 = 10;
 
 impl Wire for SnapshotId {
     fn encode(&self, out: &mut Encoder) {
@@ -218,6 +244,25 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
             out.varint(*offset);
             out.bytes(bytes);
         }
+        Body::Attached { message, fragments } => {
+            out.u8(ATTACHED);
+            out.bytes(message);
+            out.varint(fragments.len() as u64);
+            fragments
+                .iter()
+                .for_each(|part| encode_fragment(part, &mut out));
+        }
+        Body::WantFragment(payload) => {
+            out.u8(WANT_FRAGMENT);
+            payload.encode(&mut out);
+        }
+        Body::Fragment { payload, fragment } => {
+            out.u8(FRAGMENT);
+            payload.encode(&mut out);
+            if let Some(fragment) = fragment {
+                encode_fragment(fragment, &mut out);
+            }
+        }
     }
     out.take_chunks()
 }
@@ -253,6 +298,18 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
             offset: input.varint()?,
             bytes: input.bytes()?,
         },
+        ATTACHED => Body::Attached {
+            message: input.bytes()?,
+            fragments: decode_fragments(&mut input)?,
+        },
+        WANT_FRAGMENT => Body::WantFragment(PayloadId::decode(&mut input)?),
+        FRAGMENT => Body::Fragment {
+            payload: PayloadId::decode(&mut input)?,
+            fragment: match input.remaining() {
+                0 => None,
+                _ => Some(decode_fragment(&mut input)?),
+            },
+        },
         tag => return Err(WireError::Tag("frame", tag).into()),
     };
     input.finish()?;
@@ -265,6 +322,29 @@ fn decode_entries(input: &mut Decoder) -> Result<Vec<Option<Entry>>, WireError> 
         return Err(WireError::Range("decided slots"));
     }
     (0..count).map(|_| Option::<Entry>::decode(input)).collect()
+}
+
+fn encode_fragment((header, bytes): &Fragment, out: &mut Encoder) {
+    header.encode(out);
+    out.bytes(bytes);
+}
+
+/// Bytes that are not those the header speaks of are an error.
+fn decode_fragment(input: &mut Decoder) -> Result<Fragment, WireError> {
+    let (header, bytes) = (FragmentHeader::decode(input)?, input.bytes()?);
+    if header.matches(&bytes) {
+        Ok((header, bytes))
+    } else {
+        Err(WireError::Range("digest of a fragment"))
+    }
+}
+
+fn decode_fragments(input: &mut Decoder) -> Result<Vec<Fragment>, WireError> {
+    let count = input.count(1)?;
+    if count > PARTS_MAX {
+        return Err(WireError::Range("payloads of an entry"));
+    }
+    (0..count).map(|_| decode_fragment(input)).collect()
 }
 
 #[cfg(test)]
@@ -295,6 +375,9 @@ mod tests {
             bytes: 300,
             digest: 8,
         };
+        let part = Bytes::from_static(b"part");
+        let fragment = (FragmentHeader::new((5, 3), 4, 11, &part), part.clone());
+        let payload = PayloadId { entry: id, part: 6 };
         let bodies = [
             Body::Offer(snapshot),
             Body::Taken(snapshot),
@@ -307,6 +390,19 @@ mod tests {
                 slot: Slot(7),
                 offset: 200,
                 bytes: Bytes::from_static(b"part"),
+            },
+            Body::Attached {
+                message: Bytes::from_static(b"anything"),
+                fragments: vec![fragment.clone(), fragment.clone()],
+            },
+            Body::WantFragment(payload),
+            Body::Fragment {
+                payload,
+                fragment: Some(fragment),
+            },
+            Body::Fragment {
+                payload,
+                fragment: None,
             },
             Body::Messages(Bytes::from_static(b"anything")),
             Body::Beat,

@@ -13,11 +13,13 @@ use crate::api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Request, Token,
 };
 use crate::apply::Applier;
+use crate::bulk::BulkStore;
 use crate::catch_up::CatchUp;
 use crate::decided::DecidedLog;
 use crate::frame::Body;
 use crate::log::{LogWriter, Position};
 use crate::mend::Mending;
+use crate::payloads::Payloads;
 use crate::pins::Pins;
 use crate::repair::{Known, Repair};
 use crate::requests::{Requests, Waiting};
@@ -49,6 +51,7 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) decided: DecidedLog,
     pub(crate) pins: Pins<M::Record>,
     pub(crate) log: Option<LogWriter>,
+    pub(crate) bulk: Option<BulkStore>,
     /// Snapshots on the disk, ascending.
     pub(crate) kept: VecDeque<Kept>,
     /// Decided slots in the log, behind some that are missing.
@@ -74,6 +77,9 @@ pub struct Host<M: Machine, A: Application> {
     pub(crate) snapshots: Snapshots<M, A>,
     /// `None` for a diskless replica.
     pub(crate) log: Option<LogWriter>,
+    /// Fragments of payloads, beside the log.
+    pub(crate) bulk: Option<BulkStore>,
+    pub(crate) payloads: Payloads,
     /// The last machine record in the log's buffer, in the flush under way, and on the disk.
     appended: Lsn,
     flushing: Lsn,
@@ -90,11 +96,11 @@ pub struct Host<M: Machine, A: Application> {
     dice: u64,
     beats: u32,
     pub(crate) tongue: Tongue,
-    frames: Vec<Frame>,
+    pub(crate) frames: Vec<Frame>,
     pub(crate) answers: Vec<(Token, Answer<A::Answer>)>,
     reads: Vec<LogRead>,
     pub(crate) events: Vec<HostEvent>,
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 /// How long after the last news peers are told how far this replica is, the first time; each
@@ -116,10 +122,15 @@ impl<M: Machine, A: Application> Host<M, A> {
             decided,
             pins,
             log,
+            bulk,
             kept,
             ahead,
             missing,
         } = parts;
+        let epoch = &seat.epoch;
+        let me = epoch.index_of(seat.me).expect("a seat is in its epoch");
+        let cache_bytes_max = config.limits.payload_cache_bytes_max;
+        let payloads = Payloads::new(me, epoch.members.len(), cache_bytes_max);
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
             catch_up: CatchUp::new(&seat),
@@ -137,6 +148,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             snapshots: Snapshots::new(config.cluster, kept),
             silent: log.is_some(),
             log,
+            bulk,
+            payloads,
             appended: Lsn(0),
             flushing: Lsn(0),
             durable: Lsn(0),
@@ -169,6 +182,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     pub(crate) fn start_machine(&mut self, config: &M::Config, past: Past<M>, now: Now) {
         self.machine = Some(M::recover(config, past, now, &mut self.out));
+        self.retain_payloads();
         self.settle(now);
     }
 
@@ -187,13 +201,18 @@ impl<M: Machine, A: Application> Host<M, A> {
             ordered_ns: 0,
         };
         match request {
-            Request::Write { body, principal } => self.requests.write(waiting, body, principal),
+            Request::Write {
+                body,
+                payloads,
+                principal,
+            } => self.requests.write(waiting, (body, payloads), principal),
             Request::Read(query) => self.requests.read(waiting, query),
             Request::Command(command) => match self.applier.result(command.id) {
                 // Executed here before: no need to order it again.
                 Some((slot, result)) => self.answers.push((token, Answer::Applied(slot, result))),
                 None => self.requests.command(waiting, command),
             },
+            Request::Payload(id, payload) => self.read_payload(now, token, id, &payload),
             Request::Peek(_) => unreachable!("answered above"),
         }
     }
@@ -217,6 +236,9 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A read of the log is done.
     pub fn read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
+        if BulkStore::owns(token) {
+            return self.bulk_read_done(now, token, bytes);
+        }
         let Some(done) = self.catch_up.read_done::<M>(token, bytes) else {
             return;
         };
@@ -239,6 +261,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.fire(now, timer);
         }
         self.go_on_from_own_log(now);
+        self.hand_over_held(now);
+        self.rebuild_further(now);
         if self.requests.has_queued() {
             let room = self.machine.as_ref().map_or(0, M::room);
             let commands = self.requests.take(room, now.mono_ns);
@@ -339,6 +363,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// snapshot does not end under load.
     pub fn tidy(&mut self) -> bool {
         let more = self.cut_piece();
+        let more = self.look_for_lacking() || more;
+        self.bury();
         self.applier.app_mut().tidy() || more
     }
 
@@ -346,16 +372,16 @@ impl<M: Machine, A: Application> Host<M, A> {
         let body = match request {
             Request::Write { body, .. } => body.len(),
             Request::Command(command) => command.body.len(),
-            Request::Read(_) | Request::Peek(_) => 0,
+            Request::Read(_) | Request::Peek(_) | Request::Payload(..) => 0,
         };
         if body > self.limits.command_bytes_max {
             return Some(Refusal::TooLarge);
         }
-        (self.requests.count() >= self.limits.requests_max).then_some(Refusal::Overloaded)
+        (self.waiting() >= self.limits.requests_max).then_some(Refusal::Overloaded)
     }
 
     /// Gives the machine one input and performs what follows.
-    fn step(&mut self, now: Now, input: Input<M>) {
+    pub(crate) fn step(&mut self, now: Now, input: Input<M>) {
         self.step_machine(now, input);
         self.settle(now);
     }

@@ -26,6 +26,8 @@
 
 mod api;
 mod apply;
+#[allow(dead_code)]
+mod bulk;
 mod catch_up;
 mod countdowns;
 mod decided;
@@ -39,6 +41,7 @@ mod log;
 mod mend;
 mod open;
 mod opened;
+mod payloads;
 mod pins;
 mod records;
 mod repair;
@@ -51,9 +54,10 @@ mod version;
 mod words;
 
 pub use api::{
-    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Request, Start,
-    Token, Write,
+    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, PayloadGone, Place,
+    Request, Start, Token, Write,
 };
+pub use bulk::BulkOpened;
 pub use countdowns::Countdowns;
 pub use export::{Export, Exported, Outcome};
 pub use flaw::Flaw;

@@ -1,12 +1,15 @@
 //! Opening a host: from the newest snapshot that is whole, and the log behind it.
 
 use crate::api::{HostConfig, Start};
+use crate::bulk::{BulkOpened, BulkStore};
 use crate::host::{Host, Parts};
 use crate::log::{Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
 use crate::opened::{OpenError, Opened};
 use crate::replay::{Replay, UNKNOWN};
 use crate::snapshot::{self, Kept, Stored};
-use quorate_core::{Application, Boot, Durability, Encoder, Machine, Now, Past, Slot};
+use quorate_core::{
+    Application, Boot, Carry, Durability, Encoder, Machine, Now, Past, Record, Slot,
+};
 use std::collections::VecDeque;
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -58,7 +61,8 @@ fn open_first<M: Machine, A: Application>(
     append_boot(&mut log, seat.boot);
     let opened = nothing_found(replay.applier.next());
     let past = past_without_log(&replay, begin);
-    (start(replay, past, Some(log), now), opened)
+    let bulk = BulkStore::create(identity, config.limits.bulk_segment_bytes);
+    (start(replay, past, Some((log, bulk)), now), opened)
 }
 
 fn resume<M: Machine, A: Application>(
@@ -67,6 +71,8 @@ fn resume<M: Machine, A: Application>(
     identity: Identity,
     now: Now,
 ) -> Result<(Host<M, A>, Opened), OpenError> {
+    let bulk_segment_bytes = replay.config.limits.bulk_segment_bytes;
+    let (bulk, bulk_opened) = BulkStore::open(source, identity, bulk_segment_bytes)?;
     let (snapshot, bad_snapshots) = begin_with_snapshot(&mut replay, source)?;
     let scanned = scan(source, &identity, |piece| replay.visit(piece))?;
     for (slot, _) in &bad_snapshots {
@@ -109,8 +115,9 @@ fn resume<M: Machine, A: Application>(
         missing: replay.missing(),
         until: replay.until,
         lost_promises: replay.lacks_promises(),
+        bulk: bulk_opened,
     };
-    Ok((go_on(replay, identity, &log, now), opened))
+    Ok((go_on(replay, identity, &log, bulk, now), opened))
 }
 
 /// Where writing goes on.
@@ -169,6 +176,7 @@ fn go_on<M: Machine, A: Application>(
     mut replay: Replay<'_, M, A>,
     identity: Identity,
     after: &LogAfter<'_>,
+    bulk: BulkStore,
     now: Now,
 ) -> Host<M, A> {
     let config = replay.config;
@@ -197,12 +205,26 @@ fn go_on<M: Machine, A: Application>(
         Past::Intact {
             next: replay.until,
             base: replay.base.clone(),
-            records: std::mem::take(&mut replay.records),
+            records: with_fragments::<M>(std::mem::take(&mut replay.records), &bulk),
         }
     };
-    let mut host = start(replay, past, Some(log), now);
+    let mut host = start(replay, past, Some((log, bulk)), now);
     host.snapshots.note_gaps(&gaps);
     host
+}
+
+/// Records as they are with the fragments that are here: a crash, or damage, may have taken some.
+fn with_fragments<M: Machine>(mut records: Vec<M::Record>, bulk: &BulkStore) -> Vec<M::Record> {
+    for record in &mut records {
+        let is_whole = record.attachment().is_none_or(|attachment| {
+            let parts = attachment.entry.payloads().count() as u32;
+            bulk.held(attachment.entry.id, parts, attachment.code)
+        });
+        if !is_whole {
+            record.bereave();
+        }
+    }
+    records
 }
 
 fn open_diskless<M: Machine, A: Application>(
@@ -228,6 +250,7 @@ fn nothing_found(next: Slot) -> Opened {
         missing: Vec::new(),
         until: next,
         lost_promises: false,
+        bulk: BulkOpened::default(),
     }
 }
 
@@ -247,9 +270,10 @@ fn past_without_log<M: Machine, A: Application>(
 fn start<M: Machine, A: Application>(
     replay: Replay<'_, M, A>,
     past: Past<M>,
-    log: Option<LogWriter>,
+    stores: Option<(LogWriter, BulkStore)>,
     now: Now,
 ) -> Host<M, A> {
+    let (log, bulk) = stores.unzip();
     let missing = replay.missing();
     let Replay {
         config,
@@ -268,6 +292,7 @@ fn start<M: Machine, A: Application>(
         decided,
         pins,
         log,
+        bulk,
         kept,
         ahead,
         missing: missing.iter().map(|(from, to)| to.0 - from.0).sum(),

@@ -1,5 +1,6 @@
 //! What comes of opening a host.
 
+use crate::bulk::BulkOpened;
 use crate::log::Position;
 use quorate_core::Slot;
 use std::fmt;
@@ -31,6 +32,8 @@ pub struct Opened {
     pub until: Slot,
     /// Promises may be among what was lost: the replica does not vote before it has recovered.
     pub lost_promises: bool,
+    /// Fragments of payloads.
+    pub bulk: BulkOpened,
 }
 
 /// Why a host cannot be opened.

@@ -67,7 +67,8 @@ pub(crate) fn entry_of_record<M: Machine>(at: Position, bytes: &Bytes) -> Result
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Appends a machine's record; an entry it carries can be read from there later.
-    pub(crate) fn append_record(&mut self, record: M::Record, sync: bool) {
+    pub(crate) fn append_record(&mut self, mut record: M::Record, sync: bool) {
+        self.keep_attached(&mut record);
         let next = self.decided.next();
         let Some(log) = &mut self.log else {
             // Kept for the entry only: who waits for its commands is answered when it is decided.

@@ -2,7 +2,9 @@
 
 use crate::api::Token;
 use bytes::Bytes;
-use quorate_core::{Boot, Class, ClientId, Command, Principal, ReplicaId, RequestId, Slot};
+use quorate_core::{
+    Boot, Class, ClientId, Command, Payload, Principal, ReplicaId, RequestId, Slot,
+};
 use std::collections::{BTreeMap, VecDeque};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -93,7 +95,12 @@ impl<Q> Requests<Q> {
     }
 
     /// Queues a write under the host's own session.
-    pub(crate) fn write(&mut self, waiting: Waiting, body: Bytes, principal: Principal) {
+    pub(crate) fn write(
+        &mut self,
+        waiting: Waiting,
+        (body, payloads): (Bytes, Vec<Payload>),
+        principal: Principal,
+    ) {
         let id = RequestId {
             client: self.client,
             seq: self.next_seq,
@@ -106,7 +113,7 @@ impl<Q> Requests<Q> {
             class: Class::Write,
             principal,
             body,
-            payloads: Vec::new(),
+            payloads,
         });
     }
 
@@ -377,11 +384,11 @@ mod tests {
             submitted_ns: 0,
             ordered_ns: 0,
         };
-        requests.write(waiting(1), body.clone(), Principal::default());
+        requests.write(waiting(1), (body.clone(), Vec::new()), Principal::default());
         let lost = requests.take(8, 0)[0].id.client;
         requests.set_session(OwnSession::Open);
         let sent = requests.take(8, 0)[0].id;
-        requests.write(waiting(2), body, Principal::default());
+        requests.write(waiting(2), (body, Vec::new()), Principal::default());
         requests.session_lost(lost);
         let opening = requests.take(8, 0);
         assert_eq!((opening.len(), opening[0].class), (1, Class::OpenSession));

@@ -19,6 +19,8 @@ pub(crate) enum Timer<T> {
     Pull,
     /// Nobody has asked for the snapshot in memory for long.
     Forget,
+    /// Ask everybody for payloads that are still wanted.
+    Gather,
     /// Tell peers how far this replica is, after activity has ended.
     Beat,
 }

@@ -14,6 +14,17 @@ pub fn frame_in_words<T: Wire>(frame: &Bytes, words: fn(&T) -> String) -> Vec<St
     };
     let line = match body {
         Body::Messages(messages) => return messages_in_words(messages, words),
+        Body::Attached { message, fragments } => {
+            let bytes: usize = fragments.iter().map(|(_, bytes)| bytes.len()).sum();
+            let mut lines = messages_in_words(message, words);
+            lines.push(format!("with {} fragments, {bytes} B", fragments.len()));
+            return lines;
+        }
+        Body::WantFragment(payload) => format!("want a fragment of {payload:?}"),
+        Body::Fragment { payload, fragment } => match fragment {
+            Some((header, _)) => format!("fragment {} of {payload:?}", header.index),
+            None => format!("no fragment of {payload:?}"),
+        },
         Body::Beat => format!("beat: applied before {:?}", header.applied),
         Body::Fetch { from } => format!("fetch from {from:?}"),
         Body::Decided { from, entries } => {

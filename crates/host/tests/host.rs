@@ -29,6 +29,7 @@ fn write(text: &'static str) -> Request<()> {
     Request::Write {
         body: Bytes::from_static(text.as_bytes()),
         principal: Principal(0),
+        payloads: Vec::new(),
     }
 }
 
@@ -199,6 +200,7 @@ fn too_large_and_too_many_are_refused_at_once() {
     let large = Request::Write {
         body,
         principal: Principal(0),
+        payloads: Vec::new(),
     };
     leader.host.submit(at(1), 0, large);
     for token in 1..=limits.requests_max as u64 + 1 {

@@ -201,8 +201,15 @@ impl<M: Machine, A: Application> Core<M, A> {
                 }
                 let token = self.state.replies.insert(now.mono_ns, Reply::Write(reply));
                 tracing::trace!(token, bytes = body.len(), "write taken");
-                self.host
-                    .submit(now, token, HostRequest::Write { body, principal });
+                self.host.submit(
+                    now,
+                    token,
+                    HostRequest::Write {
+                        body,
+                        principal,
+                        payloads: Vec::new(),
+                    },
+                );
             }
             Request::Read {
                 query,
@@ -256,8 +263,15 @@ impl<M: Machine, A: Application> Core<M, A> {
             let (reply, _) = oneshot::channel();
             let token = self.state.replies.insert(now.mono_ns, Reply::Write(reply));
             let principal = Principal::default();
-            self.host
-                .submit(now, token, HostRequest::Write { body, principal });
+            self.host.submit(
+                now,
+                token,
+                HostRequest::Write {
+                    body,
+                    principal,
+                    payloads: Vec::new(),
+                },
+            );
         }
     }
 

@@ -166,6 +166,7 @@ impl<A: Application> Handle<A> {
             body,
             principal,
             reply,
+            payloads: Vec::new(),
         })?;
         self.wait(answer).await?
     }

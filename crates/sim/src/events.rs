@@ -33,14 +33,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("honesty", what));
                 }
-                HostEvent::Damaged { .. }
-                    if !self.nodes[index].harmed && !self.were_reads_wrong() =>
-                {
+                HostEvent::Damaged { .. } if !self.are_copies_suspect(index) => {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("damage", what));
                 }
                 HostEvent::Damaged { .. } => self.totals.hit("damage found in service"),
                 HostEvent::Mended { .. } => self.totals.hit("damage mended"),
+                HostEvent::FragmentDamaged { .. } if !self.are_copies_suspect(index) => {
+                    let what = format!("replica {} reports {event:?}", index + 1);
+                    return Err(Violation::new("damage", what));
+                }
+                HostEvent::FragmentDamaged { .. } => self.totals.hit("damaged fragment found"),
                 HostEvent::Repaired { .. } => self.totals.hit("repaired"),
                 HostEvent::SnapshotTaken(snapshot) => self.snapshot_taken(index, snapshot)?,
                 HostEvent::SnapshotFailed { ref why, .. }
@@ -84,6 +87,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// Whether some read did not give what was written, be it long ago.
+    fn are_copies_suspect(&self, index: usize) -> bool {
+        self.nodes[index].harmed || self.were_reads_wrong()
+    }
+
     fn were_reads_wrong(&self) -> bool {
         let hit = |fault| self.totals.faults.contains_key(fault);
         hit("wrong read") || hit("read error")

@@ -260,6 +260,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let request = Request::Write {
             body,
             principal: Principal::default(),
+            payloads: Vec::new(),
         };
         self.send_request(node, token, request);
     }
@@ -325,7 +326,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 return;
             };
             let principal = Principal::default();
-            host.submit(now, ORDERED, Request::Write { body, principal });
+            host.submit(
+                now,
+                ORDERED,
+                Request::Write {
+                    body,
+                    principal,
+                    payloads: Vec::new(),
+                },
+            );
         }
     }
 

@@ -34,7 +34,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Requests that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.requests.count()
+        self.requests.count() + self.payloads.readers()
     }
 
     /// Totals since the host was opened.

@@ -59,7 +59,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.catch_up.saw(from, through.next());
                 self.fetch_from(now, from);
             }
-            Output::Gather(_) => {}
+            Output::Gather(entry) => self.gather_for_machine(now, entry),
             Output::Inform { peer, from } => self.serve(now, peer, from, true),
             Output::Deliver { slot, entry } => self.deliver(now, slot, entry),
             Output::Reply { id, outcome } => self.reply(now, id, outcome),
@@ -131,6 +131,10 @@ impl<M: Machine, A: Application> Host<M, A> {
                 answers.push((waiting.token, answer(applied)));
             }
         });
+        if let Some(entry) = &entry {
+            self.payloads_applied(entry);
+        }
+        let entry = entry.map(|entry| entry.with_share(None));
         self.base.advance(slot, entry.as_ref());
         self.pins.decided(slot, entry_id);
         self.decided.push(slot, entry, located);

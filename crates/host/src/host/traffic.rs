@@ -4,10 +4,11 @@ use super::{BEAT_NS, BEATS, Host};
 use crate::api::{Frame, HostEvent};
 use crate::flaw::Flaw;
 use crate::frame::{self, Body, Header};
+use crate::payloads::lacks_attachment;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Decoder, Encoder, Input, Machine, Now, Peers, ReplicaId, Slot, Wire,
+    Application, Carry, Decoder, Encoder, Input, Machine, Now, Peers, ReplicaId, Slot, Wire,
 };
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -31,6 +32,15 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.catch_up.saw(from, header.applied);
         match body {
             Body::Messages(messages) => self.take_messages(now, from, messages)?,
+            Body::Attached { message, fragments } => {
+                self.take_attached(now, from, message, fragments)?;
+            }
+            Body::WantFragment(payload) => self.serve_fragment(now, from, payload),
+            Body::Fragment { payload, fragment } => {
+                if let Some(fragment) = fragment {
+                    self.take_fragment(now, payload, fragment);
+                }
+            }
             Body::Beat => {}
             Body::Fetch { from: slot } => self.serve(now, from, slot, false),
             Body::Decided {
@@ -58,6 +68,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         let mut input = Decoder::new(bytes);
         while input.remaining() > 0 {
             let message = M::Message::decode(&mut input).map_err(|e| e.to_string())?;
+            if lacks_attachment(&message) {
+                return Err("a message came without what is attached to it".into());
+            }
             self.step(now, Input::Message { from, message });
         }
         Ok(())
@@ -92,7 +105,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         });
     }
 
-    fn header(&self, to: Peers) -> Header {
+    pub(crate) fn header(&self, to: Peers) -> Header {
         Header {
             version: self.tongue.towards(to),
             group: self.seat.group,
@@ -118,6 +131,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         let mut messages = std::mem::take(&mut self.early);
         let mut packing: Option<(Peers, Encoder)> = None;
         for (to, message) in messages.drain(..) {
+            if message.attachment().is_some() {
+                self.finish_packing(packing.take());
+                self.send_attached(to, &message);
+                continue;
+            }
             if packing.as_ref().is_some_and(|(peers, _)| *peers != to) {
                 self.finish_packing(packing.take());
             }
@@ -148,6 +166,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::Mend => self.mend_next(now),
             Timer::Pull => self.pull_further(now),
             Timer::Forget => self.forget_snapshot(now),
+            Timer::Gather => self.gather_further(now),
             Timer::Beat => {
                 self.post(Peers::All, &Body::Beat);
                 self.arm_beat(now, self.beats + 1);

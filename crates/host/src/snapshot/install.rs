@@ -24,6 +24,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.snapshots.installed_total += 1;
         self.events.push(HostEvent::Installed { slot: id.slot });
         self.settle_requests();
+        self.retain_payloads();
         self.installed(now);
         self.go_on_from_own_log(now);
         self.answer_reads(now);

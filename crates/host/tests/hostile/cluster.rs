@@ -132,6 +132,7 @@ impl<P: Protocol> Cluster<P> {
             Request::Write {
                 body: command::encode_put(&put),
                 principal: Principal::default(),
+                payloads: Vec::new(),
             }
         } else {
             Request::Read(Query::Range(RangeRequest {

@@ -138,7 +138,7 @@ impl Machine for Sequencer {
                 assert_eq!(base, Count(next.0));
                 self.next = next;
             }
-            Input::Timer(()) | Input::Link { .. } => {}
+            Input::Timer(()) | Input::Held(_) | Input::Link { .. } => {}
         }
     }
 

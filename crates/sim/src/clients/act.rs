@@ -138,6 +138,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Ask::Write(asked) => Request::Write {
                 body: A::command(asked),
                 principal,
+                payloads: Vec::new(),
             },
             Ask::Read(asked) => Request::Read(A::read(asked)),
             Ask::Peek(asked) => Request::Peek(A::read(asked)),
@@ -227,7 +228,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     )));
                 }
             }
-            Answer::Refused(_) => {}
+            Answer::Refused(_) | Answer::Payload(_) => {}
         }
         Ok(())
     }
@@ -274,7 +275,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 let response = A::got(answer).map_err(wrong)?;
                 Fate::Done(Returned::new(self.clients.tick(), response))
             }
-            (Answer::Applied(..) | Answer::Read(..), _) => {
+            (Answer::Applied(..) | Answer::Read(..) | Answer::Payload(_), _) => {
                 return Err(wrong(format!("{ask:?} got an answer of another kind")));
             }
         };

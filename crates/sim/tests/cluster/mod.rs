@@ -237,6 +237,7 @@ pub(crate) fn write(body: Bytes) -> Request<Query> {
     Request::Write {
         body,
         principal: Principal(0),
+        payloads: Vec::new(),
     }
 }
 

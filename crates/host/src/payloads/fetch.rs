@@ -1,0 +1,236 @@
+//! Getting payloads that are not here whole, and giving peers what they want of them.
+
+use super::gather::Gathered;
+use crate::api::{Answer, HostEvent, PayloadGone, Token};
+use crate::bulk::{self, Lookup, ReadBack};
+use crate::frame::{Body, Fragment};
+use crate::host::Host;
+use crate::timers::Timer;
+use bytes::Bytes;
+use quorate_codec::FragmentHeader;
+use quorate_core::{Application, Entry, Input, Machine, Now, Payload, PayloadId, Peers, ReplicaId};
+
+/// How long the peers asked first may take before all others are asked too, in ns.
+const HEDGE_NS: u64 = 20_000_000;
+/// The longest pause between two rounds of questions, in ns.
+const PAUSE_MAX_NS: u64 = 1_000_000_000;
+/// How long a reader waits while there are not enough fragments, in ns.
+const GIVE_UP_NS: u64 = 5_000_000_000;
+/// Payloads that are rebuilt at once.
+const REBUILT_AT_ONCE: usize = 8;
+
+/// What a read of the own store is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reading {
+    /// To gather this payload here.
+    Gather(PayloadId),
+    /// A peer wants it.
+    Peer(ReplicaId, PayloadId),
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// The machine wants all payloads of an entry.
+    pub(crate) fn gather_for_machine(&mut self, now: Now, entry: Entry) {
+        let id = entry.id;
+        self.payloads.gathers.want_entry(entry.clone());
+        for (part, payload) in (0..).zip(entry.payloads()) {
+            let id = PayloadId { entry: id, part };
+            self.want_payload(now, id, &payload, None);
+        }
+    }
+
+    /// A client wants a payload.
+    pub(crate) fn read_payload(
+        &mut self,
+        now: Now,
+        token: Token,
+        id: PayloadId,
+        payload: &Payload,
+    ) {
+        self.want_payload(now, id, payload, Some(token));
+    }
+
+    /// Lacking fragments are rebuilt, a few at a time.
+    pub(crate) fn rebuild_further(&mut self, now: Now) {
+        while self.payloads.gathers.len() < REBUILT_AT_ONCE {
+            let Some((id, payload)) = self.lacking() else {
+                return;
+            };
+            self.want_payload(now, id, &payload, None);
+        }
+    }
+
+    fn want_payload(&mut self, now: Now, id: PayloadId, payload: &Payload, reader: Option<Token>) {
+        let cached = self.payloads.cache.get(id);
+        if !self.payloads.gathers.want(now.mono_ns, id, payload, reader) {
+            return;
+        }
+        if let Some(bytes) = cached {
+            let n = self.payloads.coder.n();
+            let header = FragmentHeader::new((n, 1), 0, bytes.len() as u64, &bytes);
+            return self.take_fragment(now, id, (header, bytes));
+        }
+        let codes = self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id));
+        for code in &codes {
+            self.look_up(now, id, *code, Reading::Gather(id));
+        }
+        if !self.payloads.gathers.is_wanted(id) {
+            return;
+        }
+        match codes.iter().min() {
+            // The own copy is on its way from the disk.
+            Some(1) => {}
+            Some(code) => self.ask_some(id, usize::from(*code) - 1),
+            None => self.post(Peers::All, &Body::WantFragment(id)),
+        }
+        if !self.is_armed(Timer::Gather) {
+            self.payloads.rounds = 0;
+            self.arm(Timer::Gather, now.mono_ns + HEDGE_NS);
+        }
+    }
+
+    /// Asks so many peers; which ones depends on the payload, so that they share the work.
+    fn ask_some(&mut self, id: PayloadId, count: usize) {
+        let me = self.seat.me;
+        let members = self.seat.epoch.members.iter().map(|member| member.id);
+        let others: Vec<ReplicaId> = members.filter(|peer| *peer != me).collect();
+        let first = (id.entry.seq as usize).wrapping_add(id.part as usize);
+        for step in 0..count.min(others.len()) {
+            let peer = others[(first + step) % others.len()];
+            self.post(Peers::One(peer), &Body::WantFragment(id));
+        }
+    }
+
+    /// Time to ask everybody for what is still wanted.
+    pub(crate) fn gather_further(&mut self, now: Now) {
+        let before_ns = now.mono_ns.saturating_sub(GIVE_UP_NS);
+        for (token, have, need) in self.payloads.gathers.take_tired(before_ns) {
+            let gone = PayloadGone::Scattered { have, need };
+            self.answers.push((token, Answer::Payload(Err(gone))));
+        }
+        let wanted: Vec<PayloadId> = self.payloads.gathers.wanted().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        for id in wanted {
+            for code in self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id)) {
+                self.look_up(now, id, code, Reading::Gather(id));
+            }
+            if self.payloads.gathers.is_wanted(id) {
+                self.post(Peers::All, &Body::WantFragment(id));
+            }
+        }
+        self.payloads.rounds = (self.payloads.rounds + 1).min(6);
+        let pause_ns = (HEDGE_NS << self.payloads.rounds).min(PAUSE_MAX_NS);
+        self.arm(Timer::Gather, now.mono_ns + pause_ns);
+    }
+
+    /// Looks for a fragment in the own store; what has to be read comes later.
+    fn look_up(&mut self, now: Now, id: PayloadId, code: u8, purpose: Reading) {
+        let Some(bulk) = &mut self.bulk else { return };
+        match bulk.read(id, code) {
+            Lookup::None => {}
+            Lookup::Here(held, bytes) => self.found(now, purpose, (header_of(&held), bytes)),
+            Lookup::Read(read) => {
+                self.payloads.reading.insert(read.token, purpose);
+                self.want_read(read);
+            }
+        }
+    }
+
+    fn found(&mut self, now: Now, purpose: Reading, fragment: Fragment) {
+        match purpose {
+            Reading::Gather(id) => self.take_fragment(now, id, fragment),
+            Reading::Peer(peer, payload) => {
+                let fragment = Some(fragment);
+                self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
+            }
+        }
+    }
+
+    /// A read of the own store is done.
+    pub(crate) fn bulk_read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
+        let Some(bulk) = &mut self.bulk else { return };
+        let read = bulk.read_done(token, bytes);
+        if let ReadBack::Again(read) = read {
+            return self.want_read(read);
+        }
+        let purpose = self.payloads.reading.remove(&token);
+        match read {
+            ReadBack::Bytes(held, bytes) => {
+                if let Some(purpose) = purpose {
+                    self.found(now, purpose, (header_of(&held), bytes));
+                }
+            }
+            ReadBack::Damaged(held, why) => {
+                let payload = held.payload;
+                self.events
+                    .push(HostEvent::FragmentDamaged { payload, why });
+                self.payloads.looking = Some(None);
+            }
+            ReadBack::Again(_) | ReadBack::Nothing => {}
+        }
+    }
+
+    /// A peer wants what is here of a payload.
+    pub(crate) fn serve_fragment(&mut self, now: Now, peer: ReplicaId, payload: PayloadId) {
+        let codes = self
+            .bulk
+            .as_ref()
+            .map_or(Vec::new(), |bulk| bulk.codes(payload));
+        if codes.is_empty() {
+            let fragment = self.payloads.cache.get(payload).map(|bytes| {
+                let n = self.payloads.coder.n();
+                (
+                    FragmentHeader::new((n, 1), 0, bytes.len() as u64, &bytes),
+                    bytes,
+                )
+            });
+            return self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
+        }
+        for code in codes {
+            self.look_up(now, payload, code, Reading::Peer(peer, payload));
+        }
+    }
+
+    /// Some of a payload came, from a peer or from here.
+    pub(crate) fn take_fragment(&mut self, now: Now, id: PayloadId, fragment: Fragment) {
+        let kept = &mut self.payloads;
+        if let Some(gathered) = kept.gathers.take(&kept.coder, id, fragment) {
+            self.gathered(now, id, gathered);
+        }
+    }
+
+    fn gathered(&mut self, now: Now, id: PayloadId, gathered: Gathered) {
+        let Gathered {
+            bytes,
+            readers,
+            code,
+        } = gathered;
+        self.rebuild(id, code, &bytes);
+        self.payloads.cache.insert(id, bytes.clone());
+        let answer = |token| (token, Answer::Payload(Ok(bytes.clone())));
+        self.answers.extend(readers.into_iter().map(answer));
+        if let Some(entry) = self.payloads.gathers.part_of_entry(id, bytes.clone()) {
+            self.payloads.held.push(entry);
+        }
+    }
+
+    /// Gives the machine the entries that it asked for and that are whole now.
+    pub(crate) fn hand_over_held(&mut self, now: Now) {
+        while let Some(entry) = self.payloads.held.pop() {
+            self.step(now, Input::Held(entry));
+        }
+    }
+}
+
+/// What a fragment says of itself on the way to others.
+fn header_of(held: &bulk::Fragment) -> FragmentHeader {
+    FragmentHeader {
+        n: held.n,
+        k: held.code,
+        index: held.index,
+        payload_len: u64::from(held.payload_len),
+        digest: held.checksum,
+    }
+}

@@ -1,0 +1,132 @@
+//! Fragments in the bulk store: when a record attaches them, when an entry is decided, and when the
+//! application has no use for them any more.
+
+use crate::api::{Answer, PayloadGone};
+use crate::host::Host;
+use quorate_core::{Application, Carry, Entry, Machine, Payload, PayloadId, Record, Share};
+
+/// Payloads looked at in one go for those that lack a fragment.
+const LOOKED_AT_ONCE: usize = 256;
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Appends what is attached to a record that is about to be appended, unless it is here. What is
+    /// at hand is not kept with the record.
+    pub(crate) fn keep_attached(&mut self, record: &mut M::Record) {
+        let Some(attachment) = record.attachment() else {
+            return;
+        };
+        let (entry, code) = (attachment.entry, attachment.code);
+        let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
+        let kept = &mut self.payloads;
+        let is_kept = self.bulk.as_mut().is_some_and(|bulk| {
+            if bulk.held(entry.id, lengths.len() as u32, code) {
+                return true;
+            }
+            let share = kept.coded.share(&kept.coder, attachment, kept.me);
+            if let Some(share) = &share {
+                bulk.append(entry.id, kept.coder.n(), share, 0, &lengths);
+            }
+            share.is_some()
+        });
+        if !is_kept {
+            record.bereave();
+        }
+        if let Some(entry) = record.entry_mut() {
+            *entry = entry.clone().with_share(None);
+        }
+    }
+
+    /// An entry is applied: its payloads may be read, and this replica should have its fragments.
+    pub(crate) fn payloads_applied(&mut self, entry: &Entry) {
+        if entry.bulk_len() == 0 {
+            return;
+        }
+        self.payloads.coded.forget(entry.id);
+        self.payloads.gathers.forget_entry(entry.id);
+        let whole = entry.share().filter(|share| share.is_whole());
+        for (part, payload) in (0..).zip(entry.payloads()) {
+            let id = PayloadId {
+                entry: entry.id,
+                part,
+            };
+            if let Some(bytes) = whole.and_then(|whole| whole.parts.get(part as usize)) {
+                self.payloads.cache.insert(id, bytes.clone());
+            }
+            if self.lacks(id) {
+                self.payloads.lacking.insert(id, payload);
+            }
+        }
+        self.bury();
+    }
+
+    /// Whether this replica should have a fragment of a live payload, and has none.
+    fn lacks(&self, id: PayloadId) -> bool {
+        let bulk = self.bulk.as_ref();
+        bulk.is_some_and(|bulk| bulk.codes(id).is_empty())
+    }
+
+    /// Frees the payloads that the application says are dead.
+    pub(crate) fn bury(&mut self) {
+        for id in self.applier.app_mut().take_dead() {
+            if let Some(bulk) = &mut self.bulk {
+                bulk.free(id);
+            }
+            self.payloads.cache.remove(id);
+            self.payloads.lacking.remove(&id);
+            if !self.payloads.gathers.is_entry_wanted(id.entry) {
+                let readers = self.payloads.gathers.drop_payload(id);
+                let gone = |token| (token, Answer::Payload(Err(PayloadGone::Dead)));
+                self.answers.extend(readers.into_iter().map(gone));
+            }
+        }
+    }
+
+    /// Frees what nobody has a use for: neither the application nor an entry that is undecided here.
+    /// To be called when everything that was decided is applied.
+    pub(crate) fn retain_payloads(&mut self) {
+        let (pins, app) = (&self.pins, self.applier.app());
+        if let Some(bulk) = &mut self.bulk {
+            bulk.retain(|id| app.is_live(id) || pins.entry(id.entry).is_some());
+        }
+        self.payloads.looking = Some(None);
+    }
+
+    /// Looks at some of the live payloads for those that lack their fragment here, from where it
+    /// stopped; says whether there are more to look at.
+    pub(crate) fn look_for_lacking(&mut self) -> bool {
+        let Some(after) = self.payloads.looking else {
+            return false;
+        };
+        let live = self.app().live(after, LOOKED_AT_ONCE);
+        self.payloads.looking = live.last().map(|(id, _)| Some(*id));
+        for (id, payload) in live {
+            if self.lacks(id) {
+                self.payloads.lacking.insert(id, payload);
+            }
+        }
+        self.payloads.looking.is_some()
+    }
+
+    /// A payload is here whole: if its fragment is lacking, it is made and appended.
+    pub(crate) fn rebuild(&mut self, id: PayloadId, code: u8, whole: &bytes::Bytes) {
+        let Some(payload) = self.payloads.lacking.remove(&id) else {
+            return;
+        };
+        let kept = &self.payloads;
+        let whole = std::sync::Arc::new(Share::whole(vec![whole.clone()]));
+        let share = kept.coder.shares(&whole, code);
+        let share = share.and_then(|shares| shares.into_iter().nth(kept.me.into()));
+        if let (Some(bulk), Some(share)) = (&mut self.bulk, share) {
+            bulk.append(id.entry, kept.coder.n(), &share, id.part, &[payload.len]);
+            self.counters.rebuilt += 1;
+        }
+    }
+
+    /// The live payload of this name, if it is known here that it lacks its fragment.
+    pub(crate) fn lacking(&self) -> Option<(PayloadId, Payload)> {
+        let wanted = |id: &PayloadId| self.payloads.gathers.is_wanted(*id);
+        let mut lacking = self.payloads.lacking.iter();
+        let next = lacking.find(|(id, _)| !wanted(id));
+        next.map(|(id, payload)| (*id, payload.clone()))
+    }
+}

@@ -1,0 +1,71 @@
+//! Payloads: the bulky parts of commands, beside what the machine orders.
+//!
+//! - A message with an attachment leaves as one frame for each receiver, with its own fragment of
+//!   each payload; it is handed to the machine whole or not at all (`attach.rs`).
+//! - A record with an attachment is appended to the log once its fragments are appended to the bulk
+//!   store; both are durable before anything that depends on the record is said (`keep.rs`).
+//! - Who wants a payload that is not here whole gathers fragments of it from peers: the machine that
+//!   proposes an entry again, a client that reads, and this replica where it lacks its own fragment
+//!   (`fetch.rs`). One that was caught up on, or damaged, is rebuilt in the background.
+//! - The application says when a payload is dead.
+
+mod attach;
+mod cache;
+mod coded;
+mod coder;
+mod fetch;
+mod gather;
+mod keep;
+
+pub(crate) use attach::lacks_attachment;
+use cache::Cache;
+use coded::Coded;
+use coder::Coder;
+use gather::Gathers;
+use quorate_core::{Entry, Payload, PayloadId};
+use std::collections::BTreeMap;
+
+/// What a host knows of payloads, apart from the fragments in its bulk store.
+pub(crate) struct Payloads {
+    coder: Coder,
+    /// This replica's place among the members: the index of its fragments.
+    me: u8,
+    coded: Coded,
+    /// Whole payloads in memory.
+    cache: Cache,
+    gathers: Gathers,
+    /// Live payloads of which this replica lacks its own fragment, and that are to be rebuilt.
+    lacking: BTreeMap<PayloadId, Payload>,
+    /// Reads of the own store under way, by token.
+    reading: BTreeMap<u64, fetch::Reading>,
+    /// How many times in a row everybody was asked.
+    rounds: u32,
+    /// Entries that the machine asked for and that are whole now.
+    held: Vec<Entry>,
+    /// Live payloads behind this one, or all, are yet to be looked at for those that lack their
+    /// fragment here.
+    looking: Option<Option<PayloadId>>,
+}
+
+impl Payloads {
+    /// For the member `me` of `n`, with so many bytes of payloads in memory.
+    pub(crate) fn new(me: usize, n: usize, cache_bytes_max: usize) -> Payloads {
+        Payloads {
+            coder: Coder::new(n),
+            me: u8::try_from(me).expect("members are few"),
+            coded: Coded::default(),
+            cache: Cache::new(cache_bytes_max),
+            gathers: Gathers::default(),
+            lacking: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            rounds: 0,
+            held: Vec::new(),
+            looking: Some(None),
+        }
+    }
+
+    /// Requests that wait for payloads.
+    pub(crate) fn readers(&self) -> usize {
+        self.gathers.readers()
+    }
+}
