@@ -177,6 +177,8 @@ pub struct Frame {
     pub to: Peers,
     /// In which version; a connection on which an older one was agreed drops it.
     pub version: WireVersion,
+    /// Whether it carries bulk: it takes a connection of its own, and may come late.
+    pub bulk: bool,
     /// The frame, in pieces to be written one after the other.
     pub chunks: Vec<Bytes>,
 }

@@ -80,6 +80,7 @@ pub struct Host<M: Machine, A: Application> {
     /// Fragments of payloads, beside the log.
     pub(crate) bulk: Option<BulkStore>,
     pub(crate) payloads: Payloads,
+    pub(crate) payload_min: Option<usize>,
     /// The last machine record in the log's buffer, in the flush under way, and on the disk.
     appended: Lsn,
     flushing: Lsn,
@@ -148,6 +149,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             snapshots: Snapshots::new(config.cluster, kept),
             silent: log.is_some(),
             log,
+            // Without a disk there is no place for fragments.
+            payload_min: bulk.as_ref().and(M::payload_min(&config.machine)),
             bulk,
             payloads,
             appended: Lsn(0),

@@ -190,6 +190,7 @@ impl<M: Machine, A: Application> Core<M, A> {
         match request {
             Request::Write {
                 body,
+                payloads,
                 principal,
                 reply,
             } => {
@@ -206,8 +207,8 @@ impl<M: Machine, A: Application> Core<M, A> {
                     token,
                     HostRequest::Write {
                         body,
+                        payloads,
                         principal,
-                        payloads: Vec::new(),
                     },
                 );
             }
@@ -223,6 +224,15 @@ impl<M: Machine, A: Application> Core<M, A> {
                     Consistency::Serializable => HostRequest::Peek(query),
                 };
                 self.host.submit(now, token, request);
+            }
+            Request::Payload { id, payload, reply } => {
+                let token = self
+                    .state
+                    .replies
+                    .insert(now.mono_ns, Reply::Payload(reply));
+                tracing::trace!(token, ?id, bytes = payload.len, "payload wanted");
+                self.host
+                    .submit(now, token, HostRequest::Payload(id, payload));
             }
             Request::Remaining { id, reply } => {
                 let left = self.state.countdowns.remaining_ns(now.mono_ns, id);
@@ -392,6 +402,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                     tracing::info!(%from, %peer_applied, "catching up from a peer's log");
                 }
                 event @ (HostEvent::Damaged { .. }
+                | HostEvent::FragmentDamaged { .. }
                 | HostEvent::Mended { .. }
                 | HostEvent::Repaired { .. }) => self.metrics.storage.note(&event),
                 event @ (HostEvent::SnapshotTaken(_)

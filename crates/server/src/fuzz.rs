@@ -2,7 +2,7 @@
 
 use crate::meta::{Meta, seal as seal_text, tests::meta};
 use crate::peer::frame::{FrameDecoder, header};
-use crate::peer::handshake::{Hello, Welcome, tests::identity};
+use crate::peer::handshake::{Hello, Lane, Welcome, tests::identity};
 use crate::peer::lives::{Lives, parse};
 use crate::peer::opening::{self, Caller, Opening};
 use crate::peer::question::{Answer, Question, Stage};
@@ -135,7 +135,7 @@ fn question() -> Question {
 fn welcomes() -> [Welcome; 2] {
     let one = identity(1);
     let lives = Lives::of(&one.epoch);
-    let hello = one.hello(ReplicaId(2));
+    let hello = one.hello(ReplicaId(2), Lane::Messages);
     let rejection = identity(3).judge(&hello, &lives);
     let rejection = rejection.expect_err("it is for another");
     [None, Some(rejection)].map(|rejected| one.welcome(rejected))
@@ -144,7 +144,11 @@ fn welcomes() -> [Welcome; 2] {
 #[test]
 fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() {
     let place = (env!("CARGO_MANIFEST_DIR"), "wire", Spoken::SHIPPED.newest.0);
-    check_recorded_wire(place, "hello", &[identity(1).hello(ReplicaId(2))]);
+    check_recorded_wire(
+        place,
+        "hello",
+        &[identity(1).hello(ReplicaId(2), Lane::Messages)],
+    );
     check_recorded_wire(place, "welcome", &welcomes());
     check_recorded_wire(place, "question", &[question()]);
     check_recorded_wire(place, "answer", &answers());
@@ -152,7 +156,7 @@ fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() 
 
 #[test]
 fn handshakes_bear_any_bytes() {
-    let (hello, question) = (identity(1).hello(ReplicaId(2)), question());
+    let (hello, question) = (identity(1).hello(ReplicaId(2), Lane::Messages), question());
 
     fuzz("hello").seeds([hello.to_bytes()]).run_wire::<Hello>();
     fuzz("welcome")

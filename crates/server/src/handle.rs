@@ -3,7 +3,8 @@
 use crate::status::Status;
 use bytes::Bytes;
 use metrics::Histogram;
-use quorate_core::{Application, Principal, ReplicaId, Slot};
+use quorate_core::{Application, Payload, PayloadId, Principal, ReplicaId, Slot};
+use quorate_host::PayloadGone;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,6 +56,8 @@ pub enum Request<A: Application> {
     Write {
         /// The application's encoding of the command.
         body: Bytes,
+        /// What is kept apart from that.
+        payloads: Vec<Payload>,
         /// Who asks.
         principal: Principal,
         /// Where the answer goes.
@@ -68,6 +71,15 @@ pub enum Request<A: Application> {
         consistency: Consistency,
         /// Where the answer goes.
         reply: oneshot::Sender<Result<A::Answer, Failure>>,
+    },
+    /// Get the bytes of a payload that an answer named.
+    Payload {
+        /// Its name.
+        id: PayloadId,
+        /// What is known of it.
+        payload: Payload,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<Result<Bytes, PayloadGone>, Failure>>,
     },
     /// Ask how much time a countdown of the application has left on this replica.
     Remaining {
@@ -102,6 +114,7 @@ pub struct Handle<A: Application> {
     applied: Arc<watch::Sender<Slot>>,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
+    payload_min: Option<usize>,
 }
 
 impl<A: Application> fmt::Debug for Handle<A> {
@@ -116,6 +129,7 @@ impl<A: Application> Clone for Handle<A> {
             requests: self.requests.clone(),
             applied: Arc::clone(&self.applied),
             latency: self.latency.clone(),
+            payload_min: self.payload_min,
         }
     }
 }
@@ -129,6 +143,7 @@ impl<A: Application> Handle<A> {
             requests,
             applied: Arc::new(watch::Sender::new(Slot(0))),
             latency: None,
+            payload_min: None,
         };
         (handle, incoming)
     }
@@ -140,6 +155,21 @@ impl<A: Application> Handle<A> {
             latency: Some(latency),
             ..self
         }
+    }
+
+    /// The same handle, for a replica that keeps values of so many bytes or more apart.
+    #[must_use]
+    pub fn keeping_apart(self, payload_min: Option<usize>) -> Self {
+        Handle {
+            payload_min,
+            ..self
+        }
+    }
+
+    /// How long values are that the replica wants as payloads, in bytes; `None` if it wants none.
+    #[must_use]
+    pub fn payload_min(&self) -> Option<usize> {
+        self.payload_min
     }
 
     /// Tells how far the replica has applied: the first slot it has not. Whoever shows what commands
@@ -161,13 +191,34 @@ impl<A: Application> Handle<A> {
 
     /// Applies a command and returns the application's result.
     pub async fn write(&self, body: Bytes, principal: Principal) -> Result<Bytes, Failure> {
+        self.write_with(body, Vec::new(), principal).await
+    }
+
+    /// Applies a command some of whose values are kept apart from its body.
+    pub async fn write_with(
+        &self,
+        body: Bytes,
+        payloads: Vec<Payload>,
+        principal: Principal,
+    ) -> Result<Bytes, Failure> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Request::Write {
             body,
+            payloads,
             principal,
             reply,
-            payloads: Vec::new(),
         })?;
+        self.wait(answer).await?
+    }
+
+    /// Gets the bytes of a payload that an answer named.
+    pub async fn payload(
+        &self,
+        id: PayloadId,
+        payload: Payload,
+    ) -> Result<Result<Bytes, PayloadGone>, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Request::Payload { id, payload, reply })?;
         self.wait(answer).await?
     }
 

@@ -3,7 +3,7 @@
 use crate::handle::Failure;
 use bytes::Bytes;
 use quorate_core::Refusal;
-use quorate_host::{Answer, Token};
+use quorate_host::{Answer, PayloadGone, Token};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 pub(crate) enum Reply<A> {
     Write(oneshot::Sender<Result<Bytes, Failure>>),
     Read(oneshot::Sender<Result<A, Failure>>),
+    Payload(oneshot::Sender<Result<Result<Bytes, PayloadGone>, Failure>>),
 }
 
 /// A slab: tokens are places in it, used again once answered.
@@ -91,6 +92,7 @@ impl<A> Replies<A> {
             match self.places[place].reply.take() {
                 Some(Reply::Write(reply)) => drop(reply.send(Err(Failure::Timeout))),
                 Some(Reply::Read(reply)) => drop(reply.send(Err(Failure::Timeout))),
+                Some(Reply::Payload(reply)) => drop(reply.send(Err(Failure::Timeout))),
                 None => {}
             }
         }
@@ -106,9 +108,13 @@ impl<A> Replies<A> {
         match (reply, answer) {
             (Reply::Write(reply), Answer::Applied(_, result)) => drop(reply.send(Ok(result))),
             (Reply::Read(reply), Answer::Read(_, answer)) => drop(reply.send(Ok(answer))),
+            (Reply::Payload(reply), Answer::Payload(found)) => drop(reply.send(Ok(found))),
+            (Reply::Payload(reply), Answer::Refused(why)) => drop(reply.send(Err(failure(why)))),
             (Reply::Write(reply), Answer::Refused(why)) => drop(reply.send(Err(failure(why)))),
             (Reply::Read(reply), Answer::Refused(why)) => drop(reply.send(Err(failure(why)))),
-            (Reply::Write(_), Answer::Read(..)) | (Reply::Read(_), Answer::Applied(..)) => {
+            (Reply::Write(_) | Reply::Read(_), Answer::Payload(_))
+            | (Reply::Write(_) | Reply::Payload(_), Answer::Read(..))
+            | (Reply::Read(_) | Reply::Payload(_), Answer::Applied(..)) => {
                 debug_assert!(false, "token {token} got an answer of the other kind");
             }
         }

@@ -159,6 +159,7 @@ where
     let boot = Boot(random_u64()?);
     let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock, &metrics)?;
     let (handle, requests) = Handle::new(config.queue_max);
+    let handle = handle.keeping_apart(host.payload_min());
     let handle = handle.recording(metrics.face.clone());
     let (tell_face, stopping) = watch::channel(false);
     let (tell_core, stop) = watch::channel(false);
@@ -230,6 +231,7 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             self.identity,
             lives,
             &self.peer_addresses,
+            self.host.payload_min().is_some(),
             &self.metrics,
         );
         let archive = match &self.disk {

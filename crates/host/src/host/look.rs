@@ -31,6 +31,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.machine.as_ref()
     }
 
+    /// How long values are, in bytes, that are best submitted as payloads; `None` if none are.
+    #[must_use]
+    pub fn payload_min(&self) -> Option<usize> {
+        self.payload_min
+    }
+
     /// Requests that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -98,14 +98,23 @@ impl<M: Machine, A: Application> Host<M, A> {
         let header = self.header(to);
         let chunks = frame::encode(&header, body);
         let version = header.version;
+        let bulk = matches!(
+            body,
+            Body::Attached { .. }
+                | Body::Fragment {
+                    fragment: Some(_),
+                    ..
+                }
+        );
         self.frames.push(Frame {
             to,
             version,
+            bulk,
             chunks,
         });
     }
 
-    pub(crate) fn header(&self, to: Peers) -> Header {
+    fn header(&self, to: Peers) -> Header {
         Header {
             version: self.tongue.towards(to),
             group: self.seat.group,
@@ -152,6 +161,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.frames.push(Frame {
                 to,
                 version: self.tongue.towards(to),
+                bulk: false,
                 chunks: out.take_chunks(),
             });
         }

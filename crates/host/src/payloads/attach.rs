@@ -1,7 +1,6 @@
 //! Messages with attachments, on their way out and in.
 
-use crate::api::Frame;
-use crate::frame::{self, Body, Fragment};
+use crate::frame::{Body, Fragment};
 use crate::host::Host;
 use bytes::Bytes;
 use quorate_core::{
@@ -36,12 +35,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             };
             let message = encoded.clone();
             let body = Body::Attached { message, fragments };
-            let header = self.header(Peers::One(peer));
-            self.frames.push(Frame {
-                to: Peers::One(peer),
-                version: header.version,
-                chunks: frame::encode(&header, &body),
-            });
+            self.post(Peers::One(peer), &body);
         }
     }
 

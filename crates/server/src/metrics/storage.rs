@@ -59,6 +59,10 @@ impl StorageMetrics {
                     "the log is damaged here, the entry is fetched from a peer: {why}"
                 );
             }
+            HostEvent::FragmentDamaged { payload, why } => {
+                self.damaged.increment(1);
+                tracing::warn!(?payload, "a fragment is damaged and will be rebuilt: {why}");
+            }
             HostEvent::Mended { slot } => {
                 self.repaired.increment(1);
                 tracing::info!(%slot, "a damaged entry was fetched from a peer");

@@ -60,6 +60,17 @@ pub(crate) struct Hello {
     pub epoch: u64,
     /// The digest of that.
     pub epoch_digest: u64,
+    /// What it wants to send.
+    pub lane: Lane,
+}
+
+/// What a connection carries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Lane {
+    /// Whatever is small, and the reports that the peer lives.
+    Messages,
+    /// Frames with bulk, which must not hold up the others.
+    Bulk,
 }
 
 /// The acceptor's answer.
@@ -118,7 +129,7 @@ const CODES: [RejectCode; 7] = [
 impl Identity {
     /// The hello to a peer.
     #[must_use]
-    pub(crate) fn hello(&self, to: ReplicaId) -> Hello {
+    pub(crate) fn hello(&self, to: ReplicaId, lane: Lane) -> Hello {
         Hello {
             cluster: self.cluster,
             from: self.me,
@@ -129,6 +140,7 @@ impl Identity {
             group: self.group,
             epoch: self.epoch.number,
             epoch_digest: self.epoch_digest,
+            lane,
         }
     }
 
@@ -219,6 +231,10 @@ impl Wire for Hello {
         self.group.encode(out);
         out.varint(self.epoch);
         out.u64(self.epoch_digest);
+        // Only programs that know of bulk ask for it.
+        if self.lane == Lane::Bulk {
+            out.u8(1);
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -232,7 +248,18 @@ impl Wire for Hello {
             group: Group::decode(input)?,
             epoch: input.varint()?,
             epoch_digest: input.u64()?,
+            lane: match input.remaining() {
+                0 => Lane::Messages,
+                _ => lane_of(input.u8()?)?,
+            },
         })
+    }
+}
+
+fn lane_of(tag: u8) -> Result<Lane, WireError> {
+    match tag {
+        1 => Ok(Lane::Bulk),
+        tag => Err(WireError::Tag("lane", tag)),
     }
 }
 
@@ -317,7 +344,7 @@ pub(crate) mod tests {
     #[test]
     fn members_of_one_epoch_take_each_other() {
         let lives = Lives::of(&identity(1).epoch);
-        let hello = identity(1).hello(ReplicaId(2));
+        let hello = identity(1).hello(ReplicaId(2), Lane::Messages);
         assert_eq!(Hello::from_bytes(hello.to_bytes()), Ok(hello.clone()));
         assert_eq!(identity(2).judge(&hello, &lives), Ok(()));
         let welcome = identity(2).welcome(None);
@@ -353,7 +380,7 @@ pub(crate) mod tests {
         ];
         for (change, code) in cases {
             let lives = lives();
-            let mut hello = identity(1).hello(ReplicaId(2));
+            let mut hello = identity(1).hello(ReplicaId(2), Lane::Messages);
             hello.incarnation = Incarnation(12);
             change(&mut hello);
             let rejection = identity(2).judge(&hello, &lives).unwrap_err();

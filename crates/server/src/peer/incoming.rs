@@ -1,7 +1,7 @@
 //! Connections from peers: a handshake, then frames in one direction.
 
 use super::frame::FrameDecoder;
-use super::handshake::{RejectCode, Rejection};
+use super::handshake::{Lane, RejectCode, Rejection};
 use super::opening::{self, Caller, HandshakeError};
 use super::outgoing::Shared;
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
@@ -20,12 +20,14 @@ const STRANGERS_MAX: usize = 64;
 pub(super) struct Acceptor {
     pub(super) home: Home,
     pub(super) arrivals: Arrivals,
+    /// For frames with bulk, which may not take all the room of the others.
+    pub(super) bulk_arrivals: Arrivals,
     pub(super) metrics: BTreeMap<ReplicaId, PeerMetrics>,
     pub(super) strangers: metrics::Counter,
     /// To wake a dialler when its peer calls.
     pub(super) dialers: Vec<Arc<Shared>>,
-    /// The present connection of each peer; a new one ends the one before.
-    pub(super) current: Mutex<BTreeMap<ReplicaId, Arc<Notify>>>,
+    /// The present connection of each peer and lane; a new one ends the one before.
+    pub(super) current: Mutex<BTreeMap<(ReplicaId, Lane), Arc<Notify>>>,
 }
 
 /// Takes connections for as long as the replica runs.
@@ -45,7 +47,7 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
             drop(permit);
             match greeted.unwrap_or(Err(HandshakeError::Timeout)) {
                 Ok(None) => {}
-                Ok(Some(peer)) => serve(connection, peer, &acceptor).await,
+                Ok(Some(caller)) => serve(connection, caller, &acceptor).await,
                 Err(error) => {
                     acceptor.strangers.increment(1);
                     tracing::warn!(%from, "connection to the peer port refused: {}", why(&error));
@@ -62,15 +64,18 @@ fn why(error: &HandshakeError) -> String {
     }
 }
 
-/// The peer whose frames follow; none follow a mere question.
+/// The peer whose frames follow, and on which lane; none follow a mere question.
 async fn greet(
     connection: &mut Connection,
     acceptor: &Acceptor,
-) -> Result<Option<ReplicaId>, HandshakeError> {
+) -> Result<Option<(ReplicaId, Lane)>, HandshakeError> {
     let Home { identity, lives } = &acceptor.home;
     let spoken = identity.spoken;
     let judged = match opening::receive_caller(connection, spoken).await {
-        Ok(Caller::Peer(hello, _)) => identity.judge(&hello, lives).map(|()| hello.from),
+        Ok(Caller::Peer(hello, _)) => {
+            let caller = (hello.from, hello.lane);
+            identity.judge(&hello, lives).map(|()| caller)
+        }
         Ok(Caller::Asking(question)) => {
             let answer = identity.answer(&question, lives);
             let sent = opening::send(connection, &answer, spoken).await;
@@ -93,28 +98,30 @@ async fn greet(
 }
 
 /// Passes a peer's frames to the core until the connection ends.
-async fn serve(connection: Connection, peer: ReplicaId, acceptor: &Acceptor) {
-    if let Some(dialer) = acceptor.dialers.iter().find(|dialer| dialer.peer == peer) {
-        dialer.heard();
-    }
-    let replaced = acceptor.replace(peer);
+async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acceptor) {
+    let (peer, lane) = caller;
+    let dialers = acceptor.dialers.iter();
+    dialers
+        .filter(|dialer| (dialer.peer, dialer.lane) == caller)
+        .for_each(|dialer| dialer.heard());
+    let replaced = acceptor.replace(caller);
     let from = connection.peer_addr().ok();
     tokio::select! {
         () = replaced.notified() => {}
-        why = read(connection, peer, acceptor) => {
+        why = read(connection, caller, acceptor) => {
             if let Some(why) = why {
                 acceptor.strangers.increment(1);
-                tracing::warn!(%peer, ?from, "connection closed: the peer sent {why}");
+                tracing::warn!(%peer, ?lane, ?from, "connection closed: the peer sent {why}");
             }
         }
     }
 }
 
 impl Acceptor {
-    fn replace(&self, peer: ReplicaId) -> Arc<Notify> {
+    fn replace(&self, caller: (ReplicaId, Lane)) -> Arc<Notify> {
         let mine = Arc::new(Notify::new());
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = current.insert(peer, Arc::clone(&mine)) {
+        if let Some(before) = current.insert(caller, Arc::clone(&mine)) {
             before.notify_one();
         }
         mine
@@ -122,7 +129,15 @@ impl Acceptor {
 }
 
 /// Returns what was wrong with the bytes, or nothing if the connection just ended.
-async fn read(mut connection: Connection, peer: ReplicaId, acceptor: &Acceptor) -> Option<String> {
+async fn read(
+    mut connection: Connection,
+    (peer, lane): (ReplicaId, Lane),
+    acceptor: &Acceptor,
+) -> Option<String> {
+    let arrivals = match lane {
+        Lane::Messages => &acceptor.arrivals,
+        Lane::Bulk => &acceptor.bulk_arrivals,
+    };
     let metrics = acceptor.metrics.get(&peer)?;
     let mut decoder = FrameDecoder::default();
     loop {
@@ -134,7 +149,7 @@ async fn read(mut connection: Connection, peer: ReplicaId, acceptor: &Acceptor) 
             match decoder.next() {
                 Ok(Some(payload)) => {
                     metrics.received_frames.increment(1);
-                    acceptor.arrivals.frame(peer, payload).await?;
+                    arrivals.frame(peer, payload).await?;
                 }
                 Ok(None) => break,
                 Err(error) => return Some(error.to_string()),

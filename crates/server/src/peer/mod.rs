@@ -12,7 +12,7 @@ pub(crate) mod question;
 use crate::metrics::Metrics;
 use crate::security::Listener;
 use bytes::Bytes;
-use handshake::Identity;
+use handshake::{Identity, Lane};
 use incoming::{Acceptor, accept_all};
 use lives::Lives;
 use outgoing::{Outgoing, keep_connected};
@@ -93,11 +93,14 @@ impl Arrivals {
 #[derive(Debug)]
 pub(crate) struct Links {
     outgoing: Vec<(ReplicaId, Outgoing)>,
+    /// For frames with bulk; empty where no protocol has any.
+    bulk: Vec<(ReplicaId, Outgoing)>,
     metrics: Arc<Metrics>,
 }
 
 impl Links {
-    /// Begins to accept and to dial. `addresses` are the other members' `host:port`.
+    /// Begins to accept and to dial. `addresses` are the other members' `host:port`; with `bulk`,
+    /// there is a second connection to each.
     ///
     /// Must be called inside the runtime that drives them.
     pub(crate) fn start(
@@ -105,40 +108,52 @@ impl Links {
         identity: Identity,
         lives: Lives,
         addresses: &[(ReplicaId, String)],
+        bulk: bool,
         metrics: &Arc<Metrics>,
     ) -> (Links, mpsc::Receiver<Arrival>) {
         let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
         let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
         let arrivals = Arrivals { queue, budget };
+        let bulk_arrivals = Arrivals {
+            budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
+            ..arrivals.clone()
+        };
         let (identity, lives) = (Arc::new(identity), Arc::new(lives));
         let per_peer: BTreeMap<_, _> = addresses
             .iter()
             .map(|(peer, _)| (*peer, metrics.peer(*peer)))
             .collect();
-        let outgoing: Vec<_> = addresses
-            .iter()
-            .map(|(peer, address)| {
-                let link = Outgoing::new(*peer, address.clone(), per_peer[peer].clone());
+        let dial = |lane| -> Vec<_> {
+            let dial_one = |(peer, address): &(ReplicaId, String)| {
+                let metrics = per_peer[peer].clone();
+                let link = Outgoing::new((*peer, lane), address.clone(), metrics);
                 let home = Home {
                     identity: Arc::clone(&identity),
                     lives: Arc::clone(&lives),
                 };
                 tokio::spawn(keep_connected(link.shared(), home, arrivals.clone()));
                 (*peer, link)
-            })
-            .collect();
+            };
+            addresses.iter().map(dial_one).collect()
+        };
+        let outgoing = dial(Lane::Messages);
+        let bulk = if bulk { dial(Lane::Bulk) } else { Vec::new() };
+        let links = outgoing.iter().chain(&bulk);
+        let dialers = links.map(|(_, link)| link.shared()).collect();
         let acceptor = Acceptor {
             home: Home { identity, lives },
             arrivals,
+            bulk_arrivals,
             metrics: per_peer,
             strangers: metrics.peer_rejected.clone(),
-            dialers: outgoing.iter().map(|(_, link)| link.shared()).collect(),
+            dialers,
             current: Mutex::default(),
         };
         tokio::spawn(accept_all(listener, Arc::new(acceptor)));
         (
             Links {
                 outgoing,
+                bulk,
                 metrics: Arc::clone(metrics),
             },
             receiver,
@@ -158,13 +173,18 @@ impl Links {
                 continue;
             };
             let length = header.len() + frame.len();
-            for (peer, link) in &self.outgoing {
+            let links = if frame.bulk {
+                &self.bulk
+            } else {
+                &self.outgoing
+            };
+            for (peer, link) in links {
                 if frame.to == Peers::All || frame.to == Peers::One(*peer) {
                     link.push(frame.version, &header, &frame.chunks, length);
                 }
             }
         }
-        for (_, link) in &self.outgoing {
+        for (_, link) in self.outgoing.iter().chain(&self.bulk) {
             link.flush();
         }
     }
@@ -197,6 +217,7 @@ mod tests {
                 identity,
                 lives,
                 &[(ReplicaId(peer), address.into())],
+                true,
                 &metrics,
             );
             Replica { links, arrivals }
@@ -233,6 +254,7 @@ mod tests {
         Frame {
             to: Peers::All,
             version: Spoken::SHIPPED.newest,
+            bulk: false,
             chunks,
         }
     }
@@ -263,6 +285,42 @@ mod tests {
         }
         two.links.send(&[frame(b"back")]);
         expect_frame(&mut one, b"back").await;
+    }
+
+    /// Scenario: a frame with bulk that the receiver does not take fills its connection; a small one
+    /// behind it arrives first.
+    #[tokio::test]
+    async fn bulk_holds_up_no_message() {
+        let (mut one, mut two, _) = pair(identity(1), identity(2));
+        up(&mut one).await;
+        up(&mut two).await;
+        let bulk = |payload: &[u8]| Frame {
+            bulk: true,
+            ..frame(payload)
+        };
+        // The connection for bulk comes up by itself: what is sent before is dropped.
+        let probe = async {
+            loop {
+                one.links.send(&[bulk(b"probe")]);
+                let arrived = tokio::time::timeout(Duration::from_millis(20), two.arrivals.recv());
+                if let Ok(Some(Arrival::Frame { .. })) = arrived.await {
+                    return;
+                }
+            }
+        };
+        let probed = tokio::time::timeout(Duration::from_secs(10), probe);
+        probed.await.expect("no connection for bulk");
+        let large = vec![7; 40 << 20];
+        one.links.send(&[bulk(&large), frame(b"small")]);
+        let mut arrived = Vec::new();
+        while arrived.len() < 2 {
+            if let Arrival::Frame { payload, .. } = next(&mut two).await
+                && payload != b"probe"[..]
+            {
+                arrived.push(payload.len());
+            }
+        }
+        assert_eq!(arrived, [5, large.len()]);
     }
 
     /// Scenario: two replicas that speak different versions connect, in both directions in the newest
@@ -323,7 +381,7 @@ mod tests {
                 // A member's own voice, to get past the door.
                 opening::send(
                     &mut bytes,
-                    &identity(3).hello(ReplicaId(1)),
+                    &identity(3).hello(ReplicaId(1), Lane::Messages),
                     Spoken::SHIPPED,
                 )
                 .await

@@ -181,11 +181,12 @@ fn decode<T: Wire>(body: Bytes, is_newer: bool) -> Result<T, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::handshake::Lane;
     use crate::peer::handshake::tests::identity;
     use quorate_core::{Encoder, ReplicaId};
 
     fn hello() -> Hello {
-        identity(1).hello(ReplicaId(2))
+        identity(1).hello(ReplicaId(2), Lane::Messages)
     }
 
     fn spoken(oldest: u32, newest: u32) -> Spoken {

@@ -2,7 +2,7 @@
 //! of its own when it does not.
 
 use super::frame;
-use super::handshake::{RejectCode, Welcome};
+use super::handshake::{Lane, RejectCode, Welcome};
 use super::opening::{self, HandshakeError};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
@@ -19,6 +19,8 @@ use tokio::sync::Notify;
 /// What may wait for a slow peer; beyond it frames are dropped, as the protocols expect of links.
 /// One frame of any size may go over.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
+/// The same for bulk: as much as a leader has under way.
+const BULK_BYTES_MAX: usize = 64 << 20;
 /// Pieces handed to the kernel at once.
 const PIECES_MAX: usize = 256;
 
@@ -37,6 +39,7 @@ pub(super) struct Outgoing {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) peer: ReplicaId,
+    pub(super) lane: Lane,
     address: String,
     queue: Mutex<Queue>,
     /// The core left something in the queue.
@@ -55,9 +58,14 @@ struct Queue {
 }
 
 impl Outgoing {
-    pub(super) fn new(peer: ReplicaId, address: String, metrics: PeerMetrics) -> Self {
+    pub(super) fn new(
+        (peer, lane): (ReplicaId, Lane),
+        address: String,
+        metrics: PeerMetrics,
+    ) -> Self {
         let shared = Shared {
             peer,
+            lane,
             address,
             queue: Mutex::default(),
             leftover: Notify::new(),
@@ -87,7 +95,11 @@ impl Outgoing {
             .connection
             .as_ref()
             .is_some_and(|(_, most)| version <= *most);
-        if !is_understood || queue.bytes > QUEUE_BYTES_MAX {
+        let most = match self.shared.lane {
+            Lane::Messages => QUEUE_BYTES_MAX,
+            Lane::Bulk => BULK_BYTES_MAX,
+        };
+        if !is_understood || queue.bytes > most {
             self.shared.metrics.dropped.increment(1);
             return;
         }
@@ -160,6 +172,16 @@ impl Shared {
         self.heard.notify_one();
     }
 
+    /// The core is told of the lane for messages only: that is whether the peer can be reached.
+    async fn tell(&self, version: Option<WireVersion>, arrivals: &Arrivals) {
+        if self.lane == Lane::Messages {
+            self.metrics
+                .connected
+                .set(f64::from(u8::from(version.is_some())));
+            arrivals.link(self.peer, version).await;
+        }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,8 +203,8 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Ar
         let most = match dial(&shared, &home).await {
             Ok((connection, version)) => {
                 tracing::info!(
-                    peer = %shared.peer, address = %shared.address, wire_version = %version,
-                    "peer connected"
+                    peer = %shared.peer, lane = ?shared.lane, address = %shared.address,
+                    wire_version = %version, "peer connected"
                 );
                 (backoff, complaint) = (BACKOFF_MIN, String::new());
                 let why = serve(&shared, connection, version, &arrivals).await;
@@ -236,7 +258,7 @@ async fn dial(shared: &Shared, home: &Home) -> Result<(Connection, WireVersion),
             .await
             .map_err(HandshakeError::Io)?;
         let spoken = home.identity.spoken;
-        let hello = home.identity.hello(shared.peer);
+        let hello = home.identity.hello(shared.peer, shared.lane);
         opening::send(&mut connection, &hello, spoken)
             .await
             .map_err(HandshakeError::Io)?;
@@ -260,15 +282,13 @@ async fn serve(
 ) -> String {
     let connection = Arc::new(connection);
     shared.attach(Some((Arc::clone(&connection), version)));
-    shared.metrics.connected.set(1.0);
-    arrivals.link(shared.peer, Some(version)).await;
+    shared.tell(Some(version), arrivals).await;
     let why = tokio::select! {
         why = drain(shared, &connection) => why,
         why = closed(&connection) => why,
     };
     shared.attach(None);
-    shared.metrics.connected.set(0.0);
-    arrivals.link(shared.peer, None).await;
+    shared.tell(None, arrivals).await;
     why
 }
 
