@@ -258,6 +258,7 @@ impl Wire for Hello {
 
 fn lane_of(tag: u8) -> Result<Lane, WireError> {
     match tag {
+        0 => Ok(Lane::Messages),
         1 => Ok(Lane::Bulk),
         tag => Err(WireError::Tag("lane", tag)),
     }

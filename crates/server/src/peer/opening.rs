@@ -202,6 +202,7 @@ mod tests {
     impl Wire for Longer {
         fn encode(&self, out: &mut Encoder) {
             self.0.encode(out);
+            out.u8(0);
             out.string("news");
         }
 
