@@ -26,7 +26,6 @@
 
 mod api;
 mod apply;
-#[allow(dead_code)]
 mod bulk;
 mod catch_up;
 mod countdowns;
@@ -55,9 +54,9 @@ mod words;
 
 pub use api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, PayloadGone, Place,
-    Request, Start, Token, Write,
+    Request, Start, Store, Token, Write,
 };
-pub use bulk::BulkOpened;
+pub use bulk::{BulkOpened, Fragment};
 pub use countdowns::Countdowns;
 pub use export::{Export, Exported, Outcome};
 pub use flaw::Flaw;

@@ -8,7 +8,7 @@
 //! # Calling order
 //!
 //! ```text
-//! open(source, identity, limit)      before the log is replayed; says what is damaged
+//! BulkStore::open(source, ..)        before the log is replayed; says what is damaged
 //! held(entry, parts, code)           while replaying: whether a record's fragments are here
 //! retain(|payload| is live)          once, when the replay is over: the rest is freed
 //!
@@ -16,7 +16,7 @@
 //! read(payload, code)                 -> bytes at hand, a read to perform, or none
 //! read_done(token, bytes)            of reads with a token of `BulkStore::owns`
 //! free(payload)                      when the application says that it is dead
-//! tidy(&mut reads)                   at least once a turn: moves a little of what is still live
+//! tidy(&mut reads)                   once a turn: moves a little of what is still live
 //!
 //! LogWriter::take_flush(bulk)        takes what was appended into the log's next flush
 //! LogWriter::flushed(through, bulk)  that flush was performed
@@ -26,18 +26,31 @@
 //! # What can be relied on
 //!
 //! - What `append` took is found, held and read at once: from memory until it is written.
-//! - It is durable with the flush that makes a record durable that was appended behind it.
+//! - It is durable with the next synced flush, as the records of the log are that were appended by then.
 //! - `held` may be wrong only for bytes that were damaged while they lay on the disk: nothing is
 //!   listed that an unfinished flush left incomplete. Bytes are checked whenever they are read; those
 //!   that are wrong are forgotten, so that `held` and `codes` tell that they have to be rebuilt.
 //! - A segment is released after a synced flush that was taken behind the last `free` or move: what
 //!   made its payloads dead is durable before the bytes are gone.
 
+mod format;
+#[cfg(test)]
+pub(crate) mod fuzz;
+mod heap;
+mod reads;
+mod scan;
+mod store;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub(crate) use store::BulkStore;
+
 use crate::api::LogRead;
-use crate::log::{Identity, LogSource, Position};
-use crate::opened::OpenError;
+use crate::log::Position;
 use bytes::Bytes;
-use quorate_core::{EntryId, PayloadId, Share};
+use quorate_core::PayloadId;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// One fragment of one payload that is here: the index's view of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,78 +112,10 @@ pub struct BulkOpened {
     pub torn: Vec<Position>,
 }
 
-/// The store of one replica.
-#[derive(Debug)]
-pub(crate) struct BulkStore {}
-
-impl BulkStore {
-    /// An empty store: whatever the disk holds was cleared by the driver.
-    pub(crate) fn create(identity: Identity, segment_bytes: u32) -> Self;
-
-    /// Opens the store from the segments there are.
-    ///
-    /// # Errors
-    /// [`OpenError`] when the disk cannot be read, or a segment is another replica's or newer than this
-    /// program. Damage is no error: what is lost is not in the index.
-    pub(crate) fn open(
-        source: &mut dyn LogSource,
-        identity: Identity,
-        segment_bytes: u32,
-    ) -> Result<(Self, BulkOpened), OpenError>;
-
-    /// The application is complete: frees everything that is not live. Before this nothing is moved
-    /// or released.
-    pub(crate) fn retain(&mut self, is_live: impl FnMut(PayloadId) -> bool);
-
-    /// Appends the parts of a share: payloads `first`, `first + 1`, … of an entry, whose true
-    /// lengths are `lengths`, coded into `n` fragments. What is here already under that code and
-    /// index is not written again.
-    pub(crate) fn append(
-        &mut self,
-        entry: EntryId,
-        n: u8,
-        share: &Share,
-        first: u32,
-        lengths: &[u32],
-    );
-
-    /// Whether of each of the first `parts` payloads of an entry a fragment is here under this code.
-    pub(crate) fn held(&self, entry: EntryId, parts: u32, code: u8) -> bool;
-
-    /// The codes under which fragments of a payload are here.
-    pub(crate) fn codes(&self, payload: PayloadId) -> Vec<u8>;
-
-    /// The fragments of a payload that are here.
-    pub(crate) fn find(&self, payload: PayloadId) -> impl Iterator<Item = Fragment>;
-
-    /// All that is here, in the order of payloads.
-    pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment>;
-
-    /// Looks for a fragment of a payload under a code.
-    pub(crate) fn read(&mut self, payload: PayloadId, code: u8) -> Lookup;
-
-    /// Whether a read is this store's.
-    pub(crate) fn owns(token: u64) -> bool;
-
-    /// A read is done.
-    pub(crate) fn read_done(&mut self, token: u64, bytes: Result<Bytes, String>) -> ReadBack;
-
-    /// A payload is dead: its fragments are not wanted any more.
-    pub(crate) fn free(&mut self, payload: PayloadId);
-
-    /// Moves a little of what is live in segments that hold little else; adds what has to be read for
-    /// that. Says whether there is more to do at once.
-    pub(crate) fn tidy(&mut self, reads: &mut Vec<LogRead>) -> bool;
-
-    /// Segments that may be deleted or recycled, in any order, since the last call.
-    pub(crate) fn take_release(&mut self) -> Vec<u64>;
-
-    /// Bytes of live fragments.
-    pub(crate) fn live_bytes(&self) -> u64;
-
-    /// Bytes handed out to be written, headers included.
-    pub(crate) fn bytes_total(&self) -> u64;
-
-    /// Bytes that no flush has taken.
-    pub(crate) fn unwritten_bytes(&self) -> usize;
+impl Fragment {
+    /// Whether these are its bytes.
+    #[must_use]
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        bytes.len() == self.len as usize && xxh3_64(bytes) == self.checksum
+    }
 }
