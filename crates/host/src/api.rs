@@ -378,6 +378,8 @@ pub struct Counters {
     pub syncs: u64,
     /// Bytes handed out to be written to the log.
     pub log_bytes: u64,
+    /// Bytes handed out to be written to the bulk store.
+    pub bulk_bytes: u64,
     /// Frames handed out, a broadcast counted once.
     pub frames: u64,
     /// Slots learned from peers' logs.

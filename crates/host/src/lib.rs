@@ -20,6 +20,7 @@
 //! take_snapshot_writes -> perform, then snapshot_written and snapshot_stored
 //! take_snapshot_reads  -> read, then snapshot_read_done
 //! take_release         -> delete or recycle
+//! take_bulk_release    -> delete or recycle segments of the bulk store
 //! take_countdowns      -> start or stop, and submit what is due     (see Countdowns)
 //! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```

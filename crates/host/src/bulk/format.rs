@@ -7,7 +7,7 @@ use quorate_core::{Boot, EntryId, PayloadId, ReplicaId};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of a head without its parts.
-const HEAD_BYTES: usize = 56;
+const HEAD_BYTES: usize = 52;
 /// Bytes of a head for each part.
 const PART_BYTES: usize = 24;
 /// Bytes at the end of a segment that say whether and where a footer is.
@@ -77,7 +77,6 @@ pub(super) struct Head {
     pub(super) durable: u32,
     /// Bytes of the record as it was written, without what pads it.
     pub(super) bytes: u32,
-    pub(super) group: u32,
     pub(super) parts: Vec<Part>,
 }
 
@@ -135,7 +134,6 @@ impl Head {
         out.put_u32_le(self.durable);
         out.put_u32_le(self.bytes);
         out.put_u32_le(self.parts.len() as u32);
-        out.put_u32_le(self.group);
         out.put_u64_le(entry.boot.0);
         out.put_u64_le(entry.seq);
         out.put_u16_le(entry.origin.0);
@@ -152,6 +150,13 @@ impl Head {
         out.freeze()
     }
 
+    /// Where a record says that it begins, if `bytes` begin with a head.
+    pub(super) fn offset_in(bytes: &[u8]) -> Option<u32> {
+        let is_head = bytes.starts_with(&RECORD_MAGIC.to_le_bytes());
+        let field = bytes.get(8..12).filter(|_| is_head)?;
+        Some(u32::from_le_bytes(field.try_into().ok()?))
+    }
+
     /// Reads the head that `bytes` begin with, and says how long it is; `None` if none is valid.
     /// Where it is, and in which boot's segment, is for the caller to compare.
     pub(super) fn decode(segment: u64, bytes: &[u8]) -> Option<(Head, usize)> {
@@ -163,7 +168,6 @@ impl Head {
         fields.advance(6);
         let (offset, boot, durable) = (fields.get_u32_le(), fields.get_u32_le(), fields.get_u32_le());
         let (record_bytes, count) = (fields.get_u32_le(), fields.get_u32_le() as usize);
-        let group = fields.get_u32_le();
         let (entry_boot, seq) = (Boot(fields.get_u64_le()), fields.get_u64_le());
         let (origin, blank_too) = (ReplicaId(fields.get_u16_le()), fields.get_u16_le());
         let length = count.checked_mul(PART_BYTES)?.checked_add(HEAD_BYTES)?;
@@ -189,7 +193,6 @@ impl Head {
             boot,
             durable,
             bytes: record_bytes,
-            group,
             parts: parts.map(Part::decode).collect(),
         };
         head.is_consistent().then_some((head, length))

@@ -174,11 +174,6 @@ impl Heap {
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
-
-    /// Whether what is dead is known.
-    pub(super) fn is_settled(&self) -> bool {
-        self.is_settled
-    }
 }
 
 fn set(numbers: &mut BTreeSet<u64>, number: u64, is_in: bool) {

@@ -33,9 +33,10 @@
 //! - A segment is released after a synced flush that was taken behind the last `free` or move: what
 //!   made its payloads dead is durable before the bytes are gone.
 
+mod drive;
 mod format;
 #[cfg(test)]
-pub(crate) mod fuzz;
+mod fuzz;
 mod heap;
 mod reads;
 mod scan;

@@ -29,8 +29,8 @@ pub(crate) struct BulkStore {
 
 impl BulkStore {
     /// Begins an empty store: whatever the disk holds is ignored.
-    pub(crate) fn create(identity: Identity, group: u32, segment_bytes: u32) -> Self {
-        let writer = BulkWriter::new((identity, group), segment_bytes, (0, 0), BTreeMap::new());
+    pub(crate) fn create(identity: Identity, segment_bytes: u32) -> Self {
+        let writer = BulkWriter::new(identity, segment_bytes, (0, 0), BTreeMap::new());
         let mut store = Self::with(Heap::default(), writer);
         store.heap.settle();
         store
@@ -44,7 +44,6 @@ impl BulkStore {
     pub(crate) fn open(
         source: &mut dyn LogSource,
         identity: Identity,
-        group: u32,
         segment_bytes: u32,
     ) -> Result<(Self, BulkOpened), OpenError> {
         let Found {
@@ -53,7 +52,7 @@ impl BulkStore {
             last,
             opened,
         } = scan(source, &identity)?;
-        let writer = BulkWriter::new((identity, group), segment_bytes, last, unlisted);
+        let writer = BulkWriter::new(identity, segment_bytes, last, unlisted);
         Ok((Self::with(heap, writer), opened))
     }
 
@@ -145,11 +144,6 @@ impl BulkStore {
         let mut codes: Vec<u8> = self.heap.of(payload).map(|found| found.code).collect();
         codes.dedup();
         codes
-    }
-
-    /// The fragments of a payload that are here.
-    pub(crate) fn find(&self, payload: PayloadId) -> impl Iterator<Item = &Fragment> {
-        self.heap.of(payload)
     }
 
     /// All that is here, in the order of payloads.

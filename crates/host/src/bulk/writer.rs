@@ -34,7 +34,6 @@ pub(super) struct Unlisted {
 #[derive(Debug)]
 pub(super) struct BulkWriter {
     identity: Identity,
-    group: u32,
     boot: u32,
     segment_bytes: u32,
     tail: Tail,
@@ -59,7 +58,7 @@ impl BulkWriter {
     /// segments hold may still lie in the page cache of a process that was killed, unless a footer
     /// lists it: the first sync covers them.
     pub(super) fn new(
-        (identity, group): (Identity, u32),
+        identity: Identity,
         segment_bytes: u32,
         (last, boot): (u64, u32),
         unlisted: BTreeMap<u64, Unlisted>,
@@ -73,7 +72,6 @@ impl BulkWriter {
             .map(|(number, found)| tail(*number, found.end, found.segment_bytes));
         BulkWriter {
             identity,
-            group,
             boot: boot + 1,
             segment_bytes,
             tail: tail(last, 0, 0),
@@ -104,7 +102,6 @@ impl BulkWriter {
             boot: self.boot,
             durable: self.durable_in(at.segment),
             bytes,
-            group: self.group,
             parts,
         };
         self.put(&head, pieces);
