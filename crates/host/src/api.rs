@@ -58,7 +58,7 @@ pub struct Limits {
     pub requests_max: usize,
     /// Size of a log segment, in bytes; a larger record gets a segment of its own size.
     pub segment_bytes: u32,
-    /// Size of a segment for fragments of payloads, in bytes.
+    /// Size of a segment of the bulk store, in bytes; a larger record gets a segment of its own size.
     pub bulk_segment_bytes: u32,
     /// Bytes of recently decided entries kept in memory for peers that lag.
     pub recent_bytes_max: usize,
@@ -210,23 +210,37 @@ pub struct Write {
     pub chunks: Vec<Bytes>,
 }
 
-/// Writes to perform in order, and whether to sync the segments they touch afterwards. A write
-/// without bytes touches its segment all the same: it still holds unsynced bytes.
+/// Writes to perform, those of each store in order, and whether to sync the segments they touch
+/// afterwards. A write without bytes touches its segment all the same: it still holds unsynced bytes.
+/// The two stores may be written and synced in any order, or at once: the flush is done when all is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flush {
-    /// What to write.
+    /// What to write to the log.
     pub writes: Vec<Write>,
+    /// What to write to the bulk store, whose segments have numbers of their own.
+    pub bulk: Vec<Write>,
     /// Whether something waits for these bytes to be on stable storage.
     pub sync: bool,
     /// Hand this back to [`crate::Host::flushed`] once done.
     pub through: Position,
 }
 
-/// A read of the log for a peer that catches up.
+/// What a replica's segments belong to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Store {
+    /// The log: records in order.
+    Log,
+    /// The bulk store: fragments of payloads.
+    Bulk,
+}
+
+/// A read of the log for a peer that catches up, or of a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRead {
     /// Hand this back to [`crate::Host::read_done`].
     pub token: u64,
+    /// In whose segments.
+    pub store: Store,
     /// Where.
     pub at: Position,
     /// How many bytes.
@@ -366,6 +380,8 @@ pub struct Counters {
     pub syncs: u64,
     /// Bytes handed out to be written to the log.
     pub log_bytes: u64,
+    /// Bytes handed out to be written to the bulk store.
+    pub bulk_bytes: u64,
     /// Frames handed out, a broadcast counted once.
     pub frames: u64,
     /// Slots learned from peers' logs.

@@ -4,7 +4,7 @@
 //! a moment fetches decided slots; one whose machine is asked about a slot that is decided here
 //! sends them unasked. Whatever the protocol, decided slots travel only this way.
 
-use crate::api::{HostEvent, LogRead};
+use crate::api::{HostEvent, LogRead, Store};
 use crate::decided::{Located, Lookup};
 use crate::flaw::Flaw;
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
@@ -288,6 +288,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.catch_up.next_token += 1;
         self.want_read(LogRead {
             token,
+            store: Store::Log,
             at: located.at,
             len: located.len,
         });

@@ -284,7 +284,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             .log
             .as_mut()
             .expect("only a replica with a log flushes");
-        log.flushed(through);
+        log.flushed(through, self.bulk.as_mut());
         self.silent = false;
         if self.flushing > self.durable {
             self.durable = self.flushing;
@@ -328,8 +328,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// what may wait.
     pub fn take_flush(&mut self, now: Now) -> Option<Flush> {
         let log = self.log.as_mut()?;
-        let Some(flush) = log.take_flush() else {
-            if log.has_unwritten() && !self.timers.is_armed(Timer::WriteBehind) {
+        let Some(flush) = log.take_flush(self.bulk.as_mut()) else {
+            let bulk = self.bulk.as_ref().map_or(0, BulkStore::unwritten_bytes);
+            if (log.has_unwritten() || bulk > 0) && !self.timers.is_armed(Timer::WriteBehind) {
                 self.arm(Timer::WriteBehind, now.mono_ns + WRITE_BEHIND_NS);
             }
             return None;
@@ -350,10 +351,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// Bytes of the log that no flush has taken yet.
+    /// Bytes of log and bulk store that no flush has taken yet.
     #[must_use]
     pub fn unwritten_bytes(&self) -> usize {
-        self.log.as_ref().map_or(0, LogWriter::unwritten_bytes)
+        let bulk = self.bulk.as_ref().map_or(0, BulkStore::unwritten_bytes);
+        self.log.as_ref().map_or(0, LogWriter::unwritten_bytes) + bulk
     }
 
     /// The countdowns the application wants started or stopped since the last call.
@@ -368,6 +370,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let more = self.cut_piece();
         let more = self.look_for_lacking() || more;
         self.bury();
+        self.tidy_bulk();
         self.applier.app_mut().tidy() || more
     }
 

@@ -20,13 +20,13 @@
 //! take_snapshot_writes -> perform, then snapshot_written and snapshot_stored
 //! take_snapshot_reads  -> read, then snapshot_read_done
 //! take_release         -> delete or recycle
+//! take_bulk_release    -> delete or recycle segments of the bulk store
 //! take_countdowns      -> start or stop, and submit what is due     (see Countdowns)
 //! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```
 
 mod api;
 mod apply;
-#[allow(dead_code)]
 mod bulk;
 mod catch_up;
 mod countdowns;
@@ -55,9 +55,9 @@ mod words;
 
 pub use api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, PayloadGone, Place,
-    Request, Start, Token, Write,
+    Request, Start, Store, Token, Write,
 };
-pub use bulk::BulkOpened;
+pub use bulk::{BulkOpened, Fragment};
 pub use countdowns::Countdowns;
 pub use export::{Export, Exported, Outcome};
 pub use flaw::Flaw;

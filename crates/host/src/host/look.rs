@@ -2,6 +2,7 @@
 
 use super::Host;
 use crate::api::Counters;
+use crate::bulk::BulkStore;
 use crate::decided::Lookup;
 use crate::log::LogWriter;
 use quorate_core::{Application, Base, EntryId, Machine, Slot};
@@ -54,6 +55,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             duplicates: self.applier.duplicates_total,
             syncs: log.map_or(0, LogWriter::syncs_total),
             log_bytes: log.map_or(0, LogWriter::bytes_total),
+            bulk_bytes: self.bulk.as_ref().map_or(0, BulkStore::bytes_total),
             snapshots,
             installed,
             ..self.counters

@@ -16,7 +16,10 @@ pub(crate) const ALIGN: u32 = 16;
 /// A mark with its padding; every segment keeps room for one at its end.
 pub(crate) const MARK_BYTES: u32 = RECORD_HEADER_BYTES + 16;
 
-const SEGMENT_MAGIC: [u8; 8] = *b"QUORATEL";
+/// What a segment of the log begins with.
+pub(crate) const LOG_MAGIC: [u8; 8] = *b"QUORATEL";
+/// What a segment of the bulk store begins with.
+pub(crate) const BULK_MAGIC: [u8; 8] = *b"QUORATEB";
 const RECORD_MAGIC: u16 = 0x7251;
 const SEGMENT_FIELDS_BYTES: usize = 66;
 
@@ -81,7 +84,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) identity: Identity,
     /// Its own number.
     pub(crate) segment: u64,
-    /// Where the records of the segment before it end; 0 for the first.
+    /// Where the records of the segment before it end; 0 for the first, and in the bulk store.
     pub(crate) previous_end: u32,
     /// Size of the file.
     pub(crate) segment_bytes: u32,
@@ -98,10 +101,10 @@ pub(crate) enum HeaderError {
 }
 
 impl SegmentHeader {
-    pub(crate) fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self, magic: [u8; 8]) -> Bytes {
         let mut out = BytesMut::zeroed(SEGMENT_HEADER_BYTES as usize);
         let mut fields = &mut out[..];
-        fields.put_slice(&SEGMENT_MAGIC);
+        fields.put_slice(&magic);
         fields.put_u32_le(FORMAT_VERSION);
         fields.put_u128_le(self.identity.cluster.0);
         fields.put_u128_le(self.identity.incarnation.0);
@@ -117,10 +120,11 @@ impl SegmentHeader {
 
     pub(crate) fn decode(
         bytes: &[u8],
+        magic: [u8; 8],
         segment: u64,
         identity: &Identity,
     ) -> Result<SegmentHeader, HeaderError> {
-        if bytes.len() < SEGMENT_HEADER_BYTES as usize || bytes[..8] != SEGMENT_MAGIC {
+        if bytes.len() < SEGMENT_HEADER_BYTES as usize || bytes[..8] != magic {
             return Err(HeaderError::Invalid);
         }
         let mut fields = &bytes[8..];
@@ -337,7 +341,7 @@ pub(super) fn record_crc<'a>(
     digest.finalize() as u32
 }
 
-pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
+pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));
     digest.finalize() as u32

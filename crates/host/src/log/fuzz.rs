@@ -1,7 +1,7 @@
 //! Segments and records from hostile bytes.
 
 use super::format::{
-    ALIGN, Census, Identity, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    ALIGN, Census, Identity, Kind, LOG_MAGIC, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
     SegmentHeader, crc32c, decode_record, padded, record_crc,
 };
 use super::{LogSource, Piece, Position, encode_release, scan};
@@ -47,9 +47,9 @@ pub(crate) fn headers() {
     let decode = |input: Bytes| {
         let mut bytes = input.to_vec();
         bytes.resize(SEGMENT_HEADER_BYTES as usize, 0);
-        SegmentHeader::decode(&bytes, SEGMENT, &identity()).map_err(|error| format!("{error:?}"))
+        SegmentHeader::decode(&bytes, LOG_MAGIC, SEGMENT, &identity()).map_err(|error| format!("{error:?}"))
     };
-    let seeds = [header().encode().slice(..FIELDS_BYTES + 4)];
+    let seeds = [header().encode(LOG_MAGIC).slice(..FIELDS_BYTES + 4)];
     let limits = Limits {
         base_bytes: 16 << 10,
         ..Limits::default()
@@ -59,7 +59,7 @@ pub(crate) fn headers() {
         .limits(limits)
         .seal(|input| seal_header(input));
     fuzz.run(decode, |input, header| {
-        assert_eq!(header.encode()[..FIELDS_BYTES], input[..FIELDS_BYTES]);
+        assert_eq!(header.encode(LOG_MAGIC)[..FIELDS_BYTES], input[..FIELDS_BYTES]);
     });
 }
 
@@ -157,7 +157,7 @@ const GAP: usize = usize::MAX;
 /// A log is read up to where it stops making sense, or refused: what is read lies within it.
 pub(crate) fn segments() {
     let read = |input: Bytes| {
-        let bytes = [&header().encode()[..], &input].concat();
+        let bytes = [&header().encode(LOG_MAGIC)[..], &input].concat();
         let mut found = Vec::new();
         let scanned = scan(&mut One(bytes.into()), &identity(), |piece| {
             match piece {

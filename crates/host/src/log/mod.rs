@@ -17,10 +17,15 @@ pub(crate) mod fuzz;
 mod rest;
 mod scan;
 mod writer;
+mod writes;
 
-pub(crate) use format::{Identity, Kind, RECORD_HEADER_BYTES, decode_record, encode_release};
-pub(crate) use scan::{Found, Gap, Piece, Scanned, scan};
-pub(crate) use writer::LogWriter;
+pub(crate) use format::{
+    ALIGN, BULK_MAGIC, Identity, Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
+    crc32c, decode_record, encode_release, padded,
+};
+pub(crate) use scan::{Found, Gap, Piece, Scanned, refuse, scan};
+pub(crate) use writer::{LogWriter, Tail};
+pub(crate) use writes::{Unsynced, Writes, bytes_of};
 
 use bytes::Bytes;
 use quorate_core::Slot;
@@ -46,6 +51,16 @@ pub trait LogSource {
     fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>>;
     /// A part of a snapshot; shorter only at its end.
     fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes>;
+    /// The numbers of the bulk store's segments and the lengths of their files in bytes, in any
+    /// order. None, where no payloads are stored.
+    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+        Ok(Vec::new())
+    }
+    /// A part of a segment of the bulk store, which lies within its file.
+    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+        let _ = (at, len);
+        Err(io::ErrorKind::NotFound.into())
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! ends.
 
 use super::format::{
-    Census, HeaderError, Identity, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    Census, HeaderError, Identity, Kind, LOG_MAGIC, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
     SegmentHeader, decode_mark, decode_record, decode_release, is_blank_behind, is_blank_header,
 };
 use super::rest::{self, Rest};
@@ -319,21 +319,30 @@ pub(super) fn load(
     let bytes = source
         .read(number)
         .map_err(|e| OpenError::Io(format!("segment {number}: {e}")))?;
-    let header = SegmentHeader::decode(&bytes, number, identity);
-    match &header {
+    let header = SegmentHeader::decode(&bytes, LOG_MAGIC, number, identity);
+    refuse(&header, number)?;
+    Ok(Segment {
+        number,
+        bytes,
+        header,
+    })
+}
+
+/// What is another replica's, or too new, is not read any further.
+pub(crate) fn refuse(
+    header: &Result<SegmentHeader, HeaderError>,
+    segment: u64,
+) -> Result<(), OpenError> {
+    match header {
         Err(HeaderError::Version(found)) => Err(OpenError::Version {
-            segment: number,
+            segment,
             found: *found,
         }),
         Err(HeaderError::Foreign(what)) => Err(OpenError::Foreign {
-            segment: number,
+            segment,
             what: what.clone(),
         }),
-        _ => Ok(Segment {
-            number,
-            bytes,
-            header,
-        }),
+        Ok(_) | Err(HeaderError::Invalid) => Ok(()),
     }
 }
 

@@ -3,16 +3,14 @@
 use super::Position;
 use super::format::{
     Census, Identity, Kind, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
-    SegmentHeader, encode_mark, padded,
+    LOG_MAGIC, SegmentHeader, encode_mark, padded,
 };
 use super::scan::Scanned;
-use crate::api::{Flush, Write};
-use bytes::{BufMut, Bytes, BytesMut};
+use super::writes::{Unsynced, Writes, bytes_of};
+use crate::api::Flush;
+use crate::bulk::BulkStore;
+use bytes::{BufMut, Bytes};
 use quorate_core::Encoder;
-use std::collections::BTreeMap;
-
-/// A body chunk this long is written from where it lies instead of being copied.
-const ATTACH_BYTES_MIN: usize = 4096;
 
 /// What may wait in memory for a flush that is synced.
 const UNWRITTEN_BYTES_MAX: usize = 256 << 10;
@@ -36,11 +34,8 @@ pub(crate) struct LogWriter {
     census: Census,
     segment_bytes: u32,
     tail: Tail,
-    /// Complete writes of this turn, before the one being built.
-    writes: Vec<Write>,
-    /// The write being built: contiguous bytes up to the tail.
-    building: Option<Write>,
-    copied: BytesMut,
+    /// The writes of this turn, up to the tail.
+    writes: Writes,
     /// Something appended since the last flush was taken must become durable.
     sync_wanted: bool,
     /// What was appended since is to be written even if nothing has to become durable.
@@ -53,8 +48,7 @@ pub(crate) struct LogWriter {
     written: Position,
     /// Everything before this is on stable storage, as far as this boot knows.
     durable: Position,
-    /// Segments written to since the last sync, by number, with where writing stopped.
-    unsynced: BTreeMap<u64, Tail>,
+    unsynced: Unsynced,
     bytes_total: u64,
     syncs_total: u64,
 }
@@ -107,12 +101,7 @@ impl LogWriter {
         );
         log.census = scanned.census.begun();
         let unmarked = |tail: &&Tail| tail.at.segment >= scanned.marked.segment;
-        log.unsynced = scanned
-            .segments
-            .iter()
-            .filter(unmarked)
-            .map(|tail| (tail.at.segment, *tail))
-            .collect();
+        log.unsynced = Unsynced::of(scanned.segments.iter().filter(unmarked).copied());
         log
     }
 
@@ -132,16 +121,14 @@ impl LogWriter {
             census: Census::first(),
             segment_bytes,
             tail,
-            writes: Vec::new(),
-            building: None,
-            copied: BytesMut::new(),
+            writes: Writes::default(),
             sync_wanted: false,
             write_wanted: false,
             unwritten_bytes: 0,
             in_flight: None,
             written: tail.at,
             durable: Position::default(),
-            unsynced: BTreeMap::new(),
+            unsynced: Unsynced::default(),
             bytes_total: 0,
             syncs_total: 0,
         }
@@ -171,31 +158,33 @@ impl LogWriter {
     ///
     /// What nothing waits for goes with the next flush that is synced anyway: a write of its own
     /// would cost as much as the small synced one before it.
-    pub(crate) fn take_flush(&mut self) -> Option<Flush> {
-        let is_due =
-            self.sync_wanted || self.write_wanted || self.unwritten_bytes >= UNWRITTEN_BYTES_MAX;
+    ///
+    /// What the bulk store has goes along: the records of the log that name fragments become durable
+    /// with them.
+    pub(crate) fn take_flush(&mut self, bulk: Option<&mut BulkStore>) -> Option<Flush> {
+        let unwritten = bulk.as_ref().map_or(0, |bulk| bulk.unwritten_bytes());
+        let is_due = self.sync_wanted
+            || self.write_wanted
+            || self.unwritten_bytes.max(unwritten) >= UNWRITTEN_BYTES_MAX;
         if self.in_flight.is_some() || !is_due {
             return None;
         }
-        self.finish_write();
-        if self.writes.is_empty() {
+        if self.writes.is_empty() && unwritten == 0 {
             return None;
         }
         self.write_wanted = false;
         self.unwritten_bytes = 0;
         let sync = std::mem::take(&mut self.sync_wanted);
+        let mut writes = self.writes.take();
+        let bulk = bulk.map_or_else(Vec::new, |bulk| bulk.take_writes(sync));
         self.syncs_total += u64::from(sync);
-        self.cover_unsynced(sync);
+        self.unsynced.cover(&mut writes, sync);
         let through = self.tail.at;
         self.in_flight = Some((through, sync));
-        let writes = std::mem::take(&mut self.writes);
-        self.bytes_total += writes
-            .iter()
-            .flat_map(|w| &w.chunks)
-            .map(|c| c.len() as u64)
-            .sum::<u64>();
+        self.bytes_total += bytes_of(&writes);
         Some(Flush {
             writes,
+            bulk,
             sync,
             through,
         })
@@ -216,8 +205,12 @@ impl LogWriter {
         self.write_wanted = true;
     }
 
-    /// The driver performed the flush that ends at `through`. A synced one gets its mark.
-    pub(crate) fn flushed(&mut self, through: Position) {
+    /// The driver performed the flush that ends at `through`, with what the bulk store gave for it. A
+    /// synced one gets its mark.
+    pub(crate) fn flushed(&mut self, through: Position, bulk: Option<&mut BulkStore>) {
+        if let Some(bulk) = bulk {
+            bulk.flushed();
+        }
         let (expected, sync) = self.in_flight.take().expect("a flush was taken");
         assert_eq!(
             expected, through,
@@ -261,34 +254,6 @@ impl LogWriter {
         self.syncs_total
     }
 
-    /// A sync must cover all bytes before it, also those of earlier flushes that were not synced:
-    /// their segments are touched by a write without bytes.
-    fn cover_unsynced(&mut self, sync: bool) {
-        for write in &self.writes {
-            let at = Position {
-                segment: write.segment,
-                offset: write.offset,
-            };
-            let segment_bytes = write.segment_bytes;
-            self.unsynced
-                .insert(write.segment, Tail { at, segment_bytes });
-        }
-        if !sync {
-            return;
-        }
-        for (segment, tail) in std::mem::take(&mut self.unsynced) {
-            if self.writes.iter().all(|write| write.segment != segment) {
-                let (offset, segment_bytes) = (tail.at.offset, tail.segment_bytes);
-                self.writes.push(Write {
-                    segment,
-                    segment_bytes,
-                    offset,
-                    chunks: Vec::new(),
-                });
-            }
-        }
-    }
-
     fn put(&mut self, kind: Kind, body: &[Bytes], body_bytes: u32) {
         let header = RecordHeader {
             kind,
@@ -299,50 +264,18 @@ impl LogWriter {
             epoch: self.epoch,
         };
         let at = self.tail.at;
-        self.copied_at(at).put_slice(&header.encode(at, body));
-        for chunk in body {
-            self.put_chunk(chunk);
-        }
+        let buffer = self.writes.at(at, self.tail.segment_bytes);
+        buffer.put_slice(&header.encode(at, body));
+        body.iter().for_each(|chunk| self.writes.chunk(chunk));
         let padding = header.stride() - RECORD_HEADER_BYTES - body_bytes;
-        self.copied.put_bytes(0, padding as usize);
+        self.writes.zeros(padding);
         self.unwritten_bytes += header.stride() as usize;
         self.tail.at.offset += header.stride();
     }
 
-    fn put_chunk(&mut self, chunk: &Bytes) {
-        if chunk.len() < ATTACH_BYTES_MIN {
-            self.copied.put_slice(chunk);
-            return;
-        }
-        let write = self.building.as_mut().expect("the header went before");
-        write.chunks.push(self.copied.split().freeze());
-        write.chunks.push(chunk.clone());
-    }
-
-    /// The buffer of the write that ends at `at`, begun there if none is being built.
-    fn copied_at(&mut self, at: Position) -> &mut BytesMut {
-        let segment_bytes = self.tail.segment_bytes;
-        self.building.get_or_insert_with(|| Write {
-            segment: at.segment,
-            segment_bytes,
-            offset: at.offset,
-            chunks: Vec::new(),
-        });
-        &mut self.copied
-    }
-
-    fn finish_write(&mut self) {
-        if let Some(mut write) = self.building.take() {
-            if !self.copied.is_empty() {
-                write.chunks.push(self.copied.split().freeze());
-            }
-            self.writes.push(write);
-        }
-    }
-
     /// Begins the next segment, large enough for a record of `stride` bytes.
     fn roll(&mut self, stride: u32) {
-        self.finish_write();
+        self.writes.finish();
         let full = self.tail;
         let segment = full.at.segment + 1;
         let segment_bytes = self
@@ -359,8 +292,8 @@ impl LogWriter {
             at: Position { segment, offset: 0 },
             segment_bytes,
         };
-        let at = self.tail.at;
-        self.copied_at(at).put_slice(&header.encode());
+        let buffer = self.writes.at(self.tail.at, segment_bytes);
+        buffer.put_slice(&header.encode(LOG_MAGIC));
         self.tail.at.offset = SEGMENT_HEADER_BYTES;
     }
 }

@@ -1,0 +1,33 @@
+//! What a driver sees of a host's bulk store.
+
+use super::{BulkStore, Fragment};
+use crate::host::Host;
+use quorate_core::{Application, Machine};
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Segments of the bulk store that may be deleted or recycled, in any order.
+    pub fn take_bulk_release(&mut self) -> Vec<u64> {
+        let bulk = self.bulk.as_mut();
+        bulk.map_or_else(Vec::new, BulkStore::take_release)
+    }
+
+    /// The fragments of payloads that are here, in the order of payloads.
+    pub fn fragments(&self) -> impl Iterator<Item = &Fragment> {
+        self.bulk.iter().flat_map(BulkStore::fragments)
+    }
+
+    /// Bytes of these fragments.
+    #[must_use]
+    pub fn bulk_live_bytes(&self) -> u64 {
+        self.bulk.as_ref().map_or(0, BulkStore::live_bytes)
+    }
+
+    /// Moves a little of what is live in segments that hold little else.
+    pub(crate) fn tidy_bulk(&mut self) {
+        let mut reads = Vec::new();
+        if let Some(bulk) = &mut self.bulk {
+            bulk.tidy(&mut reads);
+        }
+        reads.into_iter().for_each(|read| self.want_read(read));
+    }
+}

@@ -1,0 +1,185 @@
+//! What is in the store, and how much of each segment that is.
+
+use super::Fragment;
+use quorate_core::PayloadId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+/// The name of a fragment, ordered by payload.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Key {
+    pub(super) payload: PayloadId,
+    pub(super) code: u8,
+    pub(super) index: u8,
+}
+
+impl Fragment {
+    pub(super) fn key(&self) -> Key {
+        Key {
+            payload: self.payload,
+            code: self.code,
+            index: self.index,
+        }
+    }
+}
+
+/// The index of what is live, and the segments it lies in.
+///
+/// A segment that is not written to any more is `dead` once nothing in it is live, and `sparse` while
+/// what is live is less than a third of it.
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    index: BTreeMap<Key, Fragment>,
+    segments: BTreeMap<u64, Segment>,
+    /// The segment that is written to.
+    active: Option<u64>,
+    /// Whether what is in the index is wanted.
+    is_settled: bool,
+    dead: BTreeSet<u64>,
+    sparse: BTreeSet<u64>,
+    live_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Segment {
+    /// Size of its file.
+    bytes: u32,
+    /// Fragments that are live, and their bytes.
+    live: u32,
+    live_bytes: u64,
+    /// What was put here, whether or not it is still live.
+    names: Vec<Key>,
+}
+
+impl Heap {
+    /// A segment of this size begins or is found.
+    pub(super) fn add_segment(&mut self, number: u64, bytes: u32) {
+        let segment = Segment {
+            bytes,
+            live: 0,
+            live_bytes: 0,
+            names: Vec::new(),
+        };
+        self.segments.insert(number, segment);
+    }
+
+    /// This segment is written to from now on, and the one before no more.
+    pub(super) fn activate(&mut self, number: u64, bytes: u32) {
+        if self.active == Some(number) {
+            return;
+        }
+        self.add_segment(number, bytes);
+        if let Some(former) = self.active.replace(number) {
+            self.judge(former);
+        }
+    }
+
+    /// Everything that was found and is not wanted is gone: the segments there are can be judged.
+    pub(super) fn settle(&mut self) {
+        self.is_settled = true;
+        let numbers: Vec<u64> = self.segments.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.judge(number));
+    }
+
+    /// Puts a fragment in the index. One of the same name lies elsewhere no more.
+    pub(super) fn insert(&mut self, fragment: Fragment) {
+        let key = fragment.key();
+        self.remove(&key);
+        let home = self.segments.get_mut(&fragment.at.segment);
+        let segment = home.expect("a fragment lies in a segment there is");
+        segment.live += 1;
+        segment.live_bytes += u64::from(fragment.len);
+        segment.names.push(key);
+        self.live_bytes += u64::from(fragment.len);
+        self.index.insert(key, fragment);
+    }
+
+    /// Takes a fragment from the index.
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Fragment> {
+        let fragment = self.index.remove(key)?;
+        let number = fragment.at.segment;
+        let segment = self.segments.get_mut(&number);
+        let segment = segment.expect("what is live keeps its segment");
+        segment.live -= 1;
+        segment.live_bytes -= u64::from(fragment.len);
+        self.live_bytes -= u64::from(fragment.len);
+        self.judge(number);
+        Some(fragment)
+    }
+
+    /// Whether a segment is worth keeping. Before everything dead is known to be, none is judged.
+    fn judge(&mut self, number: u64) {
+        if self.active == Some(number) || !self.is_settled {
+            return;
+        }
+        let segment = &self.segments[&number];
+        let is_dead = segment.live == 0;
+        let is_sparse = !is_dead && segment.live_bytes * 3 < u64::from(segment.bytes);
+        set(&mut self.dead, number, is_dead);
+        set(&mut self.sparse, number, is_sparse);
+    }
+
+    /// A segment that is given up: nothing in it is live.
+    pub(super) fn drop_segment(&mut self, number: u64) {
+        self.segments.remove(&number);
+        self.dead.remove(&number);
+    }
+
+    /// Segments in which nothing is live.
+    pub(super) fn dead(&self) -> &BTreeSet<u64> {
+        &self.dead
+    }
+
+    /// A segment with little in it, if there is one.
+    pub(super) fn sparse(&self) -> Option<u64> {
+        self.sparse.first().copied()
+    }
+
+    /// Takes the name of one more thing that was put in a segment, live or not.
+    pub(super) fn pop_name(&mut self, number: u64) -> Option<Key> {
+        self.segments.get_mut(&number)?.names.pop()
+    }
+
+    /// The fragment of this name.
+    pub(super) fn get(&self, key: &Key) -> Option<&Fragment> {
+        self.index.get(key)
+    }
+
+    /// The fragments of a payload.
+    pub(super) fn of(&self, payload: PayloadId) -> impl Iterator<Item = &Fragment> {
+        self.named(payload, 0..=u8::MAX)
+    }
+
+    /// The fragments of a payload under some codes.
+    pub(super) fn named(
+        &self,
+        payload: PayloadId,
+        codes: RangeInclusive<u8>,
+    ) -> impl Iterator<Item = &Fragment> {
+        let key = |code, index| Key {
+            payload,
+            code,
+            index,
+        };
+        let keys = key(*codes.start(), 0)..=key(*codes.end(), u8::MAX);
+        self.index.range(keys).map(|(_, fragment)| fragment)
+    }
+
+    /// All fragments, in the order of payloads.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Fragment> {
+        self.index.values()
+    }
+
+    /// Bytes of live fragments.
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+}
+
+fn set(numbers: &mut BTreeSet<u64>, number: u64, is_in: bool) {
+    if is_in {
+        numbers.insert(number);
+    } else {
+        numbers.remove(&number);
+    }
+}

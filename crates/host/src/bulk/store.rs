@@ -1,0 +1,313 @@
+//! The store: what is here, what is wanted no more, and what becomes of the segments.
+
+use super::heap::{Heap, Key};
+use super::reads::{Asked, Purpose, Reads};
+use super::scan::{Found, scan};
+use super::format::Origin;
+use super::writer::{BulkWriter, Piece};
+use super::{BulkOpened, Fragment, Lookup, ReadBack};
+use crate::api::{LogRead, Write};
+use crate::log::{Identity, LogSource};
+use crate::opened::OpenError;
+use bytes::Bytes;
+use quorate_core::{EntryId, PayloadId, Share};
+use std::collections::BTreeMap;
+
+/// Moved bytes that may be under way at once, from being read to being written.
+const MOVING_BYTES_MAX: usize = 256 << 10;
+
+/// The store of one replica.
+#[derive(Debug)]
+pub(crate) struct BulkStore {
+    heap: Heap,
+    writer: BulkWriter,
+    reads: Reads,
+    /// Segments that were dead when the flush under way was taken.
+    dying: Vec<u64>,
+    released: Vec<u64>,
+}
+
+impl BulkStore {
+    /// Begins an empty store: whatever the disk holds is ignored.
+    pub(crate) fn create(identity: Identity, segment_bytes: u32) -> Self {
+        let writer = BulkWriter::new(identity, segment_bytes, (0, 0), BTreeMap::new());
+        let mut store = Self::with(Heap::default(), writer);
+        store.heap.settle();
+        store
+    }
+
+    /// Opens the store from the segments there are.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the disk cannot be read, or a segment is another replica's or newer than this
+    /// program. Damage is no error: what is lost is not in the index.
+    pub(crate) fn open(
+        source: &mut dyn LogSource,
+        identity: Identity,
+        segment_bytes: u32,
+    ) -> Result<(Self, BulkOpened), OpenError> {
+        let Found {
+            heap,
+            unlisted,
+            last,
+            opened,
+        } = scan(source, &identity)?;
+        let writer = BulkWriter::new(identity, segment_bytes, last, unlisted);
+        Ok((Self::with(heap, writer), opened))
+    }
+
+    fn with(heap: Heap, writer: BulkWriter) -> Self {
+        BulkStore {
+            heap,
+            writer,
+            reads: Reads::default(),
+            dying: Vec::new(),
+            released: Vec::new(),
+        }
+    }
+
+    /// The replay is over: frees everything that is not wanted. Before this nothing is moved or
+    /// released.
+    pub(crate) fn retain(&mut self, mut is_wanted: impl FnMut(PayloadId) -> bool) {
+        let mut payloads: Vec<PayloadId> = self.heap.all().map(|found| found.payload).collect();
+        payloads.dedup();
+        for payload in payloads {
+            if !is_wanted(payload) {
+                self.free(payload);
+            }
+        }
+        self.heap.settle();
+    }
+
+    /// Appends the parts of a share: payloads `first`, `first + 1`, … of an entry, whose true
+    /// lengths are `lengths`, coded into `n` fragments. What is here already under that code and
+    /// index is not written again.
+    pub(crate) fn append(
+        &mut self,
+        entry: EntryId,
+        n: u8,
+        share: &Share,
+        first: u32,
+        lengths: &[u32],
+    ) {
+        let (code, index) = (share.code, share.index);
+        let numbered = (first..).zip(share.parts.iter().zip(lengths));
+        let pieces = numbered.map(|(part, (bytes, payload_len))| Piece {
+            part,
+            payload_len: *payload_len,
+            bytes: bytes.clone(),
+        });
+        let is_new = |piece: &Piece| {
+            let payload = PayloadId {
+                entry,
+                part: piece.part,
+            };
+            let key = Key {
+                payload,
+                code,
+                index,
+            };
+            self.heap.get(&key).is_none()
+        };
+        let pieces: Vec<Piece> = pieces.filter(is_new).collect();
+        let origin = Origin {
+            entry,
+            n,
+            code,
+            index,
+        };
+        self.put(origin, pieces);
+    }
+
+    fn put(&mut self, origin: Origin, pieces: Vec<Piece>) {
+        if pieces.is_empty() {
+            return;
+        }
+        let (tail, parts) = self.writer.append(origin, pieces);
+        let segment = tail.at.segment;
+        self.heap.activate(segment, tail.segment_bytes);
+        for part in parts {
+            self.heap.insert(origin.fragment(segment, &part));
+        }
+    }
+
+    /// Whether of each of the first `parts` payloads of an entry a fragment is here under this code.
+    pub(crate) fn held(&self, entry: EntryId, parts: u32, code: u8) -> bool {
+        (0..parts).all(|part| {
+            let payload = PayloadId { entry, part };
+            self.heap.named(payload, code..=code).next().is_some()
+        })
+    }
+
+    /// The codes under which fragments of a payload are here, ascending.
+    pub(crate) fn codes(&self, payload: PayloadId) -> Vec<u8> {
+        let mut codes: Vec<u8> = self.heap.of(payload).map(|found| found.code).collect();
+        codes.dedup();
+        codes
+    }
+
+    /// All that is here, in the order of payloads.
+    pub(crate) fn fragments(&self) -> impl Iterator<Item = &Fragment> {
+        self.heap.all()
+    }
+
+    /// Looks for a fragment of a payload under a code.
+    pub(crate) fn read(&mut self, payload: PayloadId, code: u8) -> Lookup {
+        let Some(fragment) = self.heap.named(payload, code..=code).next().copied() else {
+            return Lookup::None;
+        };
+        match self.at_hand(&fragment) {
+            Some(bytes) => Lookup::Here(fragment, bytes),
+            None => Lookup::Read(self.reads.ask(&fragment, Purpose::Caller)),
+        }
+    }
+
+    /// Whether a read is this store's.
+    pub(crate) fn owns(token: u64) -> bool {
+        Reads::owns(token)
+    }
+
+    /// A read is done.
+    pub(crate) fn read_done(&mut self, token: u64, bytes: Result<Bytes, String>) -> ReadBack {
+        let Some(asked) = self.reads.take(token) else {
+            return ReadBack::Nothing;
+        };
+        // Meanwhile it may have been freed, or written elsewhere.
+        let Some(fragment) = self.heap.get(&asked.key).copied() else {
+            return ReadBack::Nothing;
+        };
+        if fragment.at == asked.at {
+            return match checked(&fragment, bytes) {
+                Ok(bytes) => self.has_read(asked.purpose, fragment, bytes),
+                Err(why) => self.has_failed(token, asked, fragment, why),
+            };
+        }
+        match (asked.purpose, self.at_hand(&fragment)) {
+            (Purpose::Move, _) => ReadBack::Nothing,
+            (Purpose::Caller, Some(bytes)) => ReadBack::Bytes(fragment, bytes),
+            (Purpose::Caller, None) => ReadBack::Again(self.reads.again(token, asked, &fragment)),
+        }
+    }
+
+    fn has_read(&mut self, purpose: Purpose, fragment: Fragment, bytes: Bytes) -> ReadBack {
+        match purpose {
+            Purpose::Caller => ReadBack::Bytes(fragment, bytes),
+            Purpose::Move => {
+                self.move_here(&fragment, bytes);
+                ReadBack::Nothing
+            }
+        }
+    }
+
+    /// What the disk says once may be the fault of the way here; what it says twice, it holds.
+    fn has_failed(
+        &mut self,
+        token: u64,
+        asked: Asked,
+        fragment: Fragment,
+        why: String,
+    ) -> ReadBack {
+        if !asked.failed {
+            let asked = asked.once_failed();
+            return ReadBack::Again(self.reads.again(token, asked, &fragment));
+        }
+        self.heap.remove(&asked.key);
+        ReadBack::Damaged(fragment, why)
+    }
+
+    fn at_hand(&self, fragment: &Fragment) -> Option<Bytes> {
+        if fragment.len == 0 {
+            return Some(Bytes::new());
+        }
+        self.writer.in_memory(fragment.at).cloned()
+    }
+
+    /// A payload is dead: its fragments are not wanted any more.
+    pub(crate) fn free(&mut self, payload: PayloadId) {
+        let keys: Vec<Key> = self.heap.of(payload).map(Fragment::key).collect();
+        for key in keys {
+            self.heap.remove(&key);
+        }
+    }
+
+    /// Moves a little of what is live in segments that hold little else: adds to `reads` what has to
+    /// be read for that. It goes on when reads and flushes are done.
+    pub(crate) fn tidy(&mut self, reads: &mut Vec<LogRead>) {
+        let Some(segment) = self.heap.sparse() else {
+            return;
+        };
+        while self.reads.moving_bytes() + self.writer.unwritten_bytes() < MOVING_BYTES_MAX {
+            let Some(key) = self.heap.pop_name(segment) else {
+                return;
+            };
+            let found = self.heap.get(&key).copied();
+            let Some(fragment) = found.filter(|found| found.at.segment == segment) else {
+                continue;
+            };
+            match self.at_hand(&fragment) {
+                Some(bytes) => self.move_here(&fragment, bytes),
+                None => reads.push(self.reads.ask(&fragment, Purpose::Move)),
+            }
+        }
+    }
+
+    /// Writes a fragment again where writing goes on. Its former place is kept until that is durable.
+    fn move_here(&mut self, fragment: &Fragment, bytes: Bytes) {
+        let piece = Piece {
+            part: fragment.payload.part,
+            payload_len: fragment.payload_len,
+            bytes,
+        };
+        self.put(Origin::of(fragment), vec![piece]);
+    }
+
+    /// What is to be written with the log's next flush, synced or not.
+    pub(crate) fn take_writes(&mut self, sync: bool) -> Vec<Write> {
+        // Releases may rest on records of the log that this flush makes durable.
+        self.dying = if sync {
+            self.heap.dead().iter().copied().collect()
+        } else {
+            Vec::new()
+        };
+        self.writer.take(sync, self.heap.dead())
+    }
+
+    /// That flush was performed.
+    pub(crate) fn flushed(&mut self) {
+        self.writer.flushed();
+        for segment in std::mem::take(&mut self.dying) {
+            self.heap.drop_segment(segment);
+            self.writer.forget(segment);
+            self.released.push(segment);
+        }
+    }
+
+    /// Segments that may be deleted or recycled, in any order, since the last call.
+    pub(crate) fn take_release(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// Bytes of live fragments.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.heap.live_bytes()
+    }
+
+    /// Bytes handed out to be written, headers included.
+    pub(crate) fn bytes_total(&self) -> u64 {
+        self.writer.bytes_total()
+    }
+
+    /// Bytes that no flush has taken.
+    pub(crate) fn unwritten_bytes(&self) -> usize {
+        self.writer.unwritten_bytes()
+    }
+}
+
+/// Bytes that were read, if they are the fragment's.
+fn checked(fragment: &Fragment, bytes: Result<Bytes, String>) -> Result<Bytes, String> {
+    let bytes = bytes?;
+    if fragment.is(&bytes) {
+        return Ok(bytes);
+    }
+    Err("its checksum does not match".to_owned())
+}
