@@ -27,7 +27,7 @@ impl Backlog {
     }
 
     pub(crate) fn push(&mut self, command: Command) {
-        self.bytes += command.encoded_len_max();
+        self.bytes += size_of(&command);
         self.commands.push_back(command);
     }
 
@@ -35,8 +35,9 @@ impl Backlog {
     pub(crate) fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
         let mut batch = EntryBuilder::with_capacity(self.bytes.min(bytes_max));
         while let Some(command) = self.commands.front() {
-            let size = command.encoded_len_max();
-            let is_full = batch.count() >= commands_max || batch.body_len() + size > bytes_max;
+            let size = size_of(command);
+            let filled = batch.body_len() + batch.bulk_len() as usize;
+            let is_full = batch.count() >= commands_max || filled + size > bytes_max;
             if is_full && batch.count() > 0 {
                 break;
             }
@@ -52,6 +53,11 @@ impl Backlog {
         self.bytes = 0;
         self.commands.drain(..)
     }
+}
+
+/// About how many bytes a command takes, its payloads included.
+fn size_of(command: &Command) -> usize {
+    command.encoded_len_max() + command.bulk_len() as usize
 }
 
 impl Hash for Backlog {

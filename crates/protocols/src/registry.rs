@@ -187,4 +187,8 @@ macro_rules! register {
     };
 }
 
-register! { crate::rabia::Rabia, crate::rs_paxos::MultiPaxos }
+register! {
+    crate::rabia::Rabia,
+    crate::rs_paxos::MultiPaxos,
+    crate::rs_paxos::RsPaxos,
+}

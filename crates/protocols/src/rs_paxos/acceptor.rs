@@ -2,9 +2,10 @@
 
 use super::Replica;
 use super::ballot::Ballot;
-use super::messages::{Claim, Message, Promise, Record, SlotVote};
+use super::fragments::Fragments;
+use super::messages::{Accept, Message, Promise, Record, SlotVote};
 use super::role::{Proposal, Trust};
-use quorate_core::{ENTRY_BYTES_MAX, Entry, Out, Slot};
+use quorate_core::{ENTRY_BYTES_MAX, Entry, Event, Out, Slot};
 
 impl Replica {
     /// Phase 1(a) of a candidate, for every slot from `first` on.
@@ -55,7 +56,7 @@ impl Replica {
             .enumerate()
             .skip((from.0 - self.ap.0) as usize);
         for (offset, instance) in known {
-            let Some(Proposal { ballot, value }) = instance.accepted.clone() else {
+            let Some(accepted) = instance.accepted.clone() else {
                 continue;
             };
             let slot = self.slot_at(offset);
@@ -63,11 +64,12 @@ impl Replica {
                 self.say_part(to, from, Some(slot), std::mem::take(&mut votes), out);
                 (from, bytes) = (slot, 0);
             }
-            bytes += value.as_ref().map_or(0, Entry::body_len) + VOTE_BYTES;
+            bytes += accepted.value.as_ref().map_or(0, Entry::body_len) + VOTE_BYTES;
             votes.push(SlotVote {
                 slot,
-                ballot,
-                value,
+                ballot: accepted.ballot,
+                value: accepted.value.map(|entry| entry.with_share(None)),
+                fragments: accepted.fragments,
             });
         }
         self.say_part(to, from, None, votes, out);
@@ -93,22 +95,25 @@ impl Replica {
     }
 
     /// Phase 2(a) of a leader.
-    pub(super) fn on_accept(
-        &mut self,
-        from: usize,
-        ballot: Ballot,
-        (slot, value): (Slot, Option<Entry>),
-        claim: Claim,
-        out: &mut Out<Self>,
-    ) {
+    pub(super) fn on_accept(&mut self, from: usize, accept: Accept, out: &mut Out<Self>) {
+        let Accept {
+            ballot,
+            slot,
+            claim,
+            ..
+        } = accept;
         if ballot.node != self.config.members[from] {
             return self.misbehaved(from, "another's ballot", out);
         }
-        if value
+        if accept
+            .value
             .as_ref()
             .is_some_and(|entry| entry.body_len() > ENTRY_BYTES_MAX)
         {
             return self.misbehaved(from, "an entry too large", out);
+        }
+        if accept.code > self.config.code_max {
+            return self.misbehaved(from, "a code too large", out);
         }
         if ballot < self.promised {
             return self.refuse(from, ballot, out);
@@ -118,7 +123,7 @@ impl Replica {
             // Decided here: the leader has not heard that, or has by now.
             None => out.inform(self.config.members[from], slot),
             Some(offset) if offset < self.config.slots_max as u64 => {
-                self.accept(from, offset as usize, Proposal { ballot, value }, out);
+                self.accept(from, offset as usize, accept, out);
             }
             Some(_) => {}
         }
@@ -126,49 +131,95 @@ impl Replica {
         self.deliver(out);
     }
 
-    /// Phase 2(b).
-    fn accept(&mut self, from: usize, offset: usize, proposal: Proposal, out: &mut Out<Self>) {
-        let (slot, ballot) = (self.slot_at(offset), proposal.ballot);
+    /// Phase 2(b), if the own fragment is here.
+    fn accept(&mut self, from: usize, offset: usize, accept: Accept, out: &mut Out<Self>) {
+        let (slot, ballot, code) = (accept.slot, accept.ballot, accept.code);
+        let name = accept.value.as_ref().map(|entry| entry.id);
         let before = self.instance_grown(offset).accepted.as_ref();
-        match before.filter(|before| before.ballot == ballot) {
-            Some(before) if before.name() != proposal.name() => {
-                return self.misbehaved(from, "two values in one ballot", out);
-            }
-            Some(_) => {}
-            None => self.store(offset, proposal, out),
+        let is_known = before.is_some_and(|before| before.ballot == ballot);
+        let held = before.filter(|before| before.name() == name);
+        let held = held.map_or(Fragments::default(), |before| before.fragments);
+        if is_known && held.is_empty() {
+            return self.misbehaved(from, "two values in one ballot", out);
+        }
+        if !accept.is_here() && !held.has(code) {
+            return self.say_lacks(from, &accept, out);
+        }
+        if !is_known || !held.has(code) {
+            self.store(offset, (ballot, accept.value), code, out);
         }
         if self.is_voting() {
             let lives = self.lives.clone();
             let message = Message::Accepted {
                 ballot,
                 slot,
+                code,
                 lives,
             };
             out.send(self.peer(from), message);
         }
     }
 
-    /// Takes up a value, and writes it down; its bytes only once.
-    pub(super) fn store(&mut self, offset: usize, proposal: Proposal, out: &mut Out<Self>) {
-        let (slot, ballot) = (self.slot_at(offset), proposal.ballot);
-        let is_voting = self.is_voting();
+    /// The leader takes this replica to hold a fragment that it does not.
+    fn say_lacks(&self, to: usize, accept: &Accept, out: &mut Out<Self>) {
+        if self.is_voting() {
+            let (ballot, slot, code) = (accept.ballot, accept.slot, accept.code);
+            out.emit(Event::Branch("fragment missing"));
+            out.send_early(self.peer(to), Message::Lacks { ballot, slot, code });
+        }
+    }
+
+    /// Takes up a value under a code, and writes it down with the own fragment; each only once.
+    ///
+    /// The retention rule: fragments of the same value stay, whatever codes they are of; those of
+    /// another value go, for the higher ballot proves that it was not chosen.
+    pub(super) fn store(
+        &mut self,
+        offset: usize,
+        (ballot, value): (Ballot, Option<Entry>),
+        code: u8,
+        out: &mut Out<Self>,
+    ) {
+        let (slot, is_voting) = (self.slot_at(offset), self.is_voting());
+        // Who leads sends fragments of it; what is not written here is kept here.
+        let is_kept = self.is_leader() || !is_voting;
+        let keeps_fragments = self.config.rules.keeps_fragments;
         let instance = self.instance_grown(offset);
-        let record = match &mut instance.accepted {
-            Some(before) if before.name() == proposal.name() => {
-                before.ballot = ballot;
-                Record::Again { slot, ballot }
+        let name = value.as_ref().map(|entry| entry.id);
+        let before = instance.accepted.take();
+        if before.as_ref().is_none_or(|before| before.ballot != ballot) {
+            instance.tallies.clear();
+        }
+        let before = before.filter(|before| before.name() == name);
+        let mut fragments = before
+            .as_ref()
+            .map_or(Fragments::default(), |b| b.fragments);
+        let record = if fragments.has(code) {
+            Record::Again { slot, ballot }
+        } else {
+            if !keeps_fragments {
+                fragments = Fragments::default();
             }
-            accepted => {
-                let value = proposal.value.clone();
-                *accepted = Some(proposal);
-                Record::Accept {
-                    slot,
-                    ballot,
-                    value,
-                }
+            fragments.add(code);
+            Record::Accept {
+                slot,
+                ballot,
+                value: value.clone(),
+                code,
+                is_held: true,
             }
         };
-        instance.acks = 0;
+        let whole = before.filter(Proposal::is_whole);
+        let value = match whole {
+            Some(whole) => whole.value,
+            None if is_kept => value,
+            None => value.map(|entry| entry.with_share(None)),
+        };
+        instance.accepted = Some(Proposal {
+            ballot,
+            value,
+            fragments,
+        });
         if is_voting {
             out.persist(record);
         }

@@ -1,5 +1,6 @@
 //! Parameters, and the quorums in force.
 
+use super::coding::{self, Coding};
 use super::quorum::Quorums;
 use crate::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot};
@@ -16,7 +17,7 @@ pub(super) const SLOTS_PER_WINDOW: usize = 4;
 pub struct Thresholds {
     /// `QR`: promises that make a leader, and members that would give one before it asks.
     pub read: usize,
-    /// `QW`: accepts that choose a value.
+    /// `QW(1)`: accepts that choose a value that is not coded.
     pub write: usize,
     /// `QL`: members that know of no later leader when a read is answered.
     pub leader: usize,
@@ -34,7 +35,33 @@ impl Thresholds {
             rejoin: quorums.read.max(quorums.leader()),
         }
     }
+
+    /// `QW(X)`: accepts that choose a value of which any `code` fragments rebuild the whole.
+    #[must_use]
+    pub fn write_of(&self, code: u8) -> usize {
+        self.write + usize::from(code) - 1
+    }
 }
+
+/// What keeps agreement besides the numbers. Everything holds; a mutant breaks one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Phase 1(c) counts fragments by the value they belong to, not by ballot.
+    pub counts_by_value: bool,
+    /// A value accepted again under another code keeps its earlier fragments.
+    pub keeps_fragments: bool,
+    /// A commit notice speaks of accepts in its own ballot alone.
+    pub claims_own_ballot: bool,
+    /// A value that may have been chosen is waited for, however long its fragments take.
+    pub waits_for_fragments: bool,
+}
+
+const RULES: Rules = Rules {
+    counts_by_value: true,
+    keeps_fragments: true,
+    claims_own_ballot: true,
+    waits_for_fragments: true,
+};
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +76,12 @@ pub struct Config {
     pub first_slot: Slot,
     /// The quorums.
     pub thresholds: Thresholds,
+    /// The rules.
+    pub rules: Rules,
+    /// The largest `X` (`k`): 1 for Multi-Paxos.
+    pub code_max: u8,
+    /// Values of so many bytes are payloads (`payload_min`).
+    pub payload_min: usize,
     /// `alpha`: a leader proposes nothing new this far behind the first slot it has not delivered
     /// (`window`).
     pub window: usize,
@@ -78,8 +111,9 @@ pub struct Config {
     pub rtx_max_ns: u64,
 }
 
-const PARAMS: [&str; 10] = [
-    "qr",
+/// Parameters of both protocols.
+const COMMON: [&str; 10] = [
+    "payload_min",
     "window",
     "outstanding",
     "queue",
@@ -91,18 +125,37 @@ const PARAMS: [&str; 10] = [
     "patience_ms",
 ];
 
+/// Parameters of Multi-Paxos alone.
+const WHOLE: &[&str] = &["qr"];
+/// Parameters of RS-Paxos alone.
+const CODED: &[&str] = &["k", "profile"];
+
 impl Config {
-    /// The configuration of one seat.
-    pub fn new(seat: &Seat) -> Result<Config, String> {
+    /// The configuration of one seat of Multi-Paxos.
+    pub fn whole(seat: &Seat) -> Result<Config, String> {
+        let known = known(WHOLE);
+        let params = params(&seat.epoch, &known)?;
+        Config::new(seat, &params, coding::whole(&params)?)
+    }
+
+    /// The configuration of one seat of RS-Paxos.
+    pub fn coded(seat: &Seat) -> Result<Config, String> {
+        let known = known(CODED);
+        let params = params(&seat.epoch, &known)?;
+        Config::new(seat, &params, coding::coded(&params)?)
+    }
+
+    fn new(seat: &Seat, params: &Params<'_>, coding: Coding) -> Result<Config, String> {
         let epoch = &seat.epoch;
-        let params = params(epoch);
-        params.check_names()?;
         let me = epoch.index_of(seat.me);
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let window = params.number("window", 8, 1..=WINDOW_MAX)?;
         let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
         Ok(Config {
-            thresholds: Thresholds::new(quorums(epoch)?),
+            thresholds: Thresholds::new(coding.quorums),
+            rules: RULES,
+            code_max: coding.code_max,
+            payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
             members: epoch.members.iter().map(|m| m.id).collect(),
             me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
             boot: seat.boot,
@@ -128,6 +181,12 @@ impl Config {
         u64::MAX >> (64 - self.members.len()) & !(1 << self.me)
     }
 
+    /// The largest `X` under which so many members can choose a value; 1 if they cannot at all.
+    pub(super) fn code_for(&self, alive: usize) -> u8 {
+        let spare = (alive + 1).saturating_sub(self.thresholds.write);
+        spare.clamp(1, usize::from(self.code_max)) as u8
+    }
+
     /// Position of a member.
     pub(super) fn member(&self, id: ReplicaId) -> Option<usize> {
         self.members.iter().position(|member| *member == id)
@@ -139,17 +198,28 @@ impl Config {
     }
 }
 
-/// The quorums an epoch's parameters ask for.
-pub(super) fn quorums(epoch: &Epoch) -> Result<Quorums, String> {
-    let n = epoch.n();
-    if n == 0 || n > MEMBERS_MAX {
-        return Err(format!("{n} members: must be 1 to {MEMBERS_MAX}"));
-    }
-    let read = params(epoch).number("qr", Quorums::uncoded(n).read, 1..=n)?;
-    Ok(Quorums { n, read })
+/// How many replicas may fail while the others still elect leaders and choose values: the coded
+/// ones with a smaller `X`.
+pub(super) fn failures_survived(coding: Result<Coding, String>) -> usize {
+    coding.map_or(0, |coding| coding.quorums.failures(1))
 }
 
-fn params(epoch: &Epoch) -> Params<'_> {
-    let known = &PARAMS;
-    Params { epoch, known }
+/// What an epoch fixes of the algebra of Multi-Paxos.
+pub(super) fn whole(epoch: &Epoch) -> Result<Coding, String> {
+    coding::whole(&params(epoch, &known(WHOLE))?)
+}
+
+/// What an epoch fixes of the algebra of RS-Paxos.
+pub(super) fn coded(epoch: &Epoch) -> Result<Coding, String> {
+    coding::coded(&params(epoch, &known(CODED))?)
+}
+
+fn known(own: &[&'static str]) -> Vec<&'static str> {
+    own.iter().copied().chain(COMMON).collect()
+}
+
+fn params<'a>(epoch: &'a Epoch, known: &'a [&'a str]) -> Result<Params<'a>, String> {
+    let params = Params { epoch, known };
+    params.check_names()?;
+    Ok(params)
 }

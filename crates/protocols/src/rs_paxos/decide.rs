@@ -12,23 +12,13 @@
 //! those still holds its fragment of `v`: an acceptor drops one only for another value at a higher
 //! ballot, which does not exist. Hence what is not recoverable was not chosen and never will be,
 //! and any value is safe.
+//!
+//! An acceptor whose disk lost the fragment still says that it had it. Such a value may have been
+//! chosen although it cannot be rebuilt: then nothing may be proposed until others have promised.
 
 use super::ballot::Ballot;
+use super::fragments::Fragments;
 use quorate_core::EntryId;
-
-/// The codings under which an acceptor holds a fragment of its value: bit `X - 1` for a code of
-/// which any `X` fragments rebuild the value.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Held(u64);
-
-impl Held {
-    /// The whole value: its only fragment under `X = 1`, and as good as any other fragment.
-    pub(super) const WHOLE: Held = Held(1);
-
-    fn is_part(self, x: usize) -> bool {
-        self.0 & (1 | 1 << (x - 1)) != 0
-    }
-}
 
 /// What one acceptor has accepted in a slot. No two votes in a slot are of one acceptor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,7 +28,7 @@ pub(super) struct Vote {
     /// The name of the value; `None` is the no-op, which every acceptor holds whole.
     pub(super) value: Option<EntryId>,
     /// What it holds of the value.
-    pub(super) held: Held,
+    pub(super) fragments: Fragments,
 }
 
 /// What a new leader may propose in a slot.
@@ -46,26 +36,32 @@ pub(super) struct Vote {
 pub(super) enum Choice {
     /// Nothing was chosen, nor can be in a lower ballot: anything.
     Free,
-    /// This value, which may have been chosen; any `x` of the acceptors that hold it under this
+    /// This value, which may have been chosen; any `code` of the acceptors that hold it under this
     /// coding have it between them.
-    Value { value: Option<EntryId>, x: usize },
+    Value { value: Option<EntryId>, code: u8 },
+    /// Nothing yet: a value may have been chosen of which too many fragments were lost.
+    Wait,
 }
 
 /// Decides from the votes of at least `QR` acceptors that promised; those without a vote have
-/// accepted nothing.
-pub(super) fn decide(votes: &[Vote]) -> Choice {
+/// accepted nothing. `by_value` is the rule; without it fragments count by ballot, as the paper can
+/// be read.
+pub(super) fn decide(votes: &[Vote], by_value: bool) -> Choice {
     let Some(highest) = votes.iter().max_by_key(|vote| vote.ballot) else {
         return Choice::Free;
     };
     let value = highest.value;
-    let parts = |x: usize| {
-        let holders = votes.iter().filter(|vote| vote.value == value);
-        holders.filter(|vote| vote.held.is_part(x)).count()
+    let counts = |vote: &&Vote| vote.value == value && (by_value || vote.ballot == highest.ballot);
+    let enough = |has: fn(Fragments, u8) -> bool| {
+        (1..=votes.len() as u8).find(|code| {
+            let holders = votes.iter().filter(counts);
+            holders.filter(|vote| has(vote.fragments, *code)).count() >= usize::from(*code)
+        })
     };
-    let is_recoverable = |x: &usize| parts(*x) >= *x;
-    match (1..=votes.len()).find(is_recoverable) {
-        Some(x) => Choice::Value { value, x },
-        None => Choice::Free,
+    match (enough(Fragments::has), enough(Fragments::had)) {
+        (Some(code), _) => Choice::Value { value, code },
+        (None, Some(_)) => Choice::Wait,
+        (None, None) => Choice::Free,
     }
 }
 
@@ -87,16 +83,24 @@ mod tests {
         })
     }
 
-    fn held(codings: &[usize]) -> Held {
-        Held(codings.iter().fold(0, |bits, x| bits | 1 << (x - 1)))
-    }
-
-    fn vote(round: u64, seq: u64, codings: &[usize]) -> Vote {
+    fn vote(round: u64, seq: u64, codes: &[u8]) -> Vote {
+        let mut fragments = Fragments::default();
+        codes.iter().for_each(|code| fragments.add(*code));
         Vote {
             ballot: ballot(round),
             value: name(seq),
-            held: held(codings),
+            fragments,
         }
+    }
+
+    fn bereaved(round: u64, seq: u64, code: u8) -> Vote {
+        let mut vote = vote(round, seq, &[]);
+        vote.fragments.lose(code);
+        vote
+    }
+
+    fn decide(votes: &[Vote]) -> Choice {
+        super::decide(votes, true)
     }
 
     #[test]
@@ -108,7 +112,7 @@ mod tests {
     fn with_whole_values_the_highest_ballot_has_it() {
         let votes = [vote(1, 7, &[1]), vote(3, 8, &[1]), vote(2, 9, &[1])];
         let value = name(8);
-        assert_eq!(decide(&votes), Choice::Value { value, x: 1 });
+        assert_eq!(decide(&votes), Choice::Value { value, code: 1 });
     }
 
     #[test]
@@ -116,7 +120,13 @@ mod tests {
         let mut noop = vote(2, 0, &[1]);
         noop.value = None;
         let votes = [vote(1, 7, &[1]), noop];
-        assert_eq!(decide(&votes), Choice::Value { value: None, x: 1 });
+        assert_eq!(
+            decide(&votes),
+            Choice::Value {
+                value: None,
+                code: 1
+            }
+        );
     }
 
     /// Overwritten by the same value: chosen at ballot 1 by A, B, C, D with X = 3; accepted again
@@ -125,11 +135,8 @@ mod tests {
     fn fragments_count_by_value_across_ballots() {
         let votes = [vote(2, 7, &[3]), vote(1, 7, &[3]), vote(1, 7, &[3])];
         let value = name(7);
-        assert_eq!(decide(&votes), Choice::Value { value, x: 3 });
-        for round in 1..=2 {
-            let of_ballot = |vote: &&Vote| vote.ballot == ballot(round);
-            assert!(votes.iter().filter(of_ballot).count() < 3);
-        }
+        assert_eq!(decide(&votes), Choice::Value { value, code: 3 });
+        assert_eq!(super::decide(&votes, false), Choice::Free, "by ballot");
     }
 
     /// Overwritten by another coding of the same value: both fragments are kept, either may count.
@@ -138,9 +145,9 @@ mod tests {
         let both = vote(2, 7, &[2, 3]);
         let value = name(7);
         let votes = [both, vote(1, 7, &[2])];
-        assert_eq!(decide(&votes), Choice::Value { value, x: 2 });
+        assert_eq!(decide(&votes), Choice::Value { value, code: 2 });
         let votes = [both, vote(2, 7, &[3]), vote(2, 7, &[3])];
-        assert_eq!(decide(&votes), Choice::Value { value, x: 3 });
+        assert_eq!(decide(&votes), Choice::Value { value, code: 3 });
         let mixed = [vote(2, 7, &[3]), vote(1, 7, &[2])];
         assert_eq!(decide(&mixed), Choice::Free, "fragments of two codings");
     }
@@ -149,7 +156,7 @@ mod tests {
     fn one_whole_copy_suffices_and_counts_as_any_fragment() {
         let value = name(7);
         let votes = [vote(2, 7, &[3]), vote(1, 7, &[1, 3])];
-        assert_eq!(decide(&votes), Choice::Value { value, x: 1 });
+        assert_eq!(decide(&votes), Choice::Value { value, code: 1 });
     }
 
     /// A lower ballot's value that could be rebuilt is not chosen when the highest one's cannot.
@@ -157,5 +164,18 @@ mod tests {
     fn what_cannot_be_rebuilt_was_not_chosen() {
         let votes = [vote(2, 8, &[3]), vote(1, 7, &[3]), vote(1, 7, &[3])];
         assert_eq!(decide(&votes), Choice::Free);
+    }
+
+    /// Whoever lost its fragment may have been one of those that chose the value.
+    #[test]
+    fn a_lost_fragment_is_neither_there_nor_proof_that_nothing_was_chosen() {
+        let there = vote(1, 7, &[3]);
+        let votes = [there, there, bereaved(1, 7, 3)];
+        assert_eq!(decide(&votes), Choice::Wait);
+        let value = name(7);
+        let more = [there, there, bereaved(1, 7, 3), there];
+        assert_eq!(decide(&more), Choice::Value { value, code: 3 });
+        let too_few = [there, bereaved(1, 7, 3)];
+        assert_eq!(decide(&too_few), Choice::Free, "two of three");
     }
 }

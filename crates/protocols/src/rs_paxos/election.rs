@@ -7,11 +7,10 @@
 
 use super::Replica;
 use super::ballot::Ballot;
-use super::decide::{Choice, Held, Vote, decide};
-use super::leader::Recovered;
+use super::decide::{Choice, Vote, decide};
 use super::messages::{Message, Promise, Record, Timer};
-use super::role::{Candidate, Gathered, Role, Trust};
-use quorate_core::{Due, Entry, Event, Out, Peers, Slot};
+use super::role::{Candidate, Gathered, Proposal, Recovered, Role, Trust};
+use quorate_core::{Due, Event, Out, Peers, Slot};
 use std::collections::BTreeMap;
 
 impl Replica {
@@ -45,7 +44,12 @@ impl Replica {
         self.armed.election = false;
         if let Role::Leader(leader) = &mut self.role {
             let is_effective = std::mem::take(&mut leader.is_effective);
-            if !is_effective && self.has_unchosen() {
+            let is_stuck = !is_effective && self.has_unchosen();
+            let is_out_of_reach = self.is_out_of_reach(out);
+            if is_out_of_reach {
+                out.emit(Event::Branch("fragments out of reach"));
+            }
+            if is_out_of_reach || is_stuck {
                 out.emit(Event::Branch("leader gave up"));
                 self.step_down();
                 self.postpone_election(out);
@@ -237,43 +241,44 @@ impl Replica {
             return out.catch_up(self.config.members[member], Slot(promise.next.0 - 1));
         }
         let least = complete().map(|(_, promise)| promise.next).min();
-        let recovered = self.recover_slots();
+        let Some(recovered) = self.recover_slots() else {
+            return out.emit(Event::Branch("fragments lost"));
+        };
         self.lead(recovered, least.unwrap_or(self.ap), out);
     }
 
-    /// Phase 1(c), slot by slot.
-    fn recover_slots(&mut self) -> Vec<Recovered> {
-        let mut votes: BTreeMap<Slot, Vec<(Vote, Option<Entry>)>> = BTreeMap::new();
-        let mut add = |slot: Slot, ballot: Ballot, value: Option<Entry>| {
-            let vote = Vote {
-                ballot,
-                value: value.as_ref().map(|entry| entry.id),
-                held: Held::WHOLE,
-            };
-            votes.entry(slot).or_default().push((vote, value));
-        };
+    /// Phase 1(c), slot by slot; `None` if more promises are needed to tell.
+    fn recover_slots(&self) -> Option<Vec<Recovered>> {
+        let mut votes: BTreeMap<Slot, Vec<(usize, Proposal)>> = BTreeMap::new();
         for (offset, instance) in self.slots.iter().enumerate() {
-            if let Some(own) = instance.accepted.clone() {
-                add(self.slot_at(offset), own.ballot, own.value);
+            if let Some(mut own) = instance.accepted.clone() {
+                if own.is_whole() {
+                    own.fragments.add(1);
+                }
+                let votes = votes.entry(self.slot_at(offset)).or_default();
+                votes.push((self.config.me, own));
             }
         }
-        if let Role::Candidate(candidate) = &mut self.role {
-            let complete = candidate
-                .promises
-                .iter_mut()
-                .filter(|promise| promise.is_complete);
-            for vote in complete.flat_map(|promise| promise.votes.drain(..)) {
-                if vote.slot >= self.ap {
-                    add(vote.slot, vote.ballot, vote.value);
-                }
+        if let Role::Candidate(candidate) = &self.role {
+            let members = candidate.promises.iter().enumerate();
+            let complete = members.filter(|(_, promise)| promise.is_complete);
+            let told = complete.flat_map(|(m, promise)| promise.votes.iter().map(move |v| (m, v)));
+            for (member, vote) in told.filter(|(_, vote)| vote.slot >= self.ap) {
+                let accepted = Proposal {
+                    ballot: vote.ballot,
+                    value: vote.value.clone(),
+                    fragments: vote.fragments,
+                };
+                votes.entry(vote.slot).or_default().push((member, accepted));
             }
         }
         let end = votes
             .last_key_value()
             .map_or(self.ap, |(slot, _)| slot.next());
+        let by_value = self.config.rules.counts_by_value;
         let slots = (self.ap.0..end.0).map(Slot);
         slots
-            .map(|slot| choose(slot, votes.remove(&slot).unwrap_or_default()))
+            .map(|slot| choose(slot, votes.remove(&slot).unwrap_or_default(), by_value))
             .collect()
     }
 
@@ -288,7 +293,7 @@ impl Replica {
     /// nobody is trusted there is no reason to wait, but for others to come first.
     pub(super) fn watch_leader(&mut self, out: &mut Out<Self>) {
         let is_needed = match self.role {
-            Role::Leader(_) => self.has_unchosen(),
+            Role::Leader(ref leader) => self.has_unchosen() || !leader.gathering.is_empty(),
             _ => self.trust != Trust::None || self.is_waiting() || self.is_wanted,
         };
         if !is_needed || self.armed.election {
@@ -320,17 +325,33 @@ impl Replica {
     }
 }
 
-/// What is proposed in a slot again, and its bytes from whoever has them.
-fn choose(slot: Slot, mut votes: Vec<(Vote, Option<Entry>)>) -> Recovered {
-    let said: Vec<Vote> = votes.iter().map(|(vote, _)| *vote).collect();
-    let value = match decide(&said) {
-        Choice::Free => None,
-        Choice::Value { value: name, .. } => {
-            let holder = said.iter().position(|vote| vote.value == name);
-            votes
-                .swap_remove(holder.expect("a value chosen was voted for"))
-                .1
-        }
+/// What is proposed in a slot again, if that can be told yet. Of those that have accepted it the
+/// candidate comes first: it may have all of the value.
+fn choose(slot: Slot, votes: Vec<(usize, Proposal)>, by_value: bool) -> Option<Recovered> {
+    let said = votes.iter().map(|(_, accepted)| Vote {
+        ballot: accepted.ballot,
+        value: accepted.name(),
+        fragments: accepted.fragments,
+    });
+    let mut recovered = Recovered {
+        slot,
+        value: None,
+        code: 1,
+        holders: Vec::new(),
     };
-    Recovered { slot, value }
+    match decide(&said.collect::<Vec<_>>(), by_value) {
+        Choice::Free => {}
+        Choice::Wait => return None,
+        Choice::Value { value: name, code } => {
+            let of_name = votes
+                .into_iter()
+                .filter(|(_, accepted)| accepted.name() == name);
+            for (member, accepted) in of_name {
+                recovered.holders.push((member, accepted.fragments));
+                recovered.value = recovered.value.or(accepted.value);
+            }
+            recovered.code = code;
+        }
+    }
+    Some(recovered)
 }

@@ -3,16 +3,10 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::lives::Lives;
-use super::messages::{Claim, Message};
-use super::role::{Leader, Proposal, Role, Trust};
-use quorate_core::{Entry, Event, Out, Peers, Slot};
-use std::collections::VecDeque;
-
-/// A slot that an earlier leader may have decided, and what is proposed there again.
-pub(super) struct Recovered {
-    pub(super) slot: Slot,
-    pub(super) value: Option<Entry>,
-}
+use super::messages::{Accept, Claim, Message, has_bulk};
+use super::role::{Leader, Recovered, Role, Tally, Trust, is_whole};
+use quorate_core::{Entry, Event, Out, Slot};
+use std::collections::{BTreeMap, VecDeque};
 
 impl Replica {
     /// Begins to lead. `least` is the first slot that some member of the quorum has not delivered.
@@ -24,6 +18,7 @@ impl Replica {
             recovered: end,
             announced: self.ap,
             pending: VecDeque::new(),
+            gathering: BTreeMap::new(),
             is_effective: true,
         });
         (self.leader, self.trust, self.is_wanted) = (None, Trust::None, false);
@@ -31,11 +26,11 @@ impl Replica {
         self.unflushed.clear();
         out.emit(Event::Branch("elected"));
         self.say_commit(self.config.others(), least, out);
-        for Recovered { slot, value } in recovered {
-            if value.is_none() {
+        for recovered in recovered {
+            if recovered.value.is_none() {
                 out.emit(Event::Branch("gap filled"));
             }
-            self.propose(slot, value, out);
+            self.propose_again(recovered, out);
         }
         let own: Vec<Entry> = self
             .offers
@@ -56,6 +51,7 @@ impl Replica {
         if let Role::Leader(leader) = &mut self.role
             && !self.done.0.contains(entry.id)
             && !leader.pending.iter().any(|pending| pending.id == entry.id)
+            && !leader.is_gathering(entry.id)
             && !is_proposed(&self.slots)
         {
             leader.pending.push_back(entry);
@@ -70,6 +66,9 @@ impl Replica {
         }
         if entry.body_len() > quorate_core::ENTRY_BYTES_MAX {
             return self.misbehaved(from, "an entry too large", out);
+        }
+        if !is_whole(Some(&entry)) {
+            return self.misbehaved(from, "an entry without its payloads", out);
         }
         let pending_max = 2 * self.config.outstanding * self.config.members.len();
         match &self.role {
@@ -104,7 +103,8 @@ impl Replica {
             };
             let slot = leader.next;
             leader.next = slot.next();
-            self.propose(slot, Some(entry), out);
+            let code = self.code_of(Some(&entry));
+            self.propose(slot, Some(entry), (code, 0), out);
         }
     }
 
@@ -117,56 +117,93 @@ impl Replica {
             let slot = leader.next;
             leader.next = slot.next();
             out.emit(Event::Branch("slot ended for a peer"));
-            self.propose(slot, None, out);
+            self.propose(slot, None, (1, 0), out);
         }
     }
 
-    /// Phase 2(a). Peers write while the leader does.
-    fn propose(&mut self, slot: Slot, value: Option<Entry>, out: &mut Out<Self>) {
-        let ballot = self.promised;
+    /// Phase 2(a), under a code; `holders` need no fragment. Peers write while the leader does.
+    pub(super) fn propose(
+        &mut self,
+        slot: Slot,
+        value: Option<Entry>,
+        (code, holders): (u8, u64),
+        out: &mut Out<Self>,
+    ) {
         let offset = (slot.0 - self.ap.0) as usize;
-        self.say_accept(Peers::All, slot, value.clone(), out);
+        let others = self.config.others();
+        let lacking = if has_bulk(value.as_ref()) {
+            others & !holders
+        } else {
+            others
+        };
+        self.say_accept(lacking, slot, value.clone(), (code, true), out);
+        self.say_accept(others & !lacking, slot, value.clone(), (code, false), out);
         if let Role::Leader(leader) = &mut self.role {
             leader.announced = self.ap;
         }
-        self.store(offset, Proposal { ballot, value }, out);
-        self.instance_grown(offset).is_fresh = true;
-        self.unflushed.push_back((out.persisted(), slot));
+        self.store(offset, (self.promised, value), code, out);
+        let instance = self.instance_grown(offset);
+        (instance.is_fresh, instance.attached) = (true, lacking);
+        instance.tallies.push(Tally { code, acks: 0 });
+        self.unflushed.push_back((out.persisted(), slot, code));
     }
 
-    fn say_accept(&self, to: Peers, slot: Slot, value: Option<Entry>, out: &mut Out<Self>) {
-        let message = Message::Accept {
+    /// Asks members to accept, with their fragments or on the strength of those they have.
+    pub(super) fn say_accept(
+        &self,
+        to: u64,
+        slot: Slot,
+        value: Option<Entry>,
+        (code, is_attached): (u8, bool),
+        out: &mut Out<Self>,
+    ) {
+        let is_attached = is_attached || !has_bulk(value.as_ref());
+        let value = if is_attached {
+            value
+        } else {
+            value.map(|entry| entry.with_share(None))
+        };
+        let message = Message::Accept(Accept {
             ballot: self.promised,
             slot,
             value,
+            code,
+            is_attached,
             claim: self.own_claim(),
-        };
-        out.send_early(to, message);
+        });
+        self.send_to(to, &message, |to, message| out.send_early(to, message));
     }
 
-    /// Proposes again, to members of a mask that have not accepted.
+    /// Proposes again, to members of a mask that have not accepted. They may have the fragment
+    /// already, and say so if they do not.
     pub(super) fn repeat_proposals(&mut self, to: u64, only_stale: bool, out: &mut Out<Self>) {
+        let ballot = self.promised;
         for offset in 0..self.slots.len() {
             let instance = &mut self.slots[offset];
             let is_fresh = std::mem::take(&mut instance.is_fresh);
-            let silent = to & !instance.acks;
+            if !is_fresh {
+                instance.attached = 0;
+            }
+            let Some(tally) = instance.tallies.last().copied() else {
+                continue;
+            };
+            let silent = to & !tally.acks;
             if instance.is_chosen || silent == 0 || only_stale && is_fresh {
                 continue;
             }
-            let Some(proposal) = instance.accepted.clone() else {
+            let accepted = instance.accepted.clone();
+            let Some(proposal) = accepted.filter(|accepted| accepted.ballot == ballot) else {
                 continue;
             };
             let slot = self.slot_at(offset);
-            for member in (0..self.config.members.len()).filter(|m| silent & 1 << m != 0) {
-                self.say_accept(self.peer(member), slot, proposal.value.clone(), out);
-            }
+            self.say_accept(silent, slot, proposal.value, (tally.code, false), out);
         }
     }
 
     /// The own accept in a slot is durable.
-    pub(super) fn accepted_here(&mut self, slot: Slot, out: &mut Out<Self>) {
+    pub(super) fn accepted_here(&mut self, slot: Slot, code: u8, out: &mut Out<Self>) {
         let ballot = self.promised;
-        self.count_accept(self.config.me, ballot, slot, out);
+        self.count_accept(self.config.me, ballot, (slot, code), out);
     }
 
     /// Phase 2(b) of a member.
@@ -174,17 +211,26 @@ impl Replica {
         &mut self,
         from: usize,
         ballot: Ballot,
-        slot: Slot,
+        (slot, code): (Slot, u8),
         lives: &Lives,
         out: &mut Out<Self>,
     ) {
         if self.is_present(from, lives, out) && ballot == self.promised {
-            self.count_accept(from, ballot, slot, out);
+            self.heard |= 1 << from;
+            self.silent &= !(1 << from);
+            self.count_accept(from, ballot, (slot, code), out);
         }
     }
 
-    fn count_accept(&mut self, member: usize, ballot: Ballot, slot: Slot, out: &mut Out<Self>) {
-        let enough = self.config.thresholds.write as u32;
+    /// Accepts count by code: fragments of different codes do not rebuild a value together.
+    fn count_accept(
+        &mut self,
+        member: usize,
+        ballot: Ballot,
+        (slot, code): (Slot, u8),
+        out: &mut Out<Self>,
+    ) {
+        let enough = self.config.thresholds.write_of(code) as u32;
         if !matches!(self.role, Role::Leader(_)) {
             return;
         }
@@ -195,8 +241,12 @@ impl Replica {
             return;
         };
         let noop = proposal.value.is_none();
-        instance.acks |= 1 << member;
-        if instance.is_chosen || instance.acks.count_ones() < enough {
+        let tally = instance.tallies.iter_mut().find(|tally| tally.code == code);
+        let Some(tally) = tally else {
+            return;
+        };
+        tally.acks |= 1 << member;
+        if instance.is_chosen || tally.acks.count_ones() < enough {
             return;
         }
         instance.is_chosen = true;
@@ -216,8 +266,13 @@ impl Replica {
 
     /// Whether some proposal of this leader is not chosen yet.
     pub(super) fn has_unchosen(&self) -> bool {
-        let is_open = |slot: &super::Instance| slot.accepted.is_some() && !slot.is_chosen;
-        self.slots.iter().any(is_open)
+        let is_own = |slot: &super::Instance| {
+            let accepted = slot.accepted.as_ref();
+            accepted.is_some_and(|accepted| accepted.ballot == self.promised)
+        };
+        self.slots
+            .iter()
+            .any(|slot| is_own(slot) && !slot.is_chosen)
     }
 
     /// What is chosen by the own count.

@@ -77,7 +77,8 @@ impl Replica {
     fn is_chosen(&self, slot: Slot, instance: &Instance) -> bool {
         let (ballot, claim) = self.claim;
         let is_claimed = claim.since <= slot && slot < claim.upto;
-        let is_of_ballot = |accepted: Ballot| accepted == ballot;
+        let is_of_ballot =
+            |accepted: Ballot| accepted == ballot || !self.config.rules.claims_own_ballot;
         let accepted = instance.accepted.as_ref();
         instance.is_chosen
             || is_claimed && accepted.is_some_and(|proposal| is_of_ballot(proposal.ballot))
@@ -165,6 +166,7 @@ impl Replica {
             leader.since = next;
             leader.next = leader.next.max(next);
             leader.pending.retain(|entry| !done.0.contains(entry.id));
+            leader.gathering = leader.gathering.split_off(&next);
         }
         self.lead_if_elected(out);
         self.deliver(out);
@@ -181,6 +183,10 @@ impl Replica {
             assert!(
                 accepted.is_none_or(|proposal| proposal.ballot <= self.promised),
                 "nothing is accepted above the promise (I4)"
+            );
+            assert!(
+                accepted.is_none_or(|proposal| !proposal.fragments.is_empty()),
+                "what is accepted was accepted under a code (I3)"
             );
             assert!(
                 accepted.is_some() || !instance.is_chosen,
@@ -221,7 +227,37 @@ impl Replica {
                     self.slots.len() as u64 <= leader.next.0 - self.ap.0,
                     "nobody else proposes in an own ballot"
                 );
+                self.slots.iter().for_each(|slot| self.check_proposal(slot));
             }
         }
+    }
+
+    /// What a leader proposed, it can send again; and its fragments add up by code.
+    fn check_proposal(&self, instance: &Instance) {
+        let accepted = instance.accepted.as_ref();
+        let own = accepted.filter(|accepted| accepted.ballot == self.promised);
+        let Some(own) = own.filter(|_| !instance.is_chosen) else {
+            return;
+        };
+        assert!(own.is_whole(), "a leader has what it proposes");
+        assert!(!instance.tallies.is_empty(), "a proposal is counted");
+        for tally in &instance.tallies {
+            assert!(tally.code <= self.config.code_max, "a code of this epoch");
+            assert!(
+                own.fragments.had(tally.code),
+                "a leader accepts what it proposes"
+            );
+            let enough = self.config.thresholds.write_of(tally.code) as u32;
+            assert!(
+                tally.acks.count_ones() < enough,
+                "what QW(X) members accepted under one code is chosen (I3)"
+            );
+        }
+        let codes = instance.tallies.windows(2);
+        let mut codes = codes.map(|pair| (pair[0].code, pair[1].code));
+        assert!(
+            codes.all(|(first, then)| then < first),
+            "codes only shrink within a ballot"
+        );
     }
 }

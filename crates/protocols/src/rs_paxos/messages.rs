@@ -1,14 +1,15 @@
 //! What replicas say, what they write down, and what they wait for.
 
 use super::ballot::Ballot;
+use super::fragments::Fragments;
 use super::lives::{Life, Lives};
-use quorate_core::{Boot, Entry, EntryId, Slot};
+use quorate_core::{Attachment, Boot, Carry, Entry, EntryId, Slot};
 
 /// What replicas say to each other.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
     /// An entry for the leader to propose, from the replica that formed it or from one it reaches
-    /// the leader through. Promises nothing.
+    /// the leader through; its payloads go along whole. Promises nothing.
     Forward {
         /// The entry.
         entry: Entry,
@@ -48,24 +49,27 @@ pub enum Message {
         promised: Ballot,
     },
     /// Phase 2(a). Promises nothing.
-    Accept {
-        /// The leader's ballot.
-        ballot: Ballot,
-        /// Which slot.
-        slot: Slot,
-        /// The value; `None` is the no-op.
-        value: Option<Entry>,
-        /// What the leader knows to be chosen.
-        claim: Claim,
-    },
-    /// Phase 2(b): the value of this ballot is on the sender's disk.
+    Accept(Accept),
+    /// Phase 2(b): the value of this ballot is on the sender's disk, with its fragment under this
+    /// code.
     Accepted {
         /// The leader's ballot.
         ballot: Ballot,
         /// Which slot.
         slot: Slot,
+        /// `X`: any so many fragments rebuild the value.
+        code: u8,
         /// The lives the sender knows of.
         lives: Lives,
+    },
+    /// The sender was asked to accept a value of which it has no fragment under this code.
+    Lacks {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Which slot.
+        slot: Slot,
+        /// The code.
+        code: u8,
     },
     /// What is chosen (the paper's commit notice).
     Commit {
@@ -123,6 +127,23 @@ pub enum Message {
     },
 }
 
+/// Phase 2(a) of one slot.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Accept {
+    /// The leader's ballot.
+    pub ballot: Ballot,
+    /// Which slot.
+    pub slot: Slot,
+    /// The value; `None` is the no-op.
+    pub value: Option<Entry>,
+    /// `X`: any so many fragments rebuild the value. 1 for one without payloads.
+    pub code: u8,
+    /// Whether the receiver's fragment goes along. If not, the receiver should have it.
+    pub is_attached: bool,
+    /// What the leader knows to be chosen.
+    pub claim: Claim,
+}
+
 /// The slots in which a leader's own values are chosen: those from `since` to before `upto`. A
 /// slot before `since` may have been decided without this leader, which does not know for what:
 /// an accept of its ballot there proves nothing.
@@ -161,6 +182,8 @@ pub struct SlotVote {
     pub ballot: Ballot,
     /// The value; `None` is the no-op.
     pub value: Option<Entry>,
+    /// What it holds of the value.
+    pub fragments: Fragments,
 }
 
 /// What must survive a crash before a message that rests on it leaves.
@@ -176,7 +199,8 @@ pub enum Record {
         /// The ballot.
         ballot: Ballot,
     },
-    /// A value accepted in a slot.
+    /// A value accepted in a slot, with the own fragment of it. If it is the one accepted there
+    /// before, the fragments written then remain.
     Accept {
         /// Which slot.
         slot: Slot,
@@ -184,8 +208,13 @@ pub enum Record {
         ballot: Ballot,
         /// The value; `None` is the no-op.
         value: Option<Entry>,
+        /// `X`: any so many fragments rebuild the value. 1 for one without payloads.
+        code: u8,
+        /// Whether the fragment is there.
+        is_held: bool,
     },
-    /// The value accepted there before was accepted again.
+    /// The value accepted there before was accepted again, under a code of which the fragment was
+    /// written.
     Again {
         /// Which slot.
         slot: Slot,
@@ -215,11 +244,76 @@ pub enum Timer {
     Patience,
 }
 
+impl Accept {
+    /// Whether the receiver's fragment came along, if there is any.
+    pub(super) fn is_here(&self) -> bool {
+        let share = self.value.as_ref().and_then(|entry| entry.share());
+        let is_with_it = share.is_some_and(|share| share.code == self.code);
+        !has_bulk(self.value.as_ref()) || self.is_attached && is_with_it
+    }
+}
+
+/// Whether a value has payloads, of which fragments are kept.
+pub(super) fn has_bulk(value: Option<&Entry>) -> bool {
+    value.is_some_and(|entry| entry.bulk_len() > 0)
+}
+
+impl Carry for Message {
+    fn attachment(&self) -> Option<Attachment<'_>> {
+        let (entry, code) = match self {
+            Message::Forward { entry } => (entry, 1),
+            Message::Accept(accept) if accept.is_attached => (accept.value.as_ref()?, accept.code),
+            _ => return None,
+        };
+        (entry.bulk_len() > 0).then_some(Attachment { entry, code })
+    }
+
+    fn entry_mut(&mut self) -> Option<&mut Entry> {
+        let entry = match self {
+            Message::Forward { entry } => Some(entry),
+            Message::Accept(accept) if accept.is_attached => accept.value.as_mut(),
+            _ => None,
+        };
+        entry.filter(|entry| entry.bulk_len() > 0)
+    }
+}
+
+impl Carry for Record {
+    fn attachment(&self) -> Option<Attachment<'_>> {
+        match self {
+            Record::Accept {
+                value: Some(entry),
+                code,
+                is_held: true,
+                ..
+            } if entry.bulk_len() > 0 => Some(Attachment { entry, code: *code }),
+            _ => None,
+        }
+    }
+
+    fn entry_mut(&mut self) -> Option<&mut Entry> {
+        match self {
+            Record::Accept {
+                value: Some(entry),
+                is_held: true,
+                ..
+            } if entry.bulk_len() > 0 => Some(entry),
+            _ => None,
+        }
+    }
+}
+
 impl quorate_core::Record for Record {
     fn slot(&self) -> Option<Slot> {
         match self {
             Record::Accept { slot, .. } | Record::Again { slot, .. } => Some(*slot),
             Record::Promise { .. } | Record::Candidacy { .. } | Record::Lives { .. } => None,
+        }
+    }
+
+    fn bereave(&mut self) {
+        if let Record::Accept { is_held, .. } = self {
+            *is_held = false;
         }
     }
 

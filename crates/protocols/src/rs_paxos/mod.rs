@@ -42,9 +42,12 @@
 
 mod acceptor;
 mod ballot;
+mod bulk;
+mod coding;
 mod config;
 mod decide;
 mod election;
+mod fragments;
 mod leader;
 mod learner;
 mod lives;
@@ -63,9 +66,10 @@ mod wire;
 mod words;
 
 pub use ballot::Ballot;
-pub use config::{Config, Thresholds};
+pub use config::{Config, Rules, Thresholds};
+pub use fragments::Fragments;
 pub use lives::{Life, Lives};
-pub use messages::{Claim, Message, Promise, Record, SlotVote, Timer};
+pub use messages::{Accept, Claim, Message, Promise, Record, SlotVote, Timer};
 pub use quorum::{Quorums, Row, table};
 
 use crate::backlog::Backlog;
@@ -82,37 +86,26 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The protocol, as registered.
+/// RS-Paxos with `X = 1`, as registered.
 pub struct MultiPaxos;
+
+/// RS-Paxos, as registered.
+pub struct RsPaxos;
 
 impl Protocol for MultiPaxos {
     const NAME: &'static str = "multi-paxos";
     type Machine = Replica;
 
     fn config(seat: &Seat) -> Result<Config, String> {
-        Config::new(seat)
+        Config::whole(seat)
     }
 
     fn failures_survived(epoch: &Epoch) -> usize {
-        config::quorums(epoch).map_or(0, |quorums| quorums.failures(1))
+        config::failures_survived(config::whole(epoch))
     }
 
     fn branches() -> &'static [&'static str] {
-        &[
-            "candidate behind",
-            "chosen by name",
-            "decided elsewhere",
-            "double decision skipped",
-            "elected",
-            "gap filled",
-            "leader gave up",
-            "leader overtaken",
-            "life outnumbered",
-            "promise of a former life",
-            "rejoined",
-            "slot ended for a peer",
-            "too much pending",
-        ]
+        BRANCHES
     }
 
     fn mutants() -> Vec<Mutant<Replica>> {
@@ -131,6 +124,61 @@ impl Protocol for MultiPaxos {
         words::state(machine)
     }
 }
+
+impl Protocol for RsPaxos {
+    const NAME: &'static str = "rs-paxos";
+    type Machine = Replica;
+
+    fn config(seat: &Seat) -> Result<Config, String> {
+        Config::coded(seat)
+    }
+
+    fn failures_survived(epoch: &Epoch) -> usize {
+        config::failures_survived(config::coded(epoch))
+    }
+
+    fn branches() -> &'static [&'static str] {
+        BRANCHES
+    }
+
+    fn mutants() -> Vec<Mutant<Replica>> {
+        mutants::coded()
+    }
+
+    fn message(message: &Message) -> String {
+        words::message(message)
+    }
+
+    fn record(record: &Record) -> String {
+        words::record(record)
+    }
+
+    fn state(machine: &Replica) -> Vec<String> {
+        words::state(machine)
+    }
+}
+
+/// The rare branches of the machine; those about fragments only values with payloads come to.
+const BRANCHES: &[&str] = &[
+    "candidate behind",
+    "chosen by name",
+    "decided elsewhere",
+    "double decision skipped",
+    "elected",
+    "fragment missing",
+    "fragments lost",
+    "fragments out of reach",
+    "gap filled",
+    "leader gave up",
+    "leader overtaken",
+    "life outnumbered",
+    "payloads gathered",
+    "promise of a former life",
+    "rejoined",
+    "slot ended for a peer",
+    "smaller code",
+    "too much pending",
+];
 
 /// One replica: acceptor, learner, proposer.
 #[derive(Clone, Debug)]
@@ -175,8 +223,12 @@ pub struct Replica {
     reads: Reads,
     /// Members whose link is not known to be down.
     up: u64,
-    /// Own proposals written and not durable.
-    unflushed: VecDeque<(Lsn, Slot)>,
+    /// Members that did not answer when a value went out again and again.
+    silent: u64,
+    /// Members that answered a proposal since the last retransmission timer.
+    heard: u64,
+    /// Own proposals written and not durable, and their codes.
+    unflushed: VecDeque<(Lsn, Slot, u8)>,
     /// Records up to here are durable.
     durable: Lsn,
     armed: Armed,
@@ -207,8 +259,7 @@ impl Machine for Replica {
             Input::Durable(lsn) => self.on_durable(lsn, out),
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(peer, up, out),
-            // It orders everything whole.
-            Input::Held(_) => {}
+            Input::Held(entry) => self.on_held(&entry, out),
         }
         self.settle(now, out);
     }
@@ -225,6 +276,10 @@ impl Machine for Replica {
         Some(config.slots_max as u64)
     }
 
+    fn payload_min(config: &Config) -> Option<usize> {
+        Some(config.payload_min)
+    }
+
     fn fingerprint(&self, to: &mut impl Hasher) {
         (&self.rejoin, &self.lives, self.promised, self.ap).hash(to);
         self.done.to_bytes().hash(to);
@@ -232,14 +287,15 @@ impl Machine for Replica {
         (&self.role, self.trust, self.leader, self.led).hash(to);
         (self.round_seen, self.campaign, self.is_wanted).hash(to);
         (&self.backlog, &self.offers, self.seq, &self.reads).hash(to);
-        for (lsn, slot) in &self.unflushed {
-            (lsn.0 - self.durable.0, slot).hash(to);
+        for (lsn, slot, code) in &self.unflushed {
+            (lsn.0 - self.durable.0, slot, code).hash(to);
         }
         self.role
             .candidacy_lsn()
             .map(|lsn| lsn <= self.durable)
             .hash(to);
-        (self.up, self.armed, self.backoff).hash(to);
+        (self.up, self.silent, self.heard).hash(to);
+        (self.armed, self.backoff).hash(to);
         (self.is_stirring, self.is_serving_requests).hash(to);
     }
 
@@ -288,19 +344,16 @@ impl Replica {
             } => self.on_prepare(from, ballot, first, out),
             Message::Promise(promise) => self.on_promise(from, promise, out),
             Message::Nack { ballot, promised } => self.on_nack(ballot, promised),
-            Message::Accept {
-                ballot,
-                slot,
-                value,
-                claim,
-            } => {
-                self.on_accept(from, ballot, (slot, value), claim, out);
-            }
+            Message::Accept(accept) => self.on_accept(from, accept, out),
             Message::Accepted {
                 ballot,
                 slot,
+                code,
                 lives,
-            } => self.on_accepted(from, ballot, slot, &lives, out),
+            } => self.on_accepted(from, ballot, (slot, code), &lives, out),
+            Message::Lacks { ballot, slot, code } => {
+                self.on_lacks(from, ballot, (slot, code), out);
+            }
             Message::Commit {
                 ballot,
                 claim,
@@ -350,8 +403,9 @@ impl Replica {
     /// Records up to `lsn` survive a crash: own promises and accepts count now.
     fn on_durable(&mut self, lsn: Lsn, out: &mut Out<Self>) {
         self.durable = self.durable.max(lsn);
-        while let Some((_, slot)) = self.unflushed.pop_front_if(|(written, _)| *written <= lsn) {
-            self.accepted_here(slot, out);
+        let is_done = |(written, ..): &mut (Lsn, Slot, u8)| *written <= lsn;
+        while let Some((_, slot, code)) = self.unflushed.pop_front_if(is_done) {
+            self.accepted_here(slot, code, out);
         }
         self.lead_if_elected(out);
     }

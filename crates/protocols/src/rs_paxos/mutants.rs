@@ -1,7 +1,4 @@
-//! Deliberate faults of Multi-Paxos, and what finds each.
-//!
-//! Fragments counted per ballot are not among them: with whole values one is enough, and the rule
-//! has its own tests (`decide.rs`).
+//! Deliberate faults of Multi-Paxos and RS-Paxos, and what finds each.
 
 use super::Replica;
 use super::config::Config;
@@ -9,11 +6,106 @@ use super::messages::{Message, Record};
 use crate::registry::{Catcher, Mutant, Sabotage};
 use quorate_core::Output;
 
-/// All of them.
+/// Those of values that are not coded.
 pub(super) fn all() -> Vec<Mutant<Replica>> {
     let mut all = thresholds();
     all.extend(omissions());
     all
+}
+
+/// Those of coded values. What the others break is the same with and without codes.
+pub(super) fn coded() -> Vec<Mutant<Replica>> {
+    let broken = |name, what, edit: fn(&mut Config), catcher| {
+        Mutant::new(name, what, Sabotage::Config(edit), catcher)
+    };
+    vec![
+        broken(
+            "count-by-ballot",
+            "phase 1(c) as the paper can be read: fragments count by ballot, not by value",
+            |c| c.rules.counts_by_value = false,
+            Catcher::Conversation("t1-mutant.txt"),
+        ),
+        broken(
+            "write-quorum",
+            "QW(X) - 1 accepts choose a value",
+            |c| c.thresholds.write -= 1,
+            test("exhaustive.rs: one_accept_too_few_chooses_two_values"),
+        ),
+        broken(
+            "read-quorum",
+            "QR - 1 promises make a leader, and a no-op of what they do not show",
+            |c| c.thresholds.read -= 1,
+            test("exhaustive.rs: one_promise_too_few_chooses_two_values"),
+        ),
+        broken(
+            "no-retention",
+            "a value accepted again under another code loses the fragment it had",
+            |c| c.rules.keeps_fragments = false,
+            test("exhaustive.rs: without_the_retention_rule_a_chosen_value_is_lost"),
+        ),
+        broken(
+            "index-over-ballots",
+            "a commit index is taken for a word about accepts of older ballots",
+            |c| c.rules.claims_own_ballot = false,
+            test("coded.rs: an_index_over_older_accepts_delivers_what_was_not_chosen"),
+        ),
+        broken(
+            "missing-is-no-op",
+            "a value that cannot be gathered is taken for one that was not chosen",
+            |c| c.rules.waits_for_fragments = false,
+            test("coded.rs: a_no_op_for_what_is_out_of_reach_loses_a_chosen_value"),
+        ),
+        Mutant::new(
+            "fresh-name",
+            "a value proposed again gets another name",
+            Sabotage::Output(rename),
+            Catcher::Conversation("t3-mutant.txt"),
+        ),
+        Mutant::new(
+            "silent-loss",
+            "a fragment that the disk lost is promised as if it were there",
+            Sabotage::Output(claim_lost),
+            test("coded.rs: a_lost_fragment_that_is_promised_leaves_nothing_to_gather"),
+        ),
+    ]
+}
+
+fn test(name: &'static str) -> Catcher {
+    Catcher::Test(name)
+}
+
+/// Names what a leader proposes again after itself.
+fn rename(output: &mut Output<Replica>) -> bool {
+    let (value, ballot) = match output {
+        Output::Send {
+            message: Message::Accept(accept),
+            ..
+        } => (&mut accept.value, accept.ballot),
+        Output::Persist {
+            record: Record::Accept { value, ballot, .. },
+            ..
+        } => (value, *ballot),
+        _ => return true,
+    };
+    if let Some(entry) = value
+        .as_mut()
+        .filter(|entry| entry.id.origin != ballot.node)
+    {
+        entry.id.origin = ballot.node;
+        entry.id.seq += 1000;
+    }
+    true
+}
+
+fn claim_lost(output: &mut Output<Replica>) -> bool {
+    if let Output::Send { message, .. } = output
+        && let Message::Promise(part) = message
+    {
+        for vote in &mut part.votes {
+            vote.fragments = vote.fragments.restored();
+        }
+    }
+    true
 }
 
 /// Every number of the quorum arithmetic, lowered.

@@ -6,6 +6,10 @@
 //! `QW(X) = N - QR + X`, the smallest that is safe. With `X = 1` (a fragment is the whole value)
 //! this is Paxos.
 
+/// Most members of an epoch that codes values: more than anybody has needed, and few enough that a
+/// set of codes is a small number.
+pub(super) const CODED_MEMBERS_MAX: usize = 9;
+
 /// The numbers that an epoch fixes: `QR` may not change within it, `X` may with every proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quorums {

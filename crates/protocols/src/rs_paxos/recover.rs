@@ -1,15 +1,17 @@
 //! Starting: new, with everything promised before, or without.
 
 use super::Replica;
+use super::ballot::Ballot;
 use super::config::Config;
+use super::fragments::Fragments;
 use super::lives::Lives;
-use super::messages::Record;
+use super::messages::{Record, has_bulk};
 use super::offers::Offer;
 use super::reads::Reads;
 use super::role::{Armed, Proposal, Role, Trust};
 use crate::backlog::Backlog;
 use crate::done::Done;
-use quorate_core::{Lsn, Now, Out, Past, Slot};
+use quorate_core::{Entry, Lsn, Now, Out, Past, Slot};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -63,6 +65,8 @@ impl Replica {
             seq: 0,
             reads: Reads::default(),
             up: config.others(),
+            silent: 0,
+            heard: 0,
             unflushed: VecDeque::new(),
             durable: Lsn(out.persisted().0),
             armed: Armed::default(),
@@ -82,11 +86,14 @@ impl Replica {
                 slot,
                 ballot,
                 value,
+                code,
+                is_held,
             } => {
                 self.promised = self.promised.max(ballot);
                 if let Some(offset) = slot.0.checked_sub(self.ap.0) {
-                    let accepted = Some(Proposal { ballot, value });
-                    self.instance_grown(offset as usize).accepted = accepted;
+                    let is_held = is_held || !has_bulk(value.as_ref());
+                    let value = value.map(|entry| entry.with_share(None));
+                    self.restore_accept(offset as usize, (ballot, value), (code, is_held));
                 }
             }
             Record::Again { slot, ballot } => {
@@ -98,5 +105,30 @@ impl Replica {
             }
             Record::Lives { lives, is_member } => self.restore_lives(lives, is_member),
         }
+    }
+
+    /// Fragments of one value add up, as when they were accepted.
+    fn restore_accept(
+        &mut self,
+        offset: usize,
+        (ballot, value): (Ballot, Option<Entry>),
+        (code, is_held): (u8, bool),
+    ) {
+        let keeps_fragments = self.config.rules.keeps_fragments;
+        let name = value.as_ref().map(|entry| entry.id);
+        let instance = self.instance_grown(offset);
+        let before = instance.accepted.take();
+        let before = before.filter(|before| before.name() == name && keeps_fragments);
+        let mut fragments = before.map_or(Fragments::default(), |before| before.fragments);
+        if is_held {
+            fragments.add(code);
+        } else {
+            fragments.lose(code);
+        }
+        instance.accepted = Some(Proposal {
+            ballot,
+            value,
+            fragments,
+        });
     }
 }

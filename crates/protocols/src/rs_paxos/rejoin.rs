@@ -218,7 +218,10 @@ impl Replica {
             self.begin_rejoin(out);
         }
         for instance in self.slots.iter_mut().filter(|instance| !instance.is_chosen) {
-            instance.acks &= !reborn;
+            instance
+                .tallies
+                .iter_mut()
+                .for_each(|tally| tally.acks &= !reborn);
         }
         if let Role::Candidate(candidate) = &mut self.role {
             let from = candidate.from;

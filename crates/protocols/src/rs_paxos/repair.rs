@@ -1,6 +1,7 @@
 //! What makes up for lost messages, and how the leader is asked for a sign of life.
 
 use super::Replica;
+use super::bulk::BACKOFF_SILENT;
 use super::messages::{Message, Timer};
 use super::role::{Instance, Role, Trust};
 use quorate_core::{Due, Out, ReplicaId, Slot};
@@ -13,8 +14,10 @@ impl Replica {
         match self.role {
             Role::Leader(_) => {
                 // That a link is down is a hint, and may be wrong.
-                let up = if self.backoff < 4 { self.up } else { others };
+                let is_silent = self.backoff >= BACKOFF_SILENT;
+                let up = if is_silent { others } else { self.up };
                 self.repeat_proposals(others & up, true, out);
+                self.shrink_codes(out);
             }
             Role::Canvassing { granted } => self.say_pre_vote(others & !granted, out),
             Role::Candidate(_) => {
@@ -103,6 +106,7 @@ impl Replica {
             return;
         }
         self.up |= bit;
+        self.silent &= !bit;
         self.say_rejoin(bit, out);
         match self.role {
             Role::Leader(_) => {

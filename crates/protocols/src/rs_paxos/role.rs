@@ -1,17 +1,20 @@
 //! What a replica is to the others, and what it knows of a slot.
 
 use super::ballot::Ballot;
-use super::messages::SlotVote;
-use quorate_core::{Entry, EntryId, Lsn, Slot};
-use std::collections::VecDeque;
+use super::fragments::Fragments;
+use super::messages::{SlotVote, has_bulk};
+use quorate_core::{Entry, EntryId, Lsn, Share, Slot};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 /// A value accepted in a slot, and proposed there if this replica leads its ballot.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
     pub(super) ballot: Ballot,
-    /// `None` is the no-op.
+    /// `None` is the no-op. Its payloads are at hand where they will be sent: whole, at a leader.
     pub(super) value: Option<Entry>,
+    /// What is on the own disk, or on its way there.
+    pub(super) fragments: Fragments,
 }
 
 impl Proposal {
@@ -19,12 +22,31 @@ impl Proposal {
     pub(super) fn name(&self) -> Option<EntryId> {
         self.value.as_ref().map(|entry| entry.id)
     }
+
+    /// Whether all of the value is at hand.
+    pub(super) fn is_whole(&self) -> bool {
+        is_whole(self.value.as_ref())
+    }
+}
+
+/// Whether all of a value is at hand, its payloads too.
+pub(super) fn is_whole(value: Option<&Entry>) -> bool {
+    let share = value.and_then(|entry| entry.share());
+    !has_bulk(value) || share.is_some_and(|share| Share::is_whole(share))
 }
 
 impl Hash for Proposal {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        (self.ballot, self.name()).hash(to);
+        (self.ballot, self.name(), self.fragments, self.is_whole()).hash(to);
     }
+}
+
+/// Who has accepted the value of the own ballot under one code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Tally {
+    pub(super) code: u8,
+    /// Members whose accept is durable.
+    pub(super) acks: u64,
 }
 
 /// What is known of a slot.
@@ -34,8 +56,10 @@ pub(super) struct Instance {
     pub(super) accepted: Option<Proposal>,
     /// Whether that is chosen.
     pub(super) is_chosen: bool,
-    /// Members whose accept in the own ballot is durable.
-    pub(super) acks: u64,
+    /// Accepts in the own ballot, by code; the last one was proposed last.
+    pub(super) tallies: Vec<Tally>,
+    /// Members to which their fragment went since the last retransmission timer.
+    pub(super) attached: u64,
     /// It was proposed since the last retransmission timer.
     pub(super) is_fresh: bool,
 }
@@ -107,7 +131,7 @@ impl Hash for Gathered {
         (self.next, self.covered, self.is_complete).hash(to);
         for vote in &self.votes {
             let name = vote.value.as_ref().map(|entry| entry.id);
-            (vote.slot, vote.ballot, name).hash(to);
+            (vote.slot, vote.ballot, name, vote.fragments).hash(to);
         }
     }
 }
@@ -125,6 +149,8 @@ pub(super) struct Leader {
     pub(super) announced: Slot,
     /// Entries waiting for a slot.
     pub(super) pending: VecDeque<Entry>,
+    /// Values to propose again once their payloads are here.
+    pub(super) gathering: BTreeMap<Slot, Gathering>,
     /// A slot was chosen since the last election timer.
     pub(super) is_effective: bool,
 }
@@ -132,8 +158,48 @@ pub(super) struct Leader {
 impl Hash for Leader {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.next, self.since, self.recovered, self.announced).hash(to);
-        self.is_effective.hash(to);
+        (self.is_effective, &self.gathering).hash(to);
         self.pending.iter().for_each(|entry| entry.id.hash(to));
+    }
+}
+
+/// A value of an earlier leader whose payloads are being gathered.
+#[derive(Clone, Debug)]
+pub(super) struct Gathering {
+    pub(super) recovered: Recovered,
+    /// Election timers that came due meanwhile.
+    pub(super) timeouts: u32,
+}
+
+/// A slot that an earlier leader may have decided, and what is proposed there again.
+#[derive(Clone, Debug)]
+pub(super) struct Recovered {
+    pub(super) slot: Slot,
+    pub(super) value: Option<Entry>,
+    /// The code under which it can be rebuilt.
+    pub(super) code: u8,
+    /// What members said they hold of it.
+    pub(super) holders: Vec<(usize, Fragments)>,
+}
+
+impl Recovered {
+    /// Members that hold it under a code.
+    pub(super) fn holders_of(&self, code: u8) -> u64 {
+        let holders = self.holders.iter().filter(|(_, held)| held.has(code));
+        holders.fold(0, |mask, (member, _)| mask | 1 << member)
+    }
+}
+
+impl Hash for Gathering {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        let name = self.recovered.value.as_ref().map(|entry| entry.id);
+        (
+            name,
+            self.recovered.code,
+            &self.recovered.holders,
+            self.timeouts,
+        )
+            .hash(to);
     }
 }
 

@@ -2,12 +2,16 @@
 
 use super::ballot::Ballot;
 use super::config::{SLOTS_PER_WINDOW, WINDOW_MAX};
+use super::fragments::Fragments;
 use super::lives::{Life, Lives};
-use super::messages::{Claim, Message, Promise, Record, SlotVote};
-use quorate_core::{Boot, Carry, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+use super::messages::{Accept, Claim, Message, Promise, Record, SlotVote, has_bulk};
+use super::quorum::CODED_MEMBERS_MAX;
+use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 const NAME_BYTES_MIN: usize = 1;
 const VOTE_BYTES_MIN: usize = 4;
+/// Beside a code: the fragment is there, or goes along.
+const IS_THERE: u8 = 0x80;
 
 /// The number of things of which no honest message has more than `most`.
 fn count(input: &mut Decoder, size_min: usize, most: usize) -> Result<usize, WireError> {
@@ -36,13 +40,23 @@ impl Wire for SlotVote {
         self.slot.encode(out);
         self.ballot.encode(out);
         self.value.encode(out);
+        if has_bulk(self.value.as_ref()) {
+            self.fragments.encode(out);
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let (slot, ballot) = (Slot::decode(input)?, Ballot::decode(input)?);
+        let value = Option::<Entry>::decode(input)?;
+        let fragments = match has_bulk(value.as_ref()) {
+            true => Fragments::decode(input)?,
+            false => Fragments::WHOLE,
+        };
         Ok(SlotVote {
-            slot: Slot::decode(input)?,
-            ballot: Ballot::decode(input)?,
-            value: Option::<Entry>::decode(input)?,
+            slot,
+            ballot,
+            value,
+            fragments,
         })
     }
 }
@@ -72,9 +86,50 @@ impl Wire for Promise {
     }
 }
 
-impl Carry for Message {}
+/// The code of a value, and whether a fragment is there: only of a value with payloads.
+fn encode_code(value: &Option<Entry>, code: u8, is_there: bool, out: &mut Encoder) {
+    if has_bulk(value.as_ref()) {
+        out.u8(code | if is_there { IS_THERE } else { 0 });
+    }
+}
 
-impl Carry for Record {}
+fn decode_code(value: &Option<Entry>, input: &mut Decoder) -> Result<(u8, bool), WireError> {
+    if !has_bulk(value.as_ref()) {
+        return Ok((1, true));
+    }
+    let byte = input.u8()?;
+    Ok((checked_code(byte & !IS_THERE)?, byte & IS_THERE != 0))
+}
+
+fn checked_code(code: u8) -> Result<u8, WireError> {
+    let is_one = (1..=CODED_MEMBERS_MAX).contains(&usize::from(code));
+    is_one.then_some(code).ok_or(WireError::Range("code"))
+}
+
+impl Wire for Accept {
+    fn encode(&self, out: &mut Encoder) {
+        self.ballot.encode(out);
+        self.slot.encode(out);
+        self.value.encode(out);
+        encode_code(&self.value, self.code, self.is_attached, out);
+        self.claim.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let (ballot, slot) = (Ballot::decode(input)?, Slot::decode(input)?);
+        let value = Option::decode(input)?;
+        let (code, is_attached) = decode_code(&value, input)?;
+        let claim = Claim::decode(input)?;
+        Ok(Accept {
+            ballot,
+            slot,
+            value,
+            code,
+            is_attached,
+            claim,
+        })
+    }
+}
 
 impl Wire for Message {
     fn encode(&self, out: &mut Encoder) {
@@ -117,27 +172,29 @@ impl Wire for Message {
                 ballot.encode(out);
                 promised.encode(out);
             }
-            Message::Accept {
-                ballot,
-                slot,
-                value,
-                claim,
-            } => {
+            Message::Accept(accept) => {
                 out.u8(6);
-                ballot.encode(out);
-                slot.encode(out);
-                value.encode(out);
-                claim.encode(out);
+                accept.encode(out);
             }
             Message::Accepted {
                 ballot,
                 slot,
+                code,
                 lives,
             } => {
-                out.u8(7);
+                out.u8(if *code == 1 { 7 } else { 14 });
                 ballot.encode(out);
                 slot.encode(out);
+                if *code != 1 {
+                    out.u8(*code);
+                }
                 lives.encode(out);
+            }
+            Message::Lacks { ballot, slot, code } => {
+                out.u8(15);
+                ballot.encode(out);
+                slot.encode(out);
+                out.u8(*code);
             }
             Message::Commit {
                 ballot,
@@ -216,16 +273,21 @@ impl Wire for Message {
                 ballot: Ballot::decode(input)?,
                 promised: Ballot::decode(input)?,
             },
-            6 => Message::Accept {
+            6 => Message::Accept(Accept::decode(input)?),
+            tag @ (7 | 14) => Message::Accepted {
                 ballot: Ballot::decode(input)?,
                 slot: Slot::decode(input)?,
-                value: Option::decode(input)?,
-                claim: Claim::decode(input)?,
-            },
-            7 => Message::Accepted {
-                ballot: Ballot::decode(input)?,
-                slot: Slot::decode(input)?,
+                code: if tag == 7 {
+                    1
+                } else {
+                    checked_code(input.u8()?)?
+                },
                 lives: Lives::decode(input)?,
+            },
+            15 => Message::Lacks {
+                ballot: Ballot::decode(input)?,
+                slot: Slot::decode(input)?,
+                code: checked_code(input.u8()?)?,
             },
             8 => Message::Commit {
                 ballot: Ballot::decode(input)?,
@@ -278,11 +340,14 @@ impl Wire for Record {
                 slot,
                 ballot,
                 value,
+                code,
+                is_held,
             } => {
                 out.u8(2);
                 slot.encode(out);
                 ballot.encode(out);
                 value.encode(out);
+                encode_code(value, *code, *is_held, out);
             }
             Record::Again { slot, ballot } => {
                 out.u8(3);
@@ -304,11 +369,18 @@ impl Wire for Record {
             1 => Record::Candidacy {
                 ballot: Ballot::decode(input)?,
             },
-            2 => Record::Accept {
-                slot: Slot::decode(input)?,
-                ballot: Ballot::decode(input)?,
-                value: Option::decode(input)?,
-            },
+            2 => {
+                let (slot, ballot) = (Slot::decode(input)?, Ballot::decode(input)?);
+                let value = Option::decode(input)?;
+                let (code, is_held) = decode_code(&value, input)?;
+                Record::Accept {
+                    slot,
+                    ballot,
+                    value,
+                    code,
+                    is_held,
+                }
+            }
             3 => Record::Again {
                 slot: Slot::decode(input)?,
                 ballot: Ballot::decode(input)?,

@@ -3,7 +3,7 @@
 
 use super::ballot::Ballot;
 use super::lives::Lives;
-use super::messages::{Claim, Message, Promise, Record, SlotVote};
+use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role};
 use super::{Replica, Trust};
 use quorate_core::{Entry, EntryId, Slot};
@@ -22,21 +22,28 @@ pub(super) fn message(message: &Message) -> String {
         Message::Prepare { ballot, from } => format!("prepare {ballot:?} from {from:?}"),
         Message::Promise(part) => promise(part),
         Message::Nack { ballot, promised } => format!("not {ballot:?}: promised {promised:?}"),
-        Message::Accept {
-            ballot,
-            slot,
-            value,
-            claim,
-        } => format!(
-            "accept {slot:?} {ballot:?} {}{}",
-            entry(value),
-            chosen(*claim)
+        Message::Accept(accept) => format!(
+            "accept {:?} {:?} {}{}{}",
+            accept.slot,
+            accept.ballot,
+            entry(&accept.value),
+            code_of(&accept.value, accept.code, accept.is_attached),
+            chosen(accept.claim)
         ),
         Message::Accepted {
             ballot,
             slot,
+            code,
             lives,
-        } => format!("accepted {slot:?} {ballot:?}{}", later(lives)),
+        } => {
+            let code = if *code == 1 {
+                String::new()
+            } else {
+                format!(" X{code}")
+            };
+            format!("accepted {slot:?} {ballot:?}{code}{}", later(lives))
+        }
+        Message::Lacks { ballot, slot, code } => format!("lacks {slot:?} {ballot:?} X{code}"),
         Message::Commit {
             ballot,
             claim,
@@ -82,8 +89,12 @@ fn promise(part: &Promise) -> String {
             slot,
             ballot,
             value,
+            fragments,
         } = vote;
         let _ = write!(said, " {slot:?}={}@{ballot:?}", entry(value));
+        if has_bulk(value.as_ref()) {
+            let _ = write!(said, " {fragments:?}");
+        }
     }
     match part.until {
         Some(until) => format!("{said}, more from {until:?}{}", later(&part.lives)),
@@ -100,7 +111,12 @@ pub(super) fn record(record: &Record) -> String {
             slot,
             ballot,
             value,
-        } => format!("accept {slot:?} {ballot:?} {}", entry(value)),
+            code,
+            is_held,
+        } => {
+            let code = code_of(value, *code, *is_held);
+            format!("accept {slot:?} {ballot:?} {}{code}", entry(value))
+        }
         Record::Again { slot, ballot } => format!("accept {slot:?} {ballot:?} again"),
         Record::Lives { lives, is_member } => {
             let member = if *is_member { "" } else { ", not a member yet" };
@@ -136,11 +152,29 @@ fn slot_state(slot: Slot, instance: &Instance) -> String {
     };
     let value = entry(&accepted.value);
     let chosen = if instance.is_chosen { ", chosen" } else { "" };
-    let durable = match instance.acks {
-        0 => String::new(),
-        acks => format!(", durable at {}", members(acks)),
-    };
-    format!("{slot:?} {value}@{:?}{durable}{chosen}", accepted.ballot)
+    let has_bulk = has_bulk(accepted.value.as_ref());
+    let mut said = format!("{slot:?} {value}@{:?}", accepted.ballot);
+    if has_bulk {
+        let _ = write!(said, " {:?}", accepted.fragments);
+    }
+    for tally in instance.tallies.iter().filter(|tally| tally.acks != 0) {
+        let code = if has_bulk {
+            format!("X{} ", tally.code)
+        } else {
+            String::new()
+        };
+        let _ = write!(said, ", {code}durable at {}", members(tally.acks));
+    }
+    said + chosen
+}
+
+/// The code of a value with payloads, and whether its fragment is not there.
+fn code_of(value: &Option<Entry>, code: u8, is_there: bool) -> String {
+    match (has_bulk(value.as_ref()), is_there) {
+        (false, _) => String::new(),
+        (true, true) => format!(" X{code}"),
+        (true, false) => format!(" X{code} without"),
+    }
 }
 
 fn members(mask: u64) -> String {

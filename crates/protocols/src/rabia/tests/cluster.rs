@@ -297,6 +297,7 @@ impl Cluster {
             Output::Disarm(timer) => {
                 self.nodes[me].timers.remove(&timer);
             }
+            Output::Gather(entry) => panic!("{me} orders everything whole, {entry:?} too"),
             Output::CatchUp { from, through } => {
                 assert!(through.0 >= self.nodes[me].log.len() as u64);
                 let first = Slot(self.nodes[me].log.len() as u64);

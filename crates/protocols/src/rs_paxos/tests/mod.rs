@@ -1,6 +1,10 @@
-//! Tests of Multi-Paxos: what a request costs, and the nasty schedules of a cluster whose messages
-//! and disks move only as told.
+//! Tests of RS-Paxos and Multi-Paxos: what a request costs, and the nasty schedules of a cluster
+//! whose messages and disks move only as told.
 
+mod coded;
 mod costs;
-mod net;
+mod exhaustive;
+mod host;
+pub(super) mod net;
+mod random;
 mod schedules;

@@ -1,14 +1,17 @@
 //! A cluster in memory whose messages and disks move only as told. It watches what replicas
 //! propose and deliver, and fails on the first thing that contradicts what came before.
 
+use super::host;
 use crate::done::Done;
 use crate::registry::Protocol;
-use crate::rs_paxos::{Ballot, Config, Message, MultiPaxos, Record, Replica, Timer};
+use crate::rs_paxos::{
+    Accept, Ballot, Config, Message, MultiPaxos, Record, Replica, RsPaxos, Timer,
+};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
-    Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Peers, Principal,
-    Record as _, ReplicaId, RequestId, Seat, Slot, Wire,
+    Base, Boot, Carry, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
+    Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Payload, Peers,
+    Principal, Record as _, ReplicaId, RequestId, Seat, Slot,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,12 +19,14 @@ pub(super) struct Node {
     pub(super) config: Config,
     pub(super) machine: Option<Replica>,
     out: Out<Replica>,
-    disk: Vec<(Lsn, Record)>,
-    flushed: Lsn,
+    pub(super) disk: Vec<(Lsn, Record)>,
+    pub(super) flushed: Lsn,
     pub(super) flushes: usize,
     /// The disk does not get done.
     pub(super) is_stuck: bool,
     gated: VecDeque<(Lsn, Peers, Message)>,
+    /// Entries whose payloads it wants.
+    pub(super) gathers: Vec<Entry>,
     pub(super) timers: BTreeSet<Timer>,
     pub(super) log: Vec<Option<Entry>>,
     base: Done,
@@ -50,7 +55,7 @@ fn index(id: ReplicaId) -> usize {
     usize::from(id.0) - 1
 }
 
-pub(super) fn seat(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
+pub(crate) fn seat<P: Protocol>(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
     let member = |node| Member {
         id: id(node),
         incarnation: Incarnation(node as u128),
@@ -62,7 +67,7 @@ pub(super) fn seat(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
             number: 1,
             first_slot: Slot(0),
             members: (0..n).map(member).collect(),
-            protocol: MultiPaxos::NAME.into(),
+            protocol: P::NAME.into(),
             durability: Durability::Disk,
             seed: 7,
             params: params
@@ -76,8 +81,20 @@ pub(super) fn seat(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
 
 impl Net {
     pub(super) fn new(n: usize, params: &[(&str, &str)]) -> Net {
-        let node = |me| Node {
-            config: MultiPaxos::config(&seat(n, me, params)).unwrap(),
+        let config = |me| MultiPaxos::config(&seat::<MultiPaxos>(n, me, params)).unwrap();
+        Net::of((0..n).map(config).collect())
+    }
+
+    /// A cluster that codes values.
+    pub(super) fn coded(n: usize, params: &[(&str, &str)]) -> Net {
+        let config = |me| RsPaxos::config(&seat::<RsPaxos>(n, me, params)).unwrap();
+        Net::of((0..n).map(config).collect())
+    }
+
+    pub(super) fn of(configs: Vec<Config>) -> Net {
+        let n = configs.len();
+        let node = |config| Node {
+            config,
             machine: None,
             out: Out::default(),
             disk: Vec::new(),
@@ -85,13 +102,14 @@ impl Net {
             flushes: 0,
             is_stuck: false,
             gated: VecDeque::new(),
+            gathers: Vec::new(),
             timers: BTreeSet::new(),
             log: Vec::new(),
             base: Done::default(),
             replies: Vec::new(),
         };
         let mut net = Net {
-            nodes: (0..n).map(node).collect(),
+            nodes: configs.into_iter().map(node).collect(),
             wire: VecDeque::new(),
             cut: BTreeSet::new(),
             sent: BTreeMap::new(),
@@ -107,11 +125,15 @@ impl Net {
 
     /// A cluster in which `leader` leads, and nothing is on its way.
     pub(super) fn led_by(leader: usize, n: usize, params: &[(&str, &str)]) -> Net {
-        let mut net = Net::new(n, params);
-        net.write(leader);
-        net.elect(leader);
-        assert_eq!(net.nodes[leader].log.len(), 1);
-        net
+        Net::new(n, params).led(leader)
+    }
+
+    /// The same with a leader, and nothing on its way.
+    pub(super) fn led(mut self, leader: usize) -> Net {
+        self.write(leader);
+        self.elect(leader);
+        assert_eq!(self.nodes[leader].log.len(), 1);
+        self
     }
 
     fn boot(&mut self, me: usize, past: Past<Replica>) {
@@ -130,7 +152,7 @@ impl Net {
         }
     }
 
-    fn submit(&mut self, me: usize, class: Class) -> RequestId {
+    fn submit(&mut self, me: usize, class: Class, payloads: Vec<Payload>) -> RequestId {
         self.commands += 1;
         let id = RequestId {
             client: ClientId(1),
@@ -142,18 +164,24 @@ impl Net {
             class,
             principal: Principal(0),
             body: Bytes::from_static(b"set x"),
-            payloads: Vec::new(),
+            payloads,
         };
         self.step(me, Input::Submit(vec![command]));
         id
     }
 
     pub(super) fn write(&mut self, me: usize) -> RequestId {
-        self.submit(me, Class::Write)
+        self.submit(me, Class::Write, Vec::new())
+    }
+
+    /// Writes a value that is a payload.
+    pub(super) fn write_bulk(&mut self, me: usize) -> RequestId {
+        let payload = Payload::of(Bytes::from_static(b"a long value"));
+        self.submit(me, Class::Write, vec![payload])
     }
 
     pub(super) fn read(&mut self, me: usize) -> RequestId {
-        self.submit(me, Class::Read)
+        self.submit(me, Class::Read, Vec::new())
     }
 
     /// Lets a timer fire that must be armed.
@@ -173,9 +201,44 @@ impl Net {
 
     /// Delivers everything that is on its way, and what it causes.
     pub(super) fn run(&mut self) {
+        self.run_losing(|_, _, _| false);
+    }
+
+    /// The same, but for messages that are lost.
+    pub(super) fn run_losing(&mut self, is_lost: impl Fn(usize, usize, &Message) -> bool) {
+        loop {
+            while let Some((from, to, message)) = self.wire.pop_front() {
+                if !is_lost(from, to, &message) {
+                    self.receive(from, to, message);
+                }
+            }
+            if !(0..self.nodes.len()).any(|me| self.gather(me)) {
+                return;
+            }
+        }
+    }
+
+    /// Delivers everything; what this replica wants gathered takes longer.
+    pub(super) fn run_but_gather(&mut self, me: usize) {
         while let Some((from, to, message)) = self.wire.pop_front() {
             self.receive(from, to, message);
         }
+        assert!(!self.nodes[me].gathers.is_empty(), "it waits for payloads");
+    }
+
+    /// Gathers what a replica wants, as far as others that it reaches have fragments enough. Says
+    /// whether anything came of it.
+    pub(super) fn gather(&mut self, me: usize) -> bool {
+        let wanted = std::mem::take(&mut self.nodes[me].gathers);
+        let (here, missing): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .partition(|entry| host::can_rebuild(self, me, entry));
+        self.nodes[me].gathers = missing;
+        for entry in &here {
+            let share = Some(host::share_of(entry, 1, 0));
+            self.step(me, Input::Held(entry.clone().with_share(share)));
+        }
+        !here.is_empty()
     }
 
     /// Delivers the messages of a link that are on their way, and nothing they cause.
@@ -213,11 +276,11 @@ impl Net {
         }
     }
 
-    fn receive(&mut self, from: usize, to: usize, message: Message) {
+    pub(super) fn receive(&mut self, from: usize, to: usize, message: Message) {
         if self.cut.contains(&(from, to)) {
             return;
         }
-        let message = Message::from_bytes(message.to_bytes()).unwrap();
+        let message = host::carry(&message, to);
         let from = id(from);
         self.step(to, Input::Message { from, message });
     }
@@ -253,7 +316,8 @@ impl Net {
             }
             Output::Send { to, message, after } => node.gated.push_back((after, to, message)),
             Output::Persist { lsn, record } => {
-                let record = Record::from_bytes(record.to_bytes()).unwrap();
+                host::check_sender(&record, me);
+                let record = host::carry(&record, me);
                 if !self.forget.is_some_and(|forget| forget(&record)) {
                     node.disk.push((lsn, record));
                 }
@@ -265,6 +329,7 @@ impl Net {
             Output::Disarm(timer) => {
                 node.timers.remove(&timer);
             }
+            Output::Gather(entry) => node.gathers.push(entry),
             Output::CatchUp { from, .. } => self.give_log(index(from), me),
             Output::Inform { peer, .. } => self.give_log(me, index(peer)),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
@@ -280,12 +345,12 @@ impl Net {
     }
 
     fn send(&mut self, from: usize, to: Peers, message: Message) {
-        if let Message::Accept {
+        if let Message::Accept(Accept {
             ballot,
             slot,
             value,
             ..
-        } = &message
+        }) = &message
         {
             let name = value.as_ref().map(|entry| entry.id);
             let first = self.proposed.entry((*slot, *ballot)).or_insert(name);
@@ -296,7 +361,8 @@ impl Net {
             Message::PreVote { .. } | Message::PreVoteOk { .. } => "pre-vote",
             Message::Prepare { .. } | Message::Promise(_) => "phase 1",
             Message::Nack { .. } => "nack",
-            Message::Accept { .. } => "accept",
+            Message::Accept(_) => "accept",
+            Message::Lacks { .. } => "lacks",
             Message::Accepted { .. } => "accepted",
             Message::Commit { .. } => "commit",
             Message::Ask { .. } => "ask",
@@ -306,7 +372,12 @@ impl Net {
         let peers = (0..self.nodes.len()).filter(|peer| *peer != from);
         let peers = peers.filter(|peer| to == Peers::All || to == Peers::One(id(*peer)));
         for peer in peers {
+            host::check_sender(&message, peer);
             *self.sent.entry(name).or_default() += 1;
+            if let Some(attachment) = message.attachment() {
+                *self.sent.entry("fragment").or_default() += 1;
+                assert!(attachment.entry.bulk_len() > 0);
+            }
             self.wire.push_back((from, peer, message.clone()));
         }
     }
@@ -338,7 +409,12 @@ impl Net {
         let is_new = name.is_none_or(|name| !node.base.0.contains(name));
         assert!(is_new, "every entry takes effect once (I12)");
         node.base.advance(slot, entry.as_ref());
-        node.log.push(entry);
+        node.log.push(entry.clone());
+        if !self.decided.contains_key(&slot)
+            && let Some(entry) = entry
+        {
+            host::check_rebuildable(self, &entry);
+        }
         let first = self.decided.entry(slot).or_insert(name);
         assert_eq!(
             *first, name,
@@ -354,6 +430,7 @@ impl Net {
         let flushed = node.flushed;
         node.disk.retain(|(lsn, _)| *lsn <= flushed);
         node.gated.clear();
+        node.gathers.clear();
         node.timers.clear();
     }
 

@@ -2,7 +2,7 @@
 
 use super::net::{Net, seat};
 use crate::registry::{Protocol, Sabotage};
-use crate::rs_paxos::{Ballot, Message, MultiPaxos, Record, Timer};
+use crate::rs_paxos::{Accept, Ballot, Config, Message, MultiPaxos, Record, Timer};
 use quorate_core::{Outcome, Refusal, Slot};
 
 const A: usize = 0;
@@ -10,7 +10,7 @@ const B: usize = 1;
 const C: usize = 2;
 
 fn is_accept(message: &Message) -> bool {
-    matches!(message, Message::Accept { .. })
+    matches!(message, Message::Accept(_))
 }
 
 /// A compacted acceptor: what B does not report because it has delivered it was decided, and is
@@ -78,7 +78,14 @@ fn half_a_promise_is_none() {
 /// hears of v.
 #[test]
 fn a_commit_index_says_nothing_about_an_older_accept() {
-    let mut net = Net::led_by(A, 3, &[]);
+    a_commit_index_over_an_older_accept(|_| {});
+}
+
+pub(super) fn a_commit_index_over_an_older_accept(edit: fn(&mut Config)) {
+    let mut net = Net::new(3, &[]);
+    let mut configs: Vec<Config> = net.nodes.drain(..).map(|node| node.config).collect();
+    configs.iter_mut().for_each(edit);
+    let mut net = Net::of(configs).led(A);
     net.nodes[A].is_stuck = true;
     let w = net.write(A);
     net.lose(|_, to, _| to == B);
@@ -99,7 +106,9 @@ fn a_commit_index_says_nothing_about_an_older_accept() {
     assert_eq!(net.times(B, w), 0);
     net.cut.clear();
     net.write(B);
-    net.lose(|_, to, message| to == C && matches!(message, Message::Accept { slot: Slot(1), .. }));
+    net.lose(|_, to, message| {
+        to == C && matches!(message, Message::Accept(Accept { slot: Slot(1), .. }))
+    });
     net.cut.extend([(A, C), (C, B)]);
     net.run();
     assert_eq!(net.names(C).len(), 1, "w is not taken for chosen");
@@ -438,7 +447,9 @@ fn a_promise_of_a_former_life_is_not_counted() {
 
 #[test]
 fn what_means_nothing_is_refused() {
-    let error = |params: &[(&str, &str)]| MultiPaxos::config(&seat(3, 0, params)).unwrap_err();
+    let error = |params: &[(&str, &str)]| {
+        MultiPaxos::config(&seat::<MultiPaxos>(3, 0, params)).unwrap_err()
+    };
     assert!(error(&[("windw", "4")]).starts_with("unknown parameter windw: multi-paxos knows qr"));
     assert!(error(&[("qr", "4")]).contains("qr = 4: must be a number from 1 to 3"));
 }
@@ -447,7 +458,7 @@ fn what_means_nothing_is_refused() {
 fn every_mutant_changes_something() {
     for mutant in MultiPaxos::mutants() {
         if let Sabotage::Config(lower) = mutant.sabotage {
-            let config = MultiPaxos::config(&seat(5, 0, &[])).unwrap();
+            let config = MultiPaxos::config(&seat::<MultiPaxos>(5, 0, &[])).unwrap();
             let mut lowered = config.clone();
             lower(&mut lowered);
             assert_ne!(lowered, config, "{}", mutant.name);

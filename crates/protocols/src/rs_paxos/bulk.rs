@@ -1,0 +1,193 @@
+//! What a leader does for values with payloads: which code it proposes them under, who needs a
+//! fragment, and where the bytes of an earlier leader's value come from.
+//!
+//! `QR` is fixed; `X` is not. The more members answer, the larger the code and the smaller what each
+//! of them gets; when too few answer for the code of a proposal, the value is proposed under a
+//! smaller one, in the same ballot. Accepts of either code count for that code alone.
+
+use super::Replica;
+use super::ballot::Ballot;
+use super::messages::has_bulk;
+use super::role::{Gathering, Leader, Recovered, Role, is_whole};
+use quorate_core::{Entry, EntryId, Event, Out, Slot};
+
+impl Replica {
+    /// Members that can be expected to accept, this one included.
+    fn alive(&self) -> usize {
+        (self.up & !self.silent).count_ones() as usize + 1
+    }
+
+    /// `X` for a value.
+    pub(super) fn code_of(&self, value: Option<&Entry>) -> u8 {
+        if has_bulk(value) {
+            self.config.code_for(self.alive())
+        } else {
+            1
+        }
+    }
+
+    /// Proposes what an earlier leader may have decided; its payloads are gathered first. New
+    /// writes go on in later slots meanwhile.
+    pub(super) fn propose_again(&mut self, recovered: Recovered, out: &mut Out<Self>) {
+        if let Some(entry) = &recovered.value
+            && !is_whole(Some(entry))
+        {
+            out.emit(Event::Branch("payloads gathered"));
+            out.gather(entry.clone());
+            if let Role::Leader(leader) = &mut self.role {
+                let timeouts = 0;
+                let slot = recovered.slot;
+                leader.gathering.insert(
+                    slot,
+                    Gathering {
+                        recovered,
+                        timeouts,
+                    },
+                );
+            }
+            return;
+        }
+        // Under the code that members hold it in already, if enough of them may answer.
+        let code = match recovered.code {
+            code if self.config.thresholds.write_of(code) <= self.alive() => code,
+            _ => self.code_of(recovered.value.as_ref()),
+        };
+        let holders = recovered.holders_of(code);
+        self.propose(recovered.slot, recovered.value, (code, holders), out);
+    }
+
+    /// Payloads that were gathered are here.
+    pub(super) fn on_held(&mut self, entry: &Entry, out: &mut Out<Self>) {
+        let Role::Leader(leader) = &mut self.role else {
+            return;
+        };
+        if !is_whole(Some(entry)) {
+            return;
+        }
+        let is_it = |_: &Slot, gathering: &mut Gathering| gathering.is_of(entry.id);
+        let here: Vec<Gathering> = leader
+            .gathering
+            .extract_if(.., is_it)
+            .map(|(_, gathering)| gathering)
+            .collect();
+        for Gathering { mut recovered, .. } in here {
+            recovered.value = Some(entry.clone());
+            self.propose_again(recovered, out);
+        }
+    }
+
+    /// An election timer came due at the leader: whether payloads have been out of reach for so
+    /// long that others must be asked what they hold. Whoever held a fragment when it promised may
+    /// be gone; that proves nothing about the value.
+    pub(super) fn is_out_of_reach(&mut self, out: &mut Out<Self>) -> bool {
+        let Role::Leader(leader) = &mut self.role else {
+            return false;
+        };
+        let mut late = Vec::new();
+        for (slot, gathering) in &mut leader.gathering {
+            gathering.timeouts += 1;
+            if gathering.timeouts > gathering.timeouts_max() {
+                late.push(*slot);
+            }
+        }
+        if late.is_empty() || self.config.rules.waits_for_fragments {
+            return !late.is_empty();
+        }
+        for slot in late {
+            if let Role::Leader(leader) = &mut self.role {
+                leader.gathering.remove(&slot);
+            }
+            self.propose(slot, None, (1, 0), out);
+        }
+        false
+    }
+
+    /// A member has no fragment of a value: it gets one, if none is on its way.
+    pub(super) fn on_lacks(
+        &mut self,
+        from: usize,
+        ballot: Ballot,
+        (slot, code): (Slot, u8),
+        out: &mut Out<Self>,
+    ) {
+        if !self.is_leader() || ballot != self.promised {
+            return;
+        }
+        self.heard |= 1 << from;
+        self.silent &= !(1 << from);
+        let Some(instance) = self.instance_mut(slot) else {
+            return;
+        };
+        let is_proposed = instance.tallies.iter().any(|tally| tally.code == code);
+        let accepted = instance.accepted.clone();
+        let Some(proposal) = accepted.filter(|accepted| accepted.ballot == ballot) else {
+            return;
+        };
+        if is_proposed && instance.attached & 1 << from == 0 {
+            instance.attached |= 1 << from;
+            self.say_accept(1 << from, slot, proposal.value, (code, true), out);
+        }
+    }
+
+    /// Proposes values under smaller codes for which too few members answer. Whether they do their
+    /// links tell; and after some retransmissions in vain, whom was heard since the last one.
+    pub(super) fn shrink_codes(&mut self, out: &mut Out<Self>) {
+        let heard = std::mem::take(&mut self.heard);
+        for offset in 0..self.slots.len() {
+            let instance = &self.slots[offset];
+            let Some(tally) = instance.tallies.last().copied() else {
+                continue;
+            };
+            let accepted = instance.accepted.as_ref();
+            let is_own = accepted.is_some_and(|accepted| accepted.ballot == self.promised);
+            if tally.code == 1 || instance.is_chosen || instance.is_fresh || !is_own {
+                continue;
+            }
+            if self.backoff >= BACKOFF_SILENT {
+                self.silent = self.config.others() & !tally.acks & !heard;
+            }
+            let code = self.config.code_for(self.alive());
+            if code < tally.code && self.config.thresholds.write_of(code) <= self.alive() {
+                self.propose_smaller(offset, code, out);
+            }
+        }
+    }
+
+    /// The same value in the same ballot, cut into fewer and larger fragments.
+    fn propose_smaller(&mut self, offset: usize, code: u8, out: &mut Out<Self>) {
+        let Some(proposal) = self.slots[offset].accepted.clone() else {
+            return;
+        };
+        out.emit(Event::Branch("smaller code"));
+        self.propose(self.slot_at(offset), proposal.value, (code, 0), out);
+    }
+}
+
+impl Leader {
+    /// Whether an entry is to be proposed again once its payloads are here.
+    pub(super) fn is_gathering(&self, id: EntryId) -> bool {
+        self.gathering.values().any(|gathering| gathering.is_of(id))
+    }
+}
+
+impl Gathering {
+    fn is_of(&self, id: EntryId) -> bool {
+        self.recovered
+            .value
+            .as_ref()
+            .is_some_and(|entry| entry.id == id)
+    }
+
+    /// How many election timers it may take.
+    fn timeouts_max(&self) -> u32 {
+        let bulk = self.recovered.value.as_ref().map_or(0, Entry::bulk_len);
+        TIMEOUTS_MIN + (bulk / BYTES_PER_TIMEOUT) as u32
+    }
+}
+
+/// Retransmissions in vain after which silence counts more than what links seem to be.
+pub(super) const BACKOFF_SILENT: u32 = 4;
+/// Election timers that gathering may take, however little there is to gather.
+const TIMEOUTS_MIN: u32 = 2;
+/// What is gathered in an election timeout at least.
+const BYTES_PER_TIMEOUT: u64 = 8 << 20;

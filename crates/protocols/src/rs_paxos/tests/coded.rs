@@ -1,0 +1,407 @@
+//! Nasty schedules of coded values, one test each. Five members, of which any four elect a leader and
+//! any three fragments rebuild a value, unless a test says otherwise.
+
+use super::net::Net;
+use super::schedules::a_commit_index_over_an_older_accept;
+use crate::rs_paxos::{Accept, Ballot, Claim, Config, Message, Record, Timer};
+use quorate_core::{Entry, Record as _, ReplicaId, RequestId};
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+const D: usize = 3;
+const E: usize = 4;
+
+fn is_accept(_: usize, _: usize, message: &Message) -> bool {
+    matches!(message, Message::Accept(_))
+}
+
+fn five(edit: fn(&mut Config)) -> Net {
+    let mut net = Net::coded(5, &[]);
+    let mut configs: Vec<Config> = net.nodes.drain(..).map(|node| node.config).collect();
+    configs.iter_mut().for_each(edit);
+    Net::of(configs).led(A)
+}
+
+/// A value of A is chosen by A, B, C and D, which only A knows, and A is no more.
+fn chosen_by_four(edit: fn(&mut Config)) -> (Net, RequestId) {
+    let mut net = five(edit);
+    let request = net.write_bulk(A);
+    net.lose(|_, to, _| to == E);
+    [B, C, D].into_iter().for_each(|to| net.pass(A, to));
+    [B, C, D].into_iter().for_each(|from| net.pass(from, A));
+    assert_eq!(net.times(A, request), 1);
+    net.crash(A);
+    net.lose(|_, _, _| true);
+    net.hint(A, false);
+    (net, request)
+}
+
+/// Codes of the accepts on a replica's disk, of values with payloads.
+fn codes(net: &Net, me: usize) -> Vec<u8> {
+    let records = net.nodes[me].disk.iter().map(|(_, record)| record);
+    let code = |record: &Record| match record {
+        Record::Accept { code, .. } if record.entry().map_or(0, Entry::bulk_len) > 0 => Some(*code),
+        _ => None,
+    };
+    records.filter_map(code).collect()
+}
+
+/// T1. B accepts the value again, at ballot 2 and alone. The promises of B, C, D and E show one
+/// fragment of ballot 2 and two of ballot 1.
+fn overwritten_by_the_same_value(edit: fn(&mut Config)) {
+    let (mut net, request) = chosen_by_four(edit);
+    net.fire(B, Timer::Election);
+    net.run_losing(is_accept);
+    assert!(net.leads(B) && net.branches.contains("payloads gathered"));
+    net.crash(B);
+    net.restart(B);
+    net.hint(B, false);
+    net.hint(B, true);
+    net.elect(C);
+    for me in [B, C, D, E] {
+        assert_eq!(net.times(me, request), 1);
+    }
+    assert_eq!(
+        net.names(C)[1].map(|id| id.origin),
+        Some(ReplicaId(1)),
+        "its name (T3)"
+    );
+}
+
+#[test]
+fn fragments_of_two_ballots_rebuild_a_value() {
+    overwritten_by_the_same_value(|_| {});
+}
+
+#[test]
+#[should_panic(expected = "one value is chosen per slot (I2)")]
+fn fragments_counted_by_ballot_lose_a_chosen_value() {
+    overwritten_by_the_same_value(|config| config.rules.counts_by_value = false);
+}
+
+/// T2. B proposes the value again at ballot 2 under X = 2, and accepts that alone.
+fn overwritten_by_another_coding(edit: fn(&mut Config)) {
+    let (mut net, request) = chosen_by_four(edit);
+    net.fire(B, Timer::Election);
+    net.run_but_gather(B);
+    assert!(net.leads(B) && net.nodes[B].gathers.len() == 1);
+    net.hint(E, false);
+    net.lose(|_, _, _| true);
+    assert!(net.gather(B));
+    net.lose(is_accept);
+    assert_eq!(codes(&net, B), [3, 2]);
+    net.crash(B);
+    net.lose(|_, _, _| true);
+    net.restart(B);
+    [B, E].into_iter().for_each(|me| net.hint(me, true));
+    net.hint(B, false);
+    net.hint(B, true);
+    net.elect(C);
+    assert_eq!((net.times(C, request), net.times(E, request)), (1, 1));
+}
+
+#[test]
+fn another_coding_of_a_value_leaves_the_first() {
+    overwritten_by_another_coding(|_| {});
+}
+
+#[test]
+#[should_panic(expected = "one value is chosen per slot (I2)")]
+fn without_the_retention_rule_a_chosen_value_is_lost() {
+    overwritten_by_another_coding(|config| config.rules.keeps_fragments = false);
+}
+
+/// T2. Whoever has all of a value needs no fragment of it.
+#[test]
+fn the_whole_is_not_replaced_by_a_fragment() {
+    let mut net = five(|_| {});
+    net.write_bulk(A);
+    let sent = net.wire.iter().find_map(|(_, to, message)| match message {
+        Message::Accept(accept) if *to == B => Some(accept.clone()),
+        _ => None,
+    });
+    let sent = sent.expect("A proposes it to B");
+    net.lose(|_, _, _| true);
+    let again = |round, code, is_attached| {
+        let node = ReplicaId(1);
+        let ballot = Ballot { round, node };
+        Message::Accept(Accept {
+            ballot,
+            code,
+            is_attached,
+            claim: Claim::default(),
+            ..sent.clone()
+        })
+    };
+    net.receive(A, B, again(7, 1, true));
+    net.receive(A, B, again(8, 3, false));
+    assert_eq!(net.count("lacks"), 0);
+    net.receive(A, B, again(9, 3, true));
+    assert_eq!(
+        codes(&net, B),
+        [1],
+        "the other accepts are of what is there"
+    );
+}
+
+/// T6. Three promises are no leader, whatever they show.
+#[test]
+fn promises_of_less_than_a_read_quorum_decide_nothing() {
+    let (mut net, request) = chosen_by_four(|_| {});
+    net.crash(D);
+    net.hint(D, false);
+    net.elect(B);
+    assert!(!net.leads(B));
+    net.restart(D);
+    net.hint(D, true);
+    net.elect(B);
+    assert!(net.leads(B) && net.times(E, request) == 1);
+}
+
+/// T7.
+#[test]
+#[should_panic(expected = "one value is chosen per slot (I2)")]
+fn an_index_over_older_accepts_delivers_what_was_not_chosen() {
+    a_commit_index_over_an_older_accept(|config| config.rules.claims_own_ballot = false);
+}
+
+/// T12. D promises to have a fragment and dies before it is asked for it: two are left.
+fn a_holder_dies_between_promise_and_gathering(edit: fn(&mut Config)) {
+    let (mut net, request) = chosen_by_four(edit);
+    net.fire(B, Timer::Election);
+    net.run_but_gather(B);
+    net.crash(D);
+    net.hint(D, false);
+    net.run();
+    for _ in 0..4 {
+        if net.leads(B) {
+            net.fire(B, Timer::Election);
+        }
+        net.run();
+    }
+    assert!(!net.leads(B) && net.branches.contains("fragments out of reach"));
+    assert_eq!((net.names(B).len(), net.times(B, request)), (1, 0));
+    net.restart(D);
+    net.hint(D, true);
+    net.elect(B);
+    assert!(net.leads(B) && net.times(E, request) == 1);
+}
+
+#[test]
+fn a_value_out_of_reach_is_waited_for() {
+    a_holder_dies_between_promise_and_gathering(|_| {});
+}
+
+#[test]
+#[should_panic(expected = "one value is chosen per slot (I2)")]
+fn a_no_op_for_what_is_out_of_reach_loses_a_chosen_value() {
+    a_holder_dies_between_promise_and_gathering(|config| config.rules.waits_for_fragments = false);
+}
+
+/// Writes go on in later slots while an earlier leader's value is gathered, and take effect behind it.
+#[test]
+fn new_writes_need_not_wait_for_what_is_gathered() {
+    let (mut net, request) = chosen_by_four(|_| {});
+    net.fire(B, Timer::Election);
+    net.run_but_gather(B);
+    let later = net.write(B);
+    net.run_but_gather(B);
+    assert_eq!((net.times(B, request), net.times(B, later)), (0, 0));
+    assert_eq!(
+        net.nodes[B].log.len(),
+        1,
+        "nothing takes effect before slot 1 ends"
+    );
+    net.run();
+    for me in [B, C, D, E] {
+        assert_eq!(net.nodes[me].log.len(), 3);
+        assert_eq!((net.times(me, request), net.times(me, later)), (1, 1));
+    }
+}
+
+/// T15. Two accepts under X = 3 and two under X = 2 are neither four of the one nor three of the
+/// other.
+#[test]
+fn accepts_of_two_codes_are_not_counted_together() {
+    let mut net = five(|_| {});
+    let request = net.write_bulk(A);
+    net.lose(|_, to, _| to != B);
+    net.run();
+    for gone in [D, E] {
+        net.cut.extend([(A, gone), (gone, A)]);
+        net.hint(gone, false);
+    }
+    net.lose(|_, _, _| true);
+    net.fire(A, Timer::Retransmit);
+    net.fire(A, Timer::Retransmit);
+    assert!(net.branches.contains("smaller code"));
+    net.pass(A, C);
+    net.pass(C, A);
+    assert_eq!((codes(&net, A), codes(&net, C)), (vec![3, 2], vec![2]));
+    assert_eq!(net.times(A, request), 0, "A and B, A and C");
+    net.pass(A, B);
+    net.pass(B, A);
+    assert_eq!(net.times(A, request), 1, "A, B and C under X = 2");
+    assert_eq!(codes(&net, B), [3, 2]);
+}
+
+/// A disk that lost a fragment says so, and the value is not given up for it.
+#[test]
+fn a_lost_fragment_is_reported_and_waited_for() {
+    let (mut net, request) = chosen_by_four(|_| {});
+    bereave(&mut net, C);
+    net.elect(B);
+    assert!(!net.leads(B) && net.branches.contains("fragments lost"));
+    net.restart(A);
+    net.hint(A, true);
+    net.elect(B);
+    assert_eq!(net.times(B, request), 1, "A has it");
+}
+
+/// A promise that speaks of the fragment as if it were there: the leader has nothing to gather.
+#[test]
+fn a_lost_fragment_that_is_promised_leaves_nothing_to_gather() {
+    let (mut net, _) = chosen_by_four(|_| {});
+    bereave(&mut net, C);
+    net.fire(B, Timer::Election);
+    while let Some((from, to, mut message)) = net.wire.pop_front() {
+        if let Message::Promise(part) = &mut message {
+            part.votes
+                .iter_mut()
+                .for_each(|vote| vote.fragments = vote.fragments.restored());
+        }
+        net.receive(from, to, message);
+    }
+    assert!(net.leads(B) && !net.gather(B) && net.nodes[B].gathers.len() == 1);
+}
+
+/// After a restart the host finds what was attached to a replica's accepts gone.
+fn bereave(net: &mut Net, me: usize) {
+    net.crash(me);
+    let records = net.nodes[me].disk.iter_mut();
+    records.for_each(|(_, record)| record.bereave());
+    net.restart(me);
+    net.hint(me, false);
+    net.hint(me, true);
+}
+
+/// What goes out again goes without the bytes; who lacks them says so, and gets them once.
+#[test]
+fn fragments_are_sent_again_only_to_who_lacks_them() {
+    let mut net = five(|_| {});
+    let request = net.write_bulk(A);
+    net.lose(|_, to, _| to == D || to == E);
+    // B and C accept, and A does not hear it of B.
+    [B, C].into_iter().for_each(|to| net.pass(A, to));
+    net.lose(|from, _, _| from == B);
+    net.run();
+    assert_eq!((net.times(A, request), net.count("fragment")), (0, 4));
+    net.fire(A, Timer::Retransmit);
+    net.fire(A, Timer::Retransmit);
+    net.run();
+    assert_eq!(net.times(A, request), 1);
+    assert_eq!(
+        (net.count("fragment"), net.count("lacks")),
+        (6, 2),
+        "D and E"
+    );
+}
+
+/// A leader that goes on without those that are gone, as far as the profile promises: who is
+/// stopped one after the other, and under which code the next value is chosen.
+fn stopped_one_by_one(params: &[(&str, &str)], expected: &[u8]) {
+    let mut net = Net::coded(5, params).led(A);
+    for (gone, code) in [None, Some(E), Some(D), Some(C)].into_iter().zip(expected) {
+        if let Some(gone) = gone {
+            net.crash(gone);
+            net.hint(gone, false);
+        }
+        let request = net.write_bulk(A);
+        net.run();
+        assert_eq!(net.times(A, request), 1, "{gone:?}");
+        assert_eq!(codes(&net, A).last(), Some(code));
+    }
+}
+
+#[test]
+fn a_prepared_leader_goes_on_with_smaller_codes() {
+    stopped_one_by_one(&[], &[3, 3, 2, 1]);
+    stopped_one_by_one(&[("profile", "flex")], &[3, 2, 1]);
+}
+
+/// Without a word from the links: after some retransmissions, silence is taken for an answer.
+#[test]
+fn silence_shrinks_the_code() {
+    let mut net = five(|_| {});
+    for gone in [D, E] {
+        net.isolate(gone);
+    }
+    let request = net.write_bulk(A);
+    net.run();
+    for _ in 0..7 {
+        if net.nodes[A].timers.contains(&Timer::Retransmit) {
+            net.fire(A, Timer::Retransmit);
+        }
+        net.run();
+    }
+    assert_eq!(net.times(A, request), 1);
+    assert_eq!(codes(&net, A), [3, 2]);
+    let next = net.write_bulk(A);
+    net.run();
+    assert_eq!(
+        (net.times(A, next), codes(&net, A).len()),
+        (1, 3),
+        "the next one at once"
+    );
+    net.cut.clear();
+    net.write(A);
+    net.run();
+    net.write_bulk(A);
+    net.run();
+    assert_eq!(codes(&net, A)[3..], [3], "they answer again");
+}
+
+/// Every replica writes a third, and the leader sends four thirds; otherwise it costs the same.
+#[test]
+fn a_coded_write_costs_a_fragment_for_each() {
+    let mut net = five(|_| {});
+    net.sent.clear();
+    net.nodes.iter_mut().for_each(|node| node.flushes = 0);
+    net.write_bulk(A);
+    net.run();
+    let sent: Vec<_> = std::mem::take(&mut net.sent).into_iter().collect();
+    assert_eq!(
+        sent,
+        [
+            ("accept", 4),
+            ("accepted", 4),
+            ("commit", 4),
+            ("fragment", 4)
+        ]
+    );
+    assert!(net.nodes.iter().all(|node| node.flushes == 1));
+    let request = net.write_bulk(C);
+    net.run();
+    assert_eq!(
+        (net.count("forward"), net.count("fragment")),
+        (1, 5),
+        "the whole, and four"
+    );
+    assert_eq!(net.times(E, request), 1);
+}
+
+/// Whole values keep their payloads apart, too.
+#[test]
+fn multi_paxos_attaches_whole_payloads() {
+    let mut net = Net::led_by(A, 3, &[]);
+    let request = net.write_bulk(A);
+    net.pass(A, B);
+    net.pass(B, A);
+    assert_eq!((net.times(A, request), codes(&net, B)), (1, vec![1]));
+    net.crash(A);
+    net.lose(|_, _, _| true);
+    net.hint(A, false);
+    net.elect(B);
+    assert_eq!((net.times(B, request), net.times(C, request)), (1, 1));
+}
