@@ -6,7 +6,7 @@ use crate::payload::{Payload, PayloadId};
 use bytes::Bytes;
 
 /// Where and when a command is applied; equal on every replica.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct At {
     /// The slot of the entry.
     pub slot: Slot,

@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_methods)] // a stopwatch
 
 use bytes::Bytes;
-use quorate_core::{Application, At, Principal, Slot};
+use quorate_core::{Application, At};
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_kv::{Query, Store};
 use std::time::{Duration, Instant};
@@ -85,18 +85,12 @@ fn stopwatch_ns(step: impl FnMut(u32)) -> u128 {
 }
 
 fn put(store: &mut Store, key: Bytes, value_bytes: usize) {
-    let at = At {
-        slot: Slot(0),
-        index: 0,
-        stamp_ns: 0,
-        principal: Principal(0),
-    };
     let request = PutRequest {
         key,
         value: Bytes::from(vec![b'v'; value_bytes]),
         ..PutRequest::default()
     };
-    store.apply(at, &Store::encode_put(&request));
+    store.apply(At::default(), &Store::encode_put(&request), &[]);
 }
 
 fn get(store: &Store, key: Bytes) {

@@ -12,6 +12,8 @@
 //! | `0x16` | an etcd `LeaseRevokeRequest` |
 //! | `0x17` | an etcd `LeaseKeepAliveRequest` |
 //! | `0x18` | a [`LeaseExpiry`] |
+//! | `0x21` | an etcd `PutRequest` without its value, which is the command's payload |
+//! | `0x23` | which puts have a payload each (their count, and their numbers among all puts in the order of the request, less that of the one before, as varints), then an etcd `TxnRequest` without their values |
 //!
 //! The high half of the first byte is the version of the format, the low half the kind of command.
 //! A result is
@@ -20,6 +22,7 @@
 //! |---|---|
 //! | `0x10` | the store's revision afterwards (8 bytes, little-endian), then the response message without its header |
 //! | `0x1f` | one byte, the number of a [`Refused`] |
+//! | `0x20` | as `0x10`, with values in it that are kept apart: see [`crate::Unfilled`] |
 //!
 //! The header is left out because it names the answering member, and results are the same on every
 //! replica. Protobuf fields may come in any order, so a face puts the header in front of the
@@ -27,6 +30,7 @@
 
 use crate::lease::LeaseExpiry;
 use crate::refused::Refused;
+use crate::unfilled::MayWait;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::{
@@ -34,6 +38,11 @@ use quorate_etcd_api::etcdserverpb::{
     LeaseRevokeRequest, PutRequest, TxnRequest,
 };
 use quorate_etcd_api::has_too_many_parts;
+
+mod split;
+
+pub(crate) use split::each_put_of;
+pub use split::{split_put, split_txn};
 
 const PUT: u8 = 0x11;
 const DELETE_RANGE: u8 = 0x12;
@@ -43,7 +52,10 @@ const LEASE_GRANT: u8 = 0x15;
 const LEASE_REVOKE: u8 = 0x16;
 const LEASE_RENEW: u8 = 0x17;
 const LEASE_EXPIRE: u8 = 0x18;
+const PUT_APART: u8 = 0x21;
+const TXN_APART: u8 = 0x23;
 const APPLIED: u8 = 0x10;
+const UNFILLED: u8 = 0x20;
 const REFUSED: u8 = 0x1f;
 
 /// A decoded command. Keys and values are slices of the body.
@@ -65,14 +77,22 @@ pub enum Command {
     LeaseRenew(LeaseKeepAliveRequest),
     /// End a lease that was not renewed.
     LeaseExpire(LeaseExpiry),
+    /// Write a key; the value is kept apart.
+    PutApart(PutRequest),
+    /// Several at once; the values of these puts are kept apart.
+    TxnApart(TxnRequest, Vec<u32>),
 }
 
 impl Command {
     /// Reads a command body.
     pub fn decode(body: &Bytes) -> Result<Self, Refused> {
         let kind = *body.first().ok_or(Refused::Malformed)?;
-        let message = body.slice(1..);
-        if kind == TXN && has_too_many_parts(&message) {
+        let mut message = body.slice(1..);
+        let puts = match kind {
+            TXN_APART => split::read_places(&mut message)?,
+            _ => Vec::new(),
+        };
+        if matches!(kind, TXN | TXN_APART) && has_too_many_parts(&message) {
             return Err(Refused::TooManyOps);
         }
         let decoded = match kind {
@@ -84,9 +104,23 @@ impl Command {
             LEASE_REVOKE => LeaseRevokeRequest::decode(message).map(Command::LeaseRevoke),
             LEASE_RENEW => LeaseKeepAliveRequest::decode(message).map(Command::LeaseRenew),
             LEASE_EXPIRE => LeaseExpiry::decode(message).map(Command::LeaseExpire),
+            PUT_APART => PutRequest::decode(message).map(Command::PutApart),
+            TXN_APART => TxnRequest::decode(message).map(|txn| Command::TxnApart(txn, puts)),
             _ => return Err(Refused::Malformed),
         };
-        decoded.map_err(|_| Refused::Malformed)
+        let command = decoded.map_err(|_| Refused::Malformed)?;
+        split::check(&command)?;
+        Ok(command)
+    }
+
+    /// The puts that have a payload each, by their numbers among all of the command's, ascending.
+    #[must_use]
+    pub fn puts_apart(&self) -> &[u32] {
+        match self {
+            Command::PutApart(_) => &[0],
+            Command::TxnApart(_, puts) => puts,
+            _ => &[],
+        }
     }
 }
 
@@ -152,16 +186,19 @@ pub struct Applied {
     pub revision: i64,
     /// The response message of the request's kind, encoded, without its header.
     pub response: Bytes,
+    /// Whether values are missing in it: then it is for [`crate::Unfilled::of_result`].
+    pub is_unfilled: bool,
 }
 
 /// Reads a result.
 pub fn decode_result(result: &Bytes) -> Result<Applied, Refused> {
     match result.split_first() {
-        Some((&APPLIED, rest)) => {
+        Some((kind @ (&APPLIED | &UNFILLED), rest)) => {
             let (revision, _) = rest.split_first_chunk().ok_or(Refused::Malformed)?;
             Ok(Applied {
                 revision: i64::from_le_bytes(*revision),
                 response: result.slice(1 + revision.len()..),
+                is_unfilled: *kind == UNFILLED,
             })
         }
         Some((&REFUSED, [code])) => Err(Refused::from_code(*code).unwrap_or(Refused::Malformed)),
@@ -171,8 +208,18 @@ pub fn decode_result(result: &Bytes) -> Result<Applied, Refused> {
 
 /// Encodes the result of a command that was applied; `response` has no header.
 pub(crate) fn applied(revision: i64, response: &impl Message) -> Bytes {
+    result(APPLIED, revision, response)
+}
+
+/// The same, for a response that may wait for values.
+pub(crate) fn applied_with_values(revision: i64, response: &(impl Message + MayWait)) -> Bytes {
+    let kind = if response.waits() { UNFILLED } else { APPLIED };
+    result(kind, revision, response)
+}
+
+fn result(kind: u8, revision: i64, response: &impl Message) -> Bytes {
     let mut result = BytesMut::with_capacity(9 + response.encoded_len());
-    result.put_u8(APPLIED);
+    result.put_u8(kind);
     result.put_i64_le(revision);
     response.encode_raw(&mut result);
     result.freeze()
@@ -224,7 +271,8 @@ mod tests {
             &b""[..],
             b"\x10",
             b"\x1e",
-            b"\x21",
+            b"\x22",
+            b"\x31",
             b"\x11\x0a\xff",
             b"\x13\x12\x01\xff",
         ] {
@@ -240,9 +288,13 @@ mod tests {
         let revision = 7;
         assert_eq!(
             decode_result(&Bytes::from(result)),
-            Ok(Applied { revision, response })
+            Ok(Applied {
+                revision,
+                response,
+                is_unfilled: false
+            })
         );
-        for code in 1..=13 {
+        for code in 1..=14 {
             let reason = Refused::from_code(code).expect("the numbers are dense");
             assert_eq!(decode_result(&refused(reason)), Err(reason));
         }

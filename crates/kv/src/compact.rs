@@ -4,7 +4,7 @@
 //! freed afterwards, a little with every command and in slices while the replica is idle, along the
 //! journal: a version that was replaced or deleted before the compaction has a change in the
 //! journal before it, too. So a compaction delays nobody, however much it frees, and how far the
-//! freeing has come can be seen only in the figures.
+//! freeing has come can be seen only in the figures, and in the payloads that are live.
 
 use crate::command;
 use crate::refused::Refused;
@@ -69,8 +69,12 @@ impl Store {
             return false;
         };
         if let Some(history) = self.keys.get_mut(change.key) {
-            let (versions, bytes) = history.trim(bound, VERSIONS_FREED_PER_CHANGE);
-            self.bytes -= VERSION_BYTES * versions + bytes;
+            history.trim(bound, VERSIONS_FREED_PER_CHANGE, |version| {
+                self.bytes -= VERSION_BYTES + version.value.bytes_held();
+                if let Some(reference) = version.value.reference() {
+                    self.payloads.release(reference.id);
+                }
+            });
             if history.is_empty() {
                 self.keys.remove(change.key);
                 self.bytes -= KEY_BYTES + change.key.len() as u64;

@@ -41,7 +41,7 @@ pub enum Keys {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Events {
     /// By revision, and within a revision in the order in which they were made; each with what was
-    /// there before, if that is known.
+    /// there before, if that is known. Values may be apart: see [`crate::event_references`].
     pub events: Vec<Event>,
     /// Every change before this revision is told: go on from here. The present is reached once it
     /// is greater than `revision`.
@@ -182,7 +182,7 @@ impl Found {
         let before = before.filter(|_| version.modified > readable);
         let prev_kv = before.map(|before| key_value(key, before));
         self.bytes += EVENT_BYTES + key.len() + version.value.len();
-        self.bytes += prev_kv.as_ref().map_or(0, |kv| kv.value.len());
+        self.bytes += before.map_or(0, |before| before.value.len());
         self.answer.events.push(event(key, version, prev_kv));
     }
 }

@@ -4,13 +4,15 @@
 //! first, deletions included. A key with no such version is left out.
 //!
 //! Every field is hashed with a fixed width and every byte string with its length before it, so
-//! that no two different stores feed the same bytes. Versions that compaction removed do not count,
-//! whether their memory is free yet or not: compare replicas at equal compaction.
+//! that no two different stores feed the same bytes. Of a value that is kept apart its digest is
+//! hashed, after its length with the highest bit set. Versions that compaction removed do not
+//! count, whether their memory is free yet or not: compare replicas at equal compaction.
 
 use crate::history::{History, Version};
+use crate::query::{Answer, KeyHash};
 use crate::refused::Refused;
 use crate::slice::Pin;
-use crate::store::{Answer, KeyHash, Store};
+use crate::store::Store;
 use bytes::Bytes;
 use std::fmt;
 use std::ops::Bound;
@@ -158,8 +160,13 @@ fn update(hash: &mut Xxh3, version: &Version) {
     fields[8..16].copy_from_slice(&version.created.to_le_bytes());
     fields[16..24].copy_from_slice(&version.version.to_le_bytes());
     fields[24..32].copy_from_slice(&version.lease.to_le_bytes());
-    fields[32..40].copy_from_slice(&(version.value.len() as u64).to_le_bytes());
+    let is_apart = version.value.reference().is_some();
+    let len = version.value.len() as u64 | (u64::from(is_apart) << 63);
+    fields[32..40].copy_from_slice(&len.to_le_bytes());
     fields[40..].copy_from_slice(&version.sub.to_le_bytes());
     hash.update(&fields);
-    hash.update(&version.value);
+    match version.value.bytes() {
+        Ok(bytes) => hash.update(bytes),
+        Err(reference) => hash.update(&reference.digest.to_le_bytes()),
+    }
 }

@@ -163,16 +163,17 @@ impl History {
         self.range(place..self.len())
     }
 
-    /// Forgets at most `versions_max` versions that do not count; see [`History::kept`]. Returns the
-    /// versions forgotten and the bytes of their values.
-    pub(crate) fn trim(&mut self, compacted: i64, versions_max: usize) -> (u64, u64) {
+    /// Forgets at most `versions_max` versions that do not count, each after it was visited; see
+    /// [`History::kept`].
+    pub(crate) fn trim(
+        &mut self,
+        compacted: i64,
+        versions_max: usize,
+        visit: impl FnMut(&Version),
+    ) {
         let count = self.first_kept(compacted).min(versions_max);
-        let bytes = self
-            .range(0..count)
-            .map(|version| version.value.len() as u64);
-        let bytes = bytes.sum();
+        self.range(0..count).for_each(visit);
         self.forget(count);
-        (count as u64, bytes)
     }
 
     /// Whether nothing is left.
@@ -286,9 +287,11 @@ mod tests {
         }
         assert_eq!(history.kept(5, 8).len(), 2);
         assert_eq!(history.kept(8, 7).len(), 0);
-        assert_eq!(history.trim(7, 1), (1, 0));
+        let mut forgotten = Vec::new();
+        history.trim(7, 1, |version| forgotten.push(version.modified));
         assert_eq!(kept(&history, -1), [5, 7, 9]);
-        assert_eq!(history.trim(7, 9), (1, 0));
+        history.trim(7, 9, |version| forgotten.push(version.modified));
+        assert_eq!(forgotten, [3, 5]);
         assert_eq!(kept(&history, -1), [7, 9]);
     }
 }

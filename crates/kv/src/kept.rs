@@ -1,16 +1,24 @@
 //! Bytes the store holds on to, in as little memory as possible.
 
+use crate::apart::Reference;
 use bytes::Bytes;
-use std::ops::Deref;
+use quorate_etcd_api::mvccpb::KeyValue;
 
 /// The value of a version: 16 bytes, and one allocation of its own length.
 ///
 /// A small value is copied in and out, which costs less than counting who shares it. A large one is
-/// shared with whoever reads it.
+/// shared with whoever reads it. One that is kept apart is known by length and digest.
 #[derive(Clone, Debug)]
 pub(crate) enum Kept {
     Own(Box<[u8]>),
-    Shared(Box<Bytes>),
+    Other(Box<Other>),
+}
+
+/// A value that is not in an allocation of its own: in a box, so that those that are stay small.
+#[derive(Clone, Debug)]
+pub(crate) enum Other {
+    Shared(Bytes),
+    Apart(Box<Reference>),
 }
 
 const _: () = assert!(size_of::<Kept>() == 16);
@@ -25,7 +33,7 @@ impl Kept {
         if bytes.len() < SHARED_BYTES_MIN {
             Kept::Own(bytes.into())
         } else {
-            Kept::Shared(Box::new(Bytes::copy_from_slice(bytes)))
+            Kept::shared(Bytes::copy_from_slice(bytes))
         }
     }
 
@@ -34,33 +42,69 @@ impl Kept {
         if bytes.len() < SHARED_BYTES_MIN {
             Kept::Own(bytes[..].into())
         } else {
-            Kept::Shared(Box::new(bytes.clone()))
+            Kept::shared(bytes.clone())
         }
     }
 
-    /// For an answer.
-    pub(crate) fn to_bytes(&self) -> Bytes {
+    /// A value that is kept apart.
+    pub(crate) fn apart(reference: Reference) -> Self {
+        Kept::Other(Box::new(Other::Apart(Box::new(reference))))
+    }
+
+    fn shared(bytes: Bytes) -> Self {
+        Kept::Other(Box::new(Other::Shared(bytes)))
+    }
+
+    /// The bytes, or which payload they are.
+    pub(crate) fn bytes(&self) -> Result<&[u8], &Reference> {
         match self {
-            Kept::Own(bytes) => Bytes::copy_from_slice(bytes),
-            Kept::Shared(bytes) => Bytes::clone(bytes),
+            Kept::Own(bytes) => Ok(bytes),
+            Kept::Other(other) => match &**other {
+                Other::Shared(bytes) => Ok(bytes),
+                Other::Apart(reference) => Err(reference),
+            },
+        }
+    }
+
+    /// Which payload it is, if it is kept apart.
+    pub(crate) fn reference(&self) -> Option<&Reference> {
+        self.bytes().err()
+    }
+
+    /// Length of the value, in bytes, wherever it is.
+    pub(crate) fn len(&self) -> usize {
+        match self.bytes() {
+            Ok(bytes) => bytes.len(),
+            Err(reference) => reference.len as usize,
+        }
+    }
+
+    /// Estimated memory, in bytes.
+    pub(crate) fn bytes_held(&self) -> u64 {
+        match self.bytes() {
+            Ok(bytes) => bytes.len() as u64,
+            Err(_) => REFERENCE_BYTES,
+        }
+    }
+
+    /// Puts the value into an answer, or what stands in its place.
+    pub(crate) fn show(&self, kv: &mut KeyValue) {
+        match self {
+            Kept::Own(bytes) => kv.value = Bytes::copy_from_slice(bytes),
+            Kept::Other(other) => match &**other {
+                Other::Shared(bytes) => kv.value = bytes.clone(),
+                Other::Apart(reference) => reference.stand_in(kv),
+            },
         }
     }
 }
+
+/// Estimated memory of a reference, and of the payload's place among those that are live.
+const REFERENCE_BYTES: u64 = 2 * size_of::<Reference>() as u64 + 32;
 
 impl Default for Kept {
     /// The empty value.
     fn default() -> Self {
         Kept::Own(Box::default())
-    }
-}
-
-impl Deref for Kept {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Kept::Own(bytes) => bytes,
-            Kept::Shared(bytes) => bytes,
-        }
     }
 }

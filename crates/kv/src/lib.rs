@@ -14,12 +14,16 @@
 //! - `count` ignores limit and filters. A sort target without an order sorts ascending, but only
 //!   what the limit let through.
 //! - A lease of less than two seconds is one of two seconds. Its keys go in one revision.
+//! - Values may be kept apart: then the store knows their length and digest, and the name of the
+//!   payload. It never waits for the bytes; [`Unfilled`] and [`ordering`] say who does.
 //! - A deletion at the compacted revision is kept for those who watch from there; a deletion before
 //!   it is not.
 
+mod apart;
 pub mod check;
 pub mod command;
 mod compact;
+mod condition;
 mod events;
 mod flaw;
 mod hash;
@@ -27,21 +31,27 @@ mod history;
 mod journal;
 mod kept;
 mod lease;
+pub mod ordering;
 mod plan;
+mod query;
 mod refused;
 mod slice;
 mod snapshot;
 mod span;
 mod store;
+mod unfilled;
 mod view;
 mod write;
 
+pub use apart::Reference;
 pub use command::{Applied, decode_result};
 pub use events::{Events, Keys, Watched};
 pub use flaw::Flaw;
 pub use hash::HashRest;
 pub use lease::{LeaseExpiry, LeaseInfo, TTL_S_MAX, TTL_S_MIN};
+pub use query::{Answer, KeyHash, Query, Status};
 pub use refused::Refused;
 pub use slice::{LargeRead, Pin, RangePart, RangeRest};
 pub use snapshot::Cut;
-pub use store::{Answer, KeyHash, Query, Status, Store};
+pub use store::Store;
+pub use unfilled::{Unfilled, event_references, fill_events};

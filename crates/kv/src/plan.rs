@@ -1,12 +1,13 @@
 //! A transaction after its conditions are known.
 
+use crate::apart::{Parts, Reference};
 use crate::refused::Refused;
 use crate::slice::FirstSlice;
 use crate::view::View;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{
-    DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest, TxnResponse,
+    DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
 };
 
 /// The branch a transaction takes, and the branches its inner transactions take.
@@ -21,38 +22,53 @@ pub(crate) struct Plan<'a> {
 /// One operation of the branch taken.
 pub(crate) enum Step<'a> {
     Range(&'a RangeRequest),
-    Put(&'a PutRequest),
+    /// With the value, if that is kept apart.
+    Put(&'a PutRequest, Option<Reference>),
     Delete(&'a DeleteRangeRequest),
     Txn(Plan<'a>),
 }
 
 impl<'a> Plan<'a> {
     /// Decides the branches of a checked transaction.
-    pub(crate) fn new(view: View<'_>, txn: &'a TxnRequest) -> Self {
-        let succeeded = view.all_hold(&txn.compare);
-        let taken = if succeeded {
-            &txn.success
+    pub(crate) fn new(
+        view: View<'_>,
+        txn: &'a TxnRequest,
+        parts: &mut Parts<'_>,
+    ) -> Result<Self, Refused> {
+        let succeeded = view.all_hold(&txn.compare)?;
+        let steps = if succeeded {
+            let steps = Plan::steps(view, &txn.success, parts)?;
+            parts.skip(&txn.failure);
+            steps
         } else {
-            &txn.failure
+            parts.skip(&txn.success);
+            Plan::steps(view, &txn.failure, parts)?
         };
-        let steps = taken
-            .iter()
-            .filter_map(|op| op.request.as_ref())
-            .map(|request| match request {
+        Ok(Plan { succeeded, steps })
+    }
+
+    fn steps(
+        view: View<'_>,
+        taken: &'a [RequestOp],
+        parts: &mut Parts<'_>,
+    ) -> Result<Vec<Step<'a>>, Refused> {
+        let requests = taken.iter().filter_map(|op| op.request.as_ref());
+        let step = |request: &'a Request| {
+            Ok(match request {
                 Request::RequestRange(range) => Step::Range(range),
-                Request::RequestPut(put) => Step::Put(put),
+                Request::RequestPut(put) => Step::Put(put, parts.next()),
                 Request::RequestDeleteRange(delete) => Step::Delete(delete),
-                Request::RequestTxn(inner) => Step::Txn(Plan::new(view, inner)),
+                Request::RequestTxn(inner) => Step::Txn(Plan::new(view, inner, parts)?),
             })
-            .collect();
-        Plan { succeeded, steps }
+        };
+        requests.map(step).collect()
     }
 
     /// Refuses the transaction if one of its operations cannot be done.
     pub(crate) fn admit(&self, view: View<'_>) -> Result<(), Refused> {
         self.steps.iter().try_for_each(|step| match step {
             Step::Range(range) => admit_range(view, range),
-            Step::Put(put) => admit_put(view, put),
+            Step::Put(put, _) => admit_put(view, put),
             Step::Delete(_) => Ok(()),
             Step::Txn(inner) => inner.admit(view),
         })
@@ -71,7 +87,7 @@ impl<'a> Plan<'a> {
                     Response::ResponseRange(slice.range(view, range, revision))
                 }
                 Step::Txn(inner) => Response::ResponseTxn(inner.read(view, slice)?),
-                Step::Put(_) | Step::Delete(_) => return Err(Refused::Malformed),
+                Step::Put(..) | Step::Delete(_) => return Err(Refused::Malformed),
             }
             .into())
         });

@@ -3,12 +3,14 @@
 //! The first slice fixes the revision; a [`Pin`] keeps what counts there until the last. What one
 //! slice can answer is answered at once, and costs nothing more.
 
+use crate::query::{Answer, Query};
 use crate::refused::Refused;
-use crate::store::{Answer, Query, Store};
+use crate::store::Store;
+use crate::unfilled::Unfilled;
 use crate::view::{View, finish, header, room_max};
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
-use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse, TxnResponse};
+use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use quorate_etcd_api::mvccpb::KeyValue;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -99,8 +101,8 @@ pub struct LargeRead {
 #[derive(Clone, PartialEq, Debug)]
 enum Whole {
     Range,
-    /// With the large ranges left out.
-    Txn(TxnResponse),
+    /// With the large ranges left out of the response.
+    Txn(Box<(TxnRequest, TxnResponse)>),
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -142,10 +144,12 @@ impl LargeRead {
         }
         let mut ranges = self.ranges.into_iter();
         match self.whole {
-            Whole::Range => {
-                Answer::Range(ranges.next().map_or_else(Default::default, |r| r.response))
-            }
-            Whole::Txn(mut whole) => {
+            Whole::Range => match ranges.next() {
+                Some(range) => Unfilled::range(&range.rest.request, range.response),
+                None => Answer::Range(RangeResponse::default()),
+            },
+            Whole::Txn(whole) => {
+                let (request, mut whole) = *whole;
                 let mut next = ranges.next();
                 let mut place = 0;
                 each_range(&mut whole, &mut |response| {
@@ -155,7 +159,7 @@ impl LargeRead {
                     }
                     place += 1;
                 });
-                Answer::Txn(whole)
+                Unfilled::txn(&request, whole)
             }
         }
     }
@@ -228,19 +232,19 @@ impl FirstSlice {
     }
 
     /// The answer to a range request.
-    pub(crate) fn end_range(self, response: RangeResponse) -> Answer {
+    pub(crate) fn end_range(self, request: &RangeRequest, response: RangeResponse) -> Answer {
         if self.unfinished.is_empty() {
-            return Answer::Range(response);
+            return Unfilled::range(request, response);
         }
         self.rest(Whole::Range)
     }
 
     /// The answer to a transaction.
-    pub(crate) fn end_txn(self, response: TxnResponse) -> Answer {
+    pub(crate) fn end_txn(self, request: &TxnRequest, response: TxnResponse) -> Answer {
         if self.unfinished.is_empty() {
-            return Answer::Txn(response);
+            return Unfilled::txn(request, response);
         }
-        self.rest(Whole::Txn(response))
+        self.rest(Whole::Txn(Box::new((request.clone(), response))))
     }
 
     fn rest(self, whole: Whole) -> Answer {

@@ -1,24 +1,25 @@
 //! The store as an application.
 
+use crate::apart::{Parts, Payloads};
 use crate::check;
 use crate::command::{self, Command};
-use crate::events::{Events, Wanted, Watched};
+use crate::events::Wanted;
 use crate::flaw::Flaw;
 use crate::hash::HashRest;
 use crate::history::{History, Version};
 use crate::journal::Journal;
-use crate::lease::{LeaseInfo, Leases};
+use crate::lease::Leases;
 use crate::plan::{Plan, admit_put};
+use crate::query::{Answer, KeyHash, Query, Status};
 use crate::refused::Refused;
-use crate::slice::{FirstSlice, KEYS_PER_SLICE, LargeRead, Pins, RangePart, RangeRest};
+use crate::slice::{FirstSlice, KEYS_PER_SLICE, Pins};
 use crate::snapshot::{Cut, Loading};
 use crate::view::{View, header};
 use crate::write::Writer;
 use bytes::Bytes;
-use quorate_core::{Application, At, Countdown, Payload};
+use quorate_core::{Application, At, Countdown, Payload, PayloadId};
 use quorate_etcd_api::etcdserverpb::{
-    CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, TxnRequest,
-    TxnResponse,
+    CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest,
 };
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ pub struct Store {
     pub(crate) compacted: i64,
     /// Leases and their keys.
     pub(crate) leases: Leases,
+    /// Values that are kept apart.
+    pub(crate) payloads: Payloads,
     /// Keys that exist now.
     pub(crate) live: u64,
     /// Estimated memory.
@@ -53,94 +56,6 @@ pub struct Store {
     pub(crate) flaw: Option<Flaw>,
 }
 
-/// A read request.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Query {
-    /// Keys.
-    Range(RangeRequest),
-    /// A transaction that only reads ([`check::is_read_only`]); others are refused.
-    Txn(TxnRequest),
-    /// What [`LargeRead::next`] asks.
-    RangeRest(RangeRest),
-    /// A digest of everything up to a revision. Walks the whole store.
-    HashKv {
-        /// The last revision to count; 0 for now.
-        revision: i64,
-    },
-    /// The rest of a digest.
-    HashRest(Box<HashRest>),
-    /// Changes.
-    Events(Watched),
-    /// Nobody reads all changes any more ([`crate::Keys::All`]).
-    Unwatch,
-    /// A lease.
-    Lease {
-        /// Its number.
-        id: i64,
-    },
-    /// The numbers of all leases.
-    Leases,
-    /// Figures.
-    Status,
-}
-
-/// The answer to a [`Query`] of the same name. Headers hold only the revision.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Answer {
-    /// Keys.
-    Range(RangeResponse),
-    /// Outcomes of a transaction that only reads.
-    Txn(TxnResponse),
-    /// The first slice of keys or of a transaction that only reads.
-    Large(Box<LargeRead>),
-    /// A slice, for [`LargeRead::add`].
-    RangePart(RangePart),
-    /// A digest.
-    HashKv(KeyHash),
-    /// A digest that is not whole yet: to be asked for again, as [`Query::HashRest`].
-    HashRest(Box<HashRest>),
-    /// Changes.
-    Events(Events),
-    /// It is done.
-    Unwatch,
-    /// A lease.
-    Lease(LeaseInfo),
-    /// The store's revision and the numbers of all leases, ascending.
-    Leases(i64, Vec<i64>),
-    /// Figures.
-    Status(Status),
-    /// The query cannot be answered.
-    Refused(Refused),
-}
-
-/// A digest of the store, equal on every replica that has applied the same commands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeyHash {
-    /// The digest.
-    pub hash: u64,
-    /// The last revision counted.
-    pub hash_revision: i64,
-    /// The first revision that can be read; -1 before any compaction.
-    pub compacted: i64,
-    /// The store's revision.
-    pub revision: i64,
-}
-
-/// Figures about the store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Status {
-    /// The store's revision.
-    pub revision: i64,
-    /// The first revision that can be read; -1 before any compaction.
-    pub compacted: i64,
-    /// Keys that exist now.
-    pub keys: u64,
-    /// Estimated memory of all versions, in bytes.
-    pub bytes: u64,
-    /// Whether the last compaction has freed all it can.
-    pub tidy: bool,
-}
-
 impl Default for Store {
     fn default() -> Self {
         Store {
@@ -150,6 +65,7 @@ impl Default for Store {
             revision: 1,
             compacted: -1,
             leases: Leases::default(),
+            payloads: Payloads::default(),
             live: 0,
             bytes: 0,
             keys_per_slice: KEYS_PER_SLICE,
@@ -168,7 +84,7 @@ impl Store {
         Store::default()
     }
 
-    /// The same store, answering reads of more than so many keys in slices; see [`LargeRead`].
+    /// The same store, answering reads of more than so many keys in slices; see [`LargeRead`](crate::LargeRead).
     #[must_use]
     pub fn with_slices_of(self, keys: usize) -> Self {
         Store {
@@ -240,26 +156,32 @@ impl Store {
         }
     }
 
-    fn execute(&mut self, at: At, body: &Bytes) -> Result<Bytes, Refused> {
-        match Command::decode(body)? {
-            Command::Put(request) => self.put(&request),
-            Command::DeleteRange(request) => self.delete_range(&request),
-            Command::Txn(request) => self.txn(&request),
-            Command::Compact(request) => self.compact(&request),
-            Command::LeaseGrant(request) => self.grant(at, &request),
-            Command::LeaseRevoke(request) => self.revoke(&request),
-            Command::LeaseRenew(request) => Ok(self.renew(&request)),
-            Command::LeaseExpire(expiry) => Ok(self.expire(&expiry)),
+    fn execute(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Result<Bytes, Refused> {
+        let command = Command::decode(body)?;
+        let puts = command.puts_apart();
+        if puts.len() != payloads.len() {
+            return Err(Refused::Malformed);
+        }
+        let mut parts = Parts::new(at.payload, payloads, puts);
+        match &command {
+            Command::Put(request) | Command::PutApart(request) => self.put(request, &mut parts),
+            Command::Txn(request) | Command::TxnApart(request, _) => self.txn(request, &mut parts),
+            Command::DeleteRange(request) => self.delete_range(request),
+            Command::Compact(request) => self.compact(request),
+            Command::LeaseGrant(request) => self.grant(at, request),
+            Command::LeaseRevoke(request) => self.revoke(request),
+            Command::LeaseRenew(request) => Ok(self.renew(request)),
+            Command::LeaseExpire(expiry) => Ok(self.expire(expiry)),
         }
     }
 
-    fn put(&mut self, request: &PutRequest) -> Result<Bytes, Refused> {
+    fn put(&mut self, request: &PutRequest, parts: &mut Parts<'_>) -> Result<Bytes, Refused> {
         check::put(request)?;
         admit_put(self.view(), request)?;
         let mut writer = Writer::new(self);
-        let mut response = writer.put(request);
+        let mut response = writer.put(request, parts.next());
         response.header = None;
-        Ok(command::applied(writer.finish(), &response))
+        Ok(command::applied_with_values(writer.finish(), &response))
     }
 
     fn delete_range(&mut self, request: &DeleteRangeRequest) -> Result<Bytes, Refused> {
@@ -267,17 +189,17 @@ impl Store {
         let mut writer = Writer::new(self);
         let mut response = writer.delete(request);
         response.header = None;
-        Ok(command::applied(writer.finish(), &response))
+        Ok(command::applied_with_values(writer.finish(), &response))
     }
 
-    fn txn(&mut self, request: &TxnRequest) -> Result<Bytes, Refused> {
+    fn txn(&mut self, request: &TxnRequest, parts: &mut Parts<'_>) -> Result<Bytes, Refused> {
         check::txn(request, usize::MAX)?;
-        let plan = Plan::new(self.view(), request);
+        let plan = Plan::new(self.view(), request, parts)?;
         plan.admit(self.view())?;
         let mut writer = Writer::new(self);
         let mut response = writer.txn(&plan);
         response.header = None;
-        Ok(command::applied(writer.finish(), &response))
+        Ok(command::applied_with_values(writer.finish(), &response))
     }
 
     fn range(&self, request: &RangeRequest) -> Result<Answer, Refused> {
@@ -285,17 +207,17 @@ impl Store {
         let revision = self.view().readable(request.revision)?;
         let mut slice = FirstSlice::new(self.keys_per_slice);
         let response = slice.range(self.view(), request, revision);
-        Ok(slice.end_range(response))
+        Ok(slice.end_range(request, response))
     }
 
     fn read_txn(&self, request: &TxnRequest) -> Result<Answer, Refused> {
         check::txn(request, usize::MAX)?;
-        let plan = Plan::new(self.view(), request);
+        let plan = Plan::new(self.view(), request, &mut Parts::none())?;
         plan.admit(self.view())?;
         let mut slice = FirstSlice::new(self.keys_per_slice);
         let mut response = plan.read(self.view(), &mut slice)?;
         response.header = Some(header(self.revision));
-        Ok(slice.end_txn(response))
+        Ok(slice.end_txn(request, response))
     }
 }
 
@@ -304,10 +226,24 @@ impl Application for Store {
     type Answer = Answer;
     type Cut = Cut;
 
-    fn apply(&mut self, at: At, body: &Bytes, _payloads: &[Payload]) -> Bytes {
-        let result = self.execute(at, body).unwrap_or_else(command::refused);
+    fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes {
+        let result = self.execute(at, body, payloads);
+        let result = result.unwrap_or_else(command::refused);
+        self.payloads.settle(at.payload, payloads.len());
         self.free(CHANGES_FREED_PER_COMMAND);
         result
+    }
+
+    fn is_live(&self, payload: PayloadId) -> bool {
+        self.payloads.is_live(payload)
+    }
+
+    fn take_dead(&mut self) -> Vec<PayloadId> {
+        self.payloads.take_dead()
+    }
+
+    fn live(&self, after: Option<PayloadId>, most: usize) -> Vec<(PayloadId, Payload)> {
+        self.payloads.after(after, most)
     }
 
     fn take_countdowns(&mut self) -> Vec<Countdown> {

@@ -1,11 +1,13 @@
 //! Reading the store at a revision.
 
+use crate::apart::is_apart;
+use crate::condition::{Operand, satisfies};
 use crate::history::{History, Version};
 use crate::refused::Refused;
 use crate::span::Span;
 use crate::store::Store;
 use bytes::Bytes;
-use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use quorate_etcd_api::etcdserverpb::compare::CompareTarget;
 use quorate_etcd_api::etcdserverpb::{
     Compare, RangeRequest, RangeResponse, ResponseHeader, SortOrder, SortTarget,
 };
@@ -111,18 +113,24 @@ impl<'a> View<'a> {
     }
 
     /// Whether every condition holds.
-    pub(crate) fn all_hold(self, conditions: &[Compare]) -> bool {
-        conditions.iter().all(|condition| self.holds(condition))
+    pub(crate) fn all_hold(self, conditions: &[Compare]) -> Result<bool, Refused> {
+        for condition in conditions {
+            if !self.holds(condition)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    fn holds(self, condition: &Compare) -> bool {
+    fn holds(self, condition: &Compare) -> Result<bool, Refused> {
         let span = Span::new(&condition.key, &condition.range_end);
+        let operand = Operand::of(condition);
         let mut found = false;
-        let mut holds = true;
+        let mut holds = Ok(true);
         self.each(span, self.revision, |_, version| {
             found = true;
-            holds = satisfies(condition, version);
-            if holds {
+            holds = satisfies(condition, &operand, version);
+            if holds == Ok(true) {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
@@ -132,8 +140,10 @@ impl<'a> View<'a> {
             return holds;
         }
         // A missing key is all zeros, but it has no value: not even the empty one.
-        condition.target != CompareTarget::Value as i32
-            && satisfies(condition, &Version::deletion(0, 0))
+        if condition.target == CompareTarget::Value as i32 {
+            return Ok(false);
+        }
+        satisfies(condition, &operand, &Version::deletion(0, 0))
     }
 }
 
@@ -146,8 +156,16 @@ pub(crate) struct Slice {
     pub(crate) after: Option<Bytes>,
 }
 
-/// Makes the answer to a range request of all that was collected for it.
+/// Whether the answer to a range request can be sorted and cut only once its values are there.
+pub(crate) fn is_deferred(request: &RangeRequest, response: &RangeResponse) -> bool {
+    request.sort_target == SortTarget::Value as i32 && response.kvs.iter().any(is_apart)
+}
+
+/// Makes the answer to a range request of all that was collected for it, unless that is deferred.
 pub(crate) fn finish(request: &RangeRequest, response: &mut RangeResponse) {
+    if is_deferred(request, response) {
+        return;
+    }
     sort(request, &mut response.kvs);
     let limit = limit(request);
     response.more = response.kvs.len() > limit;
@@ -157,6 +175,7 @@ pub(crate) fn finish(request: &RangeRequest, response: &mut RangeResponse) {
         let has_leases = request.sort_target == SortTarget::Value as i32;
         for kv in &mut response.kvs {
             kv.value.clear();
+            kv.version = kv.version.abs();
             kv.lease = if has_leases { kv.lease } else { 0 };
         }
     }
@@ -170,16 +189,19 @@ pub(crate) fn header(revision: i64) -> ResponseHeader {
     }
 }
 
-/// A key as responses show it. Shares the value, if it is large.
+/// A key as responses show it. Shares the value, if it is large; of one that is apart it has the
+/// reference.
 pub(crate) fn key_value(key: &[u8], version: &Version) -> KeyValue {
-    KeyValue {
+    let mut kv = KeyValue {
         key: Bytes::copy_from_slice(key),
         create_revision: version.created,
         mod_revision: version.modified,
         version: version.version,
-        value: version.value.to_bytes(),
+        value: Bytes::new(),
         lease: version.lease,
-    }
+    };
+    version.value.show(&mut kv);
+    kv
 }
 
 /// Most keys to return.
@@ -233,7 +255,7 @@ fn sort(request: &RangeRequest, kvs: &mut [KeyValue]) {
     let descend = request.sort_order == SortOrder::Descend as i32;
     let compare: fn(&KeyValue, &KeyValue) -> Ordering =
         match SortTarget::try_from(request.sort_target) {
-            Ok(SortTarget::Version) => |a, b| a.version.cmp(&b.version),
+            Ok(SortTarget::Version) => |a, b| a.version.abs().cmp(&b.version.abs()),
             Ok(SortTarget::Create) => |a, b| a.create_revision.cmp(&b.create_revision),
             Ok(SortTarget::Mod) => |a, b| a.mod_revision.cmp(&b.mod_revision),
             Ok(SortTarget::Value) => |a, b| a.value.cmp(&b.value),
@@ -248,32 +270,5 @@ fn sort(request: &RangeRequest, kvs: &mut [KeyValue]) {
         kvs.sort_by(|a, b| compare(b, a));
     } else {
         kvs.sort_by(compare);
-    }
-}
-
-/// Whether one version satisfies a condition. An operand of another kind than the target counts as
-/// zero; an unknown relation always holds. Both are etcd's way.
-fn satisfies(condition: &Compare, version: &Version) -> bool {
-    use TargetUnion::{CreateRevision, Lease, ModRevision, Value, Version as Versions};
-    let operand = &condition.target_union;
-    let ordering = match (CompareTarget::try_from(condition.target), operand) {
-        (Ok(CompareTarget::Value), Some(Value(value))) => version.value[..].cmp(&value[..]),
-        (Ok(CompareTarget::Value), _) => version.value[..].cmp(&[]),
-        (Ok(CompareTarget::Version), Some(Versions(n))) => version.version.cmp(n),
-        (Ok(CompareTarget::Version), _) => version.version.cmp(&0),
-        (Ok(CompareTarget::Create), Some(CreateRevision(n))) => version.created.cmp(n),
-        (Ok(CompareTarget::Create), _) => version.created.cmp(&0),
-        (Ok(CompareTarget::Mod), Some(ModRevision(n))) => version.modified.cmp(n),
-        (Ok(CompareTarget::Mod), _) => version.modified.cmp(&0),
-        (Ok(CompareTarget::Lease), Some(Lease(n))) => version.lease.cmp(n),
-        (Ok(CompareTarget::Lease), _) => version.lease.cmp(&0),
-        (Err(_), _) => Ordering::Equal,
-    };
-    match CompareResult::try_from(condition.result) {
-        Ok(CompareResult::Equal) => ordering.is_eq(),
-        Ok(CompareResult::NotEqual) => ordering.is_ne(),
-        Ok(CompareResult::Greater) => ordering.is_gt(),
-        Ok(CompareResult::Less) => ordering.is_lt(),
-        Err(_) => true,
     }
 }

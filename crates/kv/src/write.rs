@@ -1,5 +1,6 @@
 //! Changing the store: one write transaction.
 
+use crate::apart::Reference;
 use crate::history::{History, Version};
 use crate::journal::Change;
 use crate::kept::Kept;
@@ -56,7 +57,7 @@ impl<'a> Writer<'a> {
     fn step(&mut self, step: &Step<'_>) -> Response {
         match step {
             Step::Range(range) => Response::ResponseRange(self.range(range)),
-            Step::Put(put) => Response::ResponsePut(self.put(put)),
+            Step::Put(put, apart) => Response::ResponsePut(self.put(put, *apart)),
             Step::Delete(delete) => Response::ResponseDeleteRange(self.delete(delete)),
             Step::Txn(inner) => Response::ResponseTxn(self.txn(inner)),
         }
@@ -72,8 +73,8 @@ impl<'a> Writer<'a> {
         view.range_at(request, revision)
     }
 
-    /// Runs an admitted put.
-    pub(crate) fn put(&mut self, request: &PutRequest) -> PutResponse {
+    /// Runs an admitted put, of this value if it is kept apart.
+    pub(crate) fn put(&mut self, request: &PutRequest, apart: Option<Reference>) -> PutResponse {
         let modified = self.store.revision + 1;
         let mut next = Version {
             value: Kept::default(),
@@ -100,11 +101,15 @@ impl<'a> Writer<'a> {
         }
         next.value = match present {
             Some(present) if request.ignore_value => present.value.clone(),
+            _ if let Some(reference) = apart => Kept::apart(reference),
             _ if request.value.len() < SHARED_BYTES_MIN => Kept::copy(&request.value),
             _ => Kept::share(&request.value),
         };
         let new_lease = next.lease;
-        self.store.bytes += VERSION_BYTES + next.value.len() as u64;
+        self.store.bytes += VERSION_BYTES + next.value.bytes_held();
+        if let Some(reference) = next.value.reference() {
+            self.store.payloads.hold(reference);
+        }
         if let Some(history) = history {
             history.push(next);
         } else {

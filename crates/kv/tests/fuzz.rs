@@ -7,7 +7,7 @@ mod generate;
 use bytes::Bytes;
 use generate::Generator;
 use prost::Message;
-use quorate_core::{Application, At, Principal, Slot};
+use quorate_core::{Application, At, Payload};
 use quorate_etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, RangeRequest, TxnRequest,
 };
@@ -15,13 +15,6 @@ use quorate_fuzz::{Fuzz, Limits};
 use quorate_kv::command::{self, Command};
 use quorate_kv::{Applied, Keys, Query, Refused, Store, Watched, decode_result};
 use std::cell::RefCell;
-
-const AT: At = At {
-    slot: Slot(0),
-    index: 0,
-    stamp_ns: 0,
-    principal: Principal(0),
-};
 
 fn commands(count: usize) -> Vec<Bytes> {
     let mut random = Generator::new(1);
@@ -42,10 +35,25 @@ fn commands(count: usize) -> Vec<Bytes> {
     (0..count).map(&mut one).collect()
 }
 
+/// Commands of which values are payloads.
+fn commands_apart(count: usize) -> Vec<Bytes> {
+    let mut random = Generator::new(3);
+    let mut one = |number: usize| match number % 2 {
+        0 => command::split_put(random.put(), Some(1)).0,
+        _ => command::split_txn(random.txn(2, 9), Some(1)).0,
+    };
+    (0..count).map(&mut one).collect()
+}
+
+/// What every payload is here.
+fn payload() -> Payload {
+    Payload::of(Bytes::from_static(b"payload"))
+}
+
 fn filled() -> Store {
     let mut store = Store::new();
     for body in commands(300) {
-        store.apply(AT, &body);
+        store.apply(At::default(), &body, &[]);
     }
     store
 }
@@ -64,12 +72,14 @@ fn commands_bear_any_bytes_and_so_does_the_store_that_applies_them() {
         ..Limits::default()
     };
     let store = RefCell::new(Store::new());
-    let fuzz = fuzz("command").seeds(commands(64)).limits(limits);
+    let seeds = commands(64).into_iter().chain(commands_apart(16));
+    let fuzz = fuzz("command").seeds(seeds).limits(limits);
     fuzz.run(
         |input| Command::decode(&input),
-        |input, _| {
-            let once = Store::new().apply(AT, input);
-            let result = store.borrow_mut().apply(AT, input);
+        |input, command| {
+            let payloads = vec![payload(); command.puts_apart().len()];
+            let once = Store::new().apply(At::default(), input, &payloads);
+            let result = store.borrow_mut().apply(At::default(), input, &payloads);
             for result in [once, result] {
                 assert_ne!(decode_result(&result), Err(Refused::Malformed));
             }
@@ -83,7 +93,7 @@ fn results_bear_any_bytes() {
     let mut store = Store::new();
     let results: Vec<Bytes> = commands(64)
         .iter()
-        .map(|body| store.apply(AT, body))
+        .map(|body| store.apply(At::default(), body, &[]))
         .collect();
     let check = |input: &Bytes, applied: &Applied| {
         assert_eq!(input.len(), 9 + applied.response.len());

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message;
-use quorate_core::{Application, At, Countdown, Principal, Slot};
+use quorate_core::{Application, At, Countdown};
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -16,13 +16,7 @@ use quorate_kv::{Answer, Keys, Query, Refused, Store, TTL_S_MAX, Watched, comman
 
 /// Applies a command; gives the revision afterwards, and the response.
 fn apply(store: &mut Store, body: &Bytes) -> Result<(i64, Bytes), Refused> {
-    let at = At {
-        slot: Slot(0),
-        index: 0,
-        stamp_ns: 0,
-        principal: Principal(0),
-    };
-    let applied = decode_result(&store.apply(at, body))?;
+    let applied = decode_result(&store.apply(At::default(), body, &[]))?;
     Ok((applied.revision, applied.response))
 }
 

@@ -6,16 +6,9 @@ mod generate;
 
 use bytes::Bytes;
 use generate::Generator;
-use quorate_core::{Application, At, Principal, Slot};
+use quorate_core::{Application, At};
 use quorate_etcd_api::etcdserverpb::{CompactionRequest, PutRequest, RangeRequest};
 use quorate_kv::{Answer, Query, Refused, Store, command};
-
-const AT: At = At {
-    slot: Slot(0),
-    index: 0,
-    stamp_ns: 0,
-    principal: Principal(0),
-};
 
 fn random_command(random: &mut Generator, store: &Store) -> Bytes {
     let revision = store.revision();
@@ -79,7 +72,10 @@ fn in_slices_a_read_gives_what_it_gives_in_one_go() {
         let mut whole = Store::new();
         for _ in 0..random.rng.usize(..150) {
             let body = random_command(&mut random, &store);
-            assert_eq!(store.apply(AT, &body), whole.apply(AT, &body));
+            assert_eq!(
+                store.apply(At::default(), &body, &[]),
+                whole.apply(At::default(), &body, &[])
+            );
         }
         for _ in 0..20 {
             let query = random_query(&mut random, store.revision());
@@ -88,14 +84,14 @@ fn in_slices_a_read_gives_what_it_gives_in_one_go() {
             let mut commands = Vec::new();
             let (found, slices) = read(&mut store, &query, |store| {
                 let body = random_command(&mut random, store);
-                store.apply(AT, &body);
+                store.apply(At::default(), &body, &[]);
                 while store.tidy() {}
                 commands.push(body);
             });
             assert_eq!(found, expected, "seed {seed}: {query:?}");
             sliced += u32::from(slices > 1);
             for body in commands {
-                whole.apply(AT, &body);
+                whole.apply(At::default(), &body, &[]);
             }
         }
         // Nothing stays pinned.
@@ -121,7 +117,7 @@ fn put(store: &mut Store, key: &'static [u8]) {
         key: Bytes::from_static(key),
         ..PutRequest::default()
     };
-    store.apply(AT, &command::encode_put(&request));
+    store.apply(At::default(), &command::encode_put(&request), &[]);
 }
 
 fn compact(store: &mut Store) {
@@ -129,7 +125,7 @@ fn compact(store: &mut Store) {
         revision: store.revision(),
         physical: false,
     };
-    store.apply(AT, &command::encode_compact(&request));
+    store.apply(At::default(), &command::encode_compact(&request), &[]);
     while store.tidy() {}
 }
 

@@ -6,22 +6,43 @@ mod generate;
 
 use bytes::Bytes;
 use generate::Generator;
-use quorate_core::{Application, At, Principal, Slot};
+use quorate_core::{Application, At, Payload, PayloadId, Wire};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseRevokeRequest, PutRequest, RangeRequest,
 };
 use quorate_kv::{Answer, Events, Keys, LeaseInfo, Query, Store, Watched, command};
 
-const AT: At = At {
-    slot: Slot(0),
-    index: 0,
-    stamp_ns: 0,
-    principal: Principal(0),
-};
+/// A command, where it is applied, and the values that are kept apart.
+#[derive(Clone)]
+struct Step {
+    at: At,
+    body: Bytes,
+    payloads: Vec<Payload>,
+}
 
-/// A command that may do anything.
-fn random_command(random: &mut Generator, store: &Store) -> Bytes {
+impl Step {
+    fn apply(&self, store: &mut Store) {
+        store.apply(self.at, &self.body, &self.payloads);
+    }
+}
+
+/// A command that may do anything, of which longer values are kept apart.
+fn random_command(random: &mut Generator, store: &Store) -> Step {
+    let (body, payloads) = match random.rng.u8(..2) {
+        0 => command::split_put(random.put(), Some(2)),
+        _ => command::split_txn(random.txn(2, store.revision()), Some(2)),
+    };
+    let (body, payloads) = match payloads.is_empty() {
+        true => (random_inline_command(random, store), payloads),
+        false => (body, payloads),
+    };
+    let mut at = At::default();
+    at.payload.entry.seq = random.rng.u64(..);
+    Step { at, body, payloads }
+}
+
+fn random_inline_command(random: &mut Generator, store: &Store) -> Bytes {
     let revision = store.revision();
     match random.rng.u8(..16) {
         0..=5 => command::encode_put(&random.put()),
@@ -38,12 +59,12 @@ fn random_command(random: &mut Generator, store: &Store) -> Bytes {
 }
 
 /// Applies random commands, freeing memory now and then; notes the commands.
-fn go_on(random: &mut Generator, store: &mut Store, count: usize) -> Vec<Bytes> {
+fn go_on(random: &mut Generator, store: &mut Store, count: usize) -> Vec<Step> {
     let mut commands = Vec::new();
     for _ in 0..count {
-        let body = random_command(random, store);
-        store.apply(AT, &body);
-        commands.push(body);
+        let step = random_command(random, store);
+        step.apply(store);
+        commands.push(step);
         if random.rng.u8(..8) == 0 {
             store.tidy();
         }
@@ -52,10 +73,10 @@ fn go_on(random: &mut Generator, store: &mut Store, count: usize) -> Vec<Bytes> 
 }
 
 /// The same commands, with everything freed as soon as it can be.
-fn replay(commands: &[Bytes]) -> Store {
+fn replay(commands: &[Step]) -> Store {
     let mut twin = Store::new();
-    for body in commands {
-        twin.apply(AT, body);
+    for step in commands {
+        step.apply(&mut twin);
         while twin.tidy() {}
     }
     twin
@@ -150,11 +171,13 @@ fn assert_equal_figures(seed: u64, loaded: &mut Store, fork: &mut Store) {
             revision,
             physical: false,
         };
-        store.apply(AT, &command::encode_put(&put));
-        store.apply(AT, &command::encode_compact(&compaction));
+        store.apply(At::default(), &command::encode_put(&put), &[]);
+        store.apply(At::default(), &command::encode_compact(&compaction), &[]);
         while store.tidy() {}
     }
     assert_eq!(loaded.status(), fork.status(), "seed {seed}");
+    let live = |store: &Store| store.live(None, usize::MAX);
+    assert_eq!(live(loaded), live(fork), "seed {seed}");
 }
 
 #[test]
@@ -172,7 +195,7 @@ fn what_is_loaded_is_what_was_cut_whatever_happened_meanwhile() {
         });
         assert_eq!(taken, pieces(&mut fork, bytes, |_| {}), "seed {seed}");
         let largest = taken.iter().map(Bytes::len).max();
-        assert!(largest < Some(2 * bytes + 64), "seed {seed}: {largest:?}");
+        assert!(largest < Some(2 * bytes + 80), "seed {seed}: {largest:?}");
 
         let mut loaded = replay(&commands[..count / 2]).empty();
         assert_eq!(load(&mut loaded, &taken), Ok(()), "seed {seed}");
@@ -182,8 +205,8 @@ fn what_is_loaded_is_what_was_cut_whatever_happened_meanwhile() {
         // What was put off while the snapshot was taken is done now.
         assert_equal_figures(seed, &mut store, &mut replay(&commands));
 
-        for body in go_on(&mut random, &mut fork, 50) {
-            loaded.apply(AT, &body);
+        for step in go_on(&mut random, &mut fork, 50) {
+            step.apply(&mut loaded);
         }
         assert_equal(seed, &loaded, &fork);
     }
@@ -193,7 +216,7 @@ fn what_is_loaded_is_what_was_cut_whatever_happened_meanwhile() {
 fn all_countdowns_of_a_loaded_store_start() {
     let grant = |store: &mut Store, id| {
         let request = LeaseGrantRequest { id, ttl: 60 };
-        store.apply(AT, &command::encode_lease_grant(&request));
+        store.apply(At::default(), &command::encode_lease_grant(&request), &[]);
     };
     let mut behind = Store::new();
     grant(&mut behind, 1);
@@ -233,9 +256,13 @@ fn keys_that_do_not_count_are_passed_a_few_at_a_time() {
         revision: 10_003,
         physical: false,
     }));
-    for body in &commands {
-        store.apply(AT, body);
-    }
+    let inline = |body: Bytes| Step {
+        at: At::default(),
+        body,
+        payloads: Vec::new(),
+    };
+    let commands: Vec<Step> = commands.into_iter().map(inline).collect();
+    commands.iter().for_each(|step| step.apply(&mut store));
     let mut cut = store.cut();
     let all: Vec<_> = std::iter::from_fn(|| store.piece(&mut cut, 1000)).collect();
     let (passing, found): (Vec<_>, Vec<_>) = all.into_iter().partition(Bytes::is_empty);
@@ -303,7 +330,7 @@ fn any_bytes_are_refused_without_a_panic() {
         // A head that passes, so that what follows is looked at.
         let mut piece = vec![1, 1, rng.u8(1..9), rng.u8(..5), rng.u8(..)];
         for _ in 0..rng.usize(..6) {
-            piece.push(rng.u8(2..8));
+            piece.push(rng.u8(2..10));
             for _ in 0..rng.usize(..9) {
                 piece.push(rng.u8(..4));
             }
@@ -330,10 +357,21 @@ fn what_contradicts_itself_is_refused() {
     };
     let write_at_2 = record(&[4, 2, 0, 0, 1, 0]);
     let write_at_3 = record(&[4, 1, 0, 1, 2, 0]);
+    // Values that are kept apart, of the same payload.
+    let apart_at = |kind_and_place: &[u8], len: u8| {
+        let name = PayloadId::default().to_bytes();
+        record(&[kind_and_place, &name, &[len], &[0; 16]].concat())
+    };
+    let apart_at_2 = apart_at(&[8, 2, 0, 0, 1], 5);
+    let apart_at_3 = apart_at(&[8, 1, 0, 1, 2], 5);
+    let good = load_all(&[&head, &key, &apart_at_2, &apart_at_3], 1, 2);
+    assert_eq!(good, Ok(()));
+    let other_at_3 = apart_at(&[8, 1, 0, 1, 2], 6);
     let good = load_all(&[&head, &key, &write_at_2, &write_at_3], 1, 2);
     assert_eq!(good, Ok(()));
     for (why, records, versions) in [
         ("is missing", vec![&head, &key, &write_at_2], 1),
+        ("two values", vec![&head, &key, &apart_at_2, &other_at_3], 2),
         (
             "not whole",
             vec![&head, &key, &record(&[4, 3, 0, 0, 1, 0])],
@@ -372,7 +410,7 @@ fn a_value_larger_than_a_piece_is_not_cut() {
             value: value.clone(),
             ..PutRequest::default()
         });
-        store.apply(AT, &body);
+        store.apply(At::default(), &body, &[]);
     }
     let taken = pieces(&mut store, 4096, |_| {});
     assert_eq!(taken.len(), 3, "one per value, and the end");
@@ -390,7 +428,7 @@ fn the_revision_does_not_go_back_after_a_compaction_that_was_cut_short() {
             key: Bytes::from(vec![b'a' + n % 7]),
             ..PutRequest::default()
         };
-        store.apply(AT, &command::encode_put(&request));
+        store.apply(At::default(), &command::encode_put(&request), &[]);
     };
     let mut is_tidy = false;
     for steps in 0.. {
@@ -402,13 +440,17 @@ fn the_revision_does_not_go_back_after_a_compaction_that_was_cut_short() {
             range_end,
             ..DeleteRangeRequest::default()
         };
-        store.apply(AT, &command::encode_delete_range(&everything));
+        store.apply(
+            At::default(),
+            &command::encode_delete_range(&everything),
+            &[],
+        );
         let revision = store.revision();
         let request = CompactionRequest {
             revision,
             physical: false,
         };
-        store.apply(AT, &command::encode_compact(&request));
+        store.apply(At::default(), &command::encode_compact(&request), &[]);
         is_tidy |= (0..steps).any(|_| !store.tidy());
         let mut again = Store::new();
         load(&mut again, &pieces(&mut store, 100, |_| {})).unwrap();

@@ -59,7 +59,7 @@ async fn run(
                 continue;
             }
             () = tokio::time::sleep_until(end) => {
-                store.apply(at(applied, Principal(0)), &command);
+                store.apply(at(applied, Principal(0)), &command, &[]);
                 applied += 1;
                 handle.publish_applied(Slot(applied));
                 continue;
@@ -73,7 +73,7 @@ async fn run(
                 principal,
                 reply,
             } => {
-                let _ = reply.send(Ok(store.apply(at(applied, principal), &body)));
+                let _ = reply.send(Ok(store.apply(at(applied, principal), &body, &[])));
                 applied += 1;
                 handle.publish_applied(Slot(applied));
             }
@@ -97,6 +97,7 @@ fn at(applied: u64, principal: Principal) -> At {
         index: 0,
         stamp_ns: applied,
         principal,
+        ..At::default()
     }
 }
 

@@ -2,7 +2,7 @@
 //! number of etcd's issue.
 
 use super::*;
-use quorate_core::{Application, At, Principal, Slot};
+use quorate_core::{Application, At};
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RequestOp};
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_sim::judge::{self, Journal};
@@ -275,13 +275,7 @@ fn apply_put(store: &mut Store, n: usize) {
 }
 
 fn apply(store: &mut Store, body: &Bytes) {
-    let at = At {
-        slot: Slot(0),
-        index: 0,
-        stamp_ns: 0,
-        principal: Principal(0),
-    };
-    store.apply(at, body);
+    store.apply(At::default(), body, &[]);
 }
 
 /// The keys at a revision.

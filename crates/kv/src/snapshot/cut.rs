@@ -3,12 +3,14 @@
 //! Nothing is copied: the history keeps every version anyway, so a cut is a revision, and all it
 //! asks of the store is not to free what counts there.
 
-use super::{DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_WRITE, Totals, WRITE};
+use super::{
+    APART, DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_APART, LEASED_WRITE, Totals, WRITE,
+};
 use crate::history::{History, Version};
-use crate::kept::Kept;
+use crate::kept::{Kept, Other};
 use crate::store::Store;
 use bytes::Bytes;
-use quorate_core::Encoder;
+use quorate_core::{Encoder, Wire};
 use std::ops::Bound;
 
 /// A snapshot of a store that is being taken.
@@ -190,10 +192,13 @@ impl Keys<'_> {
     fn write_version(&mut self, version: &Version, before: i64) {
         self.totals.versions += 1;
         let out = &mut *self.out;
-        out.u8(match version {
-            version if !version.is_live() => DELETION,
-            version if version.lease != 0 => LEASED_WRITE,
-            _ => WRITE,
+        let is_apart = version.value.reference().is_some();
+        out.u8(match (version.is_live(), is_apart, version.lease != 0) {
+            (false, ..) => DELETION,
+            (true, false, false) => WRITE,
+            (true, false, true) => LEASED_WRITE,
+            (true, true, false) => APART,
+            (true, true, true) => LEASED_APART,
         });
         out.varint(version.modified.abs_diff(before));
         out.varint(u64::from(version.sub));
@@ -205,7 +210,10 @@ impl Keys<'_> {
                     out.varint(value.len() as u64);
                     out.slice(value);
                 }
-                Kept::Shared(value) => out.bytes(value),
+                Kept::Other(other) => match &**other {
+                    Other::Shared(value) => out.bytes(value),
+                    Other::Apart(reference) => reference.encode(out),
+                },
             }
             if version.lease != 0 {
                 out.u64(version.lease.cast_unsigned());

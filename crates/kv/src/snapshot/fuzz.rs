@@ -4,18 +4,11 @@ use super::END;
 use crate::command;
 use crate::store::Store;
 use bytes::Bytes;
-use quorate_core::{Application, At, Encoder, Principal, Slot};
+use quorate_core::{Application, At, Encoder, Payload};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest,
 };
 use quorate_fuzz::{Fuzz, Limits};
-
-const AT: At = At {
-    slot: Slot(0),
-    index: 0,
-    stamp_ns: 0,
-    principal: Principal(0),
-};
 
 /// All of a store but the end.
 fn whole(store: &mut Store) -> Bytes {
@@ -51,26 +44,52 @@ fn put(key: &'static [u8], lease: i64) -> Bytes {
     })
 }
 
-fn commands() -> Vec<Bytes> {
+/// Applies commands of which some have a value apart, each of another entry from `first` on.
+fn apply_all(store: &mut Store, first: u64, mut after: impl FnMut(&mut Store)) {
+    for (seq, (body, payloads)) in (first..).zip(commands()) {
+        let mut at = At::default();
+        at.payload.entry.seq = seq;
+        store.apply(at, &body, &payloads);
+        after(store);
+    }
+}
+
+fn put_apart(key: &'static [u8], lease: i64) -> (Bytes, Vec<Payload>) {
+    let request = PutRequest {
+        key: Bytes::from_static(key),
+        value: Bytes::from_static(b"payload"),
+        lease,
+        ..PutRequest::default()
+    };
+    command::split_put(request, Some(1))
+}
+
+fn commands() -> Vec<(Bytes, Vec<Payload>)> {
     let compact = |revision| {
         command::encode_compact(&CompactionRequest {
             revision,
             physical: false,
         })
     };
+    let delete = command::encode_delete_range(&DeleteRangeRequest {
+        key: Bytes::from_static(b"a"),
+        range_end: Bytes::from_static(b"\0"),
+        prev_kv: false,
+    });
+    let grant = command::encode_lease_grant(&LeaseGrantRequest { id: 7, ttl: 60 });
+    let inline = |body| (body, Vec::new());
     vec![
-        command::encode_lease_grant(&LeaseGrantRequest { id: 7, ttl: 60 }),
-        put(b"a", 0),
-        put(b"b", 7),
-        put(b"a", 7),
-        compact(3),
-        command::encode_delete_range(&DeleteRangeRequest {
-            key: Bytes::from_static(b"a"),
-            range_end: Bytes::from_static(b"\0"),
-            prev_kv: false,
-        }),
-        put(b"c", 0),
-        compact(6),
+        inline(grant),
+        inline(put(b"a", 0)),
+        inline(put(b"b", 7)),
+        inline(put(b"a", 7)),
+        put_apart(b"d", 0),
+        put_apart(b"e", 7),
+        inline(compact(3)),
+        inline(delete),
+        inline(put(b"c", 0)),
+        put_apart(b"c", 0),
+        inline(compact(8)),
     ]
 }
 
@@ -78,10 +97,7 @@ fn commands() -> Vec<Bytes> {
 fn what_loads_is_a_store_that_works() {
     let mut store = Store::new();
     let mut seeds = vec![whole(&mut store)];
-    for body in commands() {
-        store.apply(AT, &body);
-        seeds.push(whole(&mut store));
-    }
+    apply_all(&mut store, 1, |store| seeds.push(whole(store)));
     let limits = Limits {
         // A key with its history, a version and its change in the journal, for a few bytes each.
         base_bytes: 160 << 10,
@@ -94,10 +110,8 @@ fn what_loads_is_a_store_that_works() {
         let again = whole(&mut store);
         let mut twin = load(again.clone()).expect("what a store writes, it reads");
         assert_eq!(whole(&mut twin), again);
-        for body in commands() {
-            store.apply(AT, &body);
-            while store.tidy() {}
-        }
+        // Far from the entries that it may have applied.
+        apply_all(&mut store, u64::MAX >> 1, |store| while store.tidy() {});
         load(whole(&mut store)).expect("what a store writes, it reads");
     });
 }

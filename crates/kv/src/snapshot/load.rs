@@ -1,7 +1,10 @@
 //! Loading a snapshot. Its bytes may come from a damaged disk: everything is checked, and nothing is
 //! allocated that the bytes themselves do not hold.
 
-use super::{DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_WRITE, Totals, WRITE};
+use super::{
+    APART, DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_APART, LEASED_WRITE, Totals, WRITE,
+};
+use crate::apart::Reference;
 use crate::flaw::Flaw;
 use crate::history::{History, Version};
 use crate::journal::Change;
@@ -9,7 +12,7 @@ use crate::kept::Kept;
 use crate::lease::{TTL_S_MAX, TTL_S_MIN, Terms};
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
 use bytes::Bytes;
-use quorate_core::{Decoder, WireError};
+use quorate_core::{Decoder, Wire, WireError};
 use std::fmt;
 
 /// A snapshot of which some pieces were read.
@@ -89,7 +92,7 @@ impl Store {
             match kind {
                 LEASE => self.read_lease(loading, &mut input)?,
                 KEY => self.read_key(loading, &mut input)?,
-                WRITE | LEASED_WRITE | DELETION => {
+                WRITE | LEASED_WRITE | APART | LEASED_APART | DELETION => {
                     let version = read_version(kind, head, loading, piece.len(), &mut input)?;
                     self.add_version(loading, version)?;
                 }
@@ -162,7 +165,12 @@ impl Store {
         let Some((_, history)) = loading.keys.last_mut() else {
             return wrong("a version has no key");
         };
-        self.bytes += VERSION_BYTES + version.value.len() as u64;
+        self.bytes += VERSION_BYTES + version.value.bytes_held();
+        if let Some(reference) = version.value.reference()
+            && !self.payloads.hold(reference)
+        {
+            return wrong(format_args!("two values are {:?}", reference.id));
+        }
         history.push(version);
         loading.totals.versions += 1;
         Ok(())
@@ -227,9 +235,12 @@ fn read_version(
     }
     let created = modified.checked_sub_unsigned(input.varint()?);
     let version = i64::try_from(input.varint()?).unwrap_or(0);
-    let value = keep(&input.bytes()?, piece_bytes);
+    let value = match kind {
+        APART | LEASED_APART => Kept::apart(Reference::decode(input)?),
+        _ => keep(&input.bytes()?, piece_bytes),
+    };
     let lease = match kind {
-        LEASED_WRITE => input.u64()?.cast_signed(),
+        LEASED_WRITE | LEASED_APART => input.u64()?.cast_signed(),
         _ => 0,
     };
     match created {

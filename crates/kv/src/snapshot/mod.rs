@@ -11,6 +11,8 @@
 //! | 4 | write | revision, less that of the version before; place within it; revision less that of creation; version; value, with its length |
 //! | 5 | write with a lease | the same; then the lease's number (8 bytes, little-endian) |
 //! | 6 | deletion | revision, as above; place within it |
+//! | 8 | write of a value that is kept apart | as 4; but for the value its payload's name and length, and its digest (16 bytes, little-endian) |
+//! | 9 | the same, with a lease | as 8; then the lease's number, as in 5 |
 //! | 7 | end | leases, keys and versions before it; digest of the pieces before it (8 bytes, little-endian) |
 //!
 //! The head comes first, then leases and keys, each ascending, then the end, a piece of its own.
@@ -37,6 +39,8 @@ const WRITE: u8 = 4;
 const LEASED_WRITE: u8 = 5;
 const DELETION: u8 = 6;
 const END: u8 = 7;
+const APART: u8 = 8;
+const LEASED_APART: u8 = 9;
 
 /// The version of this format.
 const FORMAT: u64 = 1;

@@ -3,36 +3,30 @@
 
 mod generate;
 mod model;
+#[path = "../shelf/mod.rs"]
+mod shelf;
 
 use bytes::Bytes;
 use generate::Generator;
 use model::Model;
 use prost::Message;
-use quorate_core::{Application, At, Principal, Slot};
+use quorate_core::{Application, At};
 use quorate_etcd_api::etcdserverpb::{
     CompactionResponse, DeleteRangeResponse, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseRevokeRequest, PutResponse, ResponseHeader, TxnResponse,
 };
 use quorate_etcd_api::mvccpb::Event;
-use quorate_kv::{
-    Answer, Keys, LeaseExpiry, Query, Refused, Store, Watched, check, command, decode_result,
-};
-
-const AT: At = At {
-    slot: Slot(0),
-    index: 0,
-    stamp_ns: 0,
-    principal: Principal(0),
-};
+use quorate_kv::{Answer, Keys, LeaseExpiry, Query, Refused, Store, Watched, check, command};
+use shelf::Shelved;
 
 /// Applies a body and decodes the response, with the revision in its header.
 fn apply<M: Message + Default>(
-    store: &mut Store,
+    store: &mut Shelved,
     body: &Bytes,
     header: impl Fn(&mut M) -> &mut Option<ResponseHeader>,
 ) -> Result<M, Refused> {
-    let applied = decode_result(&store.apply(AT, body))?;
-    assert_eq!(applied.revision, store.revision());
+    let applied = store.apply(body)?;
+    assert_eq!(applied.revision, store.store.revision());
     let mut response = M::decode(applied.response).expect("the store encodes its responses");
     assert_eq!(*header(&mut response), None);
     *header(&mut response) = Some(ResponseHeader {
@@ -42,7 +36,7 @@ fn apply<M: Message + Default>(
     Ok(response)
 }
 
-fn step(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
+fn step(seed: u64, random: &mut Generator, store: &mut Shelved, model: &mut Model) {
     match random.rng.u8(..13) {
         11.. => lease(seed, random, store, model),
         10 => {
@@ -82,11 +76,11 @@ fn step(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model)
             assert_eq!(got, expected, "seed {seed}: {request:?}");
         }
     }
-    assert_eq!(store.revision(), model.revision());
-    assert_eq!(store.status().keys, model.keys());
+    assert_eq!(store.store.revision(), model.revision());
+    assert_eq!(store.store.status().keys, model.keys());
 }
 
-fn read(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
+fn read(seed: u64, random: &mut Generator, store: &mut Shelved, model: &Model) {
     let request = random.range(model.revision());
     let expected = model
         .range(&request)
@@ -105,10 +99,9 @@ fn read(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
 }
 
 /// Begins, renews or ends a lease, in one way or another.
-fn lease(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model) {
+fn lease(seed: u64, random: &mut Generator, store: &mut Shelved, model: &mut Model) {
     let id = random.lease();
-    let result =
-        |store: &mut Store, body: Bytes| decode_result(&store.apply(AT, &body)).map(|_| ());
+    let result = |store: &mut Shelved, body: Bytes| store.apply(&body).map(|_| ());
     match random.rng.u8(..8) {
         0..=4 => {
             let request = LeaseGrantRequest { id, ttl: 9 };
@@ -150,7 +143,7 @@ fn lease(seed: u64, random: &mut Generator, store: &mut Store, model: &mut Model
 }
 
 /// What a watcher of a range sees from a random revision on.
-fn watch(seed: u64, random: &mut Generator, store: &Store, model: &Model) {
+fn watch(seed: u64, random: &mut Generator, store: &mut Shelved, model: &Model) {
     let request = random.range(model.revision());
     let (key, range_end) = (request.key, request.range_end);
     let from = random.rng.i64(0..=model.revision() + 2);
@@ -192,30 +185,55 @@ fn without_net_nothing(events: &mut Vec<Event>) {
     *events = left;
 }
 
-#[test]
-fn the_store_answers_as_the_model_does() {
-    for seed in 0..150 {
+/// Random commands, with values of at least so many bytes kept apart; says how many payloads died,
+/// and how many conditions had to be decided by those who asked.
+fn compare(seeds: u64, bytes_min: Option<usize>, slices_of: usize) -> (usize, u64) {
+    let (mut died, mut decided) = (0, 0);
+    for seed in 0..seeds {
         let mut random = Generator::new(seed);
-        let (mut store, mut model) = (Store::new(), Model::new());
-        let mut twin = Store::new();
+        let (mut store, mut model) = (Shelved::new(bytes_min, slices_of), Model::new());
+        let mut twin = Shelved::new(bytes_min, slices_of);
         for _ in 0..150 {
             step(seed, &mut random, &mut store, &mut model);
             for _ in 0..3 {
-                read(seed, &mut random, &store, &model);
-                watch(seed, &mut random, &store, &model);
+                read(seed, &mut random, &mut store, &model);
+                watch(seed, &mut random, &mut store, &model);
             }
         }
         assert!(model.revision() > 30, "most commands were refused");
         // The twin gets the keys' history by another road: only what changed something, and it
         // frees everything that was compacted at once.
         model.replay(|body| {
-            twin.apply(AT, &body);
+            let _ = twin.apply(&body);
             while twin.tidy() {}
         });
-        assert!(twin.status().tidy);
+        assert!(twin.store.status().tidy);
         for revision in 0..=model.revision() {
-            assert_eq!(store.hash(revision), twin.hash(revision), "seed {seed}");
+            assert_eq!(
+                store.store.hash(revision),
+                twin.store.hash(revision),
+                "seed {seed}"
+            );
         }
+        died += store.died;
+        decided += store.decided;
+    }
+    (died, decided)
+}
+
+#[test]
+fn the_store_answers_as_the_model_does() {
+    assert_eq!(compare(150, None, usize::MAX), (0, 0));
+}
+
+#[test]
+fn so_it_does_with_its_values_kept_apart() {
+    for (bytes_min, slices_of) in [(1, usize::MAX), (1, 2), (2, 3)] {
+        let (died, decided) = compare(75, Some(bytes_min), slices_of);
+        assert!(
+            died > 1000 && decided > 20,
+            "{died} died, {decided} decided"
+        );
     }
 }
 
@@ -236,7 +254,7 @@ fn any_bytes_give_a_result() {
             }
         }
         body.truncate(rng.usize(..=body.len()));
-        let result = store.apply(AT, &Bytes::from(body));
+        let result = store.apply(At::default(), &Bytes::from(body), &[]);
         assert!(matches!(result[0], 0x10 | 0x1f));
     }
 }

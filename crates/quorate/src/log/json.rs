@@ -3,12 +3,12 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use clap::ValueEnum;
-use quorate_core::{Class, Command, Refusal, Slot};
+use quorate_core::{Class, Command, Payload, Refusal, Slot};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest};
 use quorate_etcd_api::mvccpb::{Event, EventType};
 use quorate_host::{Exported, Outcome};
-use quorate_kv::{Applied, Refused, command};
+use quorate_kv::{Applied, Reference, Refused, command};
 use quorate_server::Meta;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -133,7 +133,7 @@ impl CommandLine {
         values: Values,
     ) -> CommandLine {
         let (class, operation) = match command.class {
-            Class::Write => ("write", Some(operation(&command.body, values))),
+            Class::Write => ("write", Some(operation(command, values))),
             Class::Read => ("read", None),
             Class::OpenSession => ("open-session", None),
             Class::EndSession => ("end-session", None),
@@ -176,12 +176,34 @@ fn describe(refusal: Refusal) -> &'static str {
     }
 }
 
-/// A command's body, decoded.
-fn operation(body: &Bytes, values: Values) -> Value {
+/// A command's body, decoded, and its payloads.
+fn operation(command: &Command, values: Values) -> Value {
+    let mut operation = body(&command.body, values);
+    if let Some(object) = operation.as_object_mut()
+        && !command.payloads.is_empty()
+    {
+        let payloads = command.payloads.iter();
+        let payloads: Vec<Value> = payloads
+            .map(|payload| {
+                let mut object = Map::new();
+                add_known(&mut object, "value", payload, values);
+                object.into()
+            })
+            .collect();
+        object.insert("payloads".to_owned(), payloads.into());
+    }
+    operation
+}
+
+fn body(body: &Bytes, values: Values) -> Value {
     match command::Command::decode(body) {
-        Ok(command::Command::Put(request)) => put(&request, values),
+        Ok(command::Command::Put(request) | command::Command::PutApart(request)) => {
+            put(&request, values)
+        }
         Ok(command::Command::DeleteRange(request)) => delete_range(&request),
-        Ok(command::Command::Txn(request)) => txn(&request, values),
+        Ok(command::Command::Txn(request) | command::Command::TxnApart(request, _)) => {
+            txn(&request, values)
+        }
         Ok(command::Command::Compact(request)) => {
             json!({ "op": "compact", "revision": request.revision })
         }
@@ -292,8 +314,11 @@ fn change(event: &Event, values: Values) -> Value {
         return object("delete", &kv.key).into();
     }
     let mut object = object("put", &kv.key);
-    add_value(&mut object, "value", &kv.value, values);
-    object.insert("version".to_owned(), kv.version.into());
+    match Reference::of(kv) {
+        Some(Ok(apart)) => add_known(&mut object, "value", &apart.payload(), values),
+        _ => add_value(&mut object, "value", &kv.value, values),
+    }
+    object.insert("version".to_owned(), kv.version.abs().into());
     object.insert("create_revision".to_owned(), kv.create_revision.into());
     object.insert("lease".to_owned(), kv.lease.into());
     object.into()
@@ -316,6 +341,15 @@ fn add_text(object: &mut Map<String, Value>, name: &str, bytes: &Bytes) {
             let text = BASE64_STANDARD.encode(bytes);
             object.insert(format!("{name}_base64"), text.into());
         }
+    }
+}
+
+/// What is known of a value that is kept apart.
+fn add_known(object: &mut Map<String, Value>, name: &str, payload: &Payload, values: Values) {
+    object.insert(format!("{name}_bytes"), payload.len.into());
+    if values != Values::None {
+        let digest = format!("{:032x}", payload.digest);
+        object.insert(format!("{name}_xxh3_128"), digest.into());
     }
 }
 

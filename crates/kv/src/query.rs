@@ -1,0 +1,99 @@
+//! What can be asked of the store, and what it answers.
+
+use crate::events::{Events, Watched};
+use crate::hash::HashRest;
+use crate::lease::LeaseInfo;
+use crate::refused::Refused;
+use crate::slice::{LargeRead, RangePart, RangeRest};
+use crate::unfilled::Unfilled;
+use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+
+/// A read request.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Query {
+    /// Keys.
+    Range(RangeRequest),
+    /// A transaction that only reads ([`crate::check::is_read_only`]); others are refused.
+    Txn(TxnRequest),
+    /// What [`LargeRead::next`] asks.
+    RangeRest(RangeRest),
+    /// A digest of everything up to a revision. Walks the whole store.
+    HashKv {
+        /// The last revision to count; 0 for now.
+        revision: i64,
+    },
+    /// The rest of a digest.
+    HashRest(Box<HashRest>),
+    /// Changes.
+    Events(Watched),
+    /// Nobody reads all changes any more ([`crate::Keys::All`]).
+    Unwatch,
+    /// A lease.
+    Lease {
+        /// Its number.
+        id: i64,
+    },
+    /// The numbers of all leases.
+    Leases,
+    /// Figures.
+    Status,
+}
+
+/// The answer to a [`Query`] of the same name. Headers hold only the revision.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// Keys.
+    Range(RangeResponse),
+    /// Outcomes of a transaction that only reads.
+    Txn(TxnResponse),
+    /// Keys or a transaction that only reads, some values of which are kept apart.
+    Unfilled(Box<Unfilled>),
+    /// The first slice of keys or of a transaction that only reads.
+    Large(Box<LargeRead>),
+    /// A slice, for [`LargeRead::add`].
+    RangePart(RangePart),
+    /// A digest.
+    HashKv(KeyHash),
+    /// A digest that is not whole yet: to be asked for again, as [`Query::HashRest`].
+    HashRest(Box<HashRest>),
+    /// Changes.
+    Events(Events),
+    /// It is done.
+    Unwatch,
+    /// A lease.
+    Lease(LeaseInfo),
+    /// The store's revision and the numbers of all leases, ascending.
+    Leases(i64, Vec<i64>),
+    /// Figures.
+    Status(Status),
+    /// The query cannot be answered.
+    Refused(Refused),
+}
+
+/// A digest of the store, equal on every replica that has applied the same commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyHash {
+    /// The digest.
+    pub hash: u64,
+    /// The last revision counted.
+    pub hash_revision: i64,
+    /// The first revision that can be read; -1 before any compaction.
+    pub compacted: i64,
+    /// The store's revision.
+    pub revision: i64,
+}
+
+/// Figures about the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The store's revision.
+    pub revision: i64,
+    /// The first revision that can be read; -1 before any compaction.
+    pub compacted: i64,
+    /// Keys that exist now.
+    pub keys: u64,
+    /// Estimated memory of all versions, in bytes.
+    pub bytes: u64,
+    /// Whether the last compaction has freed all it can.
+    pub tidy: bool,
+}
