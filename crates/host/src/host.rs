@@ -240,7 +240,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// A read of the log is done.
     pub fn read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
         if BulkStore::owns(token) {
-            return self.bulk_read_done(now, token, bytes);
+            return self.bulk_read_done(token, bytes);
         }
         let Some(done) = self.catch_up.read_done::<M>(token, bytes) else {
             return;
@@ -370,6 +370,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let more = self.cut_piece();
         let more = self.look_for_lacking() || more;
         self.bury();
+        self.tidy_bulk();
         self.tidy_bulk();
         self.applier.app_mut().tidy() || more
     }

@@ -6,7 +6,7 @@ use crate::plan::Load;
 use crate::requests;
 use fastrand::Rng;
 use mix::{Known, Mix};
-use quorate_core::{ClientId, MILLIS, RequestId};
+use quorate_core::{ClientId, MILLIS, Payload, PayloadId, RequestId};
 use quorate_etcd_api::etcdserverpb::response_op::Response as PartAnswer;
 use quorate_host::Token;
 use std::collections::BTreeSet;
@@ -74,6 +74,8 @@ enum Ask {
     Read(Rc<Asked>),
     /// Of whatever state the replica has.
     Peek(Rc<Asked>),
+    /// The bytes of a payload.
+    Payload(PayloadId, Payload),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,6 +84,8 @@ enum Fate {
     Done(Returned),
     /// It opened a session.
     Opened,
+    /// It got the bytes of a payload, or learned that it is dead.
+    Got,
     Unknown,
     NotExecuted,
 }
@@ -294,7 +298,7 @@ impl Task {
 impl Ask {
     fn request(&self) -> Option<&Rc<Asked>> {
         match self {
-            Ask::Open => None,
+            Ask::Open | Ask::Payload(..) => None,
             Ask::Command(asked) | Ask::Write(asked) | Ask::Read(asked) | Ask::Peek(asked) => {
                 Some(asked)
             }

@@ -248,7 +248,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let invoked = self.clients.tick();
         let body = match &what {
             What::Chore(chore) => A::chore(*chore),
-            What::Request(request) => A::command(request),
+            // Nothing that is ordered here has a value.
+            What::Request(request) => A::command(request, None).0,
         };
         let token = self.leases.begin(what, invoked, now_ns);
         let node = self.rng.usize(..self.nodes.len());
@@ -282,7 +283,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let chore = match &errand.what {
             What::Chore(chore) => *chore,
             What::Request(request) => {
-                let (revision, response) = A::response(request, result).map_err(wrong)?;
+                let (revision, response) =
+                    A::response(request, result, &self.values).map_err(wrong)?;
                 self.totals.compactions += u64::from(response == Response::Compacted);
                 errand.returned = Some(Returned::at(self.clients.tick(), revision, response));
                 return Ok(());

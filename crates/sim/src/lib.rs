@@ -70,6 +70,7 @@ mod steady;
 mod subject;
 mod tally;
 mod trace;
+mod values;
 mod watches;
 mod world;
 

@@ -71,6 +71,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             );
             return Err(Violation::new("open", what));
         }
+        self.values.payload_min = host.payload_min();
         node.lost |= start == Start::Resume && !host.is_serving();
         node.compared = Slot(0);
         node.host = Some(host);

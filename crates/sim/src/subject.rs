@@ -1,8 +1,9 @@
 //! The application under test, as the workload sees it.
 
 use crate::judge::{Request, Response};
+use crate::values::Values;
 use bytes::Bytes;
-use quorate_core::Application;
+use quorate_core::{Application, Payload, PayloadId};
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
 use quorate_kv::Flaw;
 
@@ -46,17 +47,25 @@ pub(crate) trait Subject: Application {
     /// An empty one, which does something wrong if told to.
     fn fresh(flaw: Option<Flaw>) -> Self;
 
-    /// The command for a request that may change something.
-    fn command(request: &Request) -> Bytes;
+    /// The command for a request that may change something, and the values of so many bytes or more
+    /// that are kept apart from it.
+    fn command(request: &Request, payload_min: Option<usize>) -> (Bytes, Vec<Payload>);
 
     /// The query for one that only reads.
     fn read(request: &Request) -> Self::Query;
 
     /// What the result of a command says, and the store's revision afterwards.
-    fn response(request: &Request, result: &Bytes) -> Result<(i64, Response), String>;
+    fn response(
+        request: &Request,
+        result: &Bytes,
+        values: &Values,
+    ) -> Result<(i64, Response), String>;
 
     /// What the answer to a query says.
-    fn got(answer: &Self::Answer) -> Result<Response, String>;
+    fn got(answer: &Self::Answer, values: &Values) -> Result<Response, String>;
+
+    /// A payload that an answer names, if it does.
+    fn named(answer: &Self::Answer) -> Option<(PayloadId, Payload)>;
 
     /// The command for a chore.
     fn chore(chore: Chore) -> Bytes;
@@ -65,10 +74,10 @@ pub(crate) trait Subject: Application {
     fn is_done(chore: Chore, result: &Bytes) -> Result<bool, String>;
 
     /// Changes from a revision on.
-    fn changes(&self, scope: &Scope, from: i64) -> Result<Changes, String>;
+    fn changes(&self, scope: &Scope, from: i64, values: &Values) -> Result<Changes, String>;
 
     /// All keys as they are now.
-    fn content(&self) -> Result<Vec<KeyValue>, String>;
+    fn content(&self, values: &Values) -> Result<Vec<KeyValue>, String>;
 
     /// Its revision.
     fn revision(&self) -> i64;

@@ -91,7 +91,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let wrong = |why| Violation::new("content", format!("replica {}: {why}", index + 1));
         let revision = app.revision();
-        let content = app.content().map_err(wrong)?;
+        let content = app.content(&self.values).map_err(wrong)?;
         let expected = self.journal.range(b"\0", b"\0", revision);
         if content.iter().eq(expected) {
             return Ok(());
@@ -116,7 +116,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let wrong = |why| Violation::new("watch", format!("replica {}: {why}", index + 1));
         while from <= app.revision() {
-            match app.changes(&scope, from).map_err(wrong)? {
+            match app.changes(&scope, from, &self.values).map_err(wrong)? {
                 Changes::Found { events, next } => {
                     let blurred = self.leases.compacted_max;
                     let added = add(&mut self.journal, from, next, &events, blurred);
@@ -129,7 +129,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         if node.told.is_none() {
             // From now on nothing is freed that was not read.
-            app.changes(&Scope::All, from).map_err(wrong)?;
+            app.changes(&Scope::All, from, &self.values)
+                .map_err(wrong)?;
         }
         node.told = Some(from);
         Ok(())
@@ -149,7 +150,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let blurred = self.leases.compacted_max;
         while watcher.stream.next() <= app.revision() {
             let from = watcher.stream.next();
-            match app.changes(&watcher.scope, from).map_err(wrong)? {
+            match app
+                .changes(&watcher.scope, from, &self.values)
+                .map_err(wrong)?
+            {
                 Changes::Found { events, next } => {
                     let told = watcher.stream.advance(&events, next, &self.journal);
                     let told = told.and_then(|()| tell_before(&self.journal, &events, blurred));

@@ -17,6 +17,7 @@ use crate::report::{Report, Totals, Violation};
 use crate::simulator::Watch;
 use crate::subject::Subject;
 use crate::trace::Trace;
+use crate::values::Values;
 use crate::watches::Watcher;
 use bytes::Bytes;
 use fastrand::Rng;
@@ -154,6 +155,7 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) totals: Totals,
     pub(crate) epoch: Epoch,
     pub(crate) cluster: ClusterId,
+    pub(crate) values: Values,
 }
 
 impl<'a, M: Machine, A: Subject> World<'a, M, A> {
@@ -200,6 +202,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             queue: Queue::new(),
             phase: Phase::Faults,
             totals: Totals::default(),
+            values: Values::default(),
             epoch,
             nodes,
             plan,

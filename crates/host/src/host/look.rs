@@ -38,6 +38,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.payload_min
     }
 
+    /// Whether this replica lacks fragments that it should have, or may.
+    #[must_use]
+    pub fn lacks_fragments(&self) -> bool {
+        self.payload_min.is_some() && self.payloads.is_lacking()
+    }
+
     /// Requests that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -35,10 +35,10 @@ impl<M: Machine, A: Application> Host<M, A> {
             Body::Attached { message, fragments } => {
                 self.take_attached(now, from, message, fragments)?;
             }
-            Body::WantFragment(payload) => self.serve_fragment(now, from, payload),
+            Body::WantFragment(payload) => self.serve_fragment(from, payload),
             Body::Fragment { payload, fragment } => {
                 if let Some(fragment) = fragment {
-                    self.take_fragment(now, payload, fragment);
+                    self.take_fragment(payload, fragment);
                 }
             }
             Body::Beat => {}

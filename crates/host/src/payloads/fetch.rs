@@ -68,11 +68,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         if let Some(bytes) = cached {
             let n = self.payloads.coder.n();
             let header = FragmentHeader::new((n, 1), 0, bytes.len() as u64, &bytes);
-            return self.take_fragment(now, id, (header, bytes));
+            return self.take_fragment(id, (header, bytes));
         }
         let codes = self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id));
         for code in &codes {
-            self.look_up(now, id, *code, Reading::Gather(id));
+            self.look_up(id, *code, Reading::Gather(id));
         }
         if !self.payloads.gathers.is_wanted(id) {
             return;
@@ -114,7 +114,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         for id in wanted {
             for code in self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id)) {
-                self.look_up(now, id, code, Reading::Gather(id));
+                self.look_up(id, code, Reading::Gather(id));
             }
             if self.payloads.gathers.is_wanted(id) {
                 self.post(Peers::All, &Body::WantFragment(id));
@@ -126,11 +126,11 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// Looks for a fragment in the own store; what has to be read comes later.
-    fn look_up(&mut self, now: Now, id: PayloadId, code: u8, purpose: Reading) {
+    fn look_up(&mut self, id: PayloadId, code: u8, purpose: Reading) {
         let Some(bulk) = &mut self.bulk else { return };
         match bulk.read(id, code) {
             Lookup::None => {}
-            Lookup::Here(held, bytes) => self.found(now, purpose, (header_of(&held), bytes)),
+            Lookup::Here(held, bytes) => self.found(purpose, (header_of(&held), bytes)),
             Lookup::Read(read) => {
                 self.payloads.reading.insert(read.token, purpose);
                 self.want_read(read);
@@ -138,9 +138,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    fn found(&mut self, now: Now, purpose: Reading, fragment: Fragment) {
+    fn found(&mut self, purpose: Reading, fragment: Fragment) {
         match purpose {
-            Reading::Gather(id) => self.take_fragment(now, id, fragment),
+            Reading::Gather(id) => self.take_fragment(id, fragment),
             Reading::Peer(peer, payload) => {
                 let fragment = Some(fragment);
                 self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
@@ -149,7 +149,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// A read of the own store is done.
-    pub(crate) fn bulk_read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
+    pub(crate) fn bulk_read_done(&mut self, token: u64, bytes: Result<Bytes, String>) {
         let Some(bulk) = &mut self.bulk else { return };
         let read = bulk.read_done(token, bytes);
         if let ReadBack::Again(read) = read {
@@ -159,7 +159,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         match read {
             ReadBack::Bytes(held, bytes) => {
                 if let Some(purpose) = purpose {
-                    self.found(now, purpose, (header_of(&held), bytes));
+                    self.found(purpose, (header_of(&held), bytes));
                 }
             }
             ReadBack::Damaged(held, why) => {
@@ -173,7 +173,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// A peer wants what is here of a payload.
-    pub(crate) fn serve_fragment(&mut self, now: Now, peer: ReplicaId, payload: PayloadId) {
+    pub(crate) fn serve_fragment(&mut self, peer: ReplicaId, payload: PayloadId) {
         let codes = self
             .bulk
             .as_ref()
@@ -189,19 +189,19 @@ impl<M: Machine, A: Application> Host<M, A> {
             return self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
         }
         for code in codes {
-            self.look_up(now, payload, code, Reading::Peer(peer, payload));
+            self.look_up(payload, code, Reading::Peer(peer, payload));
         }
     }
 
     /// Some of a payload came, from a peer or from here.
-    pub(crate) fn take_fragment(&mut self, now: Now, id: PayloadId, fragment: Fragment) {
+    pub(crate) fn take_fragment(&mut self, id: PayloadId, fragment: Fragment) {
         let kept = &mut self.payloads;
         if let Some(gathered) = kept.gathers.take(&kept.coder, id, fragment) {
-            self.gathered(now, id, gathered);
+            self.gathered(id, gathered);
         }
     }
 
-    fn gathered(&mut self, now: Now, id: PayloadId, gathered: Gathered) {
+    fn gathered(&mut self, id: PayloadId, gathered: Gathered) {
         let Gathered {
             bytes,
             readers,

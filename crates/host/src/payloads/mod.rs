@@ -64,6 +64,16 @@ impl Payloads {
         }
     }
 
+    /// Bytes of payloads kept for those who read them next, and the most there may be.
+    pub(crate) fn cached(&self) -> (usize, usize) {
+        self.cache.size()
+    }
+
+    /// Whether fragments are known to lack here, or it is not known yet.
+    pub(crate) fn is_lacking(&self) -> bool {
+        self.looking.is_some() || !self.lacking.is_empty()
+    }
+
     /// Requests that wait for payloads.
     pub(crate) fn readers(&self) -> usize {
         self.gathers.readers()

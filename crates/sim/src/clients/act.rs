@@ -10,7 +10,7 @@ use crate::subject::Subject;
 use crate::world::{Event, World};
 use bytes::Bytes;
 use quorate_core::{Class, ClientId, Command, MILLIS, Machine, Principal, Refusal, SECONDS};
-use quorate_host::{Answer, Request, Token};
+use quorate_host::{Answer, PayloadGone, Request, Token};
 use std::rc::Rc;
 
 /// Longest time a client waits before it tries elsewhere.
@@ -74,9 +74,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.queue.after(delay, Event::Client { client });
     }
 
-    /// Every key is read once more through every replica.
+    /// Every key is read once more through every replica, and every payload.
     pub(crate) fn read_everything(&mut self) {
         for node in 0..self.nodes.len() {
+            let host = self.nodes[node].host.as_ref();
+            let live = host.map_or(Vec::new(), |host| host.app().live(None, usize::MAX));
+            for (id, payload) in live {
+                let client = node % self.clients.count();
+                self.ask(client, 0, Ask::Payload(id, payload), Some(node));
+            }
             for key in 0..self.plan.load.keys {
                 let client = node % self.clients.count();
                 let read = Asked::Range(requests::range(key));
@@ -125,21 +131,27 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 })
             }
             Ask::Command(asked) => {
-                let (body, class) = (A::command(asked), Class::Write);
+                let (body, payloads) = A::command(asked, self.values.payload_min);
+                self.values.note(&payloads);
                 Request::Command(Command {
                     id,
                     acked,
-                    class,
+                    class: Class::Write,
                     principal,
                     body,
-                    payloads: Vec::new(),
+                    payloads,
                 })
             }
-            Ask::Write(asked) => Request::Write {
-                body: A::command(asked),
-                principal,
-                payloads: Vec::new(),
-            },
+            Ask::Write(asked) => {
+                let (body, payloads) = A::command(asked, self.values.payload_min);
+                self.values.note(&payloads);
+                Request::Write {
+                    body,
+                    payloads,
+                    principal,
+                }
+            }
+            Ask::Payload(id, payload) => Request::Payload(*id, payload.clone()),
             Ask::Read(asked) => Request::Read(A::read(asked)),
             Ask::Peek(asked) => Request::Peek(A::read(asked)),
         };
@@ -203,7 +215,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             Answer::Read(_, answer) => {
                 if let Ask::Peek(_) = task.ask {
-                    let read = Returned::new(0, A::got(answer).map_err(wrong)?).revision;
+                    let read =
+                        Returned::new(0, A::got(answer, &self.values).map_err(wrong)?).revision;
                     let peeked = &mut self.nodes[node].peeked;
                     if read != 0 && read < std::mem::replace(peeked, read.max(*peeked)) {
                         return Err(wrong(format!("a stale read went back to revision {read}")));
@@ -268,12 +281,27 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             (Answer::Applied(..), Ask::Open) => Fate::Opened,
             (Answer::Applied(_, result), Ask::Command(asked) | Ask::Write(asked)) => {
-                let (revision, response) = A::response(asked, result).map_err(wrong)?;
+                let (revision, response) =
+                    A::response(asked, result, &self.values).map_err(wrong)?;
                 Fate::Done(Returned::at(self.clients.tick(), revision, response))
             }
             (Answer::Read(_, answer), Ask::Read(_) | Ask::Peek(_)) => {
-                let response = A::got(answer).map_err(wrong)?;
+                let response = A::got(answer, &self.values).map_err(wrong)?;
+                if let Some((id, payload)) = A::named(answer) {
+                    // One replica must have had it; any must be able to get it.
+                    let client = self.clients.tasks[index].client;
+                    self.ask(client, 0, Ask::Payload(id, payload), None);
+                }
                 Fate::Done(Returned::new(self.clients.tick(), response))
+            }
+            (Answer::Payload(Ok(bytes)), Ask::Payload(_, payload)) if payload.is(bytes) => {
+                Fate::Got
+            }
+            (Answer::Payload(Err(PayloadGone::Dead)), Ask::Payload(..)) => Fate::Got,
+            (Answer::Payload(Err(PayloadGone::Scattered { .. })), Ask::Payload(..)) => {
+                let delay = self.rng.u64(MILLIS..5 * MILLIS);
+                self.queue.after(delay, Event::Retry { task: index });
+                return Ok(());
             }
             (Answer::Applied(..) | Answer::Read(..) | Answer::Payload(_), _) => {
                 return Err(wrong(format!("{ask:?} got an answer of another kind")));

@@ -69,7 +69,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         match &node.host {
             _ if node.left_out => true,
             None => self.setup.durability == Durability::Memory || node.lost,
-            Some(host) => !host.is_serving(),
+            Some(host) => !host.is_serving() || host.lacks_fragments(),
         }
     }
 
