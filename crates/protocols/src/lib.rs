@@ -4,6 +4,7 @@
 //! nothing that knows a clock, a socket, a file or a thread.
 
 mod backlog;
+mod code;
 mod done;
 mod paper;
 mod params;
@@ -12,6 +13,7 @@ mod registry;
 pub mod rs_paxos;
 mod sabotage;
 
+pub use code::Code;
 pub use done::Done;
 pub use paper::{Paper, Setting, Shares};
 pub use registry::{

@@ -4,6 +4,7 @@ use crate::figures::FiguresOptions;
 use crate::speed::SpeedOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_core::Durability;
+use quorate_protocols::Code;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -55,6 +56,10 @@ pub struct SimOptions {
     /// A parameter of the protocol; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_param)]
     pub param: Vec<(String, String)>,
+
+    /// Fragments of each value, one for each replica, and how many rebuild it, as in 5,3.
+    #[arg(long, value_name = "N,K")]
+    pub code: Option<Code>,
 
     /// What goes wrong: names of --list-profiles, all of which take part in every seed.
     #[arg(
@@ -165,10 +170,16 @@ impl From<DurabilityName> for Durability {
 }
 
 impl SimOptions {
-    /// The protocol's parameters by name; of a repeated one the last counts.
-    #[must_use]
-    pub fn params(&self) -> BTreeMap<String, String> {
-        self.param.iter().cloned().collect()
+    /// The protocol's parameters by name, the code among them; of a repeated one the last counts.
+    ///
+    /// # Errors
+    /// If the code does not fit.
+    pub fn params(&self) -> Result<BTreeMap<String, String>, String> {
+        let mut params = self.param.iter().cloned().collect();
+        if let Some(code) = self.code {
+            code.add_to(self.replicas, &mut params)?;
+        }
+        Ok(params)
     }
 
     /// The one command that repeats a seed.
@@ -191,7 +202,10 @@ impl SimOptions {
         if !self.without.is_empty() {
             command.push_str(&format!(" --without {}", self.without.join(",")));
         }
-        for (name, value) in self.params() {
+        if let Some(code) = self.code {
+            command.push_str(&format!(" --code {code}"));
+        }
+        for (name, value) in &self.param {
             command.push_str(&format!(" --param {name}={value}"));
         }
         if let Some(mutant) = &self.mutant {

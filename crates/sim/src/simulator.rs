@@ -62,7 +62,7 @@ impl Simulator {
         let chosen = Chosen {
             replicas: options.replicas,
             durability: Durability::from(options.durability),
-            params: options.params(),
+            params: options.params()?,
             course: Course::new(options)?,
             mutant: options.mutant.clone(),
         };

@@ -195,7 +195,7 @@ impl Tally {
             "protocol": options.protocol,
             "replicas": options.replicas,
             "durability": options.durability.name(),
-            "params": options.params(),
+            "params": options.params().unwrap_or_default(),
             "profile": options.profile,
             "mutant": options.mutant,
             "first_seed": options.seeds.start,

@@ -59,9 +59,14 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_CLUSTER_ID", value_name = "HEX")]
     pub(super) cluster_id: Option<String>,
 
-    /// How the replicas agree: rabia or multi-paxos [default for a new cluster: rabia]
+    /// How the replicas agree: rabia, multi-paxos or rs-paxos [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     pub(super) protocol: Option<String>,
+
+    /// Fragments of each value, one for each replica, and how many of them rebuild it, as in 5,3
+    /// [for rs-paxos]
+    #[arg(long, env = "QUORATE_CODE", value_name = "N,K")]
+    pub(super) code: Option<String>,
 
     /// What survives a crash of all replicas [default for a new cluster: disk]
     #[arg(long, env = "QUORATE_DURABILITY", value_name = "MODE")]

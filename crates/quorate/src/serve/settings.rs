@@ -6,6 +6,7 @@ use crate::genesis::{Genesis, unknown_protocol};
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, ENTRY_BYTES_MAX, ReplicaId};
+use quorate_protocols::Code;
 use quorate_server::{Layout, MemberInfo, TestSource};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -113,7 +114,7 @@ impl Settings {
             cluster: options.cluster_id.as_deref().map(cluster_id).transpose()?,
             protocol,
             durability: options.durability,
-            params: params(&options.param)?,
+            params: coded(options.code.as_deref(), urls.len(), params(&options.param)?)?,
             max_request_bytes: request_bytes(options.max_request_bytes)?,
             max_txn_ops: options.max_txn_ops.unwrap_or(TXN_OPS),
             request_timeout: Duration::from_millis(
@@ -240,6 +241,19 @@ fn peer_addresses(
     others
         .map(|(id, url)| Ok((*id, host_port("initial-cluster", url)?)))
         .collect()
+}
+
+/// The parameters of the protocol, with the code among them if one is named.
+fn coded(
+    code: Option<&str>,
+    replicas: usize,
+    mut params: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, String> {
+    if let Some(code) = code {
+        let code: Code = code.parse().map_err(|why| format!("--code: {why}"))?;
+        code.add_to(replicas, &mut params)?;
+    }
+    Ok(params)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use children::{Child, Children, News};
 use clap::Args;
 use plan::Plan;
 use quorate_core::ReplicaId;
+use quorate_protocols::Code;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::Write;
@@ -20,13 +21,18 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The options of `quorate up`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpOptions {
-    /// How the replicas agree: rabia or multi-paxos [default for a new cluster: rabia]
+    /// How the replicas agree: rabia, multi-paxos or rs-paxos [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     protocol: Option<String>,
 
     /// Number of replicas [default for a new cluster: 3]
     #[arg(long, env = "QUORATE_REPLICAS", value_name = "N")]
     replicas: Option<u16>,
+
+    /// Fragments of each value, one for each replica, and how many of them rebuild it, as in 5,3
+    /// [for rs-paxos]
+    #[arg(long, env = "QUORATE_CODE", value_name = "N,K")]
+    code: Option<Code>,
 
     /// Folder of the cluster: begun if it is empty or missing, continued otherwise
     #[arg(

@@ -178,7 +178,8 @@ impl Plan {
 
     /// Begins a cluster: a folder per replica, and last the file that says they are complete.
     fn begin(options: &UpOptions) -> Result<Plan, Failure> {
-        let replicas = options.replicas.unwrap_or(REPLICAS);
+        let of_code = options.code.and_then(|code| u16::try_from(code.n).ok());
+        let replicas = options.replicas.or(of_code).unwrap_or(REPLICAS);
         let port = options.port.unwrap_or(PORT);
         check_ports(port, replicas).map_err(Failure::Usage)?;
         let mut plan = Plan {
@@ -191,7 +192,7 @@ impl Plan {
                 .clone()
                 .unwrap_or_else(|| PROTOCOL.to_owned()),
             durability: options.durability.unwrap_or(DurabilityMode::Disk),
-            params: params(&options.param).map_err(Failure::Usage)?,
+            params: asked(options, replicas).map_err(Failure::Usage)?,
         };
         let genesis = Genesis {
             token: random_token()?,
@@ -289,7 +290,7 @@ impl Plan {
         if let Some(asked) = options.durability.filter(|asked| *asked != self.durability) {
             return differs("durability", asked.name(), self.durability.name());
         }
-        let asked = params(&options.param)?;
+        let asked = asked(options, self.replicas)?;
         if !asked.is_empty() && asked != self.params {
             return differs(
                 "param",
@@ -346,6 +347,15 @@ fn random_token() -> Result<String, Failure> {
     getrandom(&mut bytes[..], GetRandomFlags::empty())
         .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+}
+
+/// The parameters that options ask for, for so many replicas.
+fn asked(options: &UpOptions, replicas: u16) -> Result<BTreeMap<String, String>, String> {
+    let mut params = params(&options.param)?;
+    if let Some(code) = options.code {
+        code.add_to(usize::from(replicas), &mut params)?;
+    }
+    Ok(params)
 }
 
 #[cfg(test)]
