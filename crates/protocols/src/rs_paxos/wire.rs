@@ -277,10 +277,12 @@ impl Wire for Message {
             tag @ (7 | 14) => Message::Accepted {
                 ballot: Ballot::decode(input)?,
                 slot: Slot::decode(input)?,
-                code: if tag == 7 {
-                    1
-                } else {
-                    checked_code(input.u8()?)?
+                code: match tag {
+                    7 => 1,
+                    _ => checked_code(input.u8()?).and_then(|code| match code {
+                        1 => Err(WireError::Range("code")),
+                        code => Ok(code),
+                    })?,
                 },
                 lives: Lives::decode(input)?,
             },
