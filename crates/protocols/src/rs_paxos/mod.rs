@@ -1,4 +1,4 @@
-//! RS-Paxos (Mu et al., HPDC'14) for `X = 1`, where a fragment is the whole value: Multi-Paxos.
+//! RS-Paxos (Mu et al., HPDC'14), and with `X = 1`, where a fragment is the whole value, Multi-Paxos.
 //!
 //! One replica leads. It got promises for all slots at once from a read quorum, proposes an entry
 //! per slot, and a write quorum of accepts chooses it. The others send it the entries they form.
@@ -12,6 +12,9 @@
 //!   before it is used, and the next life takes a higher one. A leader proposes once per slot.
 //! - I2: one value chosen per slot. Any `QR` promises meet any `QW` accepts (`quorum.rs`), and the
 //!   value they show is proposed again (`decide.rs`).
+//! - I3: a chosen value can be rebuilt by every read quorum. Its accepts count by code, and `QW(X)`
+//!   under one code choose it (`Replica::check_proposal`); whoever said so holds its fragment on its
+//!   disk, and keeps it as long as the slot may be decided for that value (`Replica::store`).
 //! - I4: nothing is accepted in a ballot above the one promised (`Replica::check_all`).
 //! - I5: promises survive: [`Record::Promise`] is durable before the promise is said, and an
 //!   accept is a promise too.
