@@ -63,6 +63,7 @@ mod recover;
 mod rejoin;
 mod repair;
 mod role;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -85,6 +86,7 @@ use quorate_core::{
 use reads::Reads;
 use rejoin::Rejoin;
 use role::{Armed, Instance, Role, Trust};
+use spread::Parked;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -218,6 +220,10 @@ pub struct Replica {
     is_wanted: bool,
     /// Commands without an entry.
     backlog: Backlog,
+    /// Those with so much bulk that others pass them.
+    large: Backlog,
+    /// Fragments that came ahead of their slots.
+    parked: Parked,
     /// Own entries not delivered.
     offers: Vec<Offer>,
     /// Sequence number of the last own entry.
@@ -289,6 +295,7 @@ impl Machine for Replica {
         (&self.slots, self.claim, &self.recent).hash(to);
         (&self.role, self.trust, self.leader, self.led).hash(to);
         (self.round_seen, self.campaign, self.is_wanted).hash(to);
+        (&self.large, &self.parked).hash(to);
         (&self.backlog, &self.offers, self.seq, &self.reads).hash(to);
         for (lsn, slot, code) in &self.unflushed {
             (lsn.0 - self.durable.0, slot, code).hash(to);
@@ -354,6 +361,16 @@ impl Replica {
                 code,
                 lives,
             } => self.on_accepted(from, ballot, (slot, code), &lives, out),
+            Message::Spread {
+                entry,
+                code,
+                is_attached,
+            } => self.on_spread(from, (entry, code), is_attached, out),
+            Message::Has {
+                entry,
+                code,
+                is_here,
+            } => self.on_has(from, (entry, code), is_here, out),
             Message::Lacks { ballot, slot, code } => {
                 self.on_lacks(from, ballot, (slot, code), out);
             }

@@ -363,6 +363,7 @@ impl Net {
             Message::Nack { .. } => "nack",
             Message::Accept(_) => "accept",
             Message::Lacks { .. } => "lacks",
+            Message::Spread { .. } | Message::Has { .. } => "spread",
             Message::Accepted { .. } => "accepted",
             Message::Commit { .. } => "commit",
             Message::Ask { .. } => "ask",

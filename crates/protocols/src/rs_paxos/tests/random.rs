@@ -216,6 +216,16 @@ fn seven_members_agree() {
 }
 
 #[test]
+fn large_values_agree() {
+    let params = [("spread_min", "10")];
+    walk(
+        || Net::coded(5, &params),
+        0..40,
+        &["smaller code", "payloads gathered"],
+    );
+}
+
+#[test]
 fn members_that_code_nothing_agree() {
     walk(
         || Net::new(3, &[]),
