@@ -277,7 +277,10 @@ impl Wire for Entry {
         let bulk_len = if count & HAS_BULK == 0 {
             0
         } else {
-            input.varint()?
+            let len = input.varint()?;
+            (len > 0)
+                .then_some(len)
+                .ok_or(WireError::Range("payload bytes"))?
         };
         let count =
             u32::try_from(count & !HAS_BULK).map_err(|_| WireError::Range("entry count"))?;

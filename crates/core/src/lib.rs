@@ -9,6 +9,7 @@
 //! *appended*, *decided*, *committed* and *applied*, in that order.
 
 mod application;
+mod carried;
 mod coin;
 mod command;
 mod epoch;
@@ -21,6 +22,7 @@ mod time;
 mod wire;
 
 pub use application::{Application, At, Countdown};
+pub use carried::{carried, hollow_share};
 pub use coin::coin;
 pub use command::{Class, Command, ENTRY_BYTES_MAX, Entry, EntryBuilder, Principal, RequestId};
 pub use epoch::{Durability, Epoch, Member, Seat};

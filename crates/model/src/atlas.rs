@@ -119,6 +119,7 @@ impl<'a, M: Machine> Atlas<'a, M> {
             acts.push(Act::Flush { writes });
         } else if node.machine.is_some() {
             acts.extend((1..=writes).map(|writes| Act::Flush { writes }));
+            acts.extend((0..node.gathers.len() as u8).map(|place| Act::Gather { place }));
             for clock in 0..scope.clocks.len() as u8 {
                 acts.extend(self.timers(state).map(|timer| Act::Fire { timer, clock }));
                 let open = self.open_requests(state, Class::Write);

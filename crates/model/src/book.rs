@@ -1,6 +1,6 @@
 //! Names for what states are made of, so that a state is a few small numbers.
 
-use quorate_core::{Entry, Machine, Wire};
+use quorate_core::{Entry, Machine, Wire, carried};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -42,7 +42,7 @@ impl<M: Machine> Book<M> {
             return *number;
         }
         let number = self.mails.len() as u32;
-        let message = message.clone();
+        let message = carried(message, to as u8);
         self.mails.push(Mail { from, to, message });
         self.numbers.insert(key, number);
         number

@@ -10,6 +10,9 @@
 //! - A message leaves when every record before it is durable.
 //! - What was decided by a peer can be had from it at any time, as far as it ever got: the host
 //!   fetches when it stays behind, and machines only hint at when.
+//! - Payloads have no bytes here: what goes along with a message or a record is known by its code and
+//!   its index. What a machine wants gathered may be there at any time from then on, or never,
+//!   whatever the others still hold.
 //! - A message that has left may arrive at any time from then on, any number of times, or never.
 //!   So loss, delay, reordering, duplication and a broadcast that ends in the middle need no steps
 //!   of their own; neither does being down, which is to take no step for a while.
@@ -19,8 +22,8 @@ use crate::node::{Disk, Line, Node};
 use crate::scope::{Scope, replica, seat};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Class, ClientId, Command, Entry, Input, Lsn, Machine, Now, Out, Past, Principal,
-    RequestId, Seat, Slot,
+    Base, Class, ClientId, Command, Entry, Input, Lsn, Machine, Now, Out, Past, Payload, Principal,
+    RequestId, Seat, Slot, hollow_share,
 };
 
 /// Something a replica does or has done to it.
@@ -38,6 +41,8 @@ pub(crate) enum Act {
     Lose,
     /// A client asks; a read must see every slot before `floor`.
     Submit { request: u8, clock: u8, floor: u8 },
+    /// The payloads of the entry at this place of those that it wants gathered are there.
+    Gather { place: u8 },
     /// It gets the decided log of a peer, as far as the log of this number goes.
     CatchUp { log: u32 },
 }
@@ -120,6 +125,12 @@ impl<M: Machine> Duties<'_, M> {
                 }
                 self.step(node, Input::Submit(vec![command]), clock, book, told)
             }
+            Act::Gather { place } => {
+                let entry = node.gathers.remove(usize::from(place));
+                let share = Some(hollow_share(&entry, 1, 0));
+                let held = Input::Held(entry.with_share(share));
+                self.step(node, held, 0, book, told)
+            }
             Act::CatchUp { log } => {
                 let codes = logs[log as usize].clone();
                 self.catch_up(node, &codes, book, told)
@@ -131,16 +142,18 @@ impl<M: Machine> Duties<'_, M> {
 
     /// The command of a request.
     fn command(&self, request: u8) -> Command {
+        let asked = self.scope.requests[usize::from(request)];
+        let value = Payload::of(Bytes::from_static(b"a long value"));
         Command {
             id: RequestId {
                 client: ClientId(1),
                 seq: u64::from(request) + 1,
             },
             acked: 0,
-            class: self.scope.requests[usize::from(request)].class,
+            class: asked.class,
             principal: Principal(0),
             body: Bytes::from_static(b"x"),
-            payloads: Vec::new(),
+            payloads: asked.is_long.then_some(value).into_iter().collect(),
         }
     }
 
@@ -170,6 +183,7 @@ impl<M: Machine> Duties<'_, M> {
         node.out = Out::default();
         node.timers.clear();
         node.gated.clear();
+        node.gathers.clear();
         node.reads.clear();
         node.disk.flushed = Lsn(0);
         node.disk.writes.clear();

@@ -18,6 +18,8 @@ pub(crate) struct Node<M: Machine> {
     pub(crate) disk: Disk<M>,
     /// Messages that wait for the disk.
     pub(crate) gated: VecDeque<(Lsn, Peers, M::Message)>,
+    /// Entries whose payloads it wants.
+    pub(crate) gathers: Vec<Entry>,
     pub(crate) timers: BTreeSet<M::Timer>,
     /// What the host's log says was decided, by slot, as [`crate::book::Code`]s.
     pub(crate) decided: Vec<u8>,
@@ -121,6 +123,7 @@ impl<M: Machine> Node<M> {
             out: Out::default(),
             disk: Disk::new(),
             gated: VecDeque::new(),
+            gathers: Vec::new(),
             timers: BTreeSet::new(),
             decided: Vec::new(),
             chosen: Vec::new(),
@@ -141,6 +144,7 @@ impl<M: Machine> Node<M> {
         self.disk.flushed = Lsn(0);
         self.disk.writes.clear();
         self.gated.clear();
+        self.gathers.clear();
         self.timers.clear();
         self.fired = 0;
         self
@@ -209,7 +213,8 @@ impl<M: Machine> Node<M> {
             to.write(format!("{peers:?}").as_bytes());
             to.write(&message.to_bytes());
         }
-        to.write(format!("{:?}{:?}", self.timers, self.reads).as_bytes());
+        let waits = format!("{:?}{:?}{:?}", self.timers, self.reads, self.gathers);
+        to.write(waits.as_bytes());
         to.write(&self.decided);
         to.write_u8(u8::MAX);
         to.write(&self.chosen);

@@ -5,7 +5,7 @@ use crate::duties::{Duties, Fault, Told};
 use crate::kinds::is_kind;
 use crate::node::{Line, Node};
 use crate::scope::{Disks, replica};
-use quorate_core::{Event, Input, Lsn, Machine, Out, Outcome, Output, Peers, RequestId};
+use quorate_core::{Event, Input, Lsn, Machine, Out, Outcome, Output, Peers, RequestId, carried};
 
 /// One step of one replica, on its way.
 struct Turn<'a, M: Machine> {
@@ -93,6 +93,7 @@ impl<M: Machine> Duties<'_, M> {
             }
             Output::Persist { record, .. } => {
                 turn.persisted = true;
+                let record = carried(&record, turn.node.me as u8);
                 turn.node.disk.lines.push(Line::Record(record));
             }
             Output::Note(record) => turn.node.disk.lines.push(Line::Record(record)),
@@ -119,10 +120,8 @@ impl<M: Machine> Duties<'_, M> {
                 );
                 return Err(Fault::new("honesty", what));
             }
-            Output::Gather(_)
-            | Output::CatchUp { .. }
-            | Output::Inform { .. }
-            | Output::Emit(_) => {}
+            Output::Gather(entry) => turn.node.gathers.push(entry),
+            Output::CatchUp { .. } | Output::Inform { .. } | Output::Emit(_) => {}
         }
         Ok(())
     }
@@ -134,6 +133,7 @@ fn retire<M: Machine>(node: &mut Node<M>) {
     node.machine = None;
     node.out = Out::default();
     node.gated.clear();
+    node.gathers.clear();
     node.timers.clear();
     node.reads.clear();
     node.fired = 0;

@@ -64,18 +64,26 @@ pub(crate) struct Request {
     pub(crate) at: usize,
     /// A write or a read.
     pub(crate) class: Class,
+    /// Whether its value is a payload.
+    pub(crate) is_long: bool,
 }
 
 /// A write at a replica.
 pub(crate) const fn write(at: usize) -> Request {
-    let class = Class::Write;
-    Request { at, class }
+    let (class, is_long) = (Class::Write, false);
+    Request { at, class, is_long }
+}
+
+/// A write of a value that is a payload.
+pub(crate) const fn write_long(at: usize) -> Request {
+    let (class, is_long) = (Class::Write, true);
+    Request { at, class, is_long }
 }
 
 /// A linearizable read at a replica.
 pub(crate) const fn read(at: usize) -> Request {
-    let class = Class::Read;
-    Request { at, class }
+    let (class, is_long) = (Class::Read, false);
+    Request { at, class, is_long }
 }
 
 impl Scope {

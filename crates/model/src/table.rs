@@ -4,11 +4,13 @@
 //! a change of a protocol they may differ for good reasons: `quorate model` then prints the new
 //! ones.
 
+mod paxos;
+
 use crate::scope::{Disks, Request, Scope, read, write};
 
 /// All configurations, of all protocols.
 pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
-    RABIA.iter()
+    RABIA.iter().chain(paxos::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

@@ -11,6 +11,7 @@ mod layers;
 mod log;
 mod logging;
 mod modes;
+mod quorums;
 mod serve;
 mod snapshots;
 mod status;
@@ -47,6 +48,8 @@ enum Command {
     Sim(quorate_sim::SimArgs),
     /// Search every schedule of small clusters
     Model(quorate_model::ModelOptions),
+    /// Show what RS-Paxos survives and what it costs, for each choice of quorums and code
+    Quorums(quorums::QuorumsOptions),
     /// Measure a cluster over the etcd API, and check that it loses nothing
     #[command(subcommand)]
     Bench(quorate_bench::BenchCommand),
@@ -72,6 +75,10 @@ fn main() -> ExitCode {
         Command::Log(command) => log::run(&command),
         Command::Sim(args) => return quorate_sim::run(&args),
         Command::Model(options) => return quorate_model::run(&options),
+        Command::Quorums(options) => {
+            quorums::run(&options);
+            Ok(())
+        }
         Command::Bench(command) => return quorate_bench::run(command),
     };
     let (message, code) = match result {

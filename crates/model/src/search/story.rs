@@ -99,6 +99,10 @@ impl<M: Machine> Search<'_, M> {
                     self.clock(clock)
                 )
             }
+            Act::Gather { place } => {
+                let entry = &self.atlas.node(from).gathers[usize::from(place)];
+                format!("has gathered the payloads of {:?}", entry.id)
+            }
             Act::CatchUp { log } => {
                 let codes = &self.atlas.logs[log as usize];
                 let names = codes.iter().map(|code| self.atlas.book.name(*code));

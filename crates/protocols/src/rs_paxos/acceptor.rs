@@ -132,7 +132,8 @@ impl Replica {
     }
 
     /// Phase 2(b), if the own fragment is here.
-    fn accept(&mut self, from: usize, offset: usize, accept: Accept, out: &mut Out<Self>) {
+    fn accept(&mut self, from: usize, offset: usize, mut accept: Accept, out: &mut Out<Self>) {
+        self.attach_parked(&mut accept);
         let (slot, ballot, code) = (accept.slot, accept.ballot, accept.code);
         let name = accept.value.as_ref().map(|entry| entry.id);
         let before = self.instance_grown(offset).accepted.as_ref();
@@ -147,6 +148,9 @@ impl Replica {
         }
         if !is_known || !held.has(code) {
             self.store(offset, (ballot, accept.value), code, out);
+        }
+        if let Some(id) = name {
+            self.parked.forget(id);
         }
         if self.is_voting() {
             let lives = self.lives.clone();

@@ -13,7 +13,7 @@ use quorate_core::{Entry, EntryId, Event, Out, Slot};
 
 impl Replica {
     /// Members that can be expected to accept, this one included.
-    fn alive(&self) -> usize {
+    pub(super) fn alive(&self) -> usize {
         (self.up & !self.silent).count_ones() as usize + 1
     }
 
@@ -84,6 +84,11 @@ impl Replica {
             return false;
         };
         let mut late = Vec::new();
+        let mut is_spread_late = false;
+        for spreading in &mut leader.spreading {
+            spreading.timeouts += 1;
+            is_spread_late |= spreading.timeouts > timeouts_max(&spreading.entry);
+        }
         for (slot, gathering) in &mut leader.gathering {
             gathering.timeouts += 1;
             if gathering.timeouts > gathering.timeouts_max() {
@@ -91,7 +96,7 @@ impl Replica {
             }
         }
         if late.is_empty() || self.config.rules.waits_for_fragments {
-            return !late.is_empty();
+            return is_spread_late || !late.is_empty();
         }
         for slot in late {
             if let Role::Leader(leader) = &mut self.role {
@@ -133,6 +138,7 @@ impl Replica {
     /// links tell; and after some retransmissions in vain, whom was heard since the last one.
     pub(super) fn shrink_codes(&mut self, out: &mut Out<Self>) {
         let heard = std::mem::take(&mut self.heard);
+        self.hush(heard);
         for offset in 0..self.slots.len() {
             let instance = &self.slots[offset];
             let Some(tally) = instance.tallies.last().copied() else {
@@ -150,6 +156,19 @@ impl Replica {
             if code < tally.code && self.config.thresholds.write_of(code) <= self.alive() {
                 self.propose_smaller(offset, code, out);
             }
+        }
+    }
+
+    /// Nothing was delivered for long: takes those for silent that have not answered what is spread.
+    fn hush(&mut self, heard: u64) {
+        if let Role::Leader(leader) = &self.role
+            && self.backoff >= BACKOFF_SILENT
+            && let Some(spreading) = leader
+                .spreading
+                .iter()
+                .find(|spreading| !spreading.is_fresh)
+        {
+            self.silent = self.config.others() & !spreading.holders & !heard;
         }
     }
 
@@ -180,9 +199,16 @@ impl Gathering {
 
     /// How many election timers it may take.
     fn timeouts_max(&self) -> u32 {
-        let bulk = self.recovered.value.as_ref().map_or(0, Entry::bulk_len);
-        TIMEOUTS_MIN + (bulk / BYTES_PER_TIMEOUT) as u32
+        self.recovered
+            .value
+            .as_ref()
+            .map_or(TIMEOUTS_MIN, timeouts_max)
     }
+}
+
+/// How many election timers it may take to move an entry's payloads.
+fn timeouts_max(entry: &Entry) -> u32 {
+    TIMEOUTS_MIN + (entry.bulk_len() / BYTES_PER_TIMEOUT) as u32
 }
 
 /// Retransmissions in vain after which silence counts more than what links seem to be.

@@ -75,6 +75,9 @@ mod tests {
     use crate::rs_paxos::tests::net::seat;
     use crate::rs_paxos::{MultiPaxos, RsPaxos};
 
+    /// N, profile, QR and QW(k), codes.
+    type Row = (usize, &'static str, (usize, usize), &'static [u8]);
+
     fn error(n: usize, params: &[(&str, &str)]) -> String {
         RsPaxos::config(&seat::<RsPaxos>(n, 0, params)).unwrap_err()
     }
@@ -83,7 +86,7 @@ mod tests {
     /// write quorum is left.
     #[test]
     fn profiles_fix_the_read_quorum_and_x_follows_who_is_alive() {
-        let rows: [(usize, &str, (usize, usize), &[u8]); 10] = [
+        let rows: [Row; 10] = [
             (3, "paper", (2, 2), &[1, 1]),
             (4, "paper", (3, 3), &[2, 2, 1]),
             (5, "paper", (4, 4), &[3, 3, 2, 1]),

@@ -82,6 +82,8 @@ pub struct Config {
     pub code_max: u8,
     /// Values of so many bytes are payloads (`payload_min`).
     pub payload_min: usize,
+    /// Entries with so many bytes of payloads are spread before they get a slot (`spread_min`).
+    pub spread_min: u64,
     /// `alpha`: a leader proposes nothing new this far behind the first slot it has not delivered
     /// (`window`).
     pub window: usize,
@@ -112,8 +114,9 @@ pub struct Config {
 }
 
 /// Parameters of both protocols.
-const COMMON: [&str; 10] = [
+const COMMON: [&str; 11] = [
     "payload_min",
+    "spread_min",
     "window",
     "outstanding",
     "queue",
@@ -160,6 +163,7 @@ impl Config {
             me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
             boot: seat.boot,
             first_slot: epoch.first_slot,
+            spread_min: params.number("spread_min", 256 << 10, 1..=1 << 40)? as u64,
             window,
             slots_max: SLOTS_PER_WINDOW * window,
             outstanding: params.number("outstanding", 2, 1..=1024)?,

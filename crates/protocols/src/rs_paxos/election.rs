@@ -293,7 +293,10 @@ impl Replica {
     /// nobody is trusted there is no reason to wait, but for others to come first.
     pub(super) fn watch_leader(&mut self, out: &mut Out<Self>) {
         let is_needed = match self.role {
-            Role::Leader(ref leader) => self.has_unchosen() || !leader.gathering.is_empty(),
+            Role::Leader(ref leader) => {
+                let is_moving = !leader.gathering.is_empty() || !leader.spreading.is_empty();
+                is_moving || self.has_unchosen()
+            }
             _ => self.trust != Trust::None || self.is_waiting() || self.is_wanted,
         };
         if !is_needed || self.armed.election {

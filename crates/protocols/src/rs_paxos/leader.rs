@@ -18,6 +18,7 @@ impl Replica {
             recovered: end,
             announced: self.ap,
             pending: VecDeque::new(),
+            spreading: Vec::new(),
             gathering: BTreeMap::new(),
             is_effective: true,
         });
@@ -37,12 +38,13 @@ impl Replica {
             .iter()
             .map(|offer| offer.entry.clone())
             .collect();
-        own.into_iter().for_each(|entry| self.enqueue(entry));
+        own.into_iter().for_each(|entry| self.enqueue(entry, out));
         self.ask_mark_of(self.config.me, out);
     }
 
     /// Takes an entry to propose, unless it is on its way or decided.
-    pub(super) fn enqueue(&mut self, entry: Entry) {
+    pub(super) fn enqueue(&mut self, entry: Entry, out: &mut Out<Self>) {
+        let is_large = self.is_large(&entry);
         let name = Some(entry.id);
         let is_proposed = |slots: &VecDeque<super::Instance>| {
             let mut accepted = slots.iter().filter_map(|slot| slot.accepted.as_ref());
@@ -50,11 +52,22 @@ impl Replica {
         };
         if let Role::Leader(leader) = &mut self.role
             && !self.done.0.contains(entry.id)
-            && !leader.pending.iter().any(|pending| pending.id == entry.id)
+            && !leader
+                .pending
+                .iter()
+                .any(|(pending, _)| pending.id == entry.id)
+            && !leader
+                .spreading
+                .iter()
+                .any(|spreading| spreading.entry.id == entry.id)
             && !leader.is_gathering(entry.id)
             && !is_proposed(&self.slots)
         {
-            leader.pending.push_back(entry);
+            if is_large {
+                self.spread(entry, out);
+            } else {
+                leader.pending.push_back((entry, None));
+            }
         }
     }
 
@@ -72,10 +85,12 @@ impl Replica {
         }
         let pending_max = 2 * self.config.outstanding * self.config.members.len();
         match &self.role {
-            Role::Leader(leader) if leader.pending.len() >= pending_max => {
+            Role::Leader(leader)
+                if leader.pending.len() + leader.spreading.len() >= pending_max =>
+            {
                 out.emit(Event::Branch("too much pending"));
             }
-            Role::Leader(_) => self.enqueue(entry),
+            Role::Leader(_) => self.enqueue(entry, out),
             _ => {
                 let is_from_origin = self.config.members[from] == entry.id.origin;
                 let leader = self
@@ -98,13 +113,20 @@ impl Replica {
             if leader.next >= end {
                 return;
             }
-            let Some(entry) = leader.pending.pop_front() else {
+            let Some((entry, spread)) = leader.pending.pop_front() else {
                 return;
             };
             let slot = leader.next;
             leader.next = slot.next();
-            let code = self.code_of(Some(&entry));
-            self.propose(slot, Some(entry), (code, 0), out);
+            let Some(code) = spread else {
+                let code = self.code_of(Some(&entry));
+                self.propose(slot, Some(entry), (code, 0), out);
+                continue;
+            };
+            // What was spread is there or on its way; who lost it says so later.
+            let others = self.config.others();
+            self.propose(slot, Some(entry), (code, others), out);
+            self.instance_grown((slot.0 - self.ap.0) as usize).attached = others;
         }
     }
 

@@ -106,6 +106,9 @@ impl Replica {
             self.ap = self.ap.next();
             self.remember(name);
             self.settle_offer(name);
+            if let Some(id) = name {
+                self.parked.forget(id);
+            }
             (self.backoff, self.is_stirring, self.is_serving_requests) = (0, true, true);
         }
         if self.ap < self.claim.1.upto && !self.armed.catch_up && !self.is_leader() {
@@ -165,7 +168,12 @@ impl Replica {
             out.emit(Event::Branch("leader overtaken"));
             leader.since = next;
             leader.next = leader.next.max(next);
-            leader.pending.retain(|entry| !done.0.contains(entry.id));
+            leader
+                .pending
+                .retain(|(entry, _)| !done.0.contains(entry.id));
+            leader
+                .spreading
+                .retain(|spreading| !done.0.contains(spreading.entry.id));
             leader.gathering = leader.gathering.split_off(&next);
         }
         self.lead_if_elected(out);

@@ -71,6 +71,25 @@ pub enum Message {
         /// The code.
         code: u8,
     },
+    /// A large value ahead of its slot, with the receiver's fragment or to ask whether it is there.
+    /// Promises nothing.
+    Spread {
+        /// The entry.
+        entry: Entry,
+        /// `X`: any so many fragments rebuild its payloads.
+        code: u8,
+        /// Whether the receiver's fragment goes along.
+        is_attached: bool,
+    },
+    /// The answer. Promises nothing: it may be forgotten again.
+    Has {
+        /// Which entry.
+        entry: EntryId,
+        /// Under which code.
+        code: u8,
+        /// Whether the fragment is here.
+        is_here: bool,
+    },
     /// What is chosen (the paper's commit notice).
     Commit {
         /// By whose count.
@@ -262,6 +281,11 @@ impl Carry for Message {
     fn attachment(&self) -> Option<Attachment<'_>> {
         let (entry, code) = match self {
             Message::Forward { entry } => (entry, 1),
+            Message::Spread {
+                entry,
+                code,
+                is_attached: true,
+            } => (entry, *code),
             Message::Accept(accept) if accept.is_attached => (accept.value.as_ref()?, accept.code),
             _ => return None,
         };
@@ -271,6 +295,11 @@ impl Carry for Message {
     fn entry_mut(&mut self) -> Option<&mut Entry> {
         let entry = match self {
             Message::Forward { entry } => Some(entry),
+            Message::Spread {
+                entry,
+                is_attached: true,
+                ..
+            } => Some(entry),
             Message::Accept(accept) if accept.is_attached => accept.value.as_mut(),
             _ => None,
         };

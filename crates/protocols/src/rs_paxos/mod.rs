@@ -1,4 +1,4 @@
-//! RS-Paxos (Mu et al., HPDC'14) for `X = 1`, where a fragment is the whole value: Multi-Paxos.
+//! RS-Paxos (Mu et al., HPDC'14), and with `X = 1`, where a fragment is the whole value, Multi-Paxos.
 //!
 //! One replica leads. It got promises for all slots at once from a read quorum, proposes an entry
 //! per slot, and a write quorum of accepts chooses it. The others send it the entries they form.
@@ -12,6 +12,9 @@
 //!   before it is used, and the next life takes a higher one. A leader proposes once per slot.
 //! - I2: one value chosen per slot. Any `QR` promises meet any `QW` accepts (`quorum.rs`), and the
 //!   value they show is proposed again (`decide.rs`).
+//! - I3: a chosen value can be rebuilt by every read quorum. Its accepts count by code, and `QW(X)`
+//!   under one code choose it (`Replica::check_proposal`); whoever said so holds its fragment on its
+//!   disk, and keeps it as long as the slot may be decided for that value (`Replica::store`).
 //! - I4: nothing is accepted in a ballot above the one promised (`Replica::check_all`).
 //! - I5: promises survive: [`Record::Promise`] is durable before the promise is said, and an
 //!   accept is a promise too.
@@ -60,6 +63,7 @@ mod recover;
 mod rejoin;
 mod repair;
 mod role;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -82,6 +86,7 @@ use quorate_core::{
 use reads::Reads;
 use rejoin::Rejoin;
 use role::{Armed, Instance, Role, Trust};
+use spread::Parked;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -215,6 +220,10 @@ pub struct Replica {
     is_wanted: bool,
     /// Commands without an entry.
     backlog: Backlog,
+    /// Those with so much bulk that others pass them.
+    large: Backlog,
+    /// Fragments that came ahead of their slots.
+    parked: Parked,
     /// Own entries not delivered.
     offers: Vec<Offer>,
     /// Sequence number of the last own entry.
@@ -286,6 +295,7 @@ impl Machine for Replica {
         (&self.slots, self.claim, &self.recent).hash(to);
         (&self.role, self.trust, self.leader, self.led).hash(to);
         (self.round_seen, self.campaign, self.is_wanted).hash(to);
+        (&self.large, &self.parked).hash(to);
         (&self.backlog, &self.offers, self.seq, &self.reads).hash(to);
         for (lsn, slot, code) in &self.unflushed {
             (lsn.0 - self.durable.0, slot, code).hash(to);
@@ -351,6 +361,16 @@ impl Replica {
                 code,
                 lives,
             } => self.on_accepted(from, ballot, (slot, code), &lives, out),
+            Message::Spread {
+                entry,
+                code,
+                is_attached,
+            } => self.on_spread(from, (entry, code), is_attached, out),
+            Message::Has {
+                entry,
+                code,
+                is_here,
+            } => self.on_has(from, (entry, code), is_here, out),
             Message::Lacks { ballot, slot, code } => {
                 self.on_lacks(from, ballot, (slot, code), out);
             }

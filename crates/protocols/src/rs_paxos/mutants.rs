@@ -29,31 +29,46 @@ pub(super) fn coded() -> Vec<Mutant<Replica>> {
             "write-quorum",
             "QW(X) - 1 accepts choose a value",
             |c| c.thresholds.write -= 1,
-            test("exhaustive.rs: one_accept_too_few_chooses_two_values"),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/exhaustive.rs: \
+                 one_accept_too_few_chooses_two_values",
+            ),
         ),
         broken(
             "read-quorum",
             "QR - 1 promises make a leader, and a no-op of what they do not show",
             |c| c.thresholds.read -= 1,
-            test("exhaustive.rs: one_promise_too_few_chooses_two_values"),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/exhaustive.rs: \
+                 one_promise_too_few_chooses_two_values",
+            ),
         ),
         broken(
             "no-retention",
             "a value accepted again under another code loses the fragment it had",
             |c| c.rules.keeps_fragments = false,
-            test("exhaustive.rs: without_the_retention_rule_a_chosen_value_is_lost"),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/exhaustive.rs: \
+                 without_the_retention_rule_two_values_are_chosen",
+            ),
         ),
         broken(
             "index-over-ballots",
             "a commit index is taken for a word about accepts of older ballots",
             |c| c.rules.claims_own_ballot = false,
-            test("coded.rs: an_index_over_older_accepts_delivers_what_was_not_chosen"),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/coded.rs: \
+                 an_index_over_older_accepts_delivers_what_was_not_chosen",
+            ),
         ),
         broken(
             "missing-is-no-op",
             "a value that cannot be gathered is taken for one that was not chosen",
             |c| c.rules.waits_for_fragments = false,
-            test("coded.rs: a_no_op_for_what_is_out_of_reach_loses_a_chosen_value"),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/coded.rs: \
+                 a_no_op_for_what_is_out_of_reach_loses_a_chosen_value",
+            ),
         ),
         Mutant::new(
             "fresh-name",
@@ -65,13 +80,12 @@ pub(super) fn coded() -> Vec<Mutant<Replica>> {
             "silent-loss",
             "a fragment that the disk lost is promised as if it were there",
             Sabotage::Output(claim_lost),
-            test("coded.rs: a_lost_fragment_that_is_promised_leaves_nothing_to_gather"),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/coded.rs: \
+                 a_lost_fragment_that_is_promised_leaves_nothing_to_gather",
+            ),
         ),
     ]
-}
-
-fn test(name: &'static str) -> Catcher {
-    Catcher::Test(name)
 }
 
 /// Names what a leader proposes again after itself.

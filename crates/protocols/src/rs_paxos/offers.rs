@@ -12,6 +12,8 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
     pub(super) entry: Entry,
+    /// Whether others pass it.
+    is_large: bool,
     /// Whether it was sent since the last retransmission timer.
     pub(super) is_fresh: bool,
 }
@@ -36,6 +38,7 @@ impl Replica {
             match refusal {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
                 None if command.class == Class::Read => self.reads.wait(command.id),
+                None if command.bulk_len() >= self.config.spread_min => self.large.push(command),
                 None => self.backlog.push(command),
             }
         }
@@ -43,39 +46,61 @@ impl Replica {
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
-        if self.backlog.bytes() >= self.config.queue_bytes_max {
+        if self.backlog.bytes() + self.large.bytes() >= self.config.queue_bytes_max {
             return 0;
         }
-        let waiting = self.backlog.len() + self.reads.count();
+        let waiting = self.backlog.len() + self.large.len() + self.reads.count();
         self.config.queue_commands_max.saturating_sub(waiting)
     }
 
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
     /// what came while its predecessors were decided.
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
-        while self.offers.len() < self.config.outstanding && !self.backlog.is_empty() {
-            let (commands_max, bytes_max) =
-                (self.config.batch_commands_max, self.config.batch_bytes_max);
-            let batch = self.backlog.fill(commands_max, bytes_max);
-            self.seq += 1;
-            let id = EntryId {
-                origin: self.config.my_id(),
-                boot: self.config.boot,
-                seq: self.seq,
-            };
-            let entry = batch.finish(id, now.clock_ns);
-            self.hand_on(&entry, out);
-            self.offers.push(Offer {
-                entry,
-                is_fresh: true,
-            });
+        for is_large in [false, true] {
+            while self.may_form(is_large) {
+                self.form_entry(is_large, now, out);
+            }
         }
+    }
+
+    /// Large entries do not hold back others: as many of either may be under way.
+    fn may_form(&self, is_large: bool) -> bool {
+        let backlog = if is_large { &self.large } else { &self.backlog };
+        let such = self
+            .offers
+            .iter()
+            .filter(|offer| offer.is_large == is_large);
+        let under_way = such.count();
+        under_way < self.config.outstanding && !backlog.is_empty()
+    }
+
+    fn form_entry(&mut self, is_large: bool, now: Now, out: &mut Out<Self>) {
+        let (commands_max, bytes_max) =
+            (self.config.batch_commands_max, self.config.batch_bytes_max);
+        let backlog = match is_large {
+            true => &mut self.large,
+            false => &mut self.backlog,
+        };
+        let batch = backlog.fill(commands_max, bytes_max);
+        self.seq += 1;
+        let id = EntryId {
+            origin: self.config.my_id(),
+            boot: self.config.boot,
+            seq: self.seq,
+        };
+        let entry = batch.finish(id, now.clock_ns);
+        self.hand_on(&entry, out);
+        self.offers.push(Offer {
+            entry,
+            is_large,
+            is_fresh: true,
+        });
     }
 
     /// Gives an own entry to the leader, if one is known.
     fn hand_on(&mut self, entry: &Entry, out: &mut Out<Self>) {
         if self.is_leader() {
-            self.enqueue(entry.clone());
+            self.enqueue(entry.clone(), out);
         } else if let Some(leader) = self.leader {
             let entry = entry.clone();
             out.send_early(self.peer(leader), Message::Forward { entry });
@@ -125,7 +150,8 @@ impl Replica {
 
     /// Whether clients of this replica wait.
     pub(super) fn has_requests(&self) -> bool {
-        !self.offers.is_empty() || !self.backlog.is_empty() || self.reads.count() > 0
+        let is_queued = !self.backlog.is_empty() || !self.large.is_empty();
+        is_queued || !self.offers.is_empty() || self.reads.count() > 0
     }
 
     /// Requests have waited long. If none was served meanwhile, they are refused: those in no
@@ -135,7 +161,7 @@ impl Replica {
         if std::mem::take(&mut self.is_serving_requests) {
             return;
         }
-        for command in self.backlog.drain() {
+        for command in self.backlog.drain().chain(self.large.drain()) {
             out.reply(command.id, Outcome::Refused(Refusal::NotServing));
         }
         for offer in std::mem::take(&mut self.offers) {

@@ -65,6 +65,8 @@ impl Replica {
             seq: 0,
             reads: Reads::default(),
             up: config.others(),
+            parked: Default::default(),
+            large: Backlog::default(),
             silent: 0,
             heard: 0,
             unflushed: VecDeque::new(),

@@ -18,6 +18,7 @@ impl Replica {
                 let up = if is_silent { others } else { self.up };
                 self.repeat_proposals(others & up, true, out);
                 self.shrink_codes(out);
+                self.repeat_spreading(out);
             }
             Role::Canvassing { granted } => self.say_pre_vote(others & !granted, out),
             Role::Candidate(_) => {
@@ -75,7 +76,9 @@ impl Replica {
     /// Arms what is needed, and nothing where nobody waits.
     pub(super) fn tend(&mut self, out: &mut Out<Self>) {
         let is_busy = match self.role {
-            Role::Leader(_) => self.has_unchosen() || self.reads.count() > 0,
+            Role::Leader(ref leader) => {
+                self.has_unchosen() || self.reads.count() > 0 || !leader.spreading.is_empty()
+            }
             Role::Canvassing { .. } | Role::Candidate(_) => true,
             Role::Follower => self.is_waiting(),
         };

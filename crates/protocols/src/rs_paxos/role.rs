@@ -3,6 +3,7 @@
 use super::ballot::Ballot;
 use super::fragments::Fragments;
 use super::messages::{SlotVote, has_bulk};
+use super::spread::Spreading;
 use quorate_core::{Entry, EntryId, Lsn, Share, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -147,8 +148,10 @@ pub(super) struct Leader {
     pub(super) recovered: Slot,
     /// Peers were told that every slot before this one is decided.
     pub(super) announced: Slot,
-    /// Entries waiting for a slot.
-    pub(super) pending: VecDeque<Entry>,
+    /// Entries waiting for a slot; those that were spread, with their code.
+    pub(super) pending: VecDeque<(Entry, Option<u8>)>,
+    /// Large values on their way to enough members.
+    pub(super) spreading: Vec<Spreading>,
     /// Values to propose again once their payloads are here.
     pub(super) gathering: BTreeMap<Slot, Gathering>,
     /// A slot was chosen since the last election timer.
@@ -158,8 +161,9 @@ pub(super) struct Leader {
 impl Hash for Leader {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.next, self.since, self.recovered, self.announced).hash(to);
-        (self.is_effective, &self.gathering).hash(to);
-        self.pending.iter().for_each(|entry| entry.id.hash(to));
+        (self.is_effective, &self.gathering, &self.spreading).hash(to);
+        let pending = self.pending.iter();
+        pending.for_each(|(entry, code)| (entry.id, code).hash(to));
     }
 }
 

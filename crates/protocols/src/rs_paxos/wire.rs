@@ -190,6 +190,24 @@ impl Wire for Message {
                 }
                 lives.encode(out);
             }
+            Message::Spread {
+                entry,
+                code,
+                is_attached,
+            } => {
+                out.u8(if *is_attached { 16 } else { 17 });
+                entry.encode(out);
+                out.u8(*code);
+            }
+            Message::Has {
+                entry,
+                code,
+                is_here,
+            } => {
+                out.u8(if *is_here { 18 } else { 19 });
+                entry.encode(out);
+                out.u8(*code);
+            }
             Message::Lacks { ballot, slot, code } => {
                 out.u8(15);
                 ballot.encode(out);
@@ -277,12 +295,24 @@ impl Wire for Message {
             tag @ (7 | 14) => Message::Accepted {
                 ballot: Ballot::decode(input)?,
                 slot: Slot::decode(input)?,
-                code: if tag == 7 {
-                    1
-                } else {
-                    checked_code(input.u8()?)?
+                code: match tag {
+                    7 => 1,
+                    _ => checked_code(input.u8()?).and_then(|code| match code {
+                        1 => Err(WireError::Range("code")),
+                        code => Ok(code),
+                    })?,
                 },
                 lives: Lives::decode(input)?,
+            },
+            tag @ (16 | 17) => Message::Spread {
+                entry: Entry::decode(input)?,
+                code: checked_code(input.u8()?)?,
+                is_attached: tag == 16,
+            },
+            tag @ (18 | 19) => Message::Has {
+                entry: EntryId::decode(input)?,
+                code: checked_code(input.u8()?)?,
+                is_here: tag == 18,
             },
             15 => Message::Lacks {
                 ballot: Ballot::decode(input)?,

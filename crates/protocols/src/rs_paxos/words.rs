@@ -43,6 +43,22 @@ pub(super) fn message(message: &Message) -> String {
             };
             format!("accepted {slot:?} {ballot:?}{code}{}", later(lives))
         }
+        Message::Spread {
+            entry,
+            code,
+            is_attached,
+        } => {
+            let how = if *is_attached { "" } else { " without" };
+            format!("spread {:?} X{code}{how}", entry.id)
+        }
+        Message::Has {
+            entry,
+            code,
+            is_here,
+        } => {
+            let has = if *is_here { "has" } else { "has not" };
+            format!("{has} {entry:?} X{code}")
+        }
         Message::Lacks { ballot, slot, code } => format!("lacks {slot:?} {ballot:?} X{code}"),
         Message::Commit {
             ballot,

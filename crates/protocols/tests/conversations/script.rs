@@ -81,8 +81,12 @@ impl<P: Protocol> Player<P> {
         let stage = self.stage.as_mut().ok_or("the first command is cluster")?;
         let one = |at: usize| replica(stage.count(), words.get(at).copied());
         match words[0] {
-            "submit" => stage.submit(one(1)?, Class::Write),
-            "read" => stage.submit(one(1)?, Class::Read),
+            "submit" => stage.submit(one(1)?, Class::Write, words.get(2) == Some(&"long")),
+            "read" => stage.submit(one(1)?, Class::Read, false),
+            "gather" => match stage.gather(one(1)?) {
+                true => {}
+                false => return Err("it wants nothing gathered".into()),
+            },
             "deliver" => chosen(stage, &words[1..])?
                 .into_iter()
                 .for_each(|n| stage.deliver(n)),
@@ -256,6 +260,9 @@ fn settle<P: Protocol>(stage: &mut Stage<P>) {
     loop {
         while let Some(number) = stage.flying.first().map(|packet| packet.number) {
             stage.deliver(number);
+        }
+        if (0..stage.count()).any(|me| stage.gather(me)) {
+            continue;
         }
         let Some(now_ns) = stage.fire_next() else {
             stage.blame_silence();

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
     Base as _, Boot, Class, ClientId, Command, Durability, Entry, Epoch, Group, Incarnation, Input,
-    Machine, Member, Now, Out, Output, Past, Peers, Principal, ReplicaId, RequestId, Seat, Slot,
+    Machine, Member, Now, Out, Output, Past, Payload, Peers, Principal, ReplicaId, RequestId, Seat,
+    Slot, carried, hollow_share,
 };
 use quorate_protocols::Protocol;
 use std::collections::BTreeSet;
@@ -102,6 +103,10 @@ impl<P: Protocol> Cluster<P> {
     fn command(&mut self) -> Command {
         self.requests += 1;
         let is_read = self.rng.u8(..4) == 0;
+        let config = P::config(&seat(0, 0)).expect("defaults are right");
+        let takes_payloads = P::Machine::payload_min(&config).is_some();
+        let is_long = takes_payloads && !is_read && self.rng.u8(..3) == 0;
+        let value = is_long.then(|| Payload::of(Bytes::from_static(b"a long value")));
         Command {
             id: RequestId {
                 client: ClientId(1),
@@ -111,7 +116,7 @@ impl<P: Protocol> Cluster<P> {
             class: if is_read { Class::Read } else { Class::Write },
             principal: Principal::default(),
             body: Bytes::from(vec![b'x'; self.rng.usize(..20)]),
-            payloads: Vec::new(),
+            payloads: value.into_iter().collect(),
         }
     }
 
@@ -190,6 +195,12 @@ impl<P: Protocol> Cluster<P> {
             Output::Note(record) => self.note(record),
             Output::Arm { timer, .. } => drop(self.nodes[index].timers.insert(timer)),
             Output::Disarm(timer) => drop(self.nodes[index].timers.remove(&timer)),
+            Output::Gather(entry) => {
+                let share = Some(hollow_share(&entry, 1, 0));
+                let held = Input::Held(entry.with_share(share));
+                let node = &mut self.nodes[index];
+                node.machine.step(now, held, &mut node.out);
+            }
             Output::CatchUp { from, .. } => self.catch_up(index, from),
             Output::Inform { peer, .. } => self.catch_up(usize::from(peer.0) - 1, replica(index)),
             Output::Deliver { slot, entry } => {
@@ -218,7 +229,7 @@ impl<P: Protocol> Cluster<P> {
         }
         for peer in (0..REPLICAS).filter(|peer| *peer != from) {
             if self.mail.len() < MAIL_MAX && (to == Peers::All || to == Peers::One(replica(peer))) {
-                self.mail.push((from, peer, message.clone()));
+                self.mail.push((from, peer, carried(message, peer as u8)));
             }
         }
     }

@@ -405,3 +405,62 @@ fn multi_paxos_attaches_whole_payloads() {
     net.elect(B);
     assert_eq!((net.times(B, request), net.times(C, request)), (1, 1));
 }
+
+/// A large value gets its slot once enough members have their fragments; what comes later passes it,
+/// and the bytes go once.
+#[test]
+fn large_values_let_small_ones_pass() {
+    let mut net = Net::coded(5, &[("spread_min", "10")]).led(A);
+    net.sent.clear();
+    let large = net.write_bulk(A);
+    let small = net.write(A);
+    assert_eq!(net.count("accept"), 4, "of the small one");
+    net.pass(A, B);
+    net.pass(A, C);
+    net.lose(|_, to, _| to == D || to == E);
+    net.run();
+    assert_eq!(
+        (net.times(A, small), net.times(A, large)),
+        (1, 0),
+        "A, B and C have it"
+    );
+    net.fire(A, Timer::Retransmit);
+    net.fire(A, Timer::Retransmit);
+    net.run();
+    for me in [A, B, C] {
+        assert_eq!((net.times(me, small), net.times(me, large)), (1, 1));
+    }
+    assert_eq!(net.count("fragment"), 6, "four, and two that were lost");
+    assert!(
+        (0..5).all(|me| codes(&net, me) == [3]),
+        "from memory to the disk"
+    );
+}
+
+/// As many are under way as of small ones.
+#[test]
+fn large_values_are_not_all_under_way_at_once() {
+    let mut net = Net::coded(5, &[("spread_min", "10"), ("outstanding", "1")]).led(A);
+    let requests = [net.write_bulk(C), net.write_bulk(C), net.write(C)];
+    assert_eq!(net.wire.len(), 2, "a large one and a small one");
+    net.run();
+    assert!(requests.iter().all(|request| net.times(E, *request) == 1));
+}
+
+/// Those that do not answer shrink the code of what is spread, too.
+#[test]
+fn silence_shrinks_the_code_of_a_large_value() {
+    let mut net = Net::coded(5, &[("spread_min", "10")]).led(A);
+    for gone in [D, E] {
+        net.isolate(gone);
+    }
+    let request = net.write_bulk(A);
+    net.run();
+    for _ in 0..9 {
+        if net.nodes[A].timers.contains(&Timer::Retransmit) {
+            net.fire(A, Timer::Retransmit);
+        }
+        net.run();
+    }
+    assert_eq!((net.times(A, request), codes(&net, A)), (1, vec![2]));
+}

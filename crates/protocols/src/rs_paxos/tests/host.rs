@@ -2,29 +2,7 @@
 
 use super::net::Net;
 use crate::rs_paxos::{Fragments, Record};
-use bytes::Bytes;
-use quorate_core::{Carry, Entry, Record as _, Share};
-use std::sync::Arc;
-
-/// Fragments of an entry's payloads.
-pub(super) fn share_of(entry: &Entry, code: u8, index: usize) -> Arc<Share> {
-    let parts = entry.payloads().map(|_| Bytes::new()).collect();
-    let index = index as u8;
-    Arc::new(Share { code, index, parts })
-}
-
-/// What arrives of a message, or is found of a record: its encoding, and its attachment.
-pub(super) fn carry<T: Carry>(said: &T, to: usize) -> T {
-    let mut there = T::from_bytes(said.to_bytes()).unwrap();
-    let code = there.attachment().map(|attachment| attachment.code);
-    if let Some(code) = code {
-        let entry = there.entry_mut().expect("it has an attachment");
-        *entry = entry.clone().with_share(Some(share_of(entry, code, to)));
-    } else if let Some(entry) = there.entry_mut() {
-        panic!("nothing goes along with {entry:?}");
-    }
-    there
-}
+use quorate_core::{Carry, Entry, Record as _};
 
 /// Whoever attaches something has all of it, or exactly that.
 pub(super) fn check_sender<T: Carry>(said: &T, to: usize) {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_core::{
     Base, Boot, Carry, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
     Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Payload, Peers,
-    Principal, Record as _, ReplicaId, RequestId, Seat, Slot,
+    Principal, Record as _, ReplicaId, RequestId, Seat, Slot, carried, hollow_share,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -235,7 +235,7 @@ impl Net {
             .partition(|entry| host::can_rebuild(self, me, entry));
         self.nodes[me].gathers = missing;
         for entry in &here {
-            let share = Some(host::share_of(entry, 1, 0));
+            let share = Some(hollow_share(entry, 1, 0));
             self.step(me, Input::Held(entry.clone().with_share(share)));
         }
         !here.is_empty()
@@ -280,7 +280,7 @@ impl Net {
         if self.cut.contains(&(from, to)) {
             return;
         }
-        let message = host::carry(&message, to);
+        let message = carried(&message, to as u8);
         let from = id(from);
         self.step(to, Input::Message { from, message });
     }
@@ -317,7 +317,7 @@ impl Net {
             Output::Send { to, message, after } => node.gated.push_back((after, to, message)),
             Output::Persist { lsn, record } => {
                 host::check_sender(&record, me);
-                let record = host::carry(&record, me);
+                let record = carried(&record, me as u8);
                 if !self.forget.is_some_and(|forget| forget(&record)) {
                     node.disk.push((lsn, record));
                 }
@@ -363,6 +363,7 @@ impl Net {
             Message::Nack { .. } => "nack",
             Message::Accept(_) => "accept",
             Message::Lacks { .. } => "lacks",
+            Message::Spread { .. } | Message::Has { .. } => "spread",
             Message::Accepted { .. } => "accepted",
             Message::Commit { .. } => "commit",
             Message::Ask { .. } => "ask",

@@ -45,6 +45,7 @@ impl<P: Protocol> Stage<P> {
         let flushed = node.flushed;
         node.disk.retain(|(lsn, _)| *lsn <= flushed);
         node.gated.clear();
+        node.gathers.clear();
         node.timers.clear();
         node.log.truncate(node.log_flushed);
         node.base = BaseOf::<P>::default();

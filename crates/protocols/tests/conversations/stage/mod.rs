@@ -6,7 +6,7 @@ mod traffic;
 
 use quorate_core::{
     Base, Class, ClientId, Command, Due, Entry, Event, Input, Lsn, Machine, Now, Out, Outcome,
-    Output, Past, Peers, Principal, RequestId, Seat, Slot,
+    Output, Past, Payload, Peers, Principal, RequestId, Seat, Slot, carried, hollow_share,
 };
 use quorate_protocols::{Protocol, Sabotage, Sabotaged};
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ struct Node<P: Protocol> {
     /// It lost everything, and has not written since.
     is_lost: bool,
     gated: Vec<(Lsn, Peers, Message<P>)>,
+    /// Entries whose payloads it wants.
+    gathers: Vec<Entry>,
     /// When each armed timer is due.
     timers: BTreeMap<Timer<P>, u64>,
     log: Vec<Option<Entry>>,
@@ -79,6 +81,7 @@ impl<P: Protocol> Stage<P> {
             flushed: Lsn(0),
             is_lost: false,
             gated: Vec::new(),
+            gathers: Vec::new(),
             timers: BTreeMap::new(),
             log: Vec::new(),
             log_flushed: 0,
@@ -138,8 +141,8 @@ impl<P: Protocol> Stage<P> {
         self.perform(me);
     }
 
-    /// Submits one command.
-    pub(crate) fn submit(&mut self, me: usize, class: Class) {
+    /// Submits one command; a write may have a value that is a payload.
+    pub(crate) fn submit(&mut self, me: usize, class: Class, is_long: bool) {
         self.commands += 1;
         let id = RequestId {
             client: ClientId(1),
@@ -158,9 +161,23 @@ impl<P: Protocol> Stage<P> {
             class,
             principal: Principal(0),
             body: bytes::Bytes::from_static(b"x"),
-            payloads: Vec::new(),
+            payloads: match is_long {
+                true => vec![Payload::of(bytes::Bytes::from_static(b"a long value"))],
+                false => Vec::new(),
+            },
         };
         self.step(me, Input::Submit(vec![command]));
+    }
+
+    /// What a replica wants gathered is here. Says whether that was anything.
+    pub(crate) fn gather(&mut self, me: usize) -> bool {
+        let gathers = std::mem::take(&mut self.nodes[me].gathers);
+        let is_any = !gathers.is_empty();
+        for entry in gathers {
+            let share = Some(hollow_share(&entry, 1, 0));
+            self.step(me, Input::Held(entry.with_share(share)));
+        }
+        is_any
     }
 
     fn perform(&mut self, me: usize) {
@@ -190,6 +207,7 @@ impl<P: Protocol> Stage<P> {
             Output::Persist { lsn, record } => {
                 let text = P::record(&record);
                 self.say(format!("{name} writes {lsn:?}: {text}"));
+                let record = carried(&record, me as u8);
                 self.nodes[me].disk.push((lsn, record));
             }
             Output::Note(_) => {}
@@ -206,6 +224,10 @@ impl<P: Protocol> Stage<P> {
             Output::Disarm(timer) => {
                 self.nodes[me].timers.remove(&timer);
                 self.say(format!("{name} disarms {timer:?}"));
+            }
+            Output::Gather(entry) => {
+                self.say(format!("{name} gathers {:?}", entry.id));
+                self.nodes[me].gathers.push(entry);
             }
             Output::CatchUp { from, .. } => {
                 let next = Slot(self.nodes[me].log.len() as u64);

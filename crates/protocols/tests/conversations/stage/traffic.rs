@@ -1,7 +1,7 @@
 //! What is on its way between machines, and between the hosts that these stand for.
 
 use super::{Message, Stage, name_of};
-use quorate_core::{Entry, Input, Peers, ReplicaId, Slot, Wire};
+use quorate_core::{Entry, Input, Peers, ReplicaId, Slot, carried};
 use quorate_protocols::Protocol;
 
 /// Something on its way.
@@ -53,14 +53,12 @@ fn text_of<P: Protocol>(body: &Body<P>) -> String {
 
 impl<P: Protocol> Stage<P> {
     pub(super) fn send(&mut self, from: usize, to: Peers, message: Message<P>) {
-        let message = Message::<P>::from_bytes(message.to_bytes()).expect("messages round-trip");
-        match to {
-            Peers::One(peer) => self.put(from, usize::from(peer.0) - 1, Body::Message(message)),
-            Peers::All => {
-                for to in (0..self.count()).filter(|to| *to != from) {
-                    self.put(from, to, Body::Message(message.clone()));
-                }
-            }
+        let is_for = |other: &usize| match to {
+            Peers::One(peer) => usize::from(peer.0) - 1 == *other,
+            Peers::All => *other != from,
+        };
+        for to in (0..self.count()).filter(is_for) {
+            self.put(from, to, Body::Message(carried(&message, to as u8)));
         }
     }
 

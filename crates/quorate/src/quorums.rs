@@ -1,0 +1,84 @@
+//! `quorate quorums`: what erasure-coded replication costs and survives, by the arithmetic that the
+//! protocols use.
+
+use clap::Args;
+use quorate_protocols::rs_paxos::{Quorums, Row, table};
+use std::fmt::Write;
+
+/// Shows all quorums with which some replicas survive a failure, as RS-Paxos counts them.
+///
+/// Any QR promises elect a leader. A value is cut so that any X fragments rebuild it, and chosen by
+/// QW accepts: QR + QW - X is the number of replicas. F is how many may fail while leaders are
+/// elected and values chosen. QL replicas confirm a leader for a read. Disks hold N/X bytes per
+/// byte written, and the leader sends (N-1)/X. The largest X for each F is marked.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  quorate quorums --replicas 7")]
+pub(crate) struct QuorumsOptions {
+    /// How many replicas, 3 to 9
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=9))]
+    replicas: u8,
+}
+
+/// Prints the table.
+pub(crate) fn run(options: &QuorumsOptions) {
+    print!("{}", page(usize::from(options.replicas)));
+}
+
+fn page(n: usize) -> String {
+    let rows = table(n);
+    let mut page = String::from("  F  QR  QW   X   QL  bytes on disk  bytes sent by the leader\n");
+    for row in &rows {
+        let larger = |other: &&Row| other.f == row.f && other.x > row.x;
+        let mark = if rows.iter().any(|other| larger(&other)) {
+            ' '
+        } else {
+            '*'
+        };
+        let Row { f, read, write, x } = *row;
+        let leader = Quorums { n, read }.leader();
+        let on_disk = n as f64 / x as f64;
+        let sent = (n - 1) as f64 / x as f64;
+        let _ = writeln!(
+            page,
+            "{f:>3} {read:>3} {write:>3} {x:>3}{mark} {leader:>3}  {on_disk:>13.2}  {sent:>24.2}"
+        );
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+
+    /// Table 1 of the paper.
+    #[test]
+    fn seven_replicas() {
+        let expected = "\
+  F  QR  QW   X   QL  bytes on disk  bytes sent by the leader
+  3   4   4   1*   4           7.00                      6.00
+  2   3   5   1    5           7.00                      6.00
+  2   4   5   2    4           3.50                      3.00
+  2   5   3   1    3           7.00                      6.00
+  2   5   4   2    3           3.50                      3.00
+  2   5   5   3*   3           2.33                      2.00
+  1   2   6   1    6           7.00                      6.00
+  1   3   6   2    5           3.50                      3.00
+  1   4   6   3    4           2.33                      2.00
+  1   5   6   4    3           1.75                      1.50
+  1   6   2   1    2           7.00                      6.00
+  1   6   3   2    2           3.50                      3.00
+  1   6   4   3    2           2.33                      2.00
+  1   6   5   4    2           1.75                      1.50
+  1   6   6   5*   2           1.40                      1.20
+";
+        assert_eq!(page(7), expected);
+    }
+
+    #[test]
+    fn every_size_has_a_largest_code_for_each_number_of_failures() {
+        for n in 3..=9 {
+            let marks = page(n).matches('*').count();
+            assert_eq!(marks, (n - 1) / 2, "{n} replicas");
+        }
+    }
+}
