@@ -1,8 +1,9 @@
 //! What the services share.
 
+use crate::gather::Gatherer;
 use crate::watch::Hub;
 use bytes::Bytes;
-use quorate_core::Principal;
+use quorate_core::{Payload, Principal};
 use quorate_etcd_api::errors::{self, Error};
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_kv::{Answer, Status as StoreStatus};
@@ -67,6 +68,7 @@ pub(crate) struct Face {
     pub(crate) hub: Arc<Hub>,
     /// Whoever reads a slice of something large holds it.
     pub(crate) slices: Arc<Semaphore>,
+    pub(crate) gatherer: Gatherer,
     identity: Arc<OnceCell<Identity>>,
 }
 
@@ -83,6 +85,7 @@ impl Face {
         Face {
             hub: Arc::new(Hub::default()),
             slices: Arc::new(Semaphore::new(1)),
+            gatherer: Gatherer::new(handle.clone()),
             handle,
             limits,
             metrics,
@@ -108,14 +111,35 @@ impl Face {
         })
     }
 
-    /// Applies a command.
-    pub(crate) async fn write(&self, body: Bytes) -> Result<Applied, Status> {
-        if body.len() > self.limits.request_bytes_max {
+    /// Applies a command, some values of which are kept apart; says what the store made of it.
+    pub(crate) async fn apply(
+        &self,
+        body: Bytes,
+        payloads: Vec<Payload>,
+    ) -> Result<Result<Applied, Refused>, Status> {
+        let bulk = payloads.iter().map(|payload| payload.len as usize);
+        if body.len() + bulk.sum::<usize>() > self.limits.request_bytes_max {
             return Err(status(errors::REQUEST_TOO_LARGE));
         }
         // Until there is authentication, everybody is the operator.
-        let result = self.handle.write(body, Principal::default()).await;
-        decode_result(&result.map_err(failed)?).map_err(refused)
+        let principal = Principal::default();
+        let result = self.handle.write_with(body, payloads, principal).await;
+        Ok(decode_result(&result.map_err(failed)?))
+    }
+
+    /// The same, for a command whose response may have values in it: it has all of them.
+    pub(crate) async fn apply_whole(
+        &self,
+        body: Bytes,
+        payloads: Vec<Payload>,
+    ) -> Result<Result<Applied, Refused>, Status> {
+        let applied = self.apply(body.clone(), payloads).await?;
+        match applied {
+            Ok(applied) if applied.is_unfilled => {
+                Ok(Ok(Box::pin(self.fill(&body, applied)).await?))
+            }
+            applied => Ok(applied),
+        }
     }
 
     /// Reads the store.
@@ -124,11 +148,23 @@ impl Face {
         query: Query,
         consistency: Consistency,
     ) -> Result<Answer, Status> {
-        match self.handle.read(query, consistency).await.map_err(failed)? {
+        let answer = self.ask(query, consistency).await?;
+        match answer {
             Answer::Refused(reason) => Err(refused(reason)),
-            first @ (Answer::Large(_) | Answer::HashRest(_)) => {
+            answer => Ok(answer),
+        }
+    }
+
+    /// The same, with the store's refusal as an answer.
+    pub(crate) async fn ask(
+        &self,
+        query: Query,
+        consistency: Consistency,
+    ) -> Result<Answer, Status> {
+        match self.handle.read(query, consistency).await.map_err(failed)? {
+            first @ (Answer::Large(_) | Answer::HashRest(_) | Answer::Unfilled(_)) => {
                 // Rare and large: it is not to make room for every read.
-                Box::pin(self.complete(first)).await
+                Box::pin(self.complete(first, consistency)).await
             }
             answer => Ok(answer),
         }

@@ -10,7 +10,7 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
-use quorate_kv::{Answer, Query, check, command};
+use quorate_kv::{Answer, Applied, Query, Refused, check, command, ordering};
 use quorate_server::Consistency;
 use std::time::Duration;
 use tonic::{Request, Response, Status, async_trait};
@@ -39,10 +39,14 @@ impl Kv for Face {
     async fn put(&self, request: Request<PutRequest>) -> Answered<Reply<PutResponse>> {
         let request = request.into_inner();
         check::put(&request).map_err(refused)?;
-        let body = command::encode_put(&request);
-        // The receive buffer need not wait for the log.
-        drop(request);
-        self.order(body).await
+        let returns_value = request.prev_kv;
+        // The receive buffer of a small request does not wait for the log.
+        let (body, payloads) = command::split_put(request, self.handle.payload_min());
+        let applied = match returns_value {
+            false => self.apply(body, payloads).await?,
+            true => self.apply_whole(body, payloads).await?,
+        };
+        self.reply(applied.map_err(refused)?).await
     }
 
     async fn delete_range(
@@ -53,7 +57,8 @@ impl Kv for Face {
         check::delete_range(&request).map_err(refused)?;
         let body = command::encode_delete_range(&request);
         drop(request);
-        self.order(body).await
+        let applied = self.apply_whole(body, Vec::new()).await?;
+        self.reply(applied.map_err(refused)?).await
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Answered<Reply<TxnResponse>> {
@@ -62,9 +67,11 @@ impl Kv for Face {
         if check::is_read_only(&request) {
             return self.read_txn(request).await;
         }
-        let body = command::encode_txn(&request);
-        drop(request);
-        self.order(body).await
+        let again = ordering::orders_values(&request).then(|| request.clone());
+        match (self.apply_txn(request).await?, again) {
+            (Err(Refused::NeedsValue), Some(request)) => self.txn_decided(request).await,
+            (applied, _) => self.reply(applied.map_err(refused)?).await,
+        }
     }
 
     async fn compact(
@@ -83,7 +90,21 @@ impl Kv for Face {
 impl Face {
     /// Orders a command and passes its response on as the store encoded it.
     pub(crate) async fn order<M>(&self, body: Bytes) -> Answered<Reply<M>> {
-        let applied = self.write(body).await?;
+        let applied = self.apply(body, Vec::new()).await?;
+        self.reply(applied.map_err(refused)?).await
+    }
+
+    /// Applies a transaction.
+    pub(crate) async fn apply_txn(
+        &self,
+        request: TxnRequest,
+    ) -> Result<Result<Applied, Refused>, Status> {
+        let (body, payloads) = command::split_txn(request, self.handle.payload_min());
+        self.apply_whole(body, payloads).await
+    }
+
+    /// Passes a response on as the store encoded it.
+    async fn reply<M>(&self, applied: Applied) -> Answered<Reply<M>> {
         let header = self.header(applied.revision).await?;
         Ok(Response::new(Reply::Encoded(header, applied.response)))
     }
@@ -99,8 +120,15 @@ impl Face {
     /// A transaction that changes nothing needs no place in the log.
     async fn read_txn(&self, request: TxnRequest) -> Answered<Reply<TxnResponse>> {
         let consistency = consistency(check::is_serializable(&request));
-        let Answer::Txn(mut response) = self.read(Query::Txn(request), consistency).await? else {
-            return Err(mismatch());
+        let again = ordering::orders_values(&request).then(|| request.clone());
+        let answer = self.ask(Query::Txn(request), consistency).await?;
+        let mut response = match (answer, again) {
+            (Answer::Txn(response), _) => response,
+            (Answer::Refused(Refused::NeedsValue), Some(request)) => {
+                self.read_txn_decided(request, consistency).await?
+            }
+            (Answer::Refused(reason), _) => return Err(refused(reason)),
+            _ => return Err(mismatch()),
         };
         let revision = response.header.take().map_or(0, |header| header.revision);
         let header = self.header(revision).await?;

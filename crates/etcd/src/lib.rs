@@ -15,10 +15,12 @@ mod face;
 mod front;
 #[cfg(test)]
 mod fuzz;
+mod gather;
 mod health;
 mod kv;
 mod lease;
 mod maintenance;
+mod ordered;
 mod reply;
 mod serve;
 mod slices;

@@ -1,16 +1,22 @@
-//! Large reads: the store answers them in slices, between which others have their turn.
+//! Answers that are not complete: large reads, which the store answers in slices, between which
+//! others have their turn; and those whose values are kept apart.
 
 use crate::face::{Face, failed, mismatch, refused};
+use crate::gather::Missing;
 use crate::reply::Reply;
+use bytes::Bytes;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
-use quorate_kv::{Answer, LargeRead, Query};
+use quorate_kv::{Answer, Applied, LargeRead, Query, Unfilled};
 use quorate_server::{Consistency, Failure};
 use std::time::Duration;
 use tonic::{Response, Status};
 
 /// How long to wait when the replica takes no more requests.
 const RETRY: Duration = Duration::from_millis(2);
+
+/// How often a read is asked again because values that it names were compacted.
+const LOST_MAX: u32 = 16;
 
 /// Keys in a response that is encoded on the thread that serves it.
 pub(crate) const KVS_ENCODED_HERE_MAX: usize = 1000;
@@ -27,16 +33,54 @@ pub(crate) async fn encode_elsewhere<M: Message + 'static>(
 
 impl Face {
     /// Reads on until an answer is whole. Every slice is read from this replica's own state, as of the
-    /// revision that the first one fixed.
-    pub(crate) async fn complete(&self, first: Answer) -> Result<Answer, Status> {
+    /// revision that the first one fixed. What has lost a value to a compaction is asked again.
+    pub(crate) async fn complete(
+        &self,
+        first: Answer,
+        consistency: Consistency,
+    ) -> Result<Answer, Status> {
         let mut answer = first;
+        let mut lost = 0;
         loop {
             answer = match answer {
                 Answer::Large(read) => self.read_large(read).await?,
                 Answer::HashRest(rest) => self.slice(Query::HashRest(rest)).await?,
-                Answer::Refused(reason) => return Err(refused(reason)),
+                Answer::Unfilled(unfilled) => {
+                    let references = unfilled.references().map_err(refused)?;
+                    match (self.gatherer.gather(references).await, unfilled.query()) {
+                        (Ok(values), _) => unfilled.fill(values).map_err(refused)?,
+                        (Err(Missing::Dead), Some(query)) if lost < LOST_MAX => {
+                            lost += 1;
+                            tokio::time::sleep(RETRY).await;
+                            self.handle.read(query, consistency).await.map_err(failed)?
+                        }
+                        (Err(Missing::Dead), _) => return Err(compacted_again()),
+                        (Err(Missing::Failed(status)), _) => return Err(status),
+                    }
+                }
                 whole => return Ok(whole),
             };
+        }
+    }
+
+    /// The whole of a command's response.
+    pub(crate) async fn fill(&self, body: &Bytes, applied: Applied) -> Result<Applied, Status> {
+        let unfilled = Unfilled::of_result(body, &applied).map_err(refused)?;
+        let references = unfilled.references().map_err(refused)?;
+        match self.gatherer.gather(references).await {
+            Ok(values) => Ok(Applied {
+                response: unfilled.encode(values),
+                is_unfilled: false,
+                ..applied
+            }),
+            Err(Missing::Dead) => Err(Status::unknown(
+                "etcdserver: the request was carried out, and a value that it returns was \
+                 compacted since",
+            )),
+            Err(Missing::Failed(status)) => Err(Status::unknown(format!(
+                "{}; the request was carried out",
+                status.message()
+            ))),
         }
     }
 
@@ -67,4 +111,8 @@ impl Face {
             }
         }
     }
+}
+
+fn compacted_again() -> Status {
+    Status::unavailable("etcdserver: the values to be read are compacted as fast as they are read")
 }

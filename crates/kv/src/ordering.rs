@@ -13,6 +13,17 @@ use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{Compare, RangeRequest, TxnRequest, TxnResponse};
 use quorate_etcd_api::mvccpb::KeyValue;
 
+/// Whether a transaction has conditions that order values, in itself or in an inner one.
+#[must_use]
+pub fn orders_values(request: &TxnRequest) -> bool {
+    let ops = request.success.iter().chain(&request.failure);
+    let mut inner = ops.filter_map(|op| match &op.request {
+        Some(Request::RequestTxn(inner)) => Some(inner),
+        _ => None,
+    });
+    request.compare.iter().any(orders) || inner.any(orders_values)
+}
+
 /// A transaction that reads what all conditions that order values are about, those of inner
 /// transactions included.
 #[must_use]
@@ -126,11 +137,6 @@ fn revision_is(compare: &Compare, result: CompareResult, revision: i64) -> Compa
 
 /// Visits the conditions that order values.
 fn each_ordering(request: &mut TxnRequest, visit: &mut impl FnMut(&mut Compare)) {
-    let orders = |compare: &Compare| {
-        compare.target == CompareTarget::Value as i32
-            && (compare.result == CompareResult::Less as i32
-                || compare.result == CompareResult::Greater as i32)
-    };
     request
         .compare
         .iter_mut()
@@ -141,4 +147,10 @@ fn each_ordering(request: &mut TxnRequest, visit: &mut impl FnMut(&mut Compare))
             each_ordering(inner, visit);
         }
     }
+}
+
+fn orders(compare: &Compare) -> bool {
+    compare.target == CompareTarget::Value as i32
+        && (compare.result == CompareResult::Less as i32
+            || compare.result == CompareResult::Greater as i32)
 }

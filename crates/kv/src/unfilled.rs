@@ -2,7 +2,7 @@
 
 use crate::apart::{Reference, is_apart};
 use crate::command::{Applied, Command};
-use crate::query::Answer;
+use crate::query::{Answer, Query};
 use crate::refused::Refused;
 use crate::view::{finish, is_deferred};
 use bytes::Bytes;
@@ -48,6 +48,16 @@ impl Unfilled {
             return Answer::Unfilled(Box::new(Unfilled(partial)));
         }
         Answer::Txn(response)
+    }
+
+    /// The query that it answers, to be asked again if a value is gone; none for a command's result.
+    #[must_use]
+    pub fn query(&self) -> Option<Query> {
+        match &self.0 {
+            Partial::Range(request, _) => Some(Query::Range(request.clone())),
+            Partial::Txn(request, _) => Some(Query::Txn(request.clone())),
+            Partial::Put(_) | Partial::Delete(_) => None,
+        }
     }
 
     /// The response of a command, which has this body, as its result holds it; see

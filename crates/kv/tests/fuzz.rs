@@ -13,7 +13,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_fuzz::{Fuzz, Limits};
 use quorate_kv::command::{self, Command};
-use quorate_kv::{Applied, Keys, Query, Refused, Store, Watched, decode_result};
+use quorate_kv::{Applied, Keys, Query, Refused, Store, Unfilled, Watched, decode_result};
 use std::cell::RefCell;
 
 fn commands(count: usize) -> Vec<Bytes> {
@@ -91,12 +91,23 @@ fn commands_bear_any_bytes_and_so_does_the_store_that_applies_them() {
 #[test]
 fn results_bear_any_bytes() {
     let mut store = Store::new();
-    let results: Vec<Bytes> = commands(64)
-        .iter()
-        .map(|body| store.apply(At::default(), body, &[]))
-        .collect();
+    let bodies: Vec<Bytes> = commands(64).into_iter().chain(commands_apart(32)).collect();
+    let apply = |body: &Bytes| {
+        let command = Command::decode(body).expect("it was just encoded");
+        let payloads = vec![payload(); command.puts_apart().len()];
+        store.apply(At::default(), body, &payloads)
+    };
+    let results: Vec<Bytes> = bodies.iter().map(apply).collect();
+    let is_unfilled = |result| decode_result(result).is_ok_and(|applied| applied.is_unfilled);
+    assert!(results.iter().any(is_unfilled));
     let check = |input: &Bytes, applied: &Applied| {
         assert_eq!(input.len(), 9 + applied.response.len());
+        let unfilled = bodies.iter().map(|body| Unfilled::of_result(body, applied));
+        for unfilled in unfilled.flatten() {
+            if let Ok(references) = unfilled.references() {
+                unfilled.encode(vec![Bytes::new(); references.len()]);
+            }
+        }
     };
     fuzz("result")
         .seeds(results)

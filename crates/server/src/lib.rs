@@ -39,6 +39,7 @@ pub use handle::{Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, join};
 pub use meta::{META_FORMAT, Meta, MetaError, State};
 pub use metrics::{Metrics, PeerMetrics};
+pub use quorate_host::PayloadGone;
 pub use run::{FaceContext, Layout, ServerConfig, Serving, run};
 pub use security::{Connection, Door, Listener, bind};
 pub use status::{MemberPage, Role, Status, StatusPage};

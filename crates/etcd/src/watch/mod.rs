@@ -1,12 +1,14 @@
 //! The Watch service.
 //!
 //! Each stream is a task of its own ([`stream`]). Watches that are up to date get their events from
-//! the [`Hub`]; those that are behind read history from the store in bounded pieces.
+//! the [`Hub`]; those that are behind read history from the store in bounded pieces. Events whose
+//! values are kept apart wait for these in [`waiting`], and hold up no other watch.
 
 mod hub;
 mod index;
 mod respond;
 mod stream;
+mod waiting;
 
 pub(crate) use hub::Hub;
 

@@ -1,17 +1,16 @@
 //! One watch stream: its client's requests, its watches, and what is sent.
 
+mod requests;
+
 use super::hub::{Delivery, Hub, Inbox, Member, Tag, Taken, read_history};
 use super::index::MemberId;
 use super::respond::Wishes;
+use super::waiting::{Waiting, Whole};
 use crate::face::{Face, failed, mismatch, refused};
 use bytes::Bytes;
-use quorate_etcd_api::errors;
-use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
-use quorate_etcd_api::etcdserverpb::{
-    ResponseHeader, WatchCreateRequest, WatchRequest, WatchResponse,
-};
+use quorate_etcd_api::etcdserverpb::{ResponseHeader, WatchRequest, WatchResponse};
 use quorate_etcd_api::mvccpb::Event;
-use quorate_kv::{Answer, Keys, Query, Status as Figures, Store, Watched};
+use quorate_kv::{Answer, Keys, Query, Status as Figures, Store, Watched, event_references};
 use quorate_server::{Consistency, Handle};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -29,6 +28,8 @@ pub(crate) struct WatchStream {
     responses: mpsc::Sender<Result<WatchResponse, Status>>,
     inbox: Arc<Inbox>,
     watches: BTreeMap<i64, Watching>,
+    /// Responses that wait for values.
+    waiting: Waiting,
     /// Where to look for a number that is free.
     next_id: i64,
     next_serial: u64,
@@ -51,6 +52,8 @@ struct Watching {
     next: i64,
     /// Its membership of the hub; none while it is behind.
     member: Option<MemberId>,
+    /// A response waits for values, and whatever comes after it waits in the store.
+    waits: bool,
 }
 
 /// Why a stream ends.
@@ -84,6 +87,7 @@ impl WatchStream {
             header,
             responses,
             watches: BTreeMap::new(),
+            waiting: Waiting::new(face.gatherer.clone()),
             next_id: 0,
             next_serial: 0,
             progress_wanted: None,
@@ -110,7 +114,7 @@ impl WatchStream {
             let through = *told.borrow_and_update();
             self.empty_inbox().await?;
             let behind = self.catch_up().await?;
-            if !behind {
+            if !behind && self.waiting.is_empty() {
                 self.answer_progress(through).await?;
             }
             let notify = self.watches.values().any(|watch| watch.notify_progress);
@@ -122,6 +126,7 @@ impl WatchStream {
                     None => open = false,
                 },
                 () = inbox.arrived() => {}
+                (tag, whole) = self.waiting.next() => self.go_on(tag, whole).await?,
                 changed = told.changed(), if self.progress_wanted.is_some() => {
                     changed.map_err(|_| End::Gone)?;
                 }
@@ -130,106 +135,6 @@ impl WatchStream {
                 () = responses.closed() => return Err(End::Gone),
             }
         }
-    }
-
-    async fn request(&mut self, request: WatchRequest) -> Result<(), End> {
-        match request.request_union {
-            Some(RequestUnion::CreateRequest(request)) => self.create(request).await,
-            Some(RequestUnion::CancelRequest(request)) => self.cancel(request.watch_id).await,
-            Some(RequestUnion::ProgressRequest(_)) => {
-                let revision = self.figures().await?.revision;
-                // Of a watch that waits for the future there is no progress to tell.
-                let future = self.watches.values().any(|w| w.next > revision + 1);
-                if !self.watches.is_empty() && !future {
-                    self.progress_wanted = Some(revision);
-                }
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    async fn create(&mut self, mut request: WatchCreateRequest) -> Result<(), End> {
-        let revision = self.figures().await?.revision;
-        if request.key.is_empty() {
-            // The least key there can be.
-            request.key = Bytes::from_static(b"\0");
-        }
-        let id = match self.judge(&request) {
-            Ok(id) => id,
-            Err(why) => {
-                let mut response = self.response(NO_WATCH, revision);
-                (response.created, response.canceled) = (true, true);
-                response.cancel_reason = why.to_owned();
-                return self.send(response).await;
-            }
-        };
-        let mut response = self.response(id, revision);
-        response.created = true;
-        self.send(response).await?;
-        let watching = Watching {
-            serial: self.next_serial,
-            wishes: Wishes::new(&request, self.fragment_bytes),
-            key: request.key,
-            range_end: request.range_end,
-            notify_progress: request.progress_notify,
-            busy: false,
-            next: match request.start_revision {
-                0 => revision + 1,
-                start => start,
-            },
-            member: None,
-        };
-        self.next_serial += 1;
-        let is_new = watching.next > revision;
-        self.watches.insert(id, watching);
-        if is_new {
-            self.join(id, revision);
-        }
-        Ok(())
-    }
-
-    /// The number of a new watch, or why there cannot be one.
-    fn judge(&mut self, request: &WatchCreateRequest) -> Result<i64, &'static str> {
-        if request.start_revision < 0 {
-            return Err(errors::COMPACTED.text);
-        }
-        let one = request.range_end.is_empty() || &request.range_end[..] == b"\0";
-        if !one && request.range_end <= request.key {
-            return Err("mvcc: watcher range is empty");
-        }
-        if request.watch_id != 0 {
-            let taken = self.watches.contains_key(&request.watch_id);
-            return if taken {
-                Err("mvcc: duplicate watch ID provided on the WatchStream")
-            } else {
-                Ok(request.watch_id)
-            };
-        }
-        while self.watches.contains_key(&self.next_id) {
-            self.next_id += 1;
-        }
-        self.next_id += 1;
-        Ok(self.next_id - 1)
-    }
-
-    async fn cancel(&mut self, id: i64) -> Result<(), End> {
-        if !self.remove(id) {
-            return Ok(());
-        }
-        let mut response = self.response(id, self.figures().await?.revision);
-        response.canceled = true;
-        self.send(response).await
-    }
-
-    fn remove(&mut self, id: i64) -> bool {
-        let Some(watching) = self.watches.remove(&id) else {
-            return false;
-        };
-        if let Some(member) = watching.member {
-            self.hub.leave(member);
-        }
-        true
     }
 
     /// Makes a watch that has everything up to `known` a member, unless the hub is further.
@@ -287,7 +192,9 @@ impl WatchStream {
 
     /// Reads a piece of history for each watch that is behind. Says whether one still is.
     async fn catch_up(&mut self) -> Result<bool, End> {
-        let behind = |(id, watching): (&i64, &Watching)| watching.member.is_none().then_some(*id);
+        let behind = |(id, watching): (&i64, &Watching)| {
+            (watching.member.is_none() && !watching.waits).then_some(*id)
+        };
         let ids: Vec<i64> = self.watches.iter().filter_map(behind).collect();
         for id in ids {
             self.read_on(id).await?;
@@ -312,7 +219,8 @@ impl WatchStream {
             watching.next = found.next;
         }
         self.tell(id, found.revision, found.events).await?;
-        if found.next > found.revision {
+        let waits = self.watches.get(&id).is_some_and(|watch| watch.waits);
+        if found.next > found.revision && !waits {
             self.join(id, found.revision);
         }
         Ok(())
@@ -345,6 +253,51 @@ impl WatchStream {
             return Ok(());
         }
         watching.busy = true;
+        if event_references(&response.events).is_ok_and(|references| references.is_empty()) {
+            return self.send_parts(wishes, response).await;
+        }
+        self.wait_for_values(id, response);
+        Ok(())
+    }
+
+    /// Lets a watch wait for the values of a response. It leaves the hub, so that nothing has to be
+    /// kept for it meanwhile: it goes on from history.
+    fn wait_for_values(&mut self, id: i64, response: WatchResponse) {
+        let Some(watching) = self.watches.get_mut(&id) else {
+            return;
+        };
+        watching.waits = true;
+        // What the inbox has for it already will be read again.
+        watching.serial = self.next_serial;
+        self.next_serial += 1;
+        if let Some(member) = watching.member.take() {
+            self.hub.leave(member);
+        }
+        let serial = watching.serial;
+        let watch_id = id;
+        self.waiting.push(Tag { watch_id, serial }, response);
+    }
+
+    /// The values of a response have come, or it cannot be had as it was: then its events are read
+    /// again.
+    async fn go_on(&mut self, tag: Tag, whole: Whole) -> Result<(), End> {
+        let Some(watching) = self.find(tag) else {
+            return Ok(());
+        };
+        watching.waits = false;
+        match whole {
+            Whole::Response(response) => {
+                let wishes = watching.wishes;
+                self.send_parts(wishes, response).await
+            }
+            Whole::Again { from } => {
+                watching.next = from;
+                Ok(())
+            }
+        }
+    }
+
+    async fn send_parts(&self, wishes: Wishes, response: WatchResponse) -> Result<(), End> {
         for part in wishes.split(response) {
             self.send(part).await?;
         }

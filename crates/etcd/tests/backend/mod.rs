@@ -1,12 +1,18 @@
 //! A replica of one, without a log: applies what arrives to a store, in the order of arrival.
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+pub(crate) mod shelf;
 
 use bytes::Bytes;
 use quorate_core::{
-    Application, At, ClusterId, Countdown, Durability, Incarnation, Principal, ReplicaId, Slot,
+    Application, At, ClusterId, Countdown, Durability, EntryId, Incarnation, PayloadId, Principal,
+    ReplicaId, Slot,
 };
 use quorate_kv::Store;
 use quorate_server::{Handle, MemberInfo, Request, Status};
+use shelf::Shelf;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
@@ -16,11 +22,21 @@ pub(crate) fn start() -> Handle<Store> {
     start_behind().0
 }
 
+/// Starts one that keeps values of so many bytes and more apart, and returns where.
+pub(crate) fn start_apart(payload_min: usize) -> (Handle<Store>, Arc<Shelf>) {
+    let (handle, requests) = Handle::new(4096);
+    let handle = handle.keeping_apart(Some(payload_min));
+    let (_, jumps) = mpsc::channel(1);
+    let shelf = Arc::new(Shelf::default());
+    tokio::spawn(run(requests, jumps, handle.clone(), Arc::clone(&shelf)));
+    (handle, shelf)
+}
+
 /// Starts one that may be given the state of a replica ahead of it, as a snapshot does.
 pub(crate) fn start_behind() -> (Handle<Store>, Sender<Store>) {
     let (handle, requests) = Handle::new(4096);
     let (jump, jumps) = mpsc::channel(1);
-    tokio::spawn(run(requests, jumps, handle.clone()));
+    tokio::spawn(run(requests, jumps, handle.clone(), Arc::default()));
     (handle, jump)
 }
 
@@ -28,12 +44,14 @@ async fn run(
     mut requests: Receiver<Request<Store>>,
     mut jumps: Receiver<Store>,
     handle: Handle<Store>,
+    shelf: Arc<Shelf>,
 ) {
     let mut store = Store::new();
     let mut applied = 0;
     let mut countdowns: BTreeMap<u64, (Instant, Bytes)> = BTreeMap::new();
     loop {
         store.tidy();
+        shelf.clear(&mut store);
         for countdown in store.take_countdowns() {
             match countdown {
                 Countdown::Start {
@@ -70,16 +88,20 @@ async fn run(
         match request {
             Request::Write {
                 body,
+                payloads,
                 principal,
                 reply,
             } => {
-                let _ = reply.send(Ok(store.apply(at(applied, principal), &body, &[])));
+                let at = at(applied, principal);
+                shelf.put(at.payload, &payloads);
+                let _ = reply.send(Ok(store.apply(at, &body, &payloads)));
                 applied += 1;
                 handle.publish_applied(Slot(applied));
             }
             Request::Read { query, reply, .. } => {
                 let _ = reply.send(Ok(store.query(&query)));
             }
+            Request::Payload { id, payload, reply } => shelf.ask(id, &payload, reply),
             Request::Remaining { id, reply } => {
                 let end = countdowns.get(&id).map(|(end, _)| *end);
                 let _ = reply.send(end.map(|end| end.saturating_duration_since(Instant::now())));
@@ -97,7 +119,13 @@ fn at(applied: u64, principal: Principal) -> At {
         index: 0,
         stamp_ns: applied,
         principal,
-        ..At::default()
+        payload: PayloadId {
+            entry: EntryId {
+                seq: applied,
+                ..EntryId::default()
+            },
+            part: 0,
+        },
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) use options::ServeOptions;
 use crate::Failure;
 use crate::genesis;
 use crate::{layers, logging};
-use quorate_core::Incarnation;
+use quorate_core::{ENTRY_BYTES_MAX, Incarnation};
 use quorate_host::Limits;
 use quorate_kv::Store;
 use quorate_protocols::{Protocol, Visitor};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 /// Requests that may wait between the face and the core.
 const QUEUE_MAX: usize = 32 << 10;
+/// Largest request whose values are all in its command: an entry has room for it.
+const COMMAND_BYTES_MAX: usize = ENTRY_BYTES_MAX - (1 << 20);
 /// What a command adds to the request it carries.
 const COMMAND_BYTES_EXTRA: usize = 64 << 10;
 
@@ -162,7 +164,8 @@ impl Visitor for Replica {
     fn visit<P: Protocol>(self) -> Self::Output {
         let settings = self.settings;
         let limits = Limits {
-            command_bytes_max: settings.max_request_bytes + COMMAND_BYTES_EXTRA,
+            command_bytes_max: settings.max_request_bytes.min(COMMAND_BYTES_MAX)
+                + COMMAND_BYTES_EXTRA,
             ..settings.snapshots.limits(Limits::default())
         };
         let config = ServerConfig {

@@ -5,7 +5,7 @@ use crate::address::host_port;
 use crate::genesis::{Genesis, unknown_protocol};
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
 use crate::snapshots::SnapshotSettings;
-use quorate_core::{ClusterId, Durability, ENTRY_BYTES_MAX, ReplicaId};
+use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_protocols::Code;
 use quorate_server::{Layout, MemberInfo, TestSource};
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ const TOKEN: &str = "quorate-cluster";
 const PROTOCOL: &str = "rabia";
 /// etcd's own default.
 const REQUEST_BYTES: usize = 1_572_864;
-const REQUEST_BYTES_MAX: usize = ENTRY_BYTES_MAX - (1 << 20);
+/// One value of the greatest length, and room for what is around it.
+const REQUEST_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
 const TXN_OPS: usize = 128;
 /// Less than the five seconds after which etcdctl gives up: its user gets an answer.
 const REQUEST_TIMEOUT_MS: u64 = 4_000;

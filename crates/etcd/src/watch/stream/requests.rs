@@ -1,0 +1,113 @@
+//! What the client of a stream asks for: watches, their end, and progress.
+
+use super::{End, NO_WATCH, WatchStream, Watching};
+use crate::watch::respond::Wishes;
+use bytes::Bytes;
+use quorate_etcd_api::errors;
+use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
+use quorate_etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest};
+
+impl WatchStream {
+    /// Does what the client asks.
+    pub(super) async fn request(&mut self, request: WatchRequest) -> Result<(), End> {
+        match request.request_union {
+            Some(RequestUnion::CreateRequest(request)) => self.create(request).await,
+            Some(RequestUnion::CancelRequest(request)) => self.cancel(request.watch_id).await,
+            Some(RequestUnion::ProgressRequest(_)) => {
+                let revision = self.figures().await?.revision;
+                // Of a watch that waits for the future there is no progress to tell.
+                let future = self.watches.values().any(|w| w.next > revision + 1);
+                if !self.watches.is_empty() && !future {
+                    self.progress_wanted = Some(revision);
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn create(&mut self, mut request: WatchCreateRequest) -> Result<(), End> {
+        let revision = self.figures().await?.revision;
+        if request.key.is_empty() {
+            // The least key there can be.
+            request.key = Bytes::from_static(b"\0");
+        }
+        let id = match self.judge(&request) {
+            Ok(id) => id,
+            Err(why) => {
+                let mut response = self.response(NO_WATCH, revision);
+                (response.created, response.canceled) = (true, true);
+                response.cancel_reason = why.to_owned();
+                return self.send(response).await;
+            }
+        };
+        let mut response = self.response(id, revision);
+        response.created = true;
+        self.send(response).await?;
+        let watching = Watching {
+            serial: self.next_serial,
+            wishes: Wishes::new(&request, self.fragment_bytes),
+            key: request.key,
+            range_end: request.range_end,
+            notify_progress: request.progress_notify,
+            busy: false,
+            next: match request.start_revision {
+                0 => revision + 1,
+                start => start,
+            },
+            member: None,
+            waits: false,
+        };
+        self.next_serial += 1;
+        let is_new = watching.next > revision;
+        self.watches.insert(id, watching);
+        if is_new {
+            self.join(id, revision);
+        }
+        Ok(())
+    }
+
+    /// The number of a new watch, or why there cannot be one.
+    fn judge(&mut self, request: &WatchCreateRequest) -> Result<i64, &'static str> {
+        if request.start_revision < 0 {
+            return Err(errors::COMPACTED.text);
+        }
+        let one = request.range_end.is_empty() || &request.range_end[..] == b"\0";
+        if !one && request.range_end <= request.key {
+            return Err("mvcc: watcher range is empty");
+        }
+        if request.watch_id != 0 {
+            let taken = self.watches.contains_key(&request.watch_id);
+            return if taken {
+                Err("mvcc: duplicate watch ID provided on the WatchStream")
+            } else {
+                Ok(request.watch_id)
+            };
+        }
+        while self.watches.contains_key(&self.next_id) {
+            self.next_id += 1;
+        }
+        self.next_id += 1;
+        Ok(self.next_id - 1)
+    }
+
+    async fn cancel(&mut self, id: i64) -> Result<(), End> {
+        if !self.remove(id) {
+            return Ok(());
+        }
+        let mut response = self.response(id, self.figures().await?.revision);
+        response.canceled = true;
+        self.send(response).await
+    }
+
+    /// Forgets a watch, if there is one of this number.
+    pub(super) fn remove(&mut self, id: i64) -> bool {
+        let Some(watching) = self.watches.remove(&id) else {
+            return false;
+        };
+        if let Some(member) = watching.member {
+            self.hub.leave(member);
+        }
+        true
+    }
+}
