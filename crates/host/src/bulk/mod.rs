@@ -36,7 +36,7 @@
 mod drive;
 mod format;
 #[cfg(test)]
-mod fuzz;
+pub(crate) mod fuzz;
 mod heap;
 mod reads;
 mod scan;

@@ -125,7 +125,7 @@ impl BulkStore {
         }
         let (tail, parts) = self.writer.append(origin, pieces);
         let segment = tail.at.segment;
-        self.heap.activate(segment, tail.segment_bytes);
+        self.heap.go_on_in(segment, tail.segment_bytes);
         for part in parts {
             self.heap.insert(origin.fragment(segment, &part));
         }
