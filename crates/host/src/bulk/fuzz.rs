@@ -63,7 +63,10 @@ fn record(offset: u32, lens: &[u32]) -> (Head, Vec<u8>) {
         });
         body.extend_from_slice(&bytes);
     }
-    body.resize(head.stride() as usize - Head::len_of(lens.len()) as usize, 0);
+    body.resize(
+        head.stride() as usize - Head::len_of(lens.len()) as usize,
+        0,
+    );
     (head, body)
 }
 
@@ -101,7 +104,9 @@ fn footer(heads: &[Head]) -> Bytes {
     for head in heads {
         listed.extend_from_slice(&head.encode(SEGMENT));
     }
-    encode_footer(SEGMENT, BOOT, listed.freeze()).concat().into()
+    encode_footer(SEGMENT, BOOT, listed.freeze())
+        .concat()
+        .into()
 }
 
 /// Puts the checksums of a footer right.
@@ -138,7 +143,10 @@ pub(crate) fn footers() {
         .seal(|input| seal_footer(input));
     fuzz.run(decode, |input, (_, heads)| {
         let listed: Vec<Bytes> = heads.iter().map(|head| head.encode(SEGMENT)).collect();
-        assert_eq!(listed.concat(), input[..input.len() - TRAILER_BYTES as usize]);
+        assert_eq!(
+            listed.concat(),
+            input[..input.len() - TRAILER_BYTES as usize]
+        );
     });
 }
 
@@ -179,7 +187,9 @@ fn seal_segment(input: &mut [u8]) {
         let offset = SEGMENT_HEADER_BYTES + start as u32;
         input[start + 8..start + 12].copy_from_slice(&offset.to_le_bytes());
         input[start + 12..start + 16].copy_from_slice(&BOOT.to_le_bytes());
-        let bytes = input[start + 20..start + 24].try_into().expect("four bytes");
+        let bytes = input[start + 20..start + 24]
+            .try_into()
+            .expect("four bytes");
         seal_head(&mut input[start..]);
         let stride = (u32::from_le_bytes(bytes) as usize).max(length);
         start += stride.next_multiple_of(16);
@@ -202,7 +212,13 @@ pub(crate) fn segments() {
     };
     let (first, body) = record(4096, &[300]);
     let (second, more) = record(4096 + first.stride() as u32, &[0, 512, 17]);
-    let encoded = [&first.encode(SEGMENT)[..], &body, &second.encode(SEGMENT), &more].concat();
+    let encoded = [
+        &first.encode(SEGMENT)[..],
+        &body,
+        &second.encode(SEGMENT),
+        &more,
+    ]
+    .concat();
     let listed = [&encoded[..], &footer(&[first, second])].concat();
     let limits = Limits {
         // The header before what is made up, and a part of an index for each few bytes of it.

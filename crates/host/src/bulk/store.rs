@@ -1,9 +1,9 @@
 //! The store: what is here, what is wanted no more, and what becomes of the segments.
 
+use super::format::Origin;
 use super::heap::{Heap, Key};
 use super::reads::{Asked, Purpose, Reads};
 use super::scan::{Found, scan};
-use super::format::Origin;
 use super::writer::{BulkWriter, Piece};
 use super::{BulkOpened, Fragment, Lookup, ReadBack};
 use crate::api::{LogRead, Write};

@@ -240,5 +240,8 @@ fn what_is_live_and_durable_outlives_any_end_at_any_point() {
         moved += world.moved;
         released += world.released;
     }
-    assert!(lives > 5_000 && moved > 5_000 && released > 5_000, "{lives} {moved} {released}");
+    assert!(
+        lives > 5_000 && moved > 5_000 && released > 5_000,
+        "{lives} {moved} {released}"
+    );
 }

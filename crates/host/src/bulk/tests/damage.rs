@@ -91,11 +91,17 @@ fn rot_in_any_byte_of_an_open_segment_costs_what_it_hits_and_is_reported() {
         let (mut store, opened) = disk.open();
         let (whole, bad) = served(&mut store, disk);
         assert_eq!(bad, [], "{at:?}: everything was looked at");
-        let lost: Vec<_> = all.iter().filter(|found| !whole.contains(&found.payload)).collect();
+        let lost: Vec<_> = all
+            .iter()
+            .filter(|found| !whole.contains(&found.payload))
+            .collect();
         let hit: Vec<_> = all.iter().filter(|found| is_in(found, at)).collect();
         if hit.is_empty() {
             let entries: Vec<_> = lost.iter().map(|found| found.payload.entry).collect();
-            assert!(entries.windows(2).all(|pair| pair[0] == pair[1]), "{at:?}: one record");
+            assert!(
+                entries.windows(2).all(|pair| pair[0] == pair[1]),
+                "{at:?}: one record"
+            );
             lost_to_heads += usize::from(!lost.is_empty());
         } else {
             assert_eq!(lost, hit, "{at:?}");

@@ -25,7 +25,11 @@ fn what_is_live_is_moved_out_of_sparse_segments_and_these_are_released() {
     }
     let index = names(&store);
     tidy_up(&mut store, &mut disk);
-    assert!(before > 4 && disk.written.len() <= 2, "{:?}", disk.written.keys());
+    assert!(
+        before > 4 && disk.written.len() <= 2,
+        "{:?}",
+        disk.written.keys()
+    );
     assert_eq!(names(&store), index);
     for store in [&mut store, &mut disk.clone().open().0] {
         for seq in (0..40).step_by(8) {
