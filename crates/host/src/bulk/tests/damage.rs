@@ -142,7 +142,7 @@ fn rot_in_any_byte_of_a_listed_segment_is_never_served() {
 }
 
 #[test]
-fn a_read_that_fails_once_is_tried_again() {
+fn a_read_that_fails_is_tried_again() {
     let (mut store, disk) = written(1, 900);
     for fault in [Err("busy".to_owned()), Ok(Bytes::from_static(b"other"))] {
         let Lookup::Read(read) = store.read(payload(0, 0), 2) else {
@@ -159,7 +159,11 @@ fn a_read_that_fails_once_is_tried_again() {
         panic!("it is on the disk")
     };
     let failed = || Err("broken".to_owned());
-    store.read_done(read.token, failed());
+    for wrong in [&b"this"[..], b"that", b"this"] {
+        let again = store.read_done(read.token, Ok(Bytes::from_static(wrong)));
+        assert_eq!(again, ReadBack::Again(read), "each time something else");
+    }
+    assert_eq!(store.read_done(read.token, failed()), ReadBack::Again(read));
     let damaged = store.read_done(read.token, failed());
     assert!(matches!(damaged, ReadBack::Damaged(found, why)
         if found.payload == payload(0, 0) && why == "broken"));
