@@ -1,6 +1,7 @@
 //! Everything a host reads, from hostile bytes: frames, the log, snapshots.
 
 use crate::apply::AppliedState;
+use crate::bulk::fuzz as bulk;
 use crate::frame::{self, Body, Header};
 use crate::log::fuzz as log;
 use crate::records::{Decided, Learned};
@@ -117,6 +118,13 @@ fn logs_bear_any_bytes() {
     log::headers();
     log::records();
     log::segments();
+}
+
+#[test]
+fn bulk_segments_bear_any_bytes() {
+    bulk::heads();
+    bulk::footers();
+    bulk::segments();
 }
 
 #[test]

@@ -317,7 +317,7 @@ impl<M: Machine, A: Application> Core<M, A> {
         let reads = self.host.take_reads();
         for read in &reads {
             let bytes = match &mut self.disk {
-                Some(disk) => disk.read_at(read.at, read.len),
+                Some(disk) => disk.read(read),
                 None => Err("this replica keeps no log".to_owned()),
             };
             self.host.read_done(now, read.token, bytes);

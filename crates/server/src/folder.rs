@@ -1,5 +1,6 @@
-//! A replica's data folder: `meta`, `lock`, `log/` and `snap/`.
+//! A replica's data folder: `meta`, `lock`, `log/`, `bulk/` and `snap/`.
 
+use crate::disk::Folders;
 use crate::meta::{META_FORMAT, Meta, MetaError, State};
 use crate::twice::{self, sync_dir};
 use quorate_core::{ClusterId, Durability, ReplicaId};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 const META: &str = "meta";
 const LOCK: &str = "lock";
 const LOG: &str = "log";
+const BULK: &str = "bulk";
 const SNAPSHOTS: &str = "snap";
 
 /// What a data folder should turn out to be; `None` where any will do.
@@ -117,6 +119,15 @@ impl Folder {
     #[must_use]
     pub fn log_dir(&self) -> PathBuf {
         self.dir.join(LOG)
+    }
+
+    /// Where everything is that is written while the replica runs.
+    pub(crate) fn disk_folders(&self) -> Folders {
+        Folders {
+            log: self.log_dir(),
+            bulk: self.dir.join(BULK),
+            snapshots: self.snapshots_dir(),
+        }
     }
 
     /// Files of the log, as far as they can be listed.

@@ -235,7 +235,7 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             &self.metrics,
         );
         let archive = match &self.disk {
-            Some(disk) => Archive::start(disk.snapshots().clone(), disk.pool())?,
+            Some(disk) => Archive::start(disk.snapshots().clone())?,
             None => Archive::none(),
         };
         let mut core = Core {
@@ -324,7 +324,7 @@ fn open_host<P: Protocol, A: Application>(
     let dir = config.folder.log_dir();
     let mut disk = match meta.epoch.durability {
         Durability::Disk => {
-            let disk = Disk::open(&dir, &config.folder.snapshots_dir())?;
+            let disk = Disk::open(&config.folder.disk_folders())?;
             Some(disk.slowed_by(config.test_source.clone()))
         }
         Durability::Memory => None,

@@ -1,241 +1,89 @@
-//! A disk that forgets: one image of what was written, another of what was synced.
+//! A disk that forgets: log and bulk store in segments, and snapshots.
 
+use crate::segments::Segments;
 use crate::snapshots::SnapshotFiles;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::Slot;
-use quorate_host::{Flush, LogRead, LogSource, Release, Write};
-use std::collections::BTreeMap;
+use quorate_host::{Flush, LogRead, LogSource, Position, Release, Store};
 use std::io;
 
-/// What a crash keeps or loses as one piece.
-const SECTOR_BYTES: [usize; 4] = [16, 64, 256, 512];
-
-/// The log segments and snapshots of one replica.
+/// The disk of one replica.
 #[derive(Clone, Default)]
 pub(crate) struct Disk {
-    segments: BTreeMap<u64, Segment>,
-    /// New segments begin with the content of an older one, as recycled files do.
-    recycle: bool,
-    /// Released segments whose deletion a crash may undo.
-    released: BTreeMap<u64, Segment>,
+    pub(crate) log: Segments,
+    pub(crate) bulk: Segments,
     pub(crate) snapshots: SnapshotFiles,
-}
-
-/// One file. Images are as long as what was ever written; the rest of the file reads as zeros.
-#[derive(Clone, Default)]
-struct Segment {
-    size: usize,
-    written: Vec<u8>,
-    synced: Vec<u8>,
-    /// Writes since the last sync, in order.
-    unsynced: Vec<(usize, Vec<u8>)>,
-    /// Whether the file itself survives a crash.
-    created: bool,
 }
 
 impl Disk {
     pub(crate) fn new(recycle: bool) -> Self {
         Disk {
-            segments: BTreeMap::new(),
-            recycle,
-            released: BTreeMap::new(),
+            log: Segments::new(recycle),
+            bulk: Segments::new(recycle),
             snapshots: SnapshotFiles::default(),
         }
     }
 
     /// Performs the writes of a flush, without the sync.
     pub(crate) fn write(&mut self, flush: &Flush) {
-        for write in &flush.writes {
-            self.write_one(write);
-        }
+        self.bulk.write(&flush.bulk);
+        self.log.write(&flush.writes);
     }
 
     /// Performs the sync of a flush: every segment it touched is on stable storage, entirely.
     pub(crate) fn sync(&mut self, flush: &Flush) {
-        for write in &flush.writes {
-            self.segments.entry(write.segment).or_default().sync();
-        }
+        self.bulk.sync(&flush.bulk);
+        self.log.sync(&flush.writes);
     }
 
-    /// Power is lost: of every write that was not synced some sectors survive, or none, or all.
+    /// Power is lost: of every write that was not synced some sectors survive, or none, or all. What
+    /// was released last may be there again.
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
-        for segment in self.segments.values_mut() {
-            segment.crash(rng);
-        }
-        self.segments.retain(|_, segment| segment.created);
-        let mut released = std::mem::take(&mut self.released);
+        let log = self.log.crash(rng);
+        let bulk = self.bulk.crash(rng);
         if rng.u8(..4) == 0 {
-            self.undo_releases(&mut released, rng);
+            self.log.undo_in_order(log, rng);
+            self.bulk.undo_some(bulk, rng);
         }
     }
 
     /// What power failing now leaves at least: nothing that was not synced.
     pub(crate) fn settled(&self) -> Disk {
         let mut disk = self.clone();
-        for segment in disk.segments.values_mut() {
-            segment.unsynced.clear();
-            segment.written.clone_from(&segment.synced);
-        }
-        disk.segments.retain(|_, segment| segment.created);
+        disk.log.settle();
+        disk.bulk.settle();
         disk
     }
 
-    /// Segments go one after the other, the oldest first, each for good before the next: those that a
-    /// crash leaves have no gap between them.
-    fn undo_releases(&mut self, released: &mut BTreeMap<u64, Segment>, rng: &mut Rng) {
-        while let Some((&first, _)) = self.segments.first_key_value()
-            && let Some(segment) = released.remove(&first.wrapping_sub(1))
-            && segment.created
-        {
-            self.segments.insert(first - 1, segment);
-            if rng.bool() {
-                return;
-            }
-        }
-    }
-
-    /// Deletes what is not needed any more; says how many segments that are.
+    /// Deletes what is not needed any more; says how many segments of the log that are.
     pub(crate) fn release(&mut self, release: Release) -> u64 {
-        let kept = self.segments.split_off(&release.segments_before);
-        let gone = std::mem::replace(&mut self.segments, kept);
-        let count = gone.len() as u64;
-        self.released.extend(gone);
         self.snapshots.release(release.snapshots_before);
-        count
+        self.log.release_before(release.segments_before)
     }
 
-    /// Serves a read of the log, from what was written.
+    /// Serves a read, from what was written.
     pub(crate) fn read_at(&self, read: &LogRead) -> Result<Bytes, String> {
-        let missing = || format!("segment {} is not there", read.at.segment);
-        let segment = self.segments.get(&read.at.segment).ok_or_else(missing)?;
-        let start = read.at.offset as usize;
-        let part = segment.written.get(start..start + read.len as usize);
-        part.map(Bytes::copy_from_slice)
-            .ok_or_else(|| "the read ends beyond what was written".into())
-    }
-
-    /// Some bytes of a segment that are on stable storage.
-    pub(crate) fn copy(&self, segment: u64, at: usize, len: usize) -> Vec<u8> {
-        self.copy_if_there(segment, at, len).unwrap_or_default()
-    }
-
-    /// The same; `None` if they are not there.
-    pub(crate) fn copy_if_there(&self, segment: u64, at: usize, len: usize) -> Option<Vec<u8>> {
-        let image = &self.segments.get(&segment)?.written;
-        image.get(at..at + len).map(<[u8]>::to_vec)
-    }
-
-    /// Damages a segment: stable storage holds something else now.
-    pub(crate) fn overwrite(&mut self, segment: u64, at: usize, bytes: &[u8]) {
-        if let Some(segment) = self.segments.get_mut(&segment) {
-            put(&mut segment.written, at, bytes);
-            put(&mut segment.synced, at, bytes);
+        match read.store {
+            Store::Log => self.log.read_at(read.at, read.len),
+            Store::Bulk => self.bulk.read_at(read.at, read.len),
         }
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.segments
-            .values()
-            .map(|segment| segment.written.len())
-            .sum()
+        self.log.bytes() + self.bulk.bytes()
     }
-
-    fn write_one(&mut self, write: &Write) {
-        if write.offset == 0 && !write.chunks.is_empty() {
-            self.create(write);
-        }
-        let segment = self.segments.entry(write.segment).or_default();
-        segment.size = segment.size.max(write.segment_bytes as usize);
-        let bytes = write.chunks.concat();
-        put(&mut segment.written, write.offset as usize, &bytes);
-        segment.unsynced.push((write.offset as usize, bytes));
-    }
-
-    /// A file that exists already, left by a boot that crashed, is used as it is.
-    fn create(&mut self, write: &Write) {
-        if !self.recycle || self.segments.contains_key(&write.segment) {
-            return;
-        }
-        if let Some((_, old)) = self.segments.first_key_value() {
-            let image = old.synced.clone();
-            let recycled = Segment {
-                size: write.segment_bytes as usize,
-                written: image.clone(),
-                synced: image,
-                unsynced: Vec::new(),
-                created: true,
-            };
-            self.segments.insert(write.segment, recycled);
-        }
-    }
-}
-
-impl Segment {
-    fn sync(&mut self) {
-        self.created = true;
-        for (offset, bytes) in self.unsynced.drain(..) {
-            put(&mut self.synced, offset, &bytes);
-        }
-    }
-
-    fn crash(&mut self, rng: &mut Rng) {
-        for (offset, bytes) in std::mem::take(&mut self.unsynced) {
-            let kept = keep(&bytes, rng);
-            self.created |= !kept.is_empty();
-            for range in kept {
-                put(&mut self.synced, offset + range.start, &bytes[range]);
-            }
-        }
-        self.written.clone_from(&self.synced);
-    }
-
-    fn whole(&self) -> Vec<u8> {
-        let mut whole = self.written.clone();
-        whole.resize(self.size.max(whole.len()), 0);
-        whole
-    }
-}
-
-/// Which parts of an unsynced write survive: all, none, a beginning, or sectors at random.
-fn keep(bytes: &[u8], rng: &mut Rng) -> Vec<std::ops::Range<usize>> {
-    let sector = SECTOR_BYTES[rng.usize(..SECTOR_BYTES.len())];
-    match rng.u8(..4) {
-        0 => std::iter::once(0..bytes.len()).collect(),
-        1 => Vec::new(),
-        2 => {
-            let sectors = rng.usize(..=bytes.len() / sector);
-            std::iter::once(0..sectors * sector)
-                .filter(|range| !range.is_empty())
-                .collect()
-        }
-        _ => (0..bytes.len())
-            .step_by(sector)
-            .filter(|_| rng.bool())
-            .map(|start| start..(start + sector).min(bytes.len()))
-            .collect(),
-    }
-}
-
-fn put(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-    let end = offset + bytes.len();
-    if image.len() < end {
-        image.resize(end, 0);
-    }
-    image[offset..end].copy_from_slice(bytes);
 }
 
 impl LogSource for Disk {
     fn list(&mut self) -> io::Result<Vec<u64>> {
-        Ok(self.segments.keys().copied().collect())
+        Ok(self.log.sizes().map(|(number, _)| number).collect())
     }
 
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {
-        match self.segments.get(&segment) {
-            Some(segment) => Ok(segment.whole().into()),
-            None => Err(io::ErrorKind::NotFound.into()),
-        }
+        let whole = self.log.whole(segment);
+        whole.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
@@ -246,12 +94,27 @@ impl LogSource for Disk {
         let part = self.snapshots.read(slot, offset, len);
         part.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+
+    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+        let sizes = self.bulk.sizes();
+        Ok(sizes.map(|(number, size)| (number, size as u32)).collect())
+    }
+
+    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+        let whole = self.bulk.whole(at.segment);
+        let from = at.offset as usize;
+        let part = whole.and_then(|whole| {
+            let is_there = from + len as usize <= whole.len();
+            is_there.then(|| whole.slice(from..from + len as usize))
+        });
+        part.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_host::Position;
+    use quorate_host::Write;
 
     fn flush(segment: u64, offset: u32, bytes: &[u8]) -> Flush {
         let chunks = vec![Bytes::copy_from_slice(bytes)];
@@ -267,6 +130,7 @@ mod tests {
         };
         Flush {
             writes: vec![write],
+            bulk: Vec::new(),
             sync: true,
             through,
         }
@@ -357,6 +221,7 @@ mod tests {
         };
         let read = LogRead {
             token: 1,
+            store: Store::Log,
             at,
             len: 4,
         };

@@ -190,6 +190,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             if let Some(release) = host.take_release() {
                 self.totals.released += node.disk.release(release);
             }
+            let released = host.take_bulk_release();
+            if !released.is_empty() {
+                node.disk.bulk.release(&released);
+                self.totals.hit("bulk released");
+            }
             let (answers, reads) = (host.take_answers(), host.take_reads());
             let (writes, pieces) = (host.take_snapshot_writes(), host.take_snapshot_reads());
             let events = host.take_events();
@@ -318,7 +323,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.totals.hit("slow sync");
         }
         let node = &mut self.nodes[index];
-        let begins_segment = flush.writes.iter().any(|write| write.offset == 0);
+        let mut writes = flush.writes.iter().chain(&flush.bulk);
+        let begins_segment = writes.any(|write| write.offset == 0);
         let waits_ns = node.full_until_ns.saturating_sub(now_ns);
         let waits_ns = if begins_segment { waits_ns } else { 0 };
         let delay = delay + waits_ns;

@@ -7,25 +7,20 @@
 use crate::disk::Disk;
 use crate::network::chance;
 use crate::report::Violation;
+use crate::rot::harm;
 use crate::subject::Subject;
 use crate::world::{World, replica};
-use fastrand::Rng;
 use quorate_core::{Boot, EntryId, Group, MILLIS, Machine, Now, Seat};
-use quorate_host::{Host, HostConfig, Opened, Position, Start};
+use quorate_host::{Host, HostConfig, Opened, Start};
 
 /// How often another place is tried when damage would be too much.
 const TRIES: usize = 6;
-/// What is damaged as one piece where a sector is.
-const SECTOR_BYTES: usize = 512;
 
 /// A replica opened for a look at its disk, and what that found.
 type Look<M, A> = (Host<M, A>, Opened);
 
 /// A disk that was damaged, and what a replica would find there.
 type Harmed<M, A> = (Disk, Look<M, A>);
-
-/// A part of the log, in one segment: from here up to there.
-pub(crate) type Extent = (u64, usize, usize);
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica is about to start: maybe its disk is not what it was.
@@ -116,7 +111,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.totals.hit("full disk");
     }
 
-    fn is_at_rest(&self, index: usize) -> bool {
+    pub(crate) fn is_at_rest(&self, index: usize) -> bool {
         self.nodes[index].started && !self.nodes[index].wiped
     }
 
@@ -142,7 +137,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 if extents.is_empty() {
                     return Ok(None);
                 }
-                harm_log(&mut disk, &extents, rng)
+                harm(&mut disk.log, &extents, rng)
             }
         };
         let after = self.look(index, &disk)?;
@@ -192,7 +187,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// What a replica would find on this disk, which it must be able to open.
-    fn look(&self, index: usize, disk: &Disk) -> Result<Look<M, A>, Violation> {
+    pub(crate) fn look(&self, index: usize, disk: &Disk) -> Result<Look<M, A>, Violation> {
         let seat = Seat {
             group: Group(0),
             epoch: self.epoch.clone(),
@@ -239,81 +234,4 @@ fn are_enough_left(found: &[&Opened]) -> bool {
                 others.any(|(_, other)| slot < other.until && !lacks(other, slot))
             })
     })
-}
-
-/// Damages acknowledged bytes of the log; says how.
-fn harm_log(disk: &mut Disk, extents: &[Extent], rng: &mut Rng) -> &'static str {
-    match rng.u8(..4) {
-        0 => {
-            let (segment, from, to) = place(extents, rng);
-            let end = (from + SECTOR_BYTES).min(to);
-            disk.overwrite(segment, from, &vec![0xdb; end - from]);
-            "lost sector"
-        }
-        1 => {
-            // A write landed elsewhere: what is there now belongs to another place.
-            let (segment, from, to) = place(extents, rng);
-            let (source, other, other_to) = place(extents, rng);
-            let len = rng
-                .usize(1..=SECTOR_BYTES)
-                .min(to - from)
-                .min(other_to - other);
-            let bytes = disk.copy(source, other, len);
-            let differs = bytes != disk.copy(segment, from, len);
-            disk.overwrite(segment, from, &bytes);
-            if differs {
-                return "misdirected write";
-            }
-            flip(disk, extents, rng)
-        }
-        _ => {
-            let what = flip(disk, extents, rng);
-            if rng.bool() {
-                flip(disk, extents, rng);
-            }
-            what
-        }
-    }
-}
-
-fn flip(disk: &mut Disk, extents: &[Extent], rng: &mut Rng) -> &'static str {
-    let (segment, at, _) = place(extents, rng);
-    let byte = disk.copy(segment, at, 1)[0] ^ (1 << rng.u8(..8));
-    disk.overwrite(segment, at, &[byte]);
-    "bit rot"
-}
-
-/// A place in one of the extents, and where that ends; half of the time near the end of the log,
-/// where the promises are that still matter.
-fn place(extents: &[Extent], rng: &mut Rng) -> Extent {
-    let index = rng.usize(..extents.len() * 2).min(extents.len() - 1);
-    let (segment, from, to) = extents[index];
-    let is_last = index + 1 == extents.len();
-    let from = if is_last && rng.bool() {
-        from.max(to.saturating_sub(SECTOR_BYTES))
-    } else {
-        from
-    };
-    (segment, rng.usize(from..to), to)
-}
-
-impl Disk {
-    /// The parts of the log that hold what was acknowledged, as a look at it found.
-    fn acknowledged(&self, found: &Opened) -> Vec<Extent> {
-        let Position { segment, offset } = found.marked;
-        let end = |number: u64| {
-            if number == segment {
-                return Some(offset as usize);
-            }
-            // The next segment's header says where this one's records end.
-            let field = self.copy_if_there(number + 1, 54, 4)?;
-            Some(u32::from_le_bytes(field.try_into().ok()?) as usize)
-        };
-        let numbers = found.segments.iter().copied();
-        let parts = numbers.filter(|number| *number <= segment);
-        let extents = parts.filter_map(|number| Some((number, 0, end(number)?)));
-        extents
-            .filter(|(number, _, end)| self.copy_if_there(*number, 0, *end).is_some() && *end > 0)
-            .collect()
-    }
 }

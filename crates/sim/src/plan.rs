@@ -284,11 +284,13 @@ fn limits(rng: &mut Rng, durability: Durability) -> Limits {
         Durability::Disk => [256, 4 << 10, 1 << 20][rng.usize(..3)],
         Durability::Memory => [2 << 10, 16 << 10, 1 << 20][rng.usize(..3)],
     };
+    let segment_bytes = [6 << 10, 16 << 10, 64 << 10][rng.usize(..3)];
     Limits {
         recent_bytes_max,
         command_bytes_max: 64 << 10,
         requests_max: 1 << 10,
-        segment_bytes: [6 << 10, 16 << 10, 64 << 10][rng.usize(..3)],
+        segment_bytes,
+        bulk_segment_bytes: segment_bytes,
         catch_up_bytes_max: [200, 4 << 10, 1 << 20][rng.usize(..3)],
         checkpoint_slots: rng.u64(8..64),
         check_steps: true,

@@ -18,6 +18,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(());
         }
         self.maybe_rot(index)?;
+        self.maybe_rot_bulk(index)?;
         let now_ns = self.queue.now_ns();
         let boot = Boot(self.rng.u64(..));
         let seat = Seat {
@@ -63,7 +64,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         });
         let (host, opened) = opened
             .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
-        let is_whole = opened.damage.is_empty() && opened.missing.is_empty();
+        let damage = opened.damage.len() + opened.bulk.damage.len();
+        let is_whole = damage == 0 && opened.missing.is_empty();
         if (opened.lost_promises || !is_whole) && !node.harmed {
             let what = format!(
                 "replica {} found damage that is none: {opened:?}",

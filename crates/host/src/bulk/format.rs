@@ -166,7 +166,11 @@ impl Head {
         }
         let (n, code, index, blank) = (fields[2], fields[3], fields[4], fields[5]);
         fields.advance(6);
-        let (offset, boot, durable) = (fields.get_u32_le(), fields.get_u32_le(), fields.get_u32_le());
+        let (offset, boot, durable) = (
+            fields.get_u32_le(),
+            fields.get_u32_le(),
+            fields.get_u32_le(),
+        );
         let (record_bytes, count) = (fields.get_u32_le(), fields.get_u32_le() as usize);
         let (entry_boot, seq) = (Boot(fields.get_u64_le()), fields.get_u64_le());
         let (origin, blank_too) = (ReplicaId(fields.get_u16_le()), fields.get_u16_le());

@@ -25,14 +25,13 @@ impl Fragment {
 
 /// The index of what is live, and the segments it lies in.
 ///
-/// A segment that is not written to any more is `dead` once nothing in it is live, and `sparse` while
-/// what is live is less than a third of it.
+/// A segment is `dead` once nothing in it is live, and `sparse` while what is live is less than a third
+/// of it. The last one never is: it may be the one that is written to, and its number and boot are what
+/// the next life counts on from.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     index: BTreeMap<Key, Fragment>,
     segments: BTreeMap<u64, Segment>,
-    /// The segment that is written to.
-    active: Option<u64>,
     /// Whether what is in the index is wanted.
     is_settled: bool,
     dead: BTreeSet<u64>,
@@ -63,15 +62,20 @@ impl Heap {
         self.segments.insert(number, segment);
     }
 
-    /// This segment is written to from now on, and the one before no more.
-    pub(super) fn activate(&mut self, number: u64, bytes: u32) {
-        if self.active == Some(number) {
+    /// The last segment is this one, from now on or still.
+    pub(super) fn go_on_in(&mut self, number: u64, bytes: u32) {
+        let last = self.last();
+        if last == Some(number) {
             return;
         }
         self.add_segment(number, bytes);
-        if let Some(former) = self.active.replace(number) {
+        if let Some(former) = last {
             self.judge(former);
         }
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.segments.last_key_value().map(|(number, _)| *number)
     }
 
     /// Everything that was found and is not wanted is gone: the segments there are can be judged.
@@ -109,7 +113,7 @@ impl Heap {
 
     /// Whether a segment is worth keeping. Before everything dead is known to be, none is judged.
     fn judge(&mut self, number: u64) {
-        if self.active == Some(number) || !self.is_settled {
+        if self.last() == Some(number) || !self.is_settled {
             return;
         }
         let segment = &self.segments[&number];

@@ -36,7 +36,7 @@
 mod drive;
 mod format;
 #[cfg(test)]
-mod fuzz;
+pub(crate) mod fuzz;
 mod heap;
 mod reads;
 mod scan;
@@ -90,7 +90,7 @@ pub(crate) enum Lookup {
 pub(crate) enum ReadBack {
     /// The bytes, checked.
     Bytes(Fragment, Bytes),
-    /// It is elsewhere by now, or the first attempt failed: to be read again under the same token.
+    /// It is elsewhere by now, or the attempt failed: to be read again under the same token.
     Again(LogRead),
     /// It is damaged or cannot be read. The store has forgotten it: it is to be rebuilt from others.
     Damaged(Fragment, String),

@@ -4,10 +4,14 @@ use super::Fragment;
 use super::heap::Key;
 use crate::api::{LogRead, Store};
 use crate::log::Position;
+use bytes::Bytes;
 use std::collections::BTreeMap;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Tells the tokens of this store's reads from those of the log's.
 const OWN: u64 = 1 << 63;
+/// How often a read is tried.
+const ATTEMPTS_MAX: u32 = 5;
 
 /// What a read is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,18 +28,36 @@ pub(super) struct Asked {
     pub(super) key: Key,
     pub(super) at: Position,
     pub(super) purpose: Purpose,
-    /// Whether it was tried before, in vain.
-    pub(super) failed: bool,
+    /// How often it was tried in vain.
+    failures: u32,
+    /// XXH3-64 of what was read instead, the last time.
+    wrong: Option<u64>,
     len: u32,
 }
 
 impl Asked {
-    pub(super) fn once_failed(self) -> Asked {
-        Asked {
-            failed: true,
-            ..self
+    /// It was tried in vain: what was read instead, if anything, is not the fragment.
+    pub(super) fn failed(self, wrong: Option<&Bytes>) -> Failed {
+        let wrong = wrong.map(|bytes| xxh3_64(bytes));
+        let is_certain = wrong.is_some() && wrong == self.wrong;
+        let failures = self.failures + 1;
+        if is_certain || failures == ATTEMPTS_MAX {
+            return Failed::ForGood;
         }
+        Failed::Maybe(Asked {
+            failures,
+            wrong,
+            ..self
+        })
     }
+}
+
+/// What a failure says of a fragment.
+pub(super) enum Failed {
+    /// What the disk says once may be the fault of the way here.
+    Maybe(Asked),
+    /// What it says twice, it holds; and what it fails to say again and again, it cannot.
+    ForGood,
 }
 
 /// The reads under way, by token.
@@ -60,7 +82,8 @@ impl Reads {
             key: fragment.key(),
             at: fragment.at,
             purpose,
-            failed: false,
+            failures: 0,
+            wrong: None,
             len: fragment.len,
         };
         self.again(token, asked, fragment)

@@ -100,12 +100,7 @@ impl Found {
     }
 }
 
-fn read(
-    source: &mut dyn LogSource,
-    file: File,
-    offset: u32,
-    len: u32,
-) -> Result<Bytes, OpenError> {
+fn read(source: &mut dyn LogSource, file: File, offset: u32, len: u32) -> Result<Bytes, OpenError> {
     let segment = file.number;
     let bytes = source.read_bulk(Position { segment, offset }, len);
     let bytes = bytes.map_err(|error| OpenError::Io(format!("bulk segment {segment}: {error}")))?;
@@ -116,10 +111,7 @@ fn read(
 }
 
 /// The boot that wrote a segment, and the heads of its records, if its footer is whole.
-fn footer(
-    source: &mut dyn LogSource,
-    file: File,
-) -> Result<Option<(u32, Vec<Head>)>, OpenError> {
+fn footer(source: &mut dyn LogSource, file: File) -> Result<Option<(u32, Vec<Head>)>, OpenError> {
     let end = file.bytes - TRAILER_BYTES;
     let trailer = read(source, file, end, TRAILER_BYTES)?;
     let length = decode_trailer(file.number, &trailer);
@@ -129,7 +121,8 @@ fn footer(
     let heads = read(source, file, end - length, length)?;
     let found = decode_footer(file.number, &heads, &trailer);
     // What is listed lies before the list.
-    let lies_before = |head: &Head| u64::from(head.offset) + head.stride() <= u64::from(end - length);
+    let lies_before =
+        |head: &Head| u64::from(head.offset) + head.stride() <= u64::from(end - length);
     Ok(found.filter(|(_, heads)| heads.iter().all(lies_before)))
 }
 
@@ -204,7 +197,10 @@ impl Scanned {
 
     /// What was never known to be durable.
     fn torn(&self) -> impl Iterator<Item = Position> {
-        let bad = self.bad.iter().filter(|(from, _)| from.offset >= self.durable);
+        let bad = self
+            .bad
+            .iter()
+            .filter(|(from, _)| from.offset >= self.durable);
         bad.map(|(from, _)| *from)
     }
 }

@@ -1,9 +1,9 @@
 //! The store: what is here, what is wanted no more, and what becomes of the segments.
 
-use super::heap::{Heap, Key};
-use super::reads::{Asked, Purpose, Reads};
-use super::scan::{Found, scan};
 use super::format::Origin;
+use super::heap::{Heap, Key};
+use super::reads::{Asked, Failed, Purpose, Reads};
+use super::scan::{Found, scan};
 use super::writer::{BulkWriter, Piece};
 use super::{BulkOpened, Fragment, Lookup, ReadBack};
 use crate::api::{LogRead, Write};
@@ -125,7 +125,7 @@ impl BulkStore {
         }
         let (tail, parts) = self.writer.append(origin, pieces);
         let segment = tail.at.segment;
-        self.heap.activate(segment, tail.segment_bytes);
+        self.heap.go_on_in(segment, tail.segment_bytes);
         for part in parts {
             self.heap.insert(origin.fragment(segment, &part));
         }
@@ -177,9 +177,9 @@ impl BulkStore {
             return ReadBack::Nothing;
         };
         if fragment.at == asked.at {
-            return match checked(&fragment, bytes) {
-                Ok(bytes) => self.has_read(asked.purpose, fragment, bytes),
-                Err(why) => self.has_failed(token, asked, fragment, why),
+            return match bytes {
+                Ok(bytes) if fragment.is(&bytes) => self.has_read(asked.purpose, fragment, bytes),
+                wrong => self.has_failed(token, asked, fragment, wrong),
             };
         }
         match (asked.purpose, self.at_hand(&fragment)) {
@@ -199,20 +199,22 @@ impl BulkStore {
         }
     }
 
-    /// What the disk says once may be the fault of the way here; what it says twice, it holds.
     fn has_failed(
         &mut self,
         token: u64,
         asked: Asked,
         fragment: Fragment,
-        why: String,
+        wrong: Result<Bytes, String>,
     ) -> ReadBack {
-        if !asked.failed {
-            let asked = asked.once_failed();
-            return ReadBack::Again(self.reads.again(token, asked, &fragment));
+        match asked.failed(wrong.as_ref().ok()) {
+            Failed::Maybe(asked) => ReadBack::Again(self.reads.again(token, asked, &fragment)),
+            Failed::ForGood => {
+                self.heap.remove(&asked.key);
+                let why = wrong.err();
+                let why = why.unwrap_or_else(|| "its checksum does not match".to_owned());
+                ReadBack::Damaged(fragment, why)
+            }
         }
-        self.heap.remove(&asked.key);
-        ReadBack::Damaged(fragment, why)
     }
 
     fn at_hand(&self, fragment: &Fragment) -> Option<Bytes> {
@@ -301,13 +303,4 @@ impl BulkStore {
     pub(crate) fn unwritten_bytes(&self) -> usize {
         self.writer.unwritten_bytes()
     }
-}
-
-/// Bytes that were read, if they are the fragment's.
-fn checked(fragment: &Fragment, bytes: Result<Bytes, String>) -> Result<Bytes, String> {
-    let bytes = bytes?;
-    if fragment.is(&bytes) {
-        return Ok(bytes);
-    }
-    Err("its checksum does not match".to_owned())
 }

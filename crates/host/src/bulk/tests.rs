@@ -100,12 +100,16 @@ impl LogSource for Disk {
 
     fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         let files = self.written.iter();
-        Ok(files.map(|(number, file)| (*number, file.len() as u32)).collect())
+        Ok(files
+            .map(|(number, file)| (*number, file.len() as u32))
+            .collect())
     }
 
     fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let file = &self.written[&at.segment];
-        Ok(Bytes::copy_from_slice(&file[at.offset as usize..][..len as usize]))
+        Ok(Bytes::copy_from_slice(
+            &file[at.offset as usize..][..len as usize],
+        ))
     }
 }
 
@@ -246,10 +250,16 @@ fn long_fragments_are_written_from_where_they_lie_and_only_once() {
     }
     let writes = store.take_writes(true);
     let chunks: Vec<&Bytes> = writes.iter().flat_map(|write| &write.chunks).collect();
-    let attached: Vec<_> = chunks.iter().filter(|chunk| chunk.len() == 100_000).collect();
+    let attached: Vec<_> = chunks
+        .iter()
+        .filter(|chunk| chunk.len() == 100_000)
+        .collect();
     assert_eq!(attached.len(), 1);
     assert_eq!(attached[0].as_ptr(), whole.parts[0].as_ptr());
-    assert!(writes[0].segment_bytes > 100_000, "a segment of its own size");
+    assert!(
+        writes[0].segment_bytes > 100_000,
+        "a segment of its own size"
+    );
     let written: usize = chunks.iter().map(|chunk| chunk.len()).sum();
     assert_eq!(store.bytes_total(), written as u64);
     assert!(written < 100_000 + 5000);
@@ -274,7 +284,10 @@ fn a_fragment_without_bytes_is_held_as_any_other() {
 fn opening_by_footers_equals_opening_by_scanning() {
     let (_, mut disk) = written(40, 900);
     let (by_footer, opened) = disk.open();
-    assert!(opened.segments.len() > 4 && opened.scanned <= 2, "{opened:?}");
+    assert!(
+        opened.segments.len() > 4 && opened.scanned <= 2,
+        "{opened:?}"
+    );
     for file in disk.written.values_mut() {
         let end = file.len() - 1;
         file[end] ^= 1;

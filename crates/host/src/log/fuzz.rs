@@ -1,8 +1,8 @@
 //! Segments and records from hostile bytes.
 
 use super::format::{
-    ALIGN, Census, Identity, Kind, LOG_MAGIC, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
-    SegmentHeader, crc32c, decode_record, padded, record_crc,
+    ALIGN, Census, Identity, Kind, LOG_MAGIC, RECORD_HEADER_BYTES, RecordHeader,
+    SEGMENT_HEADER_BYTES, SegmentHeader, crc32c, decode_record, padded, record_crc,
 };
 use super::{LogSource, Piece, Position, encode_release, scan};
 use crate::fuzz::fuzz;
@@ -47,7 +47,8 @@ pub(crate) fn headers() {
     let decode = |input: Bytes| {
         let mut bytes = input.to_vec();
         bytes.resize(SEGMENT_HEADER_BYTES as usize, 0);
-        SegmentHeader::decode(&bytes, LOG_MAGIC, SEGMENT, &identity()).map_err(|error| format!("{error:?}"))
+        SegmentHeader::decode(&bytes, LOG_MAGIC, SEGMENT, &identity())
+            .map_err(|error| format!("{error:?}"))
     };
     let seeds = [header().encode(LOG_MAGIC).slice(..FIELDS_BYTES + 4)];
     let limits = Limits {
@@ -59,7 +60,10 @@ pub(crate) fn headers() {
         .limits(limits)
         .seal(|input| seal_header(input));
     fuzz.run(decode, |input, header| {
-        assert_eq!(header.encode(LOG_MAGIC)[..FIELDS_BYTES], input[..FIELDS_BYTES]);
+        assert_eq!(
+            header.encode(LOG_MAGIC)[..FIELDS_BYTES],
+            input[..FIELDS_BYTES]
+        );
     });
 }
 

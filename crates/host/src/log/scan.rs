@@ -2,8 +2,9 @@
 //! ends.
 
 use super::format::{
-    Census, HeaderError, Identity, Kind, LOG_MAGIC, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
-    SegmentHeader, decode_mark, decode_record, decode_release, is_blank_behind, is_blank_header,
+    Census, HeaderError, Identity, Kind, LOG_MAGIC, RECORD_HEADER_BYTES, RecordHeader,
+    SEGMENT_HEADER_BYTES, SegmentHeader, decode_mark, decode_record, decode_release,
+    is_blank_behind, is_blank_header,
 };
 use super::rest::{self, Rest};
 use super::writer::Tail;

@@ -2,8 +2,8 @@
 
 use super::Position;
 use super::format::{
-    Census, Identity, Kind, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
-    LOG_MAGIC, SegmentHeader, encode_mark, padded,
+    Census, Identity, Kind, LOG_MAGIC, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader,
+    SEGMENT_HEADER_BYTES, SegmentHeader, encode_mark, padded,
 };
 use super::scan::Scanned;
 use super::writes::{Unsynced, Writes, bytes_of};

@@ -1,67 +1,52 @@
-//! The log on disk: one file per segment, written in place and synced once per flush.
+//! What a replica keeps on disk beside its snapshots: the log and the bulk store, in segments.
 
+mod segments;
 mod spare;
+mod sync;
 
-pub(crate) use spare::Pool;
+pub(crate) use segments::{Freed, list as segments, segment_path};
 
 use crate::snap::SnapFiles;
 use crate::test_source::TestSource;
 use bytes::Bytes;
 use quorate_core::Slot;
-use quorate_host::{Flush, LogSource, Position, Write};
-use rustix::io::{Errno, pread, pwritev};
-use spare::Spare;
-use std::collections::{BTreeMap, BTreeSet};
+use quorate_host::{Flush, LogRead, LogSource, Position, Release, Store};
+use segments::Segments;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
+use sync::Syncer;
 
-/// Files kept open: the one written to and those that peers catch up from.
-const OPEN_FILES_MAX: usize = 16;
-/// The kernel takes no more pieces in one call.
-const PIECES_MAX: usize = 1024;
-
-/// The segments of one replica's log.
+/// The segments of one replica, and its snapshots.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    dir: PathBuf,
-    open: BTreeMap<u64, File>,
-    /// Segments with bytes that are not known to be on stable storage.
-    unsynced: BTreeSet<u64>,
-    spare: Spare,
-    /// The segments there are, with their sizes.
-    segments: BTreeMap<u64, u64>,
+    log: Segments,
+    bulk: Segments,
     snapshots: SnapFiles,
+    syncer: Syncer,
     test: TestSource,
 }
 
+/// Where these are.
+#[derive(Clone, Debug)]
+pub(crate) struct Folders {
+    pub(crate) log: PathBuf,
+    pub(crate) bulk: PathBuf,
+    pub(crate) snapshots: PathBuf,
+}
+
 impl Disk {
-    /// The log in the folder `dir`, and the snapshots beside it.
-    pub(crate) fn open(dir: &Path, snapshots: &Path) -> Result<Self, DiskError> {
-        let opened = Spare::open(dir);
-        let spare = opened.map_err(|error| DiskError::new("tidy up", dir, &error))?;
-        let opened = SnapFiles::open(snapshots);
-        let snapshots = opened.map_err(|error| DiskError::new("open", snapshots, &error))?;
-        let mut disk = Disk {
-            dir: dir.into(),
-            open: BTreeMap::new(),
-            unsynced: BTreeSet::new(),
-            spare,
-            segments: BTreeMap::new(),
-            snapshots,
+    /// What is in these folders.
+    pub(crate) fn open(folders: &Folders) -> Result<Self, DiskError> {
+        let opened = SnapFiles::open(&folders.snapshots);
+        let failed = |error| DiskError::new("open", &folders.snapshots, &error);
+        Ok(Disk {
+            log: Segments::open(&folders.log)?,
+            bulk: Segments::open(&folders.bulk)?,
+            snapshots: opened.map_err(failed)?,
+            syncer: Syncer::default(),
             test: TestSource::default(),
-        };
-        for segment in disk
-            .list()
-            .map_err(|error| DiskError::new("list", dir, &error))?
-        {
-            let path = disk.path(segment);
-            let length = fs::metadata(&path).map_err(|e| DiskError::new("look at", &path, &e))?;
-            disk.segments.insert(segment, length.len());
-        }
-        Ok(disk)
+        })
     }
 
     /// The same disk, as slow as a test says.
@@ -71,35 +56,21 @@ impl Disk {
 
     /// Removes all segments and snapshots: what a replica left that was bootstrapped and never spoke.
     pub(crate) fn clear(&mut self) -> Result<(), DiskError> {
-        for segment in self
-            .list()
-            .map_err(|error| DiskError::new("list", &self.dir, &error))?
-        {
-            let path = self.path(segment);
-            fs::remove_file(&path).map_err(|error| DiskError::new("remove", &path, &error))?;
-        }
-        self.segments.clear();
+        self.log.clear()?;
+        self.bulk.clear()?;
         let removed = self.snapshots.remove_before(Slot(u64::MAX));
         removed.map_err(|error| DiskError::new("clear", self.snapshots.dir(), &error))
     }
 
-    /// Forgets the segments with lower numbers; whoever is given their files frees them.
-    pub(crate) fn release(&mut self, before: u64) -> Vec<PathBuf> {
-        let kept = self.segments.split_off(&before);
-        let released = std::mem::replace(&mut self.segments, kept);
-        for segment in released.keys() {
-            self.open.remove(segment);
-            self.unsynced.remove(segment);
-        }
-        released
-            .into_keys()
-            .map(|number| self.path(number))
-            .collect()
+    /// Forgets the segments of the log that are not needed any more.
+    pub(crate) fn release(&mut self, release: Release) -> Freed {
+        let numbers = self.log.before(release.segments_before);
+        self.log.release(&numbers)
     }
 
-    /// Where released segments wait to be used again.
-    pub(crate) fn pool(&self) -> Pool {
-        self.spare.pool()
+    /// Forgets these segments of the bulk store.
+    pub(crate) fn release_bulk(&mut self, segments: &[u64]) -> Freed {
+        self.bulk.release(segments)
     }
 
     /// The snapshots beside the log.
@@ -107,9 +78,9 @@ impl Disk {
         &self.snapshots
     }
 
-    /// How many segments there are.
+    /// How many segments the log has.
     pub(crate) fn segments(&self) -> usize {
-        self.segments.len()
+        self.log.count()
     }
 
     /// Performs the writes and, if asked, syncs everything written so far.
@@ -117,8 +88,11 @@ impl Disk {
     /// After an error nothing is known about what is on stable storage: the replica must stop. Only
     /// where there was no space for the writes, the same flush may be tried again.
     pub(crate) fn flush(&mut self, flush: &Flush) -> Result<(), DiskError> {
+        for write in &flush.bulk {
+            self.bulk.write(write)?;
+        }
         for write in &flush.writes {
-            self.write(write)?;
+            self.log.write(write)?;
         }
         if flush.sync {
             self.sync()?;
@@ -126,136 +100,58 @@ impl Disk {
         Ok(())
     }
 
-    /// Reads a range for a peer that catches up.
-    pub(crate) fn read_at(&mut self, at: Position, len: u32) -> Result<Bytes, String> {
-        let path = self.path(at.segment);
-        let file = self.file(at.segment).map_err(|error| error.to_string())?;
-        // The range may come from a peer's wish: the file bounds what is allocated.
-        let size = file.metadata().map_err(|error| error.to_string())?.len();
-        if u64::from(at.offset) + u64::from(len) > size {
-            return Err(format!("{} has only {size} bytes", path.display()));
+    /// Reads a part of the log for a peer that catches up, or a fragment.
+    pub(crate) fn read(&mut self, read: &LogRead) -> Result<Bytes, String> {
+        match read.store {
+            Store::Log => self.log.read_at(read.at, read.len),
+            Store::Bulk => self.bulk.read_at(read.at, read.len),
         }
-        let mut bytes = vec![0; len as usize];
-        let mut done = 0;
-        while done < bytes.len() {
-            let offset = u64::from(at.offset) + done as u64;
-            match pread(file, &mut bytes[done..], offset) {
-                Ok(0) => return Err(format!("{} ended early", path.display())),
-                Ok(count) => done += count,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
-            }
-        }
-        Ok(bytes.into())
     }
 
-    /// Size of all segments.
+    /// Size of the log's segments.
     #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
-        self.segments.values().sum()
+        self.log.bytes()
     }
 
-    /// Why the next segment could not be prepared, while that is so. What is left of the present
-    /// one still takes writes, but no new ones should be accepted from clients.
+    /// Size of the bulk store's segments.
+    #[must_use]
+    pub(crate) fn bulk_bytes(&self) -> u64 {
+        self.bulk.bytes()
+    }
+
+    /// Why a next segment could not be prepared, while that is so. What is left of the present one
+    /// still takes writes, but no new ones should be accepted from clients.
     #[must_use]
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.spare.trouble()
+        let log = self.log.spare.trouble();
+        log.or_else(|| self.bulk.spare.trouble())
     }
 
-    /// Tries again to prepare the next segment, if that failed a while ago.
+    /// Tries again to prepare the next segments, if that failed a while ago.
     pub(crate) fn retry_spare(&mut self) {
-        self.spare.retry();
+        self.log.spare.retry();
+        self.bulk.spare.retry();
     }
 
-    fn write(&mut self, write: &Write) -> Result<(), DiskError> {
-        if write.offset == 0 && !write.chunks.is_empty() {
-            self.begin_segment(write.segment, write.segment_bytes)?;
-        }
-        self.unsynced.insert(write.segment);
-        let path = self.path(write.segment);
-        let file = self.file(write.segment)?;
-        write_pieces(file, u64::from(write.offset), &write.chunks)
-            .map_err(|error| DiskError::new("write to", &path, &error))
-    }
-
+    /// Both stores at once: a request waits for the disk one time.
     fn sync(&mut self) -> Result<(), DiskError> {
         let delay = self.test.sync_delay();
         if !delay.is_zero() {
             std::thread::sleep(delay);
         }
-        while let Some(segment) = self.unsynced.pop_first() {
-            let path = self.path(segment);
-            self.file(segment)?
-                .sync_data()
-                .map_err(|error| DiskError::new("sync", &path, &error))?;
-        }
-        Ok(())
+        let (log, bulk) = (self.log.take_unsynced()?, self.bulk.take_unsynced()?);
+        self.syncer.sync(log, bulk)
     }
-
-    /// Makes sure the segment's file exists with its blocks written, so that flushes only ever
-    /// overwrite.
-    fn begin_segment(&mut self, segment: u64, size: u32) -> Result<(), DiskError> {
-        let path = self.path(segment);
-        let there = fs::metadata(&path).map(|file| file.len()).ok();
-        if there == Some(u64::from(size)) {
-            self.segments.insert(segment, u64::from(size));
-            return Ok(());
-        }
-        self.open.remove(&segment);
-        self.spare
-            .take(&path, u64::from(size))
-            .and_then(|()| File::open(&self.dir)?.sync_all())
-            .map_err(|error| DiskError::new("create", &path, &error))?;
-        self.segments.insert(segment, u64::from(size));
-        Ok(())
-    }
-
-    fn file(&mut self, segment: u64) -> Result<&File, DiskError> {
-        if !self.open.contains_key(&segment) {
-            if self.open.len() >= OPEN_FILES_MAX {
-                // The lowest is the least likely to be written again; it can be opened again.
-                self.open.pop_first();
-            }
-            let path = self.path(segment);
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(&path)
-                .map_err(|error| DiskError::new("open", &path, &error))?;
-            self.open.insert(segment, file);
-        }
-        Ok(&self.open[&segment])
-    }
-
-    fn path(&self, segment: u64) -> PathBuf {
-        segment_path(&self.dir, segment)
-    }
-}
-
-/// The file of a segment.
-pub(crate) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
-    dir.join(format!("{segment:010}.seg"))
-}
-
-/// The numbers of the segments in a folder, ascending.
-pub(crate) fn segments(dir: &Path) -> io::Result<Vec<u64>> {
-    let mut segments = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".seg"));
-        segments.extend(number.and_then(|number| number.parse::<u64>().ok()));
-    }
-    segments.sort_unstable();
-    Ok(segments)
 }
 
 impl LogSource for Disk {
     fn list(&mut self) -> io::Result<Vec<u64>> {
-        segments(&self.dir)
+        self.log.list()
     }
 
     fn read(&mut self, segment: u64) -> io::Result<Bytes> {
-        fs::read(self.path(segment)).map(Bytes::from)
+        self.log.read(segment)
     }
 
     fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
@@ -265,40 +161,18 @@ impl LogSource for Disk {
     fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
         self.snapshots.read(slot, offset, len)
     }
-}
 
-/// Writes the pieces one after the other from `offset` on, many per system call.
-fn write_pieces(file: &File, mut offset: u64, chunks: &[Bytes]) -> io::Result<()> {
-    for chunks in chunks.chunks(PIECES_MAX) {
-        let pieces: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
-        let length: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        let mut written = 0;
-        while written == 0 && length > 0 {
-            written = match pwritev(file, &pieces, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => count as u64,
-                Err(Errno::INTR) => 0,
-                Err(error) => return Err(error.into()),
-            };
-        }
-        write_rest(file, offset, written, chunks)?;
-        offset += length;
+    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+        // No segment is written that is longer than positions reach.
+        let sizes = self.bulk.sizes();
+        Ok(sizes
+            .map(|(number, size)| (number, size.min(u32::MAX.into()) as u32))
+            .collect())
     }
-    Ok(())
-}
 
-/// What a short write left over: rare, so simple.
-fn write_rest(file: &File, mut offset: u64, mut written: u64, chunks: &[Bytes]) -> io::Result<()> {
-    for chunk in chunks {
-        let length = chunk.len() as u64;
-        if written < length {
-            let from = usize::try_from(written).unwrap_or(usize::MAX);
-            file.write_all_at(&chunk[from..], offset + written)?;
-        }
-        written = written.saturating_sub(length);
-        offset += length;
+    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+        self.bulk.read_at(at, len).map_err(io::Error::other)
     }
-    Ok(())
 }
 
 /// A failed operation on the log. The replica stops: what the disk holds is no longer known.
@@ -359,6 +233,8 @@ impl std::error::Error for DiskError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_host::Write;
+    use rustix::io::Errno;
 
     fn write(segment: u64, offset: u32, chunks: &[&'static [u8]]) -> Write {
         let chunks = chunks
@@ -374,14 +250,31 @@ mod tests {
     }
 
     fn open(dir: &Path) -> Disk {
-        Disk::open(dir, &dir.join("snap")).unwrap()
+        let folder = |name| dir.join(name);
+        std::fs::create_dir_all(folder("log")).unwrap();
+        Disk::open(&Folders {
+            log: folder("log"),
+            bulk: folder("bulk"),
+            snapshots: folder("snap"),
+        })
+        .unwrap()
     }
 
-    fn flush(writes: Vec<Write>, sync: bool) -> Flush {
+    fn flush(writes: Vec<Write>, bulk: Vec<Write>, sync: bool) -> Flush {
         Flush {
             writes,
+            bulk,
             sync,
             through: Position::default(),
+        }
+    }
+
+    fn read(store: Store, segment: u64, offset: u32, len: u32) -> LogRead {
+        LogRead {
+            token: 0,
+            store,
+            at: Position { segment, offset },
+            len,
         }
     }
 
@@ -389,56 +282,68 @@ mod tests {
     fn what_was_flushed_is_read_back_by_range_and_after_reopening() {
         let dir = tempfile::tempdir().unwrap();
         let mut disk = open(dir.path());
-        disk.flush(&flush(vec![write(1, 0, &[b"head", b"", b"er"])], true))
+        let first = write(1, 0, &[b"head", b"", b"er"]);
+        disk.flush(&flush(vec![first], Vec::new(), true)).unwrap();
+        assert!(!dir.path().join("bulk").exists(), "nothing is in it");
+        let bulk = vec![write(1, 0, &[b"bulky"])];
+        let more = vec![write(1, 6, &[b"more"])];
+        disk.flush(&flush(more, bulk, false)).unwrap();
+        let next = vec![write(2, 0, &[b"next"]), write(1, 10, &[])];
+        disk.flush(&flush(next, vec![write(1, 5, &[])], true))
             .unwrap();
-        disk.flush(&flush(vec![write(1, 6, &[b"more"])], false))
-            .unwrap();
-        disk.flush(&flush(
-            vec![write(2, 0, &[b"next"]), write(1, 10, &[])],
-            true,
-        ))
-        .unwrap();
-        assert_eq!(
-            disk.read_at(
-                Position {
-                    segment: 1,
-                    offset: 2
-                },
-                6
-            )
-            .unwrap(),
-            "adermo"
-        );
-        assert!(disk.unsynced.is_empty());
+        assert_eq!(disk.read(&read(Store::Log, 1, 2, 6)).unwrap(), "adermo");
+        assert_eq!(disk.read(&read(Store::Bulk, 1, 1, 4)).unwrap(), "ulky");
+        assert!(disk.log.take_unsynced().unwrap().is_empty());
+        assert!(disk.bulk.take_unsynced().unwrap().is_empty());
         drop(disk);
 
         let mut disk = open(dir.path());
         assert_eq!(disk.list().unwrap(), [1, 2]);
-        assert_eq!(disk.bytes(), 2 * 8192);
-        let content = disk.read(1).unwrap();
+        assert_eq!(disk.bulk_segments().unwrap(), [(1, 8192)]);
+        assert_eq!((disk.bytes(), disk.bulk_bytes()), (2 * 8192, 8192));
+        let content = LogSource::read(&mut disk, 1).unwrap();
         assert_eq!(content.len(), 8192);
         assert!(content.starts_with(b"headermore\0"));
-        assert!(disk.read(2).unwrap().starts_with(b"next\0"));
+        assert!(
+            LogSource::read(&mut disk, 2)
+                .unwrap()
+                .starts_with(b"next\0")
+        );
+        let at = Position::default();
+        let at = Position { segment: 1, ..at };
+        assert_eq!(disk.read_bulk(at, 6).unwrap(), "bulky\0");
+        disk.clear().unwrap();
+        assert_eq!(open(dir.path()).bulk_segments().unwrap(), []);
     }
 
     #[test]
     fn a_released_segment_is_written_over_and_nothing_of_it_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let mut disk = open(dir.path());
-        disk.flush(&flush(vec![write(1, 0, &[b"header of one"])], true))
-            .unwrap();
-        disk.flush(&flush(vec![write(2, 0, &[b"two"])], true))
-            .unwrap();
-        assert_eq!(disk.release(1), [] as [PathBuf; 0]);
-        let released = disk.release(2);
-        assert_eq!(released, [disk.path(1)]);
+        let before = |segments_before| Release {
+            segments_before,
+            snapshots_before: Slot(0),
+        };
+        for segment in 1..3 {
+            let (log, bulk) = (write(segment, 0, &[b"log"]), write(segment, 0, &[b"bulk"]));
+            disk.flush(&flush(vec![log], vec![bulk], true)).unwrap();
+        }
+        assert!(disk.release(before(1)).is_empty());
+        let released = disk.release(before(2));
+        assert_eq!(released.segments, [disk.log.path(1)]);
         assert_eq!((disk.segments(), disk.bytes()), (1, 8192));
-        disk.pool().free(&released[0]);
+        let freed = disk.release_bulk(&[2, 7]);
+        assert_eq!(freed.segments, [disk.bulk.path(2)]);
+        released.free();
+        freed.free();
         assert_eq!(disk.list().unwrap(), [2]);
+        assert_eq!(disk.bulk_segments().unwrap(), [(1, 8192)]);
 
-        disk.begin_segment(3, 8192).unwrap();
-        let content = disk.read(3).unwrap();
-        assert!(content.iter().all(|byte| *byte == 0), "its header is gone");
+        for segments in [&mut disk.log, &mut disk.bulk] {
+            segments.begin_segment(3, 8192).unwrap();
+            let content = segments.read(3).unwrap();
+            assert!(content.iter().all(|byte| *byte == 0), "its header is gone");
+        }
         assert_eq!(disk.list().unwrap(), [2, 3]);
     }
 
@@ -446,47 +351,38 @@ mod tests {
     fn a_read_beyond_a_segment_is_an_error_and_allocates_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let mut disk = open(dir.path());
-        disk.flush(&flush(vec![write(1, 0, &[b"x"])], true))
-            .unwrap();
-        let error = disk
-            .read_at(
-                Position {
-                    segment: 1,
-                    offset: 8000,
-                },
-                u32::MAX,
-            )
-            .unwrap_err();
-        assert!(error.contains("has only 8192 bytes"), "{error}");
-        assert!(
-            disk.read_at(
-                Position {
-                    segment: 9,
-                    offset: 0
-                },
-                1
-            )
-            .is_err()
-        );
+        let (log, bulk) = (write(1, 0, &[b"x"]), write(1, 0, &[b"x"]));
+        disk.flush(&flush(vec![log], vec![bulk], true)).unwrap();
+        for store in [Store::Log, Store::Bulk] {
+            let error = disk.read(&read(store, 1, 8000, u32::MAX)).unwrap_err();
+            assert!(error.contains("has only 8192 bytes"), "{error}");
+            assert!(disk.read(&read(store, 9, 0, 1)).is_err());
+        }
     }
 
     #[test]
-    fn more_pieces_than_one_call_takes_are_written_in_order() {
+    fn a_failed_sync_of_either_store_is_told_and_nothing_is_left_under_way() {
         let dir = tempfile::tempdir().unwrap();
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(dir.path().join("f"))
-            .unwrap();
-        let pieces: Vec<Bytes> = (0..3000u32)
-            .map(|i| Bytes::copy_from_slice(&i.to_le_bytes()))
-            .collect();
-        write_pieces(&file, 5, &pieces).unwrap();
-        write_rest(&file, 5, 6, &pieces).unwrap();
-        let content = fs::read(dir.path().join("f")).unwrap();
-        assert_eq!(content[5..], pieces.concat());
+        let good = || {
+            let path = dir.path().join("file");
+            let file = std::fs::File::create(&path).unwrap();
+            vec![(path, std::sync::Arc::new(file))]
+        };
+        let bad = || {
+            // What cannot be synced.
+            let path = std::path::PathBuf::from("/dev/null");
+            let file = std::fs::File::create(&path).unwrap();
+            vec![(path, std::sync::Arc::new(file))]
+        };
+        let mut syncer = Syncer::default();
+        for _ in 0..2 {
+            syncer.sync(good(), good()).unwrap();
+            for (log, bulk) in [(bad(), good()), (good(), bad())] {
+                let error = syncer.sync(log, bulk).unwrap_err();
+                assert!(error.to_string().contains("/dev/null"), "{error}");
+                assert!(!error.is_want_of_space());
+            }
+        }
     }
 
     #[test]

@@ -52,7 +52,11 @@ enum State {
 impl Spare {
     /// Begins with none: what a former process left is removed.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
-        for entry in fs::read_dir(dir)? {
+        let entries = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Spare::new(dir)),
+            entries => entries?,
+        };
+        for entry in entries {
             let path = entry?.path();
             if path.extension().is_some_and(|found| found == "tmp") {
                 fs::remove_file(path)?;

@@ -29,11 +29,13 @@ impl<M: Machine, A: Application> Core<M, A> {
         for read in self.host.take_snapshot_reads() {
             self.archive.read(read);
         }
-        if let (Some(release), Some(disk)) = (self.host.take_release(), &mut self.disk) {
-            let segments = disk.release(release.segments_before);
-            self.archive.free_segments(segments);
+        let Some(disk) = &mut self.disk else { return };
+        if let Some(release) = self.host.take_release() {
+            self.archive.free(disk.release(release));
             self.archive.remove_before(release.snapshots_before);
         }
+        self.archive
+            .free(disk.release_bulk(&self.host.take_bulk_release()));
     }
 
     /// Tells the host what was done, this and what came after it.

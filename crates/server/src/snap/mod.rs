@@ -10,10 +10,9 @@ mod worker;
 pub(crate) use files::SnapFiles;
 pub(crate) use worker::Done;
 
-use crate::disk::Pool;
+use crate::disk::Freed;
 use quorate_core::Slot;
 use quorate_host::{SnapshotRead, SnapshotWrite};
-use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -55,8 +54,8 @@ impl Archive {
     }
 
     /// Starts the thread; it ends with this.
-    pub(crate) fn start(files: SnapFiles, pool: Pool) -> std::io::Result<Self> {
-        let (jobs, done) = worker::start(files, pool)?;
+    pub(crate) fn start(files: SnapFiles) -> std::io::Result<Self> {
+        let (jobs, done) = worker::start(files)?;
         Ok(Archive {
             thread: Some(Thread { jobs, done }),
             ..Archive::none()
@@ -90,9 +89,9 @@ impl Archive {
         self.give(Job::RemoveBefore(slot));
     }
 
-    fn free_segments(&mut self, segments: Vec<PathBuf>) {
-        if !segments.is_empty() {
-            self.give(Job::FreeSegments(segments));
+    fn free(&mut self, freed: Freed) {
+        if !freed.is_empty() {
+            self.give(Job::Free(freed));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The thread that writes and reads snapshots, and frees what is not needed any more.
 
 use super::SnapFiles;
-use crate::disk::Pool;
+use crate::disk::Freed;
 use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{SnapshotRead, SnapshotWrite};
@@ -28,8 +28,8 @@ pub(super) enum Job {
     Read(SnapshotRead),
     /// Remove the snapshots of lower slots.
     RemoveBefore(Slot),
-    /// Recycle or remove these segments of the log.
-    FreeSegments(Vec<PathBuf>),
+    /// Recycle or remove segments.
+    Free(Freed),
 }
 
 /// What it has done.
@@ -43,10 +43,7 @@ pub(crate) enum Done {
     Read(SnapshotRead, Result<Bytes, String>),
 }
 
-pub(super) fn start(
-    files: SnapFiles,
-    pool: Pool,
-) -> io::Result<(Sender<Job>, UnboundedReceiver<Done>)> {
+pub(super) fn start(files: SnapFiles) -> io::Result<(Sender<Job>, UnboundedReceiver<Done>)> {
     let (jobs, taken) = std::sync::mpsc::channel();
     let (report, done) = tokio::sync::mpsc::unbounded_channel();
     let worker = Worker {
@@ -55,7 +52,6 @@ pub(super) fn start(
             file: None,
             space_kept: SPACE_KEPT_BYTES,
         },
-        pool,
         report,
     };
     thread::Builder::new()
@@ -66,7 +62,6 @@ pub(super) fn start(
 
 struct Worker {
     writer: Writer,
-    pool: Pool,
     report: UnboundedSender<Done>,
 }
 
@@ -85,8 +80,8 @@ impl Worker {
                     }
                     Vec::new()
                 }
-                Job::FreeSegments(segments) => {
-                    segments.iter().for_each(|path| self.pool.free(path));
+                Job::Free(freed) => {
+                    freed.free();
                     Vec::new()
                 }
             };

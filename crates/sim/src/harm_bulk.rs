@@ -1,0 +1,103 @@
+//! Damage to bulk stores: fragments of payloads are no longer there, or are something else.
+
+use crate::disk::Disk;
+use crate::network::chance;
+use crate::report::Violation;
+use crate::rot::harm;
+use crate::subject::Subject;
+use crate::world::World;
+use quorate_core::{Machine, PayloadId};
+use quorate_host::Fragment;
+use std::collections::BTreeSet;
+
+/// How often another place is tried when damage would be too much.
+const TRIES: usize = 6;
+
+/// A fragment somewhere: of which payload, under which code, and which one.
+type Name = (PayloadId, u8, u8);
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// A replica is about to start: maybe its bulk store is not what it was. Bytes of fragments are
+    /// looked at when they are read, so that nothing has to be noticed yet.
+    pub(crate) fn maybe_rot_bulk(&mut self, index: usize) -> Result<(), Violation> {
+        let (rot, extents) = (self.plan.disk.rot, self.nodes[index].disk.bulk_extents());
+        if rot == 0.0 || extents.is_empty() || self.nemesis.tired || !self.is_at_rest(index) {
+            return Ok(());
+        }
+        if !chance(&mut self.nemesis.rng, rot) {
+            return Ok(());
+        }
+        let before = self.whole_on(index, &self.nodes[index].disk)?;
+        let elsewhere = self.whole_elsewhere(index)?;
+        for _ in 0..TRIES {
+            let mut disk = self.nodes[index].disk.clone();
+            let what = harm(&mut disk.bulk, &extents, &mut self.nemesis.rng);
+            let after = self.whole_on(index, &disk)?;
+            let mut lost = before.difference(&after);
+            if lost.all(|(payload, ..)| self.are_enough(*payload, &elsewhere)) {
+                self.totals.hit(match what {
+                    "bit rot" => "bulk rot",
+                    "lost sector" => "bulk sector lost",
+                    _ => "bulk write misdirected",
+                });
+                let now_ns = self.queue.now_ns();
+                let counts = [index, before.len(), after.len()].map(|count| count as u64);
+                self.trace.event(now_ns, "damage", &counts, || {
+                    format!(
+                        "r{} has {} of {} fragments left",
+                        index + 1,
+                        counts[2],
+                        counts[1]
+                    )
+                });
+                self.nodes[index].disk = disk;
+                self.nodes[index].harmed = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a payload could be rebuilt from what others have, also if as many of them fail for good
+    /// as the protocol survives.
+    fn are_enough(&self, payload: PayloadId, elsewhere: &BTreeSet<Name>) -> bool {
+        let spare = self.setup.failures_survived;
+        (1..=u8::MAX).any(|code| {
+            let fragments = elsewhere.range((payload, code, 0)..=(payload, code, u8::MAX));
+            fragments.count() >= usize::from(code) + spare
+        })
+    }
+
+    /// The fragments that are whole on the disks of all other replicas.
+    fn whole_elsewhere(&self, index: usize) -> Result<BTreeSet<Name>, Violation> {
+        let mut whole = BTreeSet::new();
+        for (other, node) in self.nodes.iter().enumerate() {
+            match &node.host {
+                _ if other == index => {}
+                Some(host) => whole.extend(whole_of(host.fragments(), &node.disk)),
+                None if self.is_at_rest(other) => whole.extend(self.whole_on(other, &node.disk)?),
+                None => {}
+            }
+        }
+        Ok(whole)
+    }
+
+    /// The fragments that a replica would find on this disk, and that are whole.
+    fn whole_on(&self, index: usize, disk: &Disk) -> Result<BTreeSet<Name>, Violation> {
+        let (host, _) = self.look(index, disk)?;
+        Ok(whole_of(host.fragments(), disk).collect())
+    }
+}
+
+/// Those of these fragments that are on the disk as they were written.
+fn whole_of<'a>(
+    fragments: impl Iterator<Item = &'a Fragment>,
+    disk: &Disk,
+) -> impl Iterator<Item = Name> {
+    let is_whole = |found: &&Fragment| {
+        let bytes = disk.bulk.read_at(found.at, found.len);
+        bytes.is_ok_and(|bytes| found.is(&bytes))
+    };
+    let whole = fragments.filter(is_whole);
+    whole.map(|found| (found.payload, found.code, found.index))
+}
