@@ -332,6 +332,10 @@ fn open_host<P: Protocol, A: Application>(
     if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {
         disk.clear()?;
     }
+    let has_payloads = P::Machine::payload_min(&host_config.machine).is_some();
+    if let (true, Some(disk)) = (has_payloads, &mut disk) {
+        disk.expect_bulk(limits.bulk_segment_bytes)?;
+    }
     let log: &mut dyn LogSource = match &mut disk {
         Some(disk) => disk,
         None => &mut NoLog,
@@ -341,7 +345,7 @@ fn open_host<P: Protocol, A: Application>(
     tracing::info!(
         replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,
         next_slot = %found.next, records = found.records, segments = found.segments.len(),
-        snapshot = found.snapshot.map(|slot| slot.0),
+        snapshot = found.snapshot.map(|slot| slot.0), fragments = found.bulk.fragments,
         "log read"
     );
     tell_of_damage(&found, disk.as_ref());
@@ -363,6 +367,14 @@ fn tell_of_damage(found: &OpenedHost, disk: Option<&Disk>) {
             to_segment = to.segment,
             to_offset = to.offset,
             "the log is damaged here: check this disk"
+        );
+    }
+    for (from, to) in &found.bulk.damage {
+        tracing::warn!(
+            segment = from.segment,
+            from = from.offset,
+            to = to.offset,
+            "the bulk store is damaged here: check this disk; what is lost is rebuilt from peers"
         );
     }
     for (from, to) in &found.missing {

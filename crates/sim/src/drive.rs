@@ -5,16 +5,12 @@ use crate::leases::Leases;
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
-use crate::snapshots::INJECTED;
 use crate::subject::Subject;
 use crate::world::{Event, World, replica};
 use bytes::Bytes;
-use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Peers, Slot};
-use quorate_host::{Answer, Flush, Frame, LogRead, Request, Spoken, Token, WireVersion};
+use quorate_host::{Answer, Frame, Request, Spoken, Token, WireVersion};
 
-/// What a sync takes at most on a disk that is well.
-const SYNC_NS_MAX: u64 = 400 * MICROS;
 /// Rounds of taking outputs in one turn; more are an endless loop.
 const ROUNDS_MAX: usize = 1_000;
 
@@ -64,54 +60,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.network.counts.reset += 1;
             self.film_reset(from, to);
         }
-    }
-
-    /// The disk has performed the flush it was given.
-    pub(crate) fn flush_done(&mut self, node: usize, life: u32) {
-        if self.nodes[node].life == life {
-            let failure = self.plan.disk.sync_failure;
-            if failure > 0.0 && chance(&mut self.nemesis.rng, failure) {
-                // Nothing is known about what this disk holds: the replica stops.
-                self.totals.hit("failed sync");
-                return self.crash(node);
-            }
-            let target = &mut self.nodes[node];
-            let flush = target.in_flight.as_ref().expect("a flush was in flight");
-            target.disk.sync(flush);
-            self.arrive(node, Inbound::Flushed);
-        }
-    }
-
-    /// The disk has read what a peer needs.
-    pub(crate) fn read_done(&mut self, node: usize, life: u32, read: &LogRead) {
-        if self.nodes[node].life == life {
-            let bytes = self.nodes[node].disk.read_at(read);
-            let bytes = self.misread(bytes);
-            self.arrive(
-                node,
-                Inbound::ReadDone {
-                    token: read.token,
-                    bytes,
-                },
-            );
-        }
-    }
-
-    /// What a disk in trouble makes of a read.
-    pub(crate) fn misread(&mut self, bytes: Result<Bytes, String>) -> Result<Bytes, String> {
-        let rng = &mut self.nemesis.rng;
-        if self.nemesis.tired || !chance(rng, self.plan.disk.read_error) {
-            return bytes;
-        }
-        let mut bytes = bytes?.to_vec();
-        if bytes.is_empty() || rng.bool() {
-            self.totals.hit("read error");
-            return Err(INJECTED.into());
-        }
-        self.totals.hit("wrong read");
-        let at = rng.usize(..bytes.len());
-        bytes[at] ^= 1 << rng.u8(..8);
-        Ok(bytes.into())
     }
 
     /// One turn of a replica.
@@ -306,48 +254,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    fn flush(&mut self, index: usize, flush: Flush) {
-        let now_ns = self.queue.now_ns();
-        let sync = flush.sync;
-        self.trace
-            .event(now_ns, "flush", &[index as u64, u64::from(sync)], || {
-                format!("r{} through {:?}, sync {sync}", index + 1, flush.through)
-            });
-        let disk = &self.plan.disk;
-        let delay = if sync {
-            disk_delay(&mut self.rng, disk.slow, disk.slow_max_ns)
-        } else {
-            0
-        };
-        if delay > SYNC_NS_MAX {
-            self.totals.hit("slow sync");
-        }
-        let node = &mut self.nodes[index];
-        let mut writes = flush.writes.iter().chain(&flush.bulk);
-        let begins_segment = writes.any(|write| write.offset == 0);
-        let waits_ns = node.full_until_ns.saturating_sub(now_ns);
-        let waits_ns = if begins_segment { waits_ns } else { 0 };
-        let delay = delay + waits_ns;
-        node.disk.write(&flush);
-        if !sync && waits_ns == 0 {
-            let now = node.clock.now(now_ns);
-            let host = node.host.as_mut().expect("it asked for this flush");
-            host.flushed(now, flush.through);
-            return;
-        }
-        node.in_flight = Some(flush);
-        let life = node.life;
-        if disk.blocking {
-            node.busy_until_ns = node.busy_until_ns.max(now_ns + delay);
-        }
-        if std::mem::take(&mut node.crash_at_flush) {
-            let when = self.rng.u64(..=delay);
-            self.queue.after(when, Event::Crash { node: index, life });
-        }
-        self.queue
-            .after(delay, Event::Flushed { node: index, life });
-    }
-
     /// Compares what a replica has newly applied with all others.
     fn compare(&mut self, index: usize) -> Result<(), Violation> {
         let node = &mut self.nodes[index];
@@ -394,13 +300,5 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.queue
                 .after(at_ns - now_ns, Event::Wake { node: index, at_ns });
         }
-    }
-}
-
-pub(crate) fn disk_delay(rng: &mut Rng, slow: f64, slow_max_ns: u64) -> u64 {
-    if chance(rng, slow) {
-        rng.u64(SYNC_NS_MAX..slow_max_ns)
-    } else {
-        rng.u64(150 * MICROS..SYNC_NS_MAX)
     }
 }

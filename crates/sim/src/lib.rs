@@ -37,6 +37,7 @@ mod clients;
 mod course;
 mod diagnosis;
 mod disk;
+mod disk_io;
 mod drive;
 mod events;
 mod figures;

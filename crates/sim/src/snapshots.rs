@@ -1,7 +1,7 @@
 //! Snapshot files, written beside everything else and forgotten by crashes, and what replicas do
 //! with them.
 
-use crate::drive::disk_delay;
+use crate::disk_io::disk_delay;
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;

@@ -1,9 +1,11 @@
 //! What a replica keeps on disk beside its snapshots: the log and the bulk store, in segments.
 
+mod error;
 mod segments;
 mod spare;
 mod sync;
 
+pub(crate) use error::DiskError;
 pub(crate) use segments::{Freed, list as segments, segment_path};
 
 use crate::snap::SnapFiles;
@@ -12,9 +14,8 @@ use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{Flush, LogRead, LogSource, Position, Release, Store};
 use segments::Segments;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use sync::Syncer;
 
 /// The segments of one replica, and its snapshots.
@@ -60,6 +61,11 @@ impl Disk {
         self.bulk.clear()?;
         let removed = self.snapshots.remove_before(Slot(u64::MAX));
         removed.map_err(|error| DiskError::new("clear", self.snapshots.dir(), &error))
+    }
+
+    /// Fragments will be stored: begins to prepare the first segment for them, of this size.
+    pub(crate) fn expect_bulk(&mut self, segment_bytes: u32) -> Result<(), DiskError> {
+        self.bulk.expect(segment_bytes)
     }
 
     /// Forgets the segments of the log that are not needed any more.
@@ -175,66 +181,11 @@ impl LogSource for Disk {
     }
 }
 
-/// A failed operation on the log. The replica stops: what the disk holds is no longer known.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DiskError {
-    verb: &'static str,
-    path: PathBuf,
-    why: String,
-    full: bool,
-}
-
-impl DiskError {
-    fn new(verb: &'static str, path: &Path, error: &io::Error) -> Self {
-        let full = is_full(error);
-        DiskError {
-            verb,
-            path: path.into(),
-            why: error.to_string(),
-            full,
-        }
-    }
-
-    /// Whether nothing failed but a write for want of space.
-    pub(crate) fn is_want_of_space(&self) -> bool {
-        self.full && self.verb != "sync"
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
-impl fmt::Display for DiskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "cannot {} {}: {}",
-            self.verb,
-            self.path.display(),
-            self.why
-        )?;
-        if self.full {
-            f.write_str("; free some space on this disk and start the replica again")
-        } else {
-            f.write_str(
-                "; the replica stops, for what this disk holds is no longer known: check the disk \
-                 before starting it again",
-            )
-        }
-    }
-}
-
-impl std::error::Error for DiskError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use quorate_host::Write;
-    use rustix::io::Errno;
+    use std::path::Path;
 
     fn write(segment: u64, offset: u32, chunks: &[&'static [u8]]) -> Write {
         let chunks = chunks
@@ -383,17 +334,5 @@ mod tests {
                 assert!(!error.is_want_of_space());
             }
         }
-    }
-
-    #[test]
-    fn a_full_disk_and_a_broken_one_are_told_apart() {
-        let path = Path::new("/data/1/log/0000000001.seg");
-        let full = DiskError::new("write to", path, &Errno::NOSPC.into()).to_string();
-        assert!(
-            full.contains("0000000001.seg") && full.contains("free some space"),
-            "{full}"
-        );
-        let broken = DiskError::new("sync", path, &Errno::IO.into()).to_string();
-        assert!(broken.contains("check the disk"), "{broken}");
     }
 }

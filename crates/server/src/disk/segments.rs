@@ -77,6 +77,13 @@ impl Segments {
         list(&self.dir)
     }
 
+    /// Begins to prepare the first segment, of this size.
+    pub(super) fn expect(&mut self, size: u32) -> Result<(), DiskError> {
+        self.begin_folder()?;
+        self.spare.expect(u64::from(size));
+        Ok(())
+    }
+
     /// Removes all of them.
     pub(super) fn clear(&mut self) -> Result<(), DiskError> {
         for segment in self.listed()? {

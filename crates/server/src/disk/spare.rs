@@ -2,7 +2,7 @@
 //! overwriting written blocks syncs twice as fast as filling new ones. A segment that was released
 //! is as good, and costs nothing.
 
-use super::is_full;
+use super::error::is_full;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -99,6 +99,12 @@ impl Spare {
         fs::rename(&self.path, path)?;
         self.prepare();
         Ok(())
+    }
+
+    /// Begins to prepare a segment of the usual size before one is asked for.
+    pub(super) fn expect(&mut self, size: u64) {
+        self.size = size;
+        self.prepare();
     }
 
     /// Where released segments go.
@@ -300,6 +306,24 @@ mod tests {
         assert!(matches!(spare.wait(), State::Ready(4096)));
         assert_eq!(size(&dir.path().join(NAME)), 4096);
         assert_eq!(spare.trouble(), None);
+    }
+
+    #[test]
+    fn a_segment_that_was_expected_is_there_when_it_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spare = Spare::new(dir.path());
+        spare.expect(8192);
+        let prepared = spare.wait();
+        assert!(matches!(prepared, State::Ready(8192)));
+        *lock(&spare.state.0) = prepared;
+        spare.take(&dir.path().join("large"), 3 << 20).unwrap();
+        assert!(
+            matches!(*lock(&spare.state.0), State::Ready(8192)),
+            "not for that one"
+        );
+        spare.take(&dir.path().join("1"), 8192).unwrap();
+        assert_eq!(size(&dir.path().join("1")), 8192);
+        assert!(matches!(spare.wait(), State::Ready(8192)), "the next one");
     }
 
     #[test]

@@ -10,6 +10,11 @@ pub(crate) struct StorageMetrics {
     repaired: Counter,
     missing: Gauge,
     lost: Counter,
+    /// Bytes written to the bulk store.
+    pub(crate) bulk_bytes: Counter,
+    /// Bytes of fragments in it, and of its segments.
+    pub(crate) bulk_live: Gauge,
+    pub(crate) bulk_size: Gauge,
     /// Whether writing waits for space.
     pub(crate) full: Gauge,
 }
@@ -19,7 +24,7 @@ impl StorageMetrics {
         StorageMetrics {
             damaged: on.counter(
                 "quorate_storage_damage_total",
-                "Places in log, snapshots and identity that were found damaged or could not be read.",
+                "Places in log, bulk store, snapshots and identity that were found damaged or could not be read.",
             ),
             repaired: on.counter(
                 "quorate_storage_repaired_slots_total",
@@ -33,6 +38,18 @@ impl StorageMetrics {
                 "quorate_storage_lost_promises_total",
                 "Starts after which this replica had to recover before it voted.",
             ),
+            bulk_bytes: on.counter(
+                "quorate_bulk_bytes_total",
+                "Bytes written to the bulk store, headers and moved fragments included.",
+            ),
+            bulk_live: on.gauge(
+                "quorate_bulk_live_bytes",
+                "Bytes of payloads' fragments that are wanted.",
+            ),
+            bulk_size: on.gauge(
+                "quorate_bulk_size_bytes",
+                "Size of the bulk store on disk.",
+            ),
             full: on.gauge(
                 "quorate_storage_full",
                 "Whether the log waits for space on its disk.",
@@ -42,8 +59,8 @@ impl StorageMetrics {
 
     /// What opening the folder and the log in it found.
     pub(crate) fn opened(&self, is_folder_damaged: bool, found: &Opened) {
-        let places =
-            found.damage.len() + found.bad_snapshots.len() + usize::from(is_folder_damaged);
+        let places = found.damage.len() + found.bulk.damage.len() + found.bad_snapshots.len();
+        let places = places + usize::from(is_folder_damaged);
         self.damaged.increment(places as u64);
         self.missing.set(missing(found) as f64);
         self.lost.increment(u64::from(found.lost_promises));
