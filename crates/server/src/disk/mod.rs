@@ -5,7 +5,7 @@ mod segments;
 mod spare;
 mod sync;
 
-pub(crate) use error::DiskError;
+pub use error::DiskError;
 pub(crate) use segments::{Freed, list as segments, segment_path};
 
 use crate::snap::SnapFiles;
