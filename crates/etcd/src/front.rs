@@ -6,6 +6,7 @@
 
 use crate::codec::{decode, decode_txn};
 use crate::face::Face;
+use crate::reply::Reply;
 use crate::server::Kv;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
@@ -44,7 +45,7 @@ impl Front {
     }
 
     /// Answers a call of one message each way.
-    fn unary<Q, R, F>(
+    fn unary<Q, M, F>(
         &self,
         request: Request<AnyBody>,
         decode: fn(Bytes) -> Result<Q, Status>,
@@ -52,8 +53,8 @@ impl Front {
     ) -> Answering
     where
         Q: Send + 'static,
-        R: Message,
-        F: Future<Output = Result<Answered<R>, Status>> + Send,
+        M: Message,
+        F: Future<Output = Result<Answered<Reply<M>>, Status>> + Send,
     {
         let (face, bytes_max) = (Arc::clone(&self.face), self.message_bytes_max);
         Box::pin(async move {
@@ -62,7 +63,7 @@ impl Front {
                 ask(face, Asked::new(decode(message)?)).await
             };
             Ok(match answered.await {
-                Ok(answered) => respond(answered.get_ref()),
+                Ok(answered) => respond(answered.into_inner()),
                 Err(status) => status.into_http().map(Answer::Routed),
             })
         })
@@ -110,6 +111,9 @@ fn is_plain(request: &Request<AnyBody>) -> bool {
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
+/// A part of a response that is encoded already is not copied if it is this long.
+const SENT_AS_IT_IS_BYTES_MIN: usize = 64 << 10;
+
 /// In front of every message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
@@ -146,9 +150,21 @@ async fn receive(body: AnyBody, bytes_max: usize) -> Result<Bytes, Status> {
             if whole.is_empty() {
                 whole.put_slice(&first);
             }
+            make_room(&mut whole, bytes_max)?;
             whole.put_slice(&data);
         }
     }
+}
+
+/// Makes room for the rest of a message once enough of it is here to believe its length: otherwise
+/// a large one would be copied again and again.
+fn make_room(whole: &mut BytesMut, bytes_max: usize) -> Result<(), Status> {
+    if let Some(length) = message_length(whole, bytes_max)?
+        && whole.len() >= length / 8
+    {
+        whole.reserve((PREFIX_BYTES + length).saturating_sub(whole.len()));
+    }
+    Ok(())
 }
 
 /// The length of the message that begins with these bytes, once they say it.
@@ -170,14 +186,20 @@ pub(crate) fn message_length(received: &[u8], bytes_max: usize) -> Result<Option
     Ok(Some(length))
 }
 
-fn respond(message: &impl Message) -> Response<Answer> {
-    let length = message.encoded_len();
-    let mut out = BytesMut::with_capacity(PREFIX_BYTES + length);
+fn respond(reply: Reply<impl Message>) -> Response<Answer> {
+    let length = reply.encoded_len();
+    let (reply, rest) = match reply {
+        Reply::Encoded(header, rest) if rest.len() >= SENT_AS_IT_IS_BYTES_MIN => {
+            (Reply::Encoded(header, Bytes::new()), rest)
+        }
+        reply => (reply, Bytes::new()),
+    };
+    let mut out = BytesMut::with_capacity(PREFIX_BYTES + length - rest.len());
     out.put_u8(0);
     // A response longer than that could not have been put together.
     out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    message.encode_raw(&mut out);
-    let mut response = Response::new(Answer::Message(Some(out.freeze())));
+    reply.encode_raw(&mut out);
+    let mut response = Response::new(Answer::Message([out.freeze(), rest]));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
     response
@@ -185,8 +207,9 @@ fn respond(message: &impl Message) -> Response<Answer> {
 
 /// The body of a response.
 pub(crate) enum Answer {
-    /// One message, then the trailers that say all went well; `None` once the message has left.
-    Message(Option<Bytes>),
+    /// One message in two parts, then the trailers that say all went well. What has left is empty,
+    /// and so is a part that there is not.
+    Message([Bytes; 2]),
     /// Whatever the routes made, or an error.
     Routed(AnyBody),
 }
@@ -200,9 +223,9 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match &mut *self {
-            Answer::Message(message) => {
-                if let Some(message) = message.take() {
-                    return Poll::Ready(Some(Ok(Frame::data(message))));
+            Answer::Message(parts) => {
+                if let Some(part) = parts.iter_mut().find(|part| !part.is_empty()) {
+                    return Poll::Ready(Some(Ok(Frame::data(std::mem::take(part)))));
                 }
                 *self = Answer::Routed(AnyBody::empty());
                 let mut trailers = HeaderMap::with_capacity(1);
@@ -231,6 +254,7 @@ impl Body for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_etcd_api::etcdserverpb::{RangeResponse, ResponseHeader};
     use std::collections::VecDeque;
     use tonic::Code;
 
@@ -278,6 +302,31 @@ mod tests {
                 let status = received(bytes, piece_bytes).await.unwrap_err();
                 assert_eq!(status.code(), code, "{bytes:?}: {status}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_response_is_sent_in_two_parts_that_make_the_message() {
+        for length in [100, SENT_AS_IT_IS_BYTES_MIN] {
+            let header = ResponseHeader {
+                revision: 3,
+                ..ResponseHeader::default()
+            };
+            let rest = Bytes::from(vec![7; length]);
+            let reply = || Reply::<RangeResponse>::Encoded(header, rest.clone());
+            let mut body = pin!(respond(reply()).into_body());
+            let mut sent = Vec::new();
+            while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+                if let Ok(data) = frame.expect("no error").into_data() {
+                    sent.extend_from_slice(&data);
+                }
+            }
+            let message = reply().encode_to_vec();
+            assert_eq!(
+                message_length(&sent, usize::MAX).unwrap(),
+                Some(message.len())
+            );
+            assert_eq!(sent[PREFIX_BYTES..], message);
         }
     }
 }

@@ -3,8 +3,9 @@
 use crate::face::{Face, mismatch, refused};
 use crate::reply::Reply;
 use crate::server::Kv;
-use crate::slices::{KVS_ENCODED_HERE_MAX, encode_elsewhere};
+use crate::slices::{are_many, elsewhere, encode_elsewhere, is_long_work};
 use bytes::Bytes;
+use prost::Message;
 use quorate_etcd_api::etcdserverpb::response_op::Response as OpResponse;
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
@@ -29,7 +30,7 @@ impl Kv for Face {
         };
         let revision = response.header.take().map_or(0, |header| header.revision);
         let header = self.header(revision).await?;
-        if response.kvs.len() > KVS_ENCODED_HERE_MAX {
+        if are_many(&response.kvs) {
             return encode_elsewhere(header, response).await;
         }
         response.header = Some(header);
@@ -41,7 +42,11 @@ impl Kv for Face {
         check::put(&request).map_err(refused)?;
         let returns_value = request.prev_kv;
         // The receive buffer of a small request does not wait for the log.
-        let (body, payloads) = command::split_put(request, self.handle.payload_min());
+        let payload_min = self.handle.payload_min();
+        let (body, payloads) = match is_long_work(request.value.len()) {
+            true => elsewhere(move || command::split_put(request, payload_min)).await?,
+            false => command::split_put(request, payload_min),
+        };
         let applied = match returns_value {
             false => self.apply(body, payloads).await?,
             true => self.apply_whole(body, payloads).await?,
@@ -99,7 +104,11 @@ impl Face {
         &self,
         request: TxnRequest,
     ) -> Result<Result<Applied, Refused>, Status> {
-        let (body, payloads) = command::split_txn(request, self.handle.payload_min());
+        let payload_min = self.handle.payload_min();
+        let (body, payloads) = match is_long_work(request.encoded_len()) {
+            true => elsewhere(move || command::split_txn(request, payload_min)).await?,
+            false => command::split_txn(request, payload_min),
+        };
         self.apply_whole(body, payloads).await
     }
 
@@ -133,10 +142,10 @@ impl Face {
         let revision = response.header.take().map_or(0, |header| header.revision);
         let header = self.header(revision).await?;
         let kvs = response.responses.iter().map(|op| match &op.response {
-            Some(OpResponse::ResponseRange(range)) => range.kvs.len(),
-            _ => 0,
+            Some(OpResponse::ResponseRange(range)) => &range.kvs[..],
+            _ => &[],
         });
-        if kvs.sum::<usize>() > KVS_ENCODED_HERE_MAX {
+        if are_many(kvs.flatten()) {
             return encode_elsewhere(header, response).await;
         }
         response.header = Some(header);

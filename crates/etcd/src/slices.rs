@@ -7,6 +7,7 @@ use crate::reply::Reply;
 use bytes::Bytes;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
+use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_kv::{Answer, Applied, LargeRead, Query, Unfilled};
 use quorate_server::{Consistency, Failure};
 use std::time::Duration;
@@ -19,15 +20,40 @@ const RETRY: Duration = Duration::from_millis(2);
 const LOST_MAX: u32 = 16;
 
 /// Keys in a response that is encoded on the thread that serves it.
-pub(crate) const KVS_ENCODED_HERE_MAX: usize = 1000;
+const KVS_HERE_MAX: usize = 1000;
+
+/// Bytes of values that are encoded or digested there.
+const BYTES_HERE_MAX: usize = 1 << 20;
+
+/// Whether so much is better done where nobody waits meanwhile.
+pub(crate) fn is_long_work(bytes: usize) -> bool {
+    bytes > BYTES_HERE_MAX
+}
+
+/// Whether it takes long to encode these.
+pub(crate) fn are_many<'a>(kvs: impl IntoIterator<Item = &'a KeyValue>) -> bool {
+    let (mut count, mut bytes) = (0, 0);
+    kvs.into_iter().any(|kv| {
+        count += 1;
+        bytes += kv.value.len();
+        count > KVS_HERE_MAX || is_long_work(bytes)
+    })
+}
+
+/// Does something where nobody waits meanwhile.
+pub(crate) async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Status::internal(error.to_string()))
+}
 
 /// Encodes a large response, given without its header, where nobody waits meanwhile.
 pub(crate) async fn encode_elsewhere<M: Message + 'static>(
     header: ResponseHeader,
     response: M,
 ) -> Result<Response<Reply<M>>, Status> {
-    let encoded = tokio::task::spawn_blocking(move || response.encode_to_vec());
-    let encoded = (encoded.await).map_err(|error| Status::internal(error.to_string()))?;
+    let encoded = elsewhere(move || response.encode_to_vec()).await?;
     Ok(Response::new(Reply::Encoded(header, encoded.into())))
 }
 
@@ -68,11 +94,18 @@ impl Face {
         let unfilled = Unfilled::of_result(body, &applied).map_err(refused)?;
         let references = unfilled.references().map_err(refused)?;
         match self.gatherer.gather(references).await {
-            Ok(values) => Ok(Applied {
-                response: unfilled.encode(values),
-                is_unfilled: false,
-                ..applied
-            }),
+            Ok(values) => {
+                let bytes = values.iter().map(Bytes::len).sum();
+                let response = match is_long_work(bytes) {
+                    true => elsewhere(move || unfilled.encode(values)).await?,
+                    false => unfilled.encode(values),
+                };
+                Ok(Applied {
+                    response,
+                    is_unfilled: false,
+                    ..applied
+                })
+            }
             Err(Missing::Dead) => Err(Status::unknown(
                 "etcdserver: the request was carried out, and a value that it returns was \
                  compacted since",
@@ -93,10 +126,7 @@ impl Face {
             }
         }
         // Sorting many keys takes long, and the core may share this thread.
-        let whole = tokio::task::spawn_blocking(move || read.finish());
-        whole
-            .await
-            .map_err(|error| Status::internal(error.to_string()))
+        elsewhere(move || read.finish()).await
     }
 
     /// Asks for one slice. Of all large reads one has its turn at a time, so that together they take

@@ -4,6 +4,7 @@ mod backend;
 
 use backend::shelf::{Mood, Shelf};
 use bytes::Bytes;
+use quorate_core::PAYLOAD_BYTES_MAX;
 use quorate_etcd::client::{KvClient, WatchClient};
 use quorate_etcd::{Limits, serve};
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -327,6 +328,28 @@ async fn a_request_counts_with_its_values() {
     let refused = refused.expect_err("it is too large");
     assert_eq!(refused.message(), "etcdserver: request is too large");
     put(&mut kv, "k", &"x".repeat(900)).await;
+}
+
+#[tokio::test]
+async fn a_value_of_the_greatest_length_is_written_read_and_returned() {
+    let limits = Limits {
+        request_bytes_max: PAYLOAD_BYTES_MAX + 1000,
+        ..Limits::default()
+    };
+    let (channel, shelf) = start(limits).await;
+    let mut kv = KvClient::new(channel).max_decoding_message_size(usize::MAX);
+    let value: Bytes = (0..PAYLOAD_BYTES_MAX).map(|n| (n % 251) as u8).collect();
+    let mut large = put_request("k", "");
+    large.value = value.clone();
+    kv.put(large).await.expect("it is not too large");
+    let found = range(&mut kv, range_request("k", "")).await.unwrap();
+    assert!(found[0].value == value);
+    let before = put(&mut kv, "k", "s").await.expect("it was there");
+    assert!(before.value == value);
+    assert_eq!(
+        shelf.traffic().bytes_under_way_max,
+        PAYLOAD_BYTES_MAX as u64
+    );
 }
 
 /// One watch stream.
