@@ -107,6 +107,13 @@ impl Part {
     }
 }
 
+/// What a fragment of so many bytes takes up in a segment by itself: a record and a head in the
+/// footer.
+pub(super) fn room_of(len: u32) -> u64 {
+    let head = u64::from(Head::len_of(1));
+    (head + u64::from(len)).next_multiple_of(u64::from(ALIGN)) + head
+}
+
 impl Head {
     /// Length in bytes of a head of so many parts.
     pub(super) fn len_of(parts: usize) -> u32 {

@@ -1,6 +1,7 @@
 //! What is in the store, and how much of each segment that is.
 
 use super::Fragment;
+use super::format::room_of;
 use quorate_core::PayloadId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -43,9 +44,9 @@ pub(super) struct Heap {
 struct Segment {
     /// Size of its file.
     bytes: u32,
-    /// Fragments that are live, and their bytes.
+    /// Fragments that are live, and what they would take up if they were moved.
     live: u32,
-    live_bytes: u64,
+    live_room: u64,
     /// What was put here, whether or not it is still live.
     names: Vec<Key>,
 }
@@ -56,7 +57,7 @@ impl Heap {
         let segment = Segment {
             bytes,
             live: 0,
-            live_bytes: 0,
+            live_room: 0,
             names: Vec::new(),
         };
         self.segments.insert(number, segment);
@@ -92,7 +93,7 @@ impl Heap {
         let home = self.segments.get_mut(&fragment.at.segment);
         let segment = home.expect("a fragment lies in a segment there is");
         segment.live += 1;
-        segment.live_bytes += u64::from(fragment.len);
+        segment.live_room += room_of(fragment.len);
         segment.names.push(key);
         self.live_bytes += u64::from(fragment.len);
         self.index.insert(key, fragment);
@@ -105,7 +106,7 @@ impl Heap {
         let segment = self.segments.get_mut(&number);
         let segment = segment.expect("what is live keeps its segment");
         segment.live -= 1;
-        segment.live_bytes -= u64::from(fragment.len);
+        segment.live_room -= room_of(fragment.len);
         self.live_bytes -= u64::from(fragment.len);
         self.judge(number);
         Some(fragment)
@@ -118,7 +119,7 @@ impl Heap {
         }
         let segment = &self.segments[&number];
         let is_dead = segment.live == 0;
-        let is_sparse = !is_dead && segment.live_bytes * 3 < u64::from(segment.bytes);
+        let is_sparse = !is_dead && segment.live_room * 3 < u64::from(segment.bytes);
         set(&mut self.dead, number, is_dead);
         set(&mut self.sparse, number, is_sparse);
     }

@@ -40,6 +40,17 @@ fn what_is_live_is_moved_out_of_sparse_segments_and_these_are_released() {
     assert_eq!(store.live_bytes(), 5 * (900 + 450));
 }
 
+/// The heads of tiny fragments take up more room than their bytes: segments full of live ones are not
+/// worth moving, though few of their bytes are fragments.
+#[test]
+fn segments_full_of_tiny_fragments_stay_where_they_are() {
+    let (mut store, mut disk) = written(200, 2);
+    let before: Vec<Fragment> = store.fragments().copied().collect();
+    assert!(disk.written.len() > 2);
+    tidy_up(&mut store, &mut disk);
+    assert!(store.fragments().eq(&before));
+}
+
 #[test]
 fn a_segment_is_released_after_a_synced_flush_that_was_taken_when_it_was_dead() {
     let (mut store, mut disk) = written(40, 900);
