@@ -20,7 +20,9 @@ cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 cargo test --workspace --quiet
 cargo build --release --quiet -p quorate
-./target/release/quorate model "$model"
+for protocol in rabia multi-paxos rs-paxos; do
+  ./target/release/quorate model --protocol "$protocol" "$model"
+done
 for replicas in 3 5; do
   ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$seeds"
   ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \

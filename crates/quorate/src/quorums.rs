@@ -5,19 +5,23 @@ use clap::Args;
 use quorate_protocols::rs_paxos::{Quorums, Row, table};
 use std::fmt::Write;
 
-/// Shows all quorums with which some replicas survive a failure, as RS-Paxos counts them.
-///
-/// Any QR promises elect a leader. A value is cut so that any X fragments rebuild it, and chosen by
-/// QW accepts: QR + QW - X is the number of replicas. F is how many may fail while leaders are
-/// elected and values chosen. QL replicas confirm a leader for a read. Disks hold N/X bytes per
-/// byte written, and the leader sends (N-1)/X. The largest X for each F is marked.
+/// The options of `quorate quorums`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  quorate quorums --replicas 7")]
+#[command(after_help = LEGEND)]
 pub(crate) struct QuorumsOptions {
     /// How many replicas, 3 to 9
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=9))]
     replicas: u8,
 }
+
+const LEGEND: &str = "\
+Any QR promises elect a leader. A value is cut so that any X fragments rebuild it, and chosen by
+QW accepts; QR + QW - X is the number of replicas. F replicas may fail while leaders are elected
+and values chosen. QL replicas confirm a leader for a read. Bytes are per byte written. The
+largest X for each F is marked.
+
+Example:
+  quorate quorums --replicas 7";
 
 /// Prints the table.
 pub(crate) fn run(options: &QuorumsOptions) {

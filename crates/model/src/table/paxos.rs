@@ -26,44 +26,55 @@ const CODED: Scope = Scope {
 pub(super) static ALL: &[Scope] = &[
     Scope {
         name: "n3-leader",
-        what: "a write, one leader",
+        what: "a write, leaders of one round",
         quick: true,
+        states: &[1_107],
         ..ONE_SLOT
     },
     Scope {
         name: "n3-leaders",
         what: "two writes, leaders of two rounds",
+        quick: true,
         requests: &[write(0), write(1)],
         depth: 2,
+        states: &[270_864],
         ..ONE_SLOT
     },
     Scope {
         name: "n3-crash",
-        what: "two writes, leaders of two rounds, a crash anywhere",
-        requests: &[write(0), write(1)],
-        depth: 2,
+        what: "a write, leaders of one round, a crash anywhere",
+        quick: true,
         crashes: 1,
         ..ONE_SLOT
     },
     Scope {
+        name: "n3-apart",
+        what: "two writes, one with its payload stored apart, leaders of two rounds",
+        requests: &[write_long(0), write(1)],
+        depth: 2,
+        ..ONE_SLOT
+    },
+    Scope {
         name: "n4-leader",
-        what: "a coded write, one leader",
+        what: "a coded write, leaders of one round",
         quick: true,
         n: 4,
+        states: &[16_378],
         ..CODED
     },
     Scope {
-        name: "n4-leaders",
-        what: "a coded write and a small one, leaders of two rounds",
+        name: "n4-crash",
+        what: "a coded write, leaders of one round, a crash anywhere",
         n: 4,
-        requests: &[write_long(0), write(1)],
-        depth: 2,
+        crashes: 1,
         ..CODED
     },
     Scope {
         name: "n5-leader",
-        what: "a coded write, one leader",
+        what: "a coded write of which any three fragments rebuild the value, leaders of one round",
+        quick: true,
         n: 5,
+        states: &[220_523],
         ..CODED
     },
 ];

@@ -60,6 +60,7 @@ mod offers;
 mod quorum;
 mod reads;
 mod recover;
+mod registered;
 mod rejoin;
 mod repair;
 mod role;
@@ -67,6 +68,7 @@ mod spread;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod wire_parts;
 mod words;
 
 pub use ballot::Ballot;
@@ -75,13 +77,13 @@ pub use fragments::Fragments;
 pub use lives::{Life, Lives};
 pub use messages::{Accept, Claim, Message, Promise, Record, SlotVote, Timer};
 pub use quorum::{Quorums, Row, table};
+pub use registered::{MultiPaxos, RsPaxos};
 
 use crate::backlog::Backlog;
 use crate::done::Done;
-use crate::registry::{Mutant, Protocol};
 use offers::Offer;
 use quorate_core::{
-    EntryId, Epoch, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Seat, Slot, Wire,
+    EntryId, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot, Wire,
 };
 use reads::Reads;
 use rejoin::Rejoin;
@@ -90,100 +92,6 @@ use spread::Parked;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-
-/// RS-Paxos with `X = 1`, as registered.
-pub struct MultiPaxos;
-
-/// RS-Paxos, as registered.
-pub struct RsPaxos;
-
-impl Protocol for MultiPaxos {
-    const NAME: &'static str = "multi-paxos";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::whole(seat)
-    }
-
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(config::whole(epoch))
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
-    fn message(message: &Message) -> String {
-        words::message(message)
-    }
-
-    fn record(record: &Record) -> String {
-        words::record(record)
-    }
-
-    fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
-    }
-}
-
-impl Protocol for RsPaxos {
-    const NAME: &'static str = "rs-paxos";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::coded(seat)
-    }
-
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(config::coded(epoch))
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::coded()
-    }
-
-    fn message(message: &Message) -> String {
-        words::message(message)
-    }
-
-    fn record(record: &Record) -> String {
-        words::record(record)
-    }
-
-    fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
-    }
-}
-
-/// The rare branches of the machine; those about fragments only values with payloads come to.
-const BRANCHES: &[&str] = &[
-    "candidate behind",
-    "chosen by name",
-    "decided elsewhere",
-    "double decision skipped",
-    "elected",
-    "fragment missing",
-    "fragments lost",
-    "fragments out of reach",
-    "gap filled",
-    "leader gave up",
-    "leader overtaken",
-    "life outnumbered",
-    "payloads gathered",
-    "promise of a former life",
-    "rejoined",
-    "slot ended for a peer",
-    "smaller code",
-    "too much pending",
-];
 
 /// One replica: acceptor, learner, proposer.
 #[derive(Clone, Debug)]

@@ -122,7 +122,9 @@ impl Replica {
             let offer = &mut self.offers[index];
             let entry = offer.entry.clone();
             let is_stale = !std::mem::take(&mut offer.is_fresh);
-            if is_stale && !self.is_proposed(entry.id) {
+            // The leader spreads what it has.
+            let is_there = self.is_proposed(entry.id) || self.parked.has(entry.id);
+            if is_stale && !is_there {
                 self.hand_on(&entry, out);
             }
         }

@@ -50,6 +50,11 @@ impl Parked {
         self.0.iter().find(is_it)
     }
 
+    /// Whether there is a fragment of an entry.
+    pub(super) fn has(&self, id: EntryId) -> bool {
+        self.0.iter().any(|entry| entry.id == id)
+    }
+
     /// It is on the disk now, or decided.
     pub(super) fn forget(&mut self, id: EntryId) {
         self.0.retain(|entry| entry.id != id);

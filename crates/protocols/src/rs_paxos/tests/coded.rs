@@ -16,7 +16,7 @@ fn is_accept(_: usize, _: usize, message: &Message) -> bool {
     matches!(message, Message::Accept(_))
 }
 
-fn five(edit: fn(&mut Config)) -> Net {
+pub(super) fn five(edit: fn(&mut Config)) -> Net {
     let mut net = Net::coded(5, &[]);
     let mut configs: Vec<Config> = net.nodes.drain(..).map(|node| node.config).collect();
     configs.iter_mut().for_each(edit);
@@ -38,7 +38,7 @@ fn chosen_by_four(edit: fn(&mut Config)) -> (Net, RequestId) {
 }
 
 /// Codes of the accepts on a replica's disk, of values with payloads.
-fn codes(net: &Net, me: usize) -> Vec<u8> {
+pub(super) fn codes(net: &Net, me: usize) -> Vec<u8> {
     let records = net.nodes[me].disk.iter().map(|(_, record)| record);
     let code = |record: &Record| match record {
         Record::Accept { code, .. } if record.entry().map_or(0, Entry::bulk_len) > 0 => Some(*code),
@@ -284,183 +284,4 @@ fn bereave(net: &mut Net, me: usize) {
     net.restart(me);
     net.hint(me, false);
     net.hint(me, true);
-}
-
-/// What goes out again goes without the bytes; who lacks them says so, and gets them once.
-#[test]
-fn fragments_are_sent_again_only_to_who_lacks_them() {
-    let mut net = five(|_| {});
-    let request = net.write_bulk(A);
-    net.lose(|_, to, _| to == D || to == E);
-    // B and C accept, and A does not hear it of B.
-    [B, C].into_iter().for_each(|to| net.pass(A, to));
-    net.lose(|from, _, _| from == B);
-    net.run();
-    assert_eq!((net.times(A, request), net.count("fragment")), (0, 4));
-    net.fire(A, Timer::Retransmit);
-    net.fire(A, Timer::Retransmit);
-    net.run();
-    assert_eq!(net.times(A, request), 1);
-    assert_eq!(
-        (net.count("fragment"), net.count("lacks")),
-        (6, 2),
-        "D and E"
-    );
-}
-
-/// A leader that goes on without those that are gone, as far as the profile promises: who is
-/// stopped one after the other, and under which code the next value is chosen.
-fn stopped_one_by_one(params: &[(&str, &str)], expected: &[u8]) {
-    let mut net = Net::coded(5, params).led(A);
-    for (gone, code) in [None, Some(E), Some(D), Some(C)].into_iter().zip(expected) {
-        if let Some(gone) = gone {
-            net.crash(gone);
-            net.hint(gone, false);
-        }
-        let request = net.write_bulk(A);
-        net.run();
-        assert_eq!(net.times(A, request), 1, "{gone:?}");
-        assert_eq!(codes(&net, A).last(), Some(code));
-    }
-}
-
-#[test]
-fn a_prepared_leader_goes_on_with_smaller_codes() {
-    stopped_one_by_one(&[], &[3, 3, 2, 1]);
-    stopped_one_by_one(&[("profile", "flex")], &[3, 2, 1]);
-}
-
-/// Without a word from the links: after some retransmissions, silence is taken for an answer.
-#[test]
-fn silence_shrinks_the_code() {
-    let mut net = five(|_| {});
-    for gone in [D, E] {
-        net.isolate(gone);
-    }
-    let request = net.write_bulk(A);
-    net.run();
-    for _ in 0..7 {
-        if net.nodes[A].timers.contains(&Timer::Retransmit) {
-            net.fire(A, Timer::Retransmit);
-        }
-        net.run();
-    }
-    assert_eq!(net.times(A, request), 1);
-    assert_eq!(codes(&net, A), [3, 2]);
-    let next = net.write_bulk(A);
-    net.run();
-    assert_eq!(
-        (net.times(A, next), codes(&net, A).len()),
-        (1, 3),
-        "the next one at once"
-    );
-    net.cut.clear();
-    net.write(A);
-    net.run();
-    net.write_bulk(A);
-    net.run();
-    assert_eq!(codes(&net, A)[3..], [3], "they answer again");
-}
-
-/// Every replica writes a third, and the leader sends four thirds; otherwise it costs the same.
-#[test]
-fn a_coded_write_costs_a_fragment_for_each() {
-    let mut net = five(|_| {});
-    net.sent.clear();
-    net.nodes.iter_mut().for_each(|node| node.flushes = 0);
-    net.write_bulk(A);
-    net.run();
-    let sent: Vec<_> = std::mem::take(&mut net.sent).into_iter().collect();
-    assert_eq!(
-        sent,
-        [
-            ("accept", 4),
-            ("accepted", 4),
-            ("commit", 4),
-            ("fragment", 4)
-        ]
-    );
-    assert!(net.nodes.iter().all(|node| node.flushes == 1));
-    let request = net.write_bulk(C);
-    net.run();
-    assert_eq!(
-        (net.count("forward"), net.count("fragment")),
-        (1, 5),
-        "the whole, and four"
-    );
-    assert_eq!(net.times(E, request), 1);
-}
-
-/// Whole values keep their payloads apart, too.
-#[test]
-fn multi_paxos_attaches_whole_payloads() {
-    let mut net = Net::led_by(A, 3, &[]);
-    let request = net.write_bulk(A);
-    net.pass(A, B);
-    net.pass(B, A);
-    assert_eq!((net.times(A, request), codes(&net, B)), (1, vec![1]));
-    net.crash(A);
-    net.lose(|_, _, _| true);
-    net.hint(A, false);
-    net.elect(B);
-    assert_eq!((net.times(B, request), net.times(C, request)), (1, 1));
-}
-
-/// A large value gets its slot once enough members have their fragments; what comes later passes it,
-/// and the bytes go once.
-#[test]
-fn large_values_let_small_ones_pass() {
-    let mut net = Net::coded(5, &[("spread_min", "10")]).led(A);
-    net.sent.clear();
-    let large = net.write_bulk(A);
-    let small = net.write(A);
-    assert_eq!(net.count("accept"), 4, "of the small one");
-    net.pass(A, B);
-    net.pass(A, C);
-    net.lose(|_, to, _| to == D || to == E);
-    net.run();
-    assert_eq!(
-        (net.times(A, small), net.times(A, large)),
-        (1, 0),
-        "A, B and C have it"
-    );
-    net.fire(A, Timer::Retransmit);
-    net.fire(A, Timer::Retransmit);
-    net.run();
-    for me in [A, B, C] {
-        assert_eq!((net.times(me, small), net.times(me, large)), (1, 1));
-    }
-    assert_eq!(net.count("fragment"), 6, "four, and two that were lost");
-    assert!(
-        (0..5).all(|me| codes(&net, me) == [3]),
-        "from memory to the disk"
-    );
-}
-
-/// As many are under way as of small ones.
-#[test]
-fn large_values_are_not_all_under_way_at_once() {
-    let mut net = Net::coded(5, &[("spread_min", "10"), ("outstanding", "1")]).led(A);
-    let requests = [net.write_bulk(C), net.write_bulk(C), net.write(C)];
-    assert_eq!(net.wire.len(), 2, "a large one and a small one");
-    net.run();
-    assert!(requests.iter().all(|request| net.times(E, *request) == 1));
-}
-
-/// Those that do not answer shrink the code of what is spread, too.
-#[test]
-fn silence_shrinks_the_code_of_a_large_value() {
-    let mut net = Net::coded(5, &[("spread_min", "10")]).led(A);
-    for gone in [D, E] {
-        net.isolate(gone);
-    }
-    let request = net.write_bulk(A);
-    net.run();
-    for _ in 0..9 {
-        if net.nodes[A].timers.contains(&Timer::Retransmit) {
-            net.fire(A, Timer::Retransmit);
-        }
-        net.run();
-    }
-    assert_eq!((net.times(A, request), codes(&net, A)), (1, vec![2]));
 }

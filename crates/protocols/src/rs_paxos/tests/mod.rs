@@ -4,7 +4,9 @@
 mod coded;
 mod costs;
 mod exhaustive;
+mod fate;
 mod host;
 pub(super) mod net;
 mod random;
 mod schedules;
+mod traffic;

@@ -11,25 +11,25 @@ use bytes::Bytes;
 use quorate_core::{
     Base, Boot, Carry, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
     Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Payload, Peers,
-    Principal, Record as _, ReplicaId, RequestId, Seat, Slot, carried, hollow_share,
+    Principal, ReplicaId, RequestId, Seat, Slot, carried, hollow_share,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) struct Node {
     pub(super) config: Config,
     pub(super) machine: Option<Replica>,
-    out: Out<Replica>,
+    pub(super) out: Out<Replica>,
     pub(super) disk: Vec<(Lsn, Record)>,
     pub(super) flushed: Lsn,
     pub(super) flushes: usize,
     /// The disk does not get done.
     pub(super) is_stuck: bool,
-    gated: VecDeque<(Lsn, Peers, Message)>,
+    pub(super) gated: VecDeque<(Lsn, Peers, Message)>,
     /// Entries whose payloads it wants.
     pub(super) gathers: Vec<Entry>,
     pub(super) timers: BTreeSet<Timer>,
     pub(super) log: Vec<Option<Entry>>,
-    base: Done,
+    pub(super) base: Done,
     pub(super) replies: Vec<(RequestId, Outcome)>,
 }
 
@@ -136,7 +136,7 @@ impl Net {
         self
     }
 
-    fn boot(&mut self, me: usize, past: Past<Replica>) {
+    pub(super) fn boot(&mut self, me: usize, past: Past<Replica>) {
         let node = &mut self.nodes[me];
         node.out = Out::default();
         node.machine = Some(Replica::recover(&node.config, past, NOW, &mut node.out));
@@ -421,84 +421,6 @@ impl Net {
             *first, name,
             "one value is chosen per slot (I2), {slot:?} at {me}"
         );
-    }
-
-    /// The process dies: what was not flushed, and what was not said, is gone. Its decided log
-    /// stays.
-    pub(super) fn crash(&mut self, me: usize) {
-        let node = &mut self.nodes[me];
-        node.machine = None;
-        let flushed = node.flushed;
-        node.disk.retain(|(lsn, _)| *lsn <= flushed);
-        node.gated.clear();
-        node.gathers.clear();
-        node.timers.clear();
-    }
-
-    /// The process comes back with its disk.
-    pub(super) fn restart(&mut self, me: usize) {
-        let node = &mut self.nodes[me];
-        let next = Slot(node.log.len() as u64);
-        let is_open = |record: &Record| record.slot().is_none_or(|slot| slot >= next);
-        node.disk.retain(|(_, record)| is_open(record));
-        node.disk.iter_mut().for_each(|(lsn, _)| *lsn = Lsn(0));
-        node.flushed = Lsn(0);
-        node.is_stuck = false;
-        node.config.boot = Boot(node.config.boot.0 + 100);
-        let past = Past::Intact {
-            next,
-            base: node.base.clone(),
-            records: node.disk.iter().map(|(_, record)| record.clone()).collect(),
-        };
-        self.boot(me, past);
-    }
-
-    /// The process comes back without what it promised.
-    pub(super) fn restart_lost(&mut self, me: usize) {
-        let node = &mut self.nodes[me];
-        node.disk.clear();
-        node.flushed = Lsn(0);
-        node.config.boot = Boot(node.config.boot.0 + 100);
-        let past = Past::Lost {
-            next: Slot(node.log.len() as u64),
-            base: node.base.clone(),
-        };
-        self.boot(me, past);
-    }
-
-    /// Ids in the log of a replica; `None` is a no-op.
-    pub(super) fn names(&self, me: usize) -> Vec<Option<EntryId>> {
-        let log = self.nodes[me].log.iter();
-        log.map(|entry| entry.as_ref().map(|entry| entry.id))
-            .collect()
-    }
-
-    /// How often a request is in the log of a replica.
-    pub(super) fn times(&self, me: usize, request: RequestId) -> usize {
-        let entries = self.nodes[me].log.iter().flatten();
-        let commands = entries.flat_map(|entry| entry.commands().flatten());
-        commands.filter(|command| command.id == request).count()
-    }
-
-    pub(super) fn leads(&self, me: usize) -> bool {
-        let machine = self.nodes[me].machine.as_ref();
-        machine.is_some_and(Replica::is_leader)
-    }
-
-    pub(super) fn votes(&self, me: usize) -> bool {
-        let machine = self.nodes[me].machine.as_ref();
-        machine.is_some_and(Machine::is_serving)
-    }
-
-    pub(super) fn outcome(&self, me: usize, request: RequestId) -> Option<Outcome> {
-        let mut replies = self.nodes[me].replies.iter();
-        replies
-            .find(|(id, _)| *id == request)
-            .map(|(_, outcome)| outcome.clone())
-    }
-
-    pub(super) fn count(&self, name: &str) -> usize {
-        self.sent.get(name).copied().unwrap_or(0)
     }
 }
 

@@ -1,0 +1,101 @@
+//! The two protocols of one machine.
+
+use super::config::{self, Config};
+use super::messages::{Message, Record};
+use super::{Replica, mutants, words};
+use crate::registry::{Mutant, Protocol};
+use quorate_core::{Epoch, Seat};
+
+/// RS-Paxos with `X = 1`, as registered.
+pub struct MultiPaxos;
+
+/// RS-Paxos, as registered.
+pub struct RsPaxos;
+
+impl Protocol for MultiPaxos {
+    const NAME: &'static str = "multi-paxos";
+    type Machine = Replica;
+
+    fn config(seat: &Seat) -> Result<Config, String> {
+        Config::whole(seat)
+    }
+
+    fn failures_survived(epoch: &Epoch) -> usize {
+        config::failures_survived(config::whole(epoch))
+    }
+
+    fn branches() -> &'static [&'static str] {
+        BRANCHES
+    }
+
+    fn mutants() -> Vec<Mutant<Replica>> {
+        mutants::all()
+    }
+
+    fn message(message: &Message) -> String {
+        words::message(message)
+    }
+
+    fn record(record: &Record) -> String {
+        words::record(record)
+    }
+
+    fn state(machine: &Replica) -> Vec<String> {
+        words::state(machine)
+    }
+}
+
+impl Protocol for RsPaxos {
+    const NAME: &'static str = "rs-paxos";
+    type Machine = Replica;
+
+    fn config(seat: &Seat) -> Result<Config, String> {
+        Config::coded(seat)
+    }
+
+    fn failures_survived(epoch: &Epoch) -> usize {
+        config::failures_survived(config::coded(epoch))
+    }
+
+    fn branches() -> &'static [&'static str] {
+        BRANCHES
+    }
+
+    fn mutants() -> Vec<Mutant<Replica>> {
+        mutants::coded()
+    }
+
+    fn message(message: &Message) -> String {
+        words::message(message)
+    }
+
+    fn record(record: &Record) -> String {
+        words::record(record)
+    }
+
+    fn state(machine: &Replica) -> Vec<String> {
+        words::state(machine)
+    }
+}
+
+/// The rare branches of the machine; those about fragments only values with payloads come to.
+const BRANCHES: &[&str] = &[
+    "candidate behind",
+    "chosen by name",
+    "decided elsewhere",
+    "double decision skipped",
+    "elected",
+    "fragment missing",
+    "fragments lost",
+    "fragments out of reach",
+    "gap filled",
+    "leader gave up",
+    "leader overtaken",
+    "life outnumbered",
+    "payloads gathered",
+    "promise of a former life",
+    "rejoined",
+    "slot ended for a peer",
+    "smaller code",
+    "too much pending",
+];
