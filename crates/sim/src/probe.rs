@@ -80,6 +80,10 @@ impl<M: Machine> Machine for Probe<M> {
         M::reach(&config.inner)
     }
 
+    fn payload_min(config: &Self::Config) -> Option<usize> {
+        M::payload_min(&config.inner)
+    }
+
     fn is_serving(&self) -> bool {
         self.inner.is_serving()
     }
