@@ -70,6 +70,7 @@ pub(super) static ALL: &[Scope] = &[
         what: "a coded write, leaders of one round, a crash anywhere",
         n: 4,
         crashes: 1,
+        states: &[866_279],
         ..CODED
     },
     Scope {
