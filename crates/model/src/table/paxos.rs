@@ -45,13 +45,16 @@ pub(super) static ALL: &[Scope] = &[
         what: "a write, leaders of one round, a crash anywhere",
         quick: true,
         crashes: 1,
+        states: &[33_566],
         ..ONE_SLOT
     },
     Scope {
         name: "n3-apart",
         what: "two writes, one with its payload stored apart, leaders of two rounds",
+        quick: true,
         requests: &[write_long(0), write(1)],
         depth: 2,
+        states: &[302_304],
         ..ONE_SLOT
     },
     Scope {
@@ -67,6 +70,7 @@ pub(super) static ALL: &[Scope] = &[
         what: "a coded write, leaders of one round, a crash anywhere",
         n: 4,
         crashes: 1,
+        states: &[866_279],
         ..CODED
     },
     Scope {
