@@ -207,7 +207,7 @@ fn fill<'a>(
 ) {
     for kv in kvs.into_iter().filter(|kv| is_apart(kv)) {
         kv.value = values.next().unwrap_or_default();
-        kv.version = -kv.version;
+        kv.version = kv.version.saturating_neg();
     }
 }
 

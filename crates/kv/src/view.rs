@@ -175,7 +175,7 @@ pub(crate) fn finish(request: &RangeRequest, response: &mut RangeResponse) {
         let has_leases = request.sort_target == SortTarget::Value as i32;
         for kv in &mut response.kvs {
             kv.value.clear();
-            kv.version = kv.version.abs();
+            kv.version = kv.version.saturating_abs();
             kv.lease = if has_leases { kv.lease } else { 0 };
         }
     }
@@ -255,7 +255,9 @@ fn sort(request: &RangeRequest, kvs: &mut [KeyValue]) {
     let descend = request.sort_order == SortOrder::Descend as i32;
     let compare: fn(&KeyValue, &KeyValue) -> Ordering =
         match SortTarget::try_from(request.sort_target) {
-            Ok(SortTarget::Version) => |a, b| a.version.abs().cmp(&b.version.abs()),
+            Ok(SortTarget::Version) => {
+                |a, b| a.version.saturating_abs().cmp(&b.version.saturating_abs())
+            }
             Ok(SortTarget::Create) => |a, b| a.create_revision.cmp(&b.create_revision),
             Ok(SortTarget::Mod) => |a, b| a.mod_revision.cmp(&b.mod_revision),
             Ok(SortTarget::Value) => |a, b| a.value.cmp(&b.value),

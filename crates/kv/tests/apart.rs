@@ -9,10 +9,13 @@ use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, Targ
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
 use quorate_etcd_api::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest,
-    TxnResponse,
+    CompactionRequest, Compare, DeleteRangeRequest, PutRequest, PutResponse, RangeRequest,
+    TxnRequest, TxnResponse,
 };
-use quorate_kv::{Answer, Query, Refused, Store, command, decode_result, ordering};
+use quorate_etcd_api::mvccpb::KeyValue;
+use quorate_kv::{
+    Answer, Applied, Query, Refused, Store, Unfilled, command, decode_result, ordering,
+};
 use shelf::Shelved;
 
 fn put(key: &'static str, value: &'static str) -> PutRequest {
@@ -253,6 +256,28 @@ fn tombstone_bytes() -> u64 {
     store.apply(At::default(), &compact(3), &[]);
     while store.tidy() {}
     bytes(&store)
+}
+
+/// No store gives such a result; a damaged log might.
+#[test]
+fn the_least_version_there_can_be_does_no_harm() {
+    let response = PutResponse {
+        prev_kv: Some(KeyValue {
+            version: i64::MIN,
+            ..KeyValue::default()
+        }),
+        ..PutResponse::default()
+    };
+    let applied = Applied {
+        revision: 2,
+        response: response.encode_to_vec().into(),
+        is_unfilled: true,
+    };
+    let body = command::encode_put(&put("k", ""));
+    let unfilled = Unfilled::of_result(&body, &applied).expect("it is a put's");
+    assert_eq!(unfilled.references(), Err(Refused::Malformed));
+    let filled = PutResponse::decode(unfilled.encode([Bytes::new()])).expect("a put's");
+    assert_eq!(filled.prev_kv.map(|kv| kv.version), Some(i64::MAX));
 }
 
 #[test]

@@ -105,7 +105,8 @@ fn results_bear_any_bytes() {
         let unfilled = bodies.iter().map(|body| Unfilled::of_result(body, applied));
         for unfilled in unfilled.flatten() {
             if let Ok(references) = unfilled.references() {
-                unfilled.encode(vec![Bytes::new(); references.len()]);
+                let whole = unfilled.encode(vec![Bytes::new(); references.len()]);
+                assert!(whole.len() <= input.len());
             }
         }
     };

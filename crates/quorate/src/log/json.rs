@@ -318,7 +318,7 @@ fn change(event: &Event, values: Values) -> Value {
         Some(Ok(apart)) => add_known(&mut object, "value", &apart.payload(), values),
         _ => add_value(&mut object, "value", &kv.value, values),
     }
-    object.insert("version".to_owned(), kv.version.abs().into());
+    object.insert("version".to_owned(), kv.version.saturating_abs().into());
     object.insert("create_revision".to_owned(), kv.create_revision.into());
     object.insert("lease".to_owned(), kv.lease.into());
     object.into()
