@@ -72,7 +72,7 @@ impl BulkWriter {
             .map(|(number, found)| tail(*number, found.end, found.segment_bytes));
         BulkWriter {
             identity,
-            boot: boot + 1,
+            boot: boot.saturating_add(1),
             segment_bytes,
             tail: tail(last, 0, 0),
             writes: Writes::default(),
