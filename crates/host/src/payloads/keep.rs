@@ -49,6 +49,11 @@ impl<M: Machine, A: Application> Host<M, A> {
                 entry: entry.id,
                 part,
             };
+            if !self.app().is_live(id) {
+                // Of a command that was executed before, for example.
+                self.forget_payload(id);
+                continue;
+            }
             if let Some(bytes) = whole.and_then(|whole| whole.parts.get(part as usize)) {
                 self.payloads.cache.insert(id, bytes.clone());
             }
@@ -57,6 +62,14 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
         }
         self.bury();
+    }
+
+    fn forget_payload(&mut self, id: PayloadId) {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.free(id);
+        }
+        self.payloads.cache.remove(id);
+        self.payloads.lacking.remove(&id);
     }
 
     /// Whether this replica should have a fragment of a live payload, and has none.
@@ -68,11 +81,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Frees the payloads that the application says are dead.
     pub(crate) fn bury(&mut self) {
         for id in self.applier.app_mut().take_dead() {
-            if let Some(bulk) = &mut self.bulk {
-                bulk.free(id);
-            }
-            self.payloads.cache.remove(id);
-            self.payloads.lacking.remove(&id);
+            self.forget_payload(id);
             if !self.payloads.gathers.is_entry_wanted(id.entry) {
                 let readers = self.payloads.gathers.drop_payload(id);
                 let gone = |token| (token, Answer::Payload(Err(PayloadGone::Dead)));
