@@ -27,6 +27,7 @@
 
 mod api;
 mod apply;
+mod attached;
 mod bulk;
 mod catch_up;
 mod countdowns;

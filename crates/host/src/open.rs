@@ -7,9 +7,7 @@ use crate::log::{Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
 use crate::opened::{OpenError, Opened};
 use crate::replay::{Replay, UNKNOWN};
 use crate::snapshot::{self, Kept, Stored};
-use quorate_core::{
-    Application, Boot, Carry, Durability, Encoder, Machine, Now, Past, Record, Slot,
-};
+use quorate_core::{Application, Boot, Durability, Encoder, Machine, Now, Past, Slot};
 use std::collections::VecDeque;
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -205,26 +203,12 @@ fn go_on<M: Machine, A: Application>(
         Past::Intact {
             next: replay.until,
             base: replay.base.clone(),
-            records: with_fragments::<M>(std::mem::take(&mut replay.records), &bulk),
+            records: replay.take_records(&bulk),
         }
     };
     let mut host = start(replay, past, Some((log, bulk)), now);
     host.snapshots.note_gaps(&gaps);
     host
-}
-
-/// Records as they are with the fragments that are here: a crash, or damage, may have taken some.
-fn with_fragments<M: Machine>(mut records: Vec<M::Record>, bulk: &BulkStore) -> Vec<M::Record> {
-    for record in &mut records {
-        let is_whole = record.attachment().is_none_or(|attachment| {
-            let parts = attachment.entry.payloads().count() as u32;
-            bulk.held(attachment.entry.id, parts, attachment.code)
-        });
-        if !is_whole {
-            record.bereave();
-        }
-    }
-    records
 }
 
 fn open_diskless<M: Machine, A: Application>(

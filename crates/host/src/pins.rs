@@ -56,6 +56,11 @@ impl<R: Record> Pins<R> {
         self.entries.get(&id)?.1.entry()
     }
 
+    /// The record of this entry counts for nothing.
+    pub(crate) fn forget_entry(&mut self, id: EntryId) {
+        self.entries.remove(&id);
+    }
+
     /// The undecided entries that records carry.
     pub(crate) fn undecided(&self) -> impl Iterator<Item = EntryId> {
         self.entries.keys().copied()

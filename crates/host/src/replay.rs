@@ -2,6 +2,8 @@
 
 use crate::api::HostConfig;
 use crate::apply::Applier;
+use crate::attached::Attached;
+use crate::bulk::BulkStore;
 use crate::decided::{DecidedLog, Located};
 use crate::export::{Exported, Outcome, Witness};
 use crate::flaw::Flaw;
@@ -34,6 +36,7 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     /// Where acknowledged records are missing.
     pub(crate) gaps: Vec<Gap>,
     losses: Losses,
+    attached: Attached,
     prune_at: usize,
     /// Who wants to see every slot that is applied.
     witness: Option<Witness<'a, A>>,
@@ -87,6 +90,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             until: first,
             gaps: Vec::new(),
             losses: Losses::default(),
+            attached: Attached::default(),
             prune_at: PRUNE_AT,
             witness: None,
             config,
@@ -192,14 +196,20 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         let located = Located { at: found.at, len };
         let wire = |e: WireError| format!("a valid record does not decode: {e}");
         match found.kind {
-            Kind::Mark | Kind::Boot | Kind::Release => Ok(()),
+            Kind::Mark => {
+                self.attached.mark(found.boot, &found.body);
+                Ok(())
+            }
+            Kind::Boot | Kind::Release => Ok(()),
             Kind::Lost => {
                 self.forget_promises();
                 Ok(())
             }
             Kind::Machine => {
                 self.losses.unknown = false;
-                self.keep(M::Record::from_bytes(found.body).map_err(wire)?, located);
+                let record = M::Record::from_bytes(found.body).map_err(wire)?;
+                self.attached.note(&record, found.at, found.boot);
+                self.keep(record, located);
                 Ok(())
             }
             Kind::Learned => {
@@ -235,6 +245,18 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         };
         self.records.clear();
         self.pins = Pins::new();
+    }
+
+    /// The records for the machine, as they are with the fragments that are here. Damage may have
+    /// taken some: the record stands without. Where the flush that brought both never came to its
+    /// end, nobody was told of the record, and it is as if it had not been.
+    pub(crate) fn take_records(&mut self, bulk: &BulkStore) -> Vec<M::Record> {
+        let mut records = std::mem::take(&mut self.records);
+        let mut dropped = self.attached.judge(&mut records, bulk);
+        let kept = || records.iter().filter_map(Record::entry);
+        dropped.retain(|id| kept().all(|entry| entry.id != *id));
+        dropped.iter().for_each(|id| self.pins.forget_entry(*id));
+        records
     }
 
     fn keep(&mut self, record: M::Record, located: Located) {

@@ -21,7 +21,7 @@ mod writes;
 
 pub(crate) use format::{
     ALIGN, BULK_MAGIC, Identity, Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
-    crc32c, decode_record, encode_release, padded,
+    crc32c, decode_mark, decode_record, encode_release, padded,
 };
 pub(crate) use scan::{Found, Gap, Piece, Scanned, refuse, scan};
 pub(crate) use writer::{LogWriter, Tail};

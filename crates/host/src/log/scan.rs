@@ -20,6 +20,8 @@ pub(crate) struct Found {
     pub(crate) kind: Kind,
     pub(crate) group: u32,
     pub(crate) epoch: u64,
+    /// The ordinal of the boot that wrote it.
+    pub(crate) boot: u32,
     pub(crate) body: Bytes,
 }
 
@@ -265,11 +267,13 @@ impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
         {
             self.note(segment, at, &record, &body)?;
             let (kind, group, epoch) = (record.kind, record.group, record.epoch);
+            let boot = record.boot;
             (self.visit)(Piece::Record(Found {
                 at,
                 kind,
                 group,
                 epoch,
+                boot,
                 body,
             }))?;
             at.offset += record.stride();
