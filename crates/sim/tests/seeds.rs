@@ -245,6 +245,12 @@ fn seeds_that_failed_once_pass() {
             "no snapshot could be stored for as long as faults struck",
         ),
         (3, 1, 2477, "damage took the last copy of an entry"),
+        (
+            3,
+            1,
+            1060,
+            "two peers' snapshots were fetched by turns and neither to its end",
+        ),
         (3, 1, 1013, "damage did no harm until power failed"),
         (
             3,
