@@ -37,10 +37,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let Some((disk, after)) = self.try_harm(index, &before.1)? else {
                 return Ok(());
             };
-            let is_out = after.1.lost_promises || after.1.next < after.1.until;
+            // What shows that damage does no harm may be lost with power: later, at a bad time.
+            let (_, settled) = self.look(index, &disk.settled())?;
+            let is_latent = is_out(&settled) && !is_out(&after.1);
             let is_too_much =
-                is_out && self.without_promises(index) >= self.setup.failures_survived;
-            if !is_too_much && self.are_copies_left(index, &before.0, &after.0)? {
+                is_out(&after.1) && self.without_promises(index) >= self.setup.failures_survived;
+            let is_bearable = !is_latent && !is_too_much;
+            if is_bearable && self.are_copies_left(index, &before.0, &after.0)? {
                 self.keep_harm(index, disk, &after.1);
                 return Ok(());
             }
@@ -85,14 +88,20 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let look = |index: usize| self.look_before(index);
         let before = (0..n).map(look).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..TRIES {
-            let mut harmed = Vec::new();
+            let (mut harmed, mut settled) = (Vec::new(), Vec::new());
             for (index, before) in before.iter().enumerate() {
                 harmed.extend(self.try_harm(index, &before.1)?);
+                if let Some((disk, _)) = harmed.last() {
+                    settled.push(self.look(index, &disk.settled())?.1);
+                }
             }
+            let settled: Vec<&Opened> = settled.iter().collect();
             let found: Vec<&Opened> = harmed.iter().map(|(_, after)| &after.1).collect();
             let mut entries = before.iter().flat_map(|(host, _)| host.undecided_entries());
             let is_left = |entry| harmed.iter().any(|(_, after)| after.0.has_entry(entry));
-            if harmed.len() == n && are_enough_left(&found) && entries.all(is_left) {
+            let is_enough =
+                harmed.len() == n && are_enough_left(&found) && are_enough_left(&settled);
+            if is_enough && entries.all(is_left) {
                 self.totals.hit("damage everywhere");
                 for (index, (disk, after)) in harmed.into_iter().enumerate() {
                     self.keep_harm(index, disk, &after.1);
@@ -172,7 +181,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let node = &mut self.nodes[index];
         node.disk = disk;
         node.harmed = true;
-        node.lost |= found.lost_promises || found.next < found.until;
+        node.lost |= is_out(found);
     }
 
     /// What a replica would find before its disk is damaged. What no mark on stable storage vouches
@@ -217,6 +226,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Violation::new("open", what)
         })
     }
+}
+
+/// Whether a replica that finds this takes no part at first.
+fn is_out(found: &Opened) -> bool {
+    found.lost_promises || found.next < found.until
 }
 
 /// Whether no promise is lost, and every slot that one replica lacks is known to be decided by

@@ -247,6 +247,13 @@ fn seeds_that_failed_once_pass() {
         (3, 1, 2477, "damage took the last copy of an entry"),
         (
             3,
+            1,
+            1060,
+            "two peers' snapshots were fetched by turns and neither to its end",
+        ),
+        (3, 1, 1013, "damage did no harm until power failed"),
+        (
+            3,
             3,
             1610,
             "damage and a power cut together looked like a torn tail",

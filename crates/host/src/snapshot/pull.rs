@@ -13,9 +13,12 @@ use crate::host::Host;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Machine, Now, Peers, ReplicaId, Slot};
+use std::collections::BTreeSet;
 
 /// How long after a failure to store a snapshot none is fetched, in ns.
 const PAUSE_NS: u64 = 1_000_000_000;
+/// Questions to each peer without any answer after which nobody is thought to have a snapshot.
+const HOPELESS: usize = 16;
 /// How long to wait for the disk to take more, in ns.
 const DISK_WAIT_NS: u64 = 1_000_000;
 
@@ -34,6 +37,8 @@ pub(crate) struct Pull<M: Machine, A> {
     is_asking: bool,
     /// Questions in a row that brought nothing.
     silent: usize,
+    /// Peers that have another snapshot and not this one.
+    denied: BTreeSet<ReplicaId>,
 }
 
 impl<M: Machine, A> Pull<M, A> {
@@ -63,8 +68,13 @@ impl<M: Machine, A: Application> Host<M, A> {
                 pull.peer = peer;
                 self.ask_piece(now);
             }
-        } else if pull.silent >= peers {
-            // Nobody has the other one any more, be it newer: damage may have left older ones.
+            return;
+        }
+        pull.denied.insert(peer);
+        let is_hopeless = pull.denied.len() == peers || pull.silent >= HOPELESS * peers;
+        if is_hopeless || pull.silent >= peers && id.slot > pull.id.slot {
+            // Nobody has the other one any more. One that is older is taken only when that is certain,
+            // for it may be all that damage has left.
             self.abandon_pull();
             self.begin_pull(now, peer, id);
         } else if pull.peer == peer {
@@ -89,6 +99,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             asked_ns: 0,
             is_asking: false,
             silent: 0,
+            denied: BTreeSet::new(),
         });
         let snapshot = id;
         self.events
@@ -188,6 +199,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         let length = bytes.len() as u64;
         pull.offset += length;
         pull.silent = 0;
+        // It offered another one, and has this one too.
+        pull.denied.remove(&peer);
         pull.is_asking = false;
         let due_ns = pull.asked_ns + length * 1_000_000_000 / self.limits.snapshot_rate.max(1);
         let is_whole = pull.offset == pull.id.bytes;

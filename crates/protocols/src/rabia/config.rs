@@ -113,7 +113,7 @@ pub struct Config {
     pub batch_commands_max: usize,
     /// Bytes in a batch, at most unless one command is larger (`batch_bytes`).
     pub batch_bytes_max: usize,
-    /// Undecided batches held of one origin, at most; beyond, only those a slot needs.
+    /// Undecided batches held of one origin, at most (`pool`); beyond, only those a slot needs.
     pub pool_entries_max: usize,
     /// Bytes of undecided batches held of one origin, at most; beyond, only those a slot needs.
     pub pool_bytes_max: usize,
@@ -143,7 +143,7 @@ pub struct Config {
     pub hlc_skew_max_ns: u64,
 }
 
-const PARAMS: [&str; 16] = [
+const PARAMS: [&str; 17] = [
     "f",
     "mode",
     "fast_rules",
@@ -155,6 +155,7 @@ const PARAMS: [&str; 16] = [
     "queue",
     "batch_commands",
     "batch_bytes",
+    "pool",
     "vote_hold_us",
     "grace_us",
     "freeze_us",
@@ -200,7 +201,7 @@ impl Config {
             queue_bytes_max: 256 << 20,
             batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
-            pool_entries_max: 1024,
+            pool_entries_max: params.number("pool", 1024, 1..=1 << 20)?,
             pool_bytes_max: 256 << 20,
             vote_hold_ns: hold_us as u64 * MICROS,
             grace_ns: grace_us as u64 * MICROS,
