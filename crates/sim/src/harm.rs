@@ -16,11 +16,18 @@ use quorate_host::{Host, HostConfig, Opened, Start};
 /// How often another place is tried when damage would be too much.
 const TRIES: usize = 6;
 
-/// A replica opened for a look at its disk, and what that found.
-type Look<M, A> = (Host<M, A>, Opened);
+/// A replica opened for a look at a disk.
+struct Look<M: Machine, A: Subject> {
+    host: Host<M, A>,
+    /// What opening it found.
+    found: Opened,
+}
 
 /// A disk that was damaged, and what a replica would find there.
-type Harmed<M, A> = (Disk, Look<M, A>);
+struct Harmed<M: Machine, A: Subject> {
+    disk: Disk,
+    after: Look<M, A>,
+}
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica is about to start: maybe its disk is not what it was.
@@ -34,17 +41,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         let before = self.look_before(index)?;
         for _ in 0..TRIES {
-            let Some((disk, after)) = self.try_harm(index, &before.1)? else {
+            let Some(Harmed { disk, after }) = self.try_harm(index, &before.found)? else {
                 return Ok(());
             };
             // What shows that damage does no harm may be lost with power: later, at a bad time.
-            let (_, settled) = self.look(index, &disk.settled())?;
-            let is_latent = is_out(&settled) && !is_out(&after.1);
+            let settled = self.look(index, &disk.settled())?.found;
+            let is_out_now = is_out(&after.found);
+            let is_latent = is_out(&settled) && !is_out_now;
             let is_too_much =
-                is_out(&after.1) && self.without_promises(index) >= self.setup.failures_survived;
+                is_out_now && self.without_promises(index) >= self.setup.failures_survived;
             let is_bearable = !is_latent && !is_too_much;
-            if is_bearable && self.are_copies_left(index, &before.0, &after.0)? {
-                self.keep_harm(index, disk, &after.1);
+            if is_bearable && self.are_copies_left(index, &before.host, &after.host)? {
+                self.keep_harm(index, disk, &after.found);
                 return Ok(());
             }
         }
@@ -68,7 +76,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 _ if other == index => {}
                 Some(host) => lost.retain(|entry| !host.has_entry(*entry)),
                 None if self.is_at_rest(other) => {
-                    let (host, _) = self.look(other, &node.disk)?;
+                    let host = self.look(other, &node.disk)?.host;
                     lost.retain(|entry| !host.has_entry(*entry));
                 }
                 None => {}
@@ -90,21 +98,21 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         for _ in 0..TRIES {
             let (mut harmed, mut settled) = (Vec::new(), Vec::new());
             for (index, before) in before.iter().enumerate() {
-                harmed.extend(self.try_harm(index, &before.1)?);
-                if let Some((disk, _)) = harmed.last() {
-                    settled.push(self.look(index, &disk.settled())?.1);
+                if let Some(harm) = self.try_harm(index, &before.found)? {
+                    settled.push(self.look(index, &harm.disk.settled())?.found);
+                    harmed.push(harm);
                 }
             }
             let settled: Vec<&Opened> = settled.iter().collect();
-            let found: Vec<&Opened> = harmed.iter().map(|(_, after)| &after.1).collect();
-            let mut entries = before.iter().flat_map(|(host, _)| host.undecided_entries());
-            let is_left = |entry| harmed.iter().any(|(_, after)| after.0.has_entry(entry));
+            let found: Vec<&Opened> = harmed.iter().map(|harm| &harm.after.found).collect();
+            let mut entries = before.iter().flat_map(|look| look.host.undecided_entries());
+            let is_left = |entry| harmed.iter().any(|harm| harm.after.host.has_entry(entry));
             let is_enough =
                 harmed.len() == n && are_enough_left(&found) && are_enough_left(&settled);
             if is_enough && entries.all(is_left) {
                 self.totals.hit("damage everywhere");
-                for (index, (disk, after)) in harmed.into_iter().enumerate() {
-                    self.keep_harm(index, disk, &after.1);
+                for (index, Harmed { disk, after }) in harmed.into_iter().enumerate() {
+                    self.keep_harm(index, disk, &after.found);
                 }
                 return Ok(());
             }
@@ -153,17 +161,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let faults = |found: &Opened| found.damage.len() + found.bad_snapshots.len();
         let is_whole = before.damage.is_empty() && before.bad_snapshots.is_empty();
         // Segments that were released and are still there may be passed over.
-        let is_needed = before.segments == after.1.segments;
-        if is_whole && is_needed && faults(&after.1) == 0 {
+        let is_needed = before.segments == after.found.segments;
+        if is_whole && is_needed && faults(&after.found) == 0 {
             let what = format!(
                 "replica {} did not notice {what}: before {before:?}, then {:?}",
                 index + 1,
-                after.1
+                after.found
             );
             return Err(Violation::new("damage", what));
         }
         self.totals.hit(what);
-        Ok(Some((disk, after)))
+        Ok(Some(Harmed { disk, after }))
     }
 
     fn keep_harm(&mut self, index: usize, disk: Disk, found: &Opened) {
@@ -189,10 +197,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// loss can write that down, it cannot be told any more from a torn tail.
     fn look_before(&self, index: usize) -> Result<Look<M, A>, Violation> {
         let disk = &self.nodes[index].disk;
-        let (host, mut found) = self.look(index, disk)?;
-        let (_, settled) = self.look(index, &disk.settled())?;
-        found.marked = found.marked.min(settled.marked);
-        Ok((host, found))
+        let mut before = self.look(index, disk)?;
+        let settled = self.look(index, &disk.settled())?.found;
+        before.found.marked = before.found.marked.min(settled.marked);
+        Ok(before)
     }
 
     /// What a replica would find on this disk, which it must be able to open.
@@ -221,10 +229,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             A::fresh(self.setup.store_flaw),
             Now::default(),
         );
-        opened.map_err(|error| {
+        let (host, found) = opened.map_err(|error| {
             let what = format!("replica {}: {error}", index + 1);
             Violation::new("open", what)
-        })
+        })?;
+        Ok(Look { host, found })
     }
 }
 
