@@ -17,8 +17,8 @@ use quorate_host::{Host, HostConfig, Opened, Start};
 const TRIES: usize = 6;
 
 /// A replica opened for a look at a disk.
-struct Look<M: Machine, A: Subject> {
-    host: Host<M, A>,
+pub(crate) struct Look<M: Machine, A: Subject> {
+    pub(crate) host: Host<M, A>,
     /// What opening it found.
     found: Opened,
 }

@@ -1,6 +1,7 @@
 //! Damage to bulk stores: fragments of payloads are no longer there, or are something else.
 
 use crate::disk::Disk;
+use crate::harm::Look;
 use crate::network::chance;
 use crate::report::Violation;
 use crate::rot::harm;
@@ -84,7 +85,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// The fragments that a replica would find on this disk, and that are whole.
     fn whole_on(&self, index: usize, disk: &Disk) -> Result<BTreeSet<Name>, Violation> {
-        let (host, _) = self.look(index, disk)?;
+        let Look { host, .. } = self.look(index, disk)?;
         Ok(whole_of(host.fragments(), disk).collect())
     }
 }
