@@ -139,14 +139,15 @@ pub enum Request<Q> {
     Peek(Q),
     /// Order a command of a client that has its own session and may have sent it elsewhere too.
     Command(Command),
-    /// Get the bytes of a payload that an answer named.
+    /// Get the bytes of a payload that an answer of this replica named. Another replica, or this one
+    /// after a restart, may not have applied so much, and take it for dead.
     Payload(PayloadId, Payload),
 }
 
 /// Why there are no bytes of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadGone {
-    /// The application has no name for it any more.
+    /// The application of this replica has no name for it, any more.
     Dead,
     /// The replicas that can be reached do not have enough of it.
     Scattered {

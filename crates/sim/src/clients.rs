@@ -169,6 +169,15 @@ impl Clients {
         lines.collect()
     }
 
+    /// The payloads that clients wait for.
+    pub(crate) fn payloads_wanted(&self) -> impl Iterator<Item = PayloadId> {
+        let pending = self.tasks.iter().filter(|task| task.fate == Fate::Pending);
+        pending.filter_map(|task| match &task.ask {
+            Ask::Payload(id, _) => Some(*id),
+            _ => None,
+        })
+    }
+
     /// What was asked: its number and kind, then all of it.
     pub(crate) fn in_words(&self, token: Token) -> Vec<String> {
         let number = self.task(token);

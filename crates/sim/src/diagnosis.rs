@@ -5,6 +5,9 @@ use crate::subject::Subject;
 use crate::world::World;
 use quorate_core::{MICROS, Machine};
 
+/// Payloads that a run waits for in vain, of which it says what there is.
+const PAYLOADS_SHOWN: usize = 12;
+
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A liveness violation: every operation without an answer, then every replica.
     pub(crate) fn stuck(&self, why: &str) -> Violation {
@@ -13,11 +16,29 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.phase, self.clients.completed
         );
         what.push_str(&self.clients.describe_pending(self.queue.now_ns()));
+        what.push_str(&self.describe_missing_payloads());
         for index in 0..self.nodes.len() {
             what.push_str(&format!("\n    replica {}: ", index + 1));
             what.push_str(&self.describe_node(index));
         }
         Violation::new("liveness", what)
+    }
+
+    /// Of every payload that is waited for, what each replica that is up has.
+    fn describe_missing_payloads(&self) -> String {
+        let wanted = self.clients.payloads_wanted();
+        let lines = wanted.take(PAYLOADS_SHOWN).map(|payload| {
+            let holders = self.nodes.iter().enumerate().filter_map(|(index, node)| {
+                let host = node.host.as_ref()?;
+                let here = host.fragments().filter(|found| found.payload == payload);
+                let names = here.map(|found| format!("X{}#{}", found.code, found.index));
+                let names: Vec<String> = names.collect();
+                Some(format!("r{} [{}]", index + 1, names.join(" ")))
+            });
+            let holders: Vec<String> = holders.collect();
+            format!("\n    fragments of {payload:?}: {}", holders.join(", "))
+        });
+        lines.collect()
     }
 
     fn describe_node(&self, index: usize) -> String {

@@ -135,9 +135,11 @@ impl Heap {
         &self.dead
     }
 
-    /// A segment with little in it, if there is one.
+    /// A segment with little in it of which some was not looked at yet, if there is one.
     pub(super) fn sparse(&self) -> Option<u64> {
-        self.sparse.first().copied()
+        let mut sparse = self.sparse.iter();
+        let is_left = |number: &&u64| !self.segments[number].names.is_empty();
+        sparse.find(is_left).copied()
     }
 
     /// Takes the name of one more thing that was put in a segment, live or not.

@@ -11,7 +11,8 @@ use crate::log::{Identity, LogSource};
 use crate::opened::OpenError;
 use bytes::Bytes;
 use quorate_core::{EntryId, PayloadId, Share};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Moved bytes that may be under way at once, from being read to being written.
 const MOVING_BYTES_MAX: usize = 256 << 10;
@@ -22,6 +23,9 @@ pub(crate) struct BulkStore {
     heap: Heap,
     writer: BulkWriter,
     reads: Reads,
+    /// Fragments that could not be read. They stay until they are rebuilt: the fault may pass, and
+    /// to give them up might leave too few.
+    suspects: BTreeSet<Key>,
     /// Segments that were dead when the flush under way was taken.
     dying: Vec<u64>,
     released: Vec<u64>,
@@ -61,6 +65,7 @@ impl BulkStore {
             heap,
             writer,
             reads: Reads::default(),
+            suspects: BTreeSet::new(),
             dying: Vec::new(),
             released: Vec::new(),
         }
@@ -107,7 +112,7 @@ impl BulkStore {
                 code,
                 index,
             };
-            self.heap.get(&key).is_none()
+            self.heap.get(&key).is_none() || self.suspects.contains(&key)
         };
         let pieces: Vec<Piece> = pieces.filter(is_new).collect();
         let origin = Origin {
@@ -127,16 +132,21 @@ impl BulkStore {
         let segment = tail.at.segment;
         self.heap.go_on_in(segment, tail.segment_bytes);
         for part in parts {
-            self.heap.insert(origin.fragment(segment, &part));
+            let fragment = origin.fragment(segment, &part);
+            self.suspects.remove(&fragment.key());
+            self.heap.insert(fragment);
         }
     }
 
     /// Whether of each of the first `parts` payloads of an entry a fragment is here under this code.
     pub(crate) fn held(&self, entry: EntryId, parts: u32, code: u8) -> bool {
-        (0..parts).all(|part| {
-            let payload = PayloadId { entry, part };
-            self.heap.named(payload, code..=code).next().is_some()
-        })
+        (0..parts).all(|part| self.is_sound(PayloadId { entry, part }, code..=code))
+    }
+
+    /// Whether there is a fragment of a payload under one of these codes, as far as known a whole one.
+    pub(crate) fn is_sound(&self, payload: PayloadId, codes: RangeInclusive<u8>) -> bool {
+        let mut fragments = self.heap.named(payload, codes);
+        fragments.any(|found| !self.suspects.contains(&found.key()))
     }
 
     /// The codes under which fragments of a payload are here, ascending.
@@ -178,7 +188,10 @@ impl BulkStore {
         };
         if fragment.at == asked.at {
             return match bytes {
-                Ok(bytes) if fragment.is(&bytes) => self.has_read(asked.purpose, fragment, bytes),
+                Ok(bytes) if fragment.is(&bytes) => {
+                    self.suspects.remove(&asked.key);
+                    self.has_read(asked.purpose, fragment, bytes)
+                }
                 wrong => self.has_failed(token, asked, fragment, wrong),
             };
         }
@@ -208,8 +221,8 @@ impl BulkStore {
     ) -> ReadBack {
         match asked.failed(wrong.as_ref().ok()) {
             Failed::Maybe(asked) => ReadBack::Again(self.reads.again(token, asked, &fragment)),
+            Failed::ForGood if !self.suspects.insert(asked.key) => ReadBack::Nothing,
             Failed::ForGood => {
-                self.heap.remove(&asked.key);
                 let why = wrong.err();
                 let why = why.unwrap_or_else(|| "its checksum does not match".to_owned());
                 ReadBack::Damaged(fragment, why)
@@ -229,6 +242,7 @@ impl BulkStore {
         let keys: Vec<Key> = self.heap.of(payload).map(Fragment::key).collect();
         for key in keys {
             self.heap.remove(&key);
+            self.suspects.remove(&key);
         }
     }
 

@@ -39,7 +39,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// A client wants a payload.
+    /// A client wants a payload that an answer of this replica named.
     pub(crate) fn read_payload(
         &mut self,
         now: Now,
@@ -47,6 +47,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         id: PayloadId,
         payload: &Payload,
     ) {
+        if !self.app().is_live(id) {
+            let gone = Answer::Payload(Err(PayloadGone::Dead));
+            return self.answers.push((token, gone));
+        }
         self.want_payload(now, id, payload, Some(token));
     }
 

@@ -75,7 +75,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Whether this replica should have a fragment of a live payload, and has none.
     fn lacks(&self, id: PayloadId) -> bool {
         let bulk = self.bulk.as_ref();
-        bulk.is_some_and(|bulk| bulk.codes(id).is_empty())
+        bulk.is_some_and(|bulk| !bulk.is_sound(id, 0..=u8::MAX))
     }
 
     /// Frees the payloads that the application says are dead.

@@ -9,7 +9,9 @@ use crate::requests;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use bytes::Bytes;
-use quorate_core::{Class, ClientId, Command, MILLIS, Machine, Principal, Refusal, SECONDS};
+use quorate_core::{
+    Class, ClientId, Command, MILLIS, Machine, PayloadId, Principal, Refusal, SECONDS,
+};
 use quorate_host::{Answer, PayloadGone, Request, Token};
 use std::rc::Rc;
 
@@ -297,8 +299,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             (Answer::Payload(Ok(bytes)), Ask::Payload(_, payload)) if payload.is(bytes) => {
                 Fate::Got
             }
-            (Answer::Payload(Err(PayloadGone::Dead)), Ask::Payload(..)) => Fate::Got,
-            (Answer::Payload(Err(PayloadGone::Scattered { .. })), Ask::Payload(..)) => {
+            (Answer::Payload(Err(PayloadGone::Dead)), Ask::Payload(id, _))
+                if !self.is_live_anywhere(*id) =>
+            {
+                Fate::Got
+            }
+            // Too little of it can be reached, or the replica is behind the one that named it.
+            (Answer::Payload(Err(_)), Ask::Payload(..)) => {
                 let delay = self.rng.u64(MILLIS..5 * MILLIS);
                 self.queue.after(delay, Event::Retry { task: index });
                 return Ok(());
@@ -312,6 +319,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.clients.tasks[index].token = token;
         self.finish(index, fate);
         Ok(())
+    }
+
+    fn is_live_anywhere(&self, id: PayloadId) -> bool {
+        let mut hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
+        hosts.any(|host| host.app().is_live(id))
     }
 
     fn refused(&mut self, index: usize, attempts: u32, refusal: Refusal) {
