@@ -1,7 +1,8 @@
 //! What is in the store, and how much of each segment that is.
 
 use super::Fragment;
-use super::format::room_of;
+use super::format::{TRAILER_BYTES, room_of};
+use crate::log::SEGMENT_HEADER_BYTES;
 use quorate_core::PayloadId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -27,8 +28,8 @@ impl Fragment {
 /// The index of what is live, and the segments it lies in.
 ///
 /// A segment is `dead` once nothing in it is live, and `sparse` while what is live is less than a third
-/// of it. The last one never is: it may be the one that is written to, and its number and boot are what
-/// the next life counts on from.
+/// of what it has room for: one that is full of what was moved is not. The last one never is: it may be
+/// the one that is written to, and its number and boot are what the next life counts on from.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     index: BTreeMap<Key, Fragment>,
@@ -42,8 +43,8 @@ pub(super) struct Heap {
 
 #[derive(Debug)]
 struct Segment {
-    /// Size of its file.
-    bytes: u32,
+    /// Bytes of its file that records and what the footer says of them can take up.
+    room: u32,
     /// Fragments that are live, and what they would take up if they were moved.
     live: u32,
     live_room: u64,
@@ -55,7 +56,7 @@ impl Heap {
     /// A segment of this size begins or is found.
     pub(super) fn add_segment(&mut self, number: u64, bytes: u32) {
         let segment = Segment {
-            bytes,
+            room: bytes.saturating_sub(SEGMENT_HEADER_BYTES + TRAILER_BYTES),
             live: 0,
             live_room: 0,
             names: Vec::new(),
@@ -119,7 +120,7 @@ impl Heap {
         }
         let segment = &self.segments[&number];
         let is_dead = segment.live == 0;
-        let is_sparse = !is_dead && segment.live_room * 3 < u64::from(segment.bytes);
+        let is_sparse = !is_dead && segment.live_room * 3 < u64::from(segment.room);
         set(&mut self.dead, number, is_dead);
         set(&mut self.sparse, number, is_sparse);
     }
