@@ -45,7 +45,7 @@ enum Command {
     #[command(subcommand)]
     Log(log::LogCommand),
     /// Run whole clusters in virtual time, under faults, and judge what they did
-    Sim(quorate_sim::SimArgs),
+    Sim(Box<quorate_sim::SimArgs>),
     /// Search every schedule of small clusters
     Model(quorate_model::ModelOptions),
     /// Show what RS-Paxos survives and what it costs, for each choice of quorums and code
