@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests: formatting, lints, unit and integration tests; then, with the release build, a short
+# All tests: formatting, lints, unit and integration tests; then, with an optimised build, a short
 # range of simulated seeds, every mutant, rounds of kill -9 on real processes, and rounds of chaos.
 # `scripts/test.sh --long` runs the long forms.
 set -euo pipefail
@@ -19,18 +19,21 @@ fi
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 cargo test --workspace --quiet
-cargo build --release --quiet -p quorate
+cargo build --profile quick --quiet -p quorate
+export QUORATE=target/quick/quorate
 for protocol in rabia multi-paxos rs-paxos; do
-  ./target/release/quorate model --protocol "$protocol" "$model"
+  "$QUORATE" model --protocol "$protocol" "$model"
 done
 for replicas in 3 5; do
-  ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$seeds"
-  ./target/release/quorate sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \
+  "$QUORATE" sim --protocol rabia --replicas "$replicas" --seeds "0..$seeds"
+  "$QUORATE" sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \
     --durability memory
+  "$QUORATE" sim --protocol multi-paxos --replicas "$replicas" --seeds "0..$((seeds / 2))"
 done
-for replicas in 3 5; do
-  ./target/release/quorate sim --protocol multi-paxos --replicas "$replicas" --seeds "0..$seeds"
+for code in 3,1 5,3 7,5; do
+  "$QUORATE" sim --protocol rs-paxos --replicas "${code%,*}" --code "$code" \
+    --param payload_min=1 --seeds "0..$((seeds / 4))"
 done
 scripts/mutants.sh
-./target/release/quorate bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
-./target/release/quorate bench chaos "${chaos[@]}" --data-dir target
+"$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
+"$QUORATE" bench chaos "${chaos[@]}" --data-dir target

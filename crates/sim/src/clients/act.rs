@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quorate_core::{
     Class, ClientId, Command, MILLIS, Machine, PayloadId, Principal, Refusal, SECONDS,
 };
-use quorate_host::{Answer, PayloadGone, Request, Token};
+use quorate_host::{Answer, Host, PayloadGone, Request, Token};
 use std::rc::Rc;
 
 /// Longest time a client waits before it tries elsewhere.
@@ -80,7 +80,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn read_everything(&mut self) {
         for node in 0..self.nodes.len() {
             let host = self.nodes[node].host.as_ref();
-            let live = host.map_or(Vec::new(), |host| host.app().live(None, usize::MAX));
+            let mut live = host.map_or(Vec::new(), |host| host.app().live(None, usize::MAX));
+            live.retain(|(id, _)| self.is_live(*id));
             for (id, payload) in live {
                 let client = node % self.clients.count();
                 self.ask(client, 0, Ask::Payload(id, payload), Some(node));
@@ -300,7 +301,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 Fate::Got
             }
             (Answer::Payload(Err(PayloadGone::Dead)), Ask::Payload(id, _))
-                if !self.is_live_anywhere(*id) =>
+                if !self.is_live(*id) =>
             {
                 Fate::Got
             }
@@ -321,9 +322,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    fn is_live_anywhere(&self, id: PayloadId) -> bool {
-        let mut hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        hosts.any(|host| host.app().is_live(id))
+    /// Whether a payload is live wherever as much is applied as anywhere. Replicas that have applied
+    /// the same may be in the middle of forgetting what was compacted, each in its own place.
+    fn is_live(&self, id: PayloadId) -> bool {
+        let hosts = || self.nodes.iter().filter_map(|node| node.host.as_ref());
+        let newest = hosts().map(Host::applied).max();
+        let mut ahead = hosts().filter(|host| Some(host.applied()) == newest);
+        ahead.all(|host| host.app().is_live(id))
     }
 
     fn refused(&mut self, index: usize, attempts: u32, refusal: Refusal) {
