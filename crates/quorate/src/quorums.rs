@@ -75,7 +75,7 @@ mod tests {
   1   6   5   4    2           1.75                      1.50
   1   6   6   5*   2           1.40                      1.20
 ";
-        assert_eq!(page(7), expected);
+        assert_eq!(page(7).trim_start(), expected);
     }
 
     #[test]
