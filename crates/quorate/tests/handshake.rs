@@ -103,7 +103,11 @@ async fn every_wrong_caller_is_told_apart_and_disturbs_nobody() {
         );
     }
     // One that speaks a newer version as well is welcome, in the version that both know.
-    let newer = opening(newest.0 + 1, oldest.0, &[&right[..], b"and more"].concat());
+    let newer = opening(
+        newest.0 + 1,
+        oldest.0,
+        &[&right[..], b"\0and more"].concat(),
+    );
     let welcome = call(port, &newer);
     assert!(welcome.starts_with(b"QUORPEER"));
     assert!(!String::from_utf8_lossy(&welcome).contains("upgrade"));

@@ -28,8 +28,9 @@
 //! - What `append` took is found, held and read at once: from memory until it is written.
 //! - It is durable with the next synced flush, as the records of the log are that were appended by then.
 //! - `held` may be wrong only for bytes that were damaged while they lay on the disk: nothing is
-//!   listed that an unfinished flush left incomplete. Bytes are checked whenever they are read; those
-//!   that are wrong are forgotten, so that `held` and `codes` tell that they have to be rebuilt.
+//!   listed that an unfinished flush left incomplete. Bytes are checked whenever they are read; a fragment
+//!   whose bytes are wrong is sound no more, so that it is rebuilt, and stays until then: the fault may
+//!   have been one of the way, and others may have lost theirs.
 //! - A segment is released after a synced flush that was taken behind the last `free` or move: what
 //!   made its payloads dead is durable before the bytes are gone.
 

@@ -29,18 +29,18 @@ pub(super) fn whole(params: &Params<'_>) -> Result<Coding, String> {
 /// leaders are elected as long as with Paxos, and a write cut into `k` waits for more of the others.
 pub(super) fn coded(params: &Params<'_>) -> Result<Coding, String> {
     let n = params.epoch.n();
-    if !(3..=CODED_MEMBERS_MAX).contains(&n) {
-        return Err(format!("{n} members: must be 3 to {CODED_MEMBERS_MAX}"));
+    if !(1..=CODED_MEMBERS_MAX).contains(&n) {
+        return Err(format!("{n} members: must be 1 to {CODED_MEMBERS_MAX}"));
     }
     let (read, k) = match params.text("profile").unwrap_or("paper") {
         "paper" => {
             let k = params.number("k", k_of_paper(n), 1..=n)?;
             let failures = (n - k) / 2;
-            if failures == 0 {
+            if failures == 0 && k > 1 {
                 return Err(format!(
                     "k = {k}: {n} replicas would survive no failure; with profile = paper, k must \
                      be at most {}",
-                    n - 2
+                    n.saturating_sub(2).max(1)
                 ));
             }
             (n - failures, k)
@@ -63,10 +63,14 @@ pub(super) fn coded(params: &Params<'_>) -> Result<Coding, String> {
     Ok(Coding { quorums, code_max })
 }
 
-/// The most failures that leave values cut at all: 1 of 3 to 5, 2 of 6 or 7, 3 of 8 or 9.
+/// The most failures that leave values cut at all: 1 of 3 to 5, 2 of 6 or 7, 3 of 8 or 9. Fewer than
+/// three replicas cut nothing.
 fn k_of_paper(n: usize) -> usize {
-    let failures = ((n - 2) / 2).max(1);
-    n - 2 * failures
+    match n {
+        0..3 => 1,
+        3..6 => n - 2,
+        _ => n - 2 * ((n - 2) / 2),
+    }
 }
 
 #[cfg(test)]
@@ -86,13 +90,16 @@ mod tests {
     /// write quorum is left.
     #[test]
     fn profiles_fix_the_read_quorum_and_x_follows_who_is_alive() {
-        let rows: [Row; 10] = [
+        let rows: [Row; 13] = [
+            (1, "paper", (1, 1), &[1]),
+            (2, "paper", (2, 1), &[1, 1]),
             (3, "paper", (2, 2), &[1, 1]),
             (4, "paper", (3, 3), &[2, 2, 1]),
             (5, "paper", (4, 4), &[3, 3, 2, 1]),
             (6, "paper", (4, 4), &[2, 2, 2, 1]),
             (7, "paper", (5, 5), &[3, 3, 3, 2, 1]),
             (9, "paper", (6, 6), &[3, 3, 3, 3, 2, 1]),
+            (1, "flex", (1, 1), &[1]),
             (3, "flex", (2, 3), &[2, 1]),
             (4, "flex", (3, 4), &[3, 2, 1]),
             (5, "flex", (3, 5), &[3, 2, 1]),
@@ -118,8 +125,8 @@ mod tests {
         assert!(error(5, &[("k", "4"), ("profile", "flex")]).contains("k must be at most 3 of 5"));
         assert!(error(5, &[("k", "0")]).contains("k = 0: must be a number from 1 to 5"));
         assert!(error(5, &[("profile", "craft")]).contains("must be paper or flex"));
-        assert!(error(2, &[]).contains("2 members: must be 3 to 9"));
-        assert!(error(10, &[]).contains("10 members: must be 3 to 9"));
+        assert!(error(2, &[("k", "2")]).contains("k must be at most 1"));
+        assert!(error(10, &[]).contains("10 members: must be 1 to 9"));
         assert!(error(5, &[("qr", "3")]).contains("unknown parameter qr"));
         let whole = MultiPaxos::config(&seat::<MultiPaxos>(5, 0, &[("k", "3")]));
         assert!(whole.unwrap_err().contains("unknown parameter k"));

@@ -151,7 +151,10 @@ impl Replica {
         if (granted.count_ones() as usize) < self.config.thresholds.read {
             return;
         }
-        let round = self.promised.round.max(self.round_seen) + 1;
+        // Nobody gets there but by words that no replica says.
+        let Some(round) = self.promised.round.max(self.round_seen).checked_add(1) else {
+            return;
+        };
         let node = self.config.my_id();
         let ballot = Ballot { round, node };
         self.promised = ballot;

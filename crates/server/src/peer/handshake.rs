@@ -250,15 +250,17 @@ impl Wire for Hello {
             epoch_digest: input.u64()?,
             lane: match input.remaining() {
                 0 => Lane::Messages,
-                _ => lane_of(input.u8()?)?,
+                more => lane_of(input.u8()?, more)?,
             },
         })
     }
 }
 
-fn lane_of(tag: u8) -> Result<Lane, WireError> {
+/// The lane, with so many bytes left, this one included. Messages are named only by a newer version
+/// that says more.
+fn lane_of(tag: u8, bytes: usize) -> Result<Lane, WireError> {
     match tag {
-        0 => Ok(Lane::Messages),
+        0 if bytes > 1 => Ok(Lane::Messages),
         1 => Ok(Lane::Bulk),
         tag => Err(WireError::Tag("lane", tag)),
     }

@@ -167,12 +167,36 @@ fn a_read_that_fails_is_tried_again() {
     let damaged = store.read_done(read.token, failed());
     assert!(matches!(damaged, ReadBack::Damaged(found, why)
         if found.payload == payload(0, 0) && why == "broken"));
-    assert_eq!(store.read(payload(0, 0), 2), Lookup::None);
+    assert!(!store.is_sound(payload(0, 0), 2..=2));
     assert_eq!(store.read_done(read.token, failed()), ReadBack::Nothing);
 }
 
+/// Before a damaged fragment is rebuilt its disk may recover.
 #[test]
-fn a_fragment_that_was_forgotten_can_be_written_again() {
+fn a_fragment_that_cannot_be_read_stays_and_is_reported_once() {
+    let (mut store, disk) = written(1, 900);
+    let broken = |store: &mut BulkStore| {
+        let Lookup::Read(read) = store.read(payload(0, 0), 2) else {
+            panic!("it is on the disk")
+        };
+        let mut done = ReadBack::Again(read);
+        while let ReadBack::Again(read) = done {
+            done = store.read_done(read.token, Err("broken".to_owned()));
+        }
+        done
+    };
+    assert!(matches!(broken(&mut store), ReadBack::Damaged(..)));
+    assert_eq!(broken(&mut store), ReadBack::Nothing);
+    assert!(!store.is_sound(payload(0, 0), 0..=9));
+    let Lookup::Read(read) = store.read(payload(0, 0), 2) else {
+        panic!("it is still there")
+    };
+    let bytes = store.read_done(read.token, Ok(disk.perform(&read)));
+    assert!(matches!(bytes, ReadBack::Bytes(..)) && store.is_sound(payload(0, 0), 2..=2));
+}
+
+#[test]
+fn a_damaged_fragment_can_be_written_again() {
     let (mut store, mut disk) = written(1, 900);
     disk.written.get_mut(&1).unwrap()[4300] ^= 1;
     assert_eq!(read(&mut store, &disk, payload(0, 0), 2), Outcome::Damaged);
