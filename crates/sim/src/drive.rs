@@ -294,7 +294,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         };
         // Time must pass between turns, or a timer that is always due would stop it.
-        let at_ns = due.max(now_ns + 1);
+        let at_ns = node.clock.time_of(due).max(now_ns + 1);
         if node.wake_at_ns.is_none_or(|planned| planned > at_ns) {
             node.wake_at_ns = Some(at_ns);
             self.queue

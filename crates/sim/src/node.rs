@@ -165,7 +165,7 @@ pub(crate) enum Power {
     Stays,
 }
 
-/// The clocks of one machine: the monotonic one is exact, the synchronised one is not.
+/// The clocks of one machine. The monotonic one runs on whatever happens, maybe too fast or too slow.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     pub(crate) offset_ns: i64,
@@ -174,6 +174,8 @@ pub(crate) struct Clock {
     pub(crate) claimed_error_ns: u64,
     /// Since when it stands still.
     pub(crate) stopped_ns: Option<u64>,
+    /// How much too fast the monotonic one runs, parts per million.
+    pub(crate) mono_ppm: i64,
 }
 
 impl Clock {
@@ -181,10 +183,22 @@ impl Clock {
         let since = self.stopped_ns.unwrap_or(now_ns) as i64;
         let clock = CLOCK_START_NS + self.offset_ns + since + since / 1_000_000 * self.drift_ppm;
         Now {
-            mono_ns: now_ns,
+            mono_ns: now_ns.saturating_add_signed(self.gained_ns(now_ns)),
             clock_ns: clock as u64,
             clock_error_ns: self.claimed_error_ns,
         }
+    }
+
+    /// When the monotonic clock will have reached this, in true ns: then or a moment later.
+    pub(crate) fn time_of(&self, mono_ns: u64) -> u64 {
+        let about_ns = mono_ns.saturating_add_signed(-self.gained_ns(mono_ns));
+        let short_ns = mono_ns.saturating_sub(self.now(about_ns).mono_ns);
+        about_ns + 2 * short_ns
+    }
+
+    /// How far the monotonic clock is ahead.
+    fn gained_ns(&self, now_ns: u64) -> i64 {
+        (i128::from(now_ns) * i128::from(self.mono_ppm) / 1_000_000) as i64
     }
 
     /// It stands still from now on.

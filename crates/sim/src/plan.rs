@@ -25,13 +25,15 @@ pub(crate) struct Plan {
     pub(crate) quorum_first: bool,
 }
 
-/// How synchronised clocks behave.
+/// How clocks behave.
 #[derive(Clone, Debug)]
 pub(crate) struct ClockPlan {
-    /// How far they are apart, and how far a [`Fault::ClockJump`] takes them.
+    /// How far the synchronised ones are apart, and how far a [`Fault::ClockJump`] takes them.
     pub(crate) offset_max_ns: u64,
     /// How much faster or slower than time they run, parts per million.
     pub(crate) drift_max_ppm: i64,
+    /// Whether monotonic clocks do, too.
+    pub(crate) is_mono_off: bool,
     /// The error bound they claim, true or not; `None`: they claim none.
     pub(crate) claimed_error_ns: Option<u64>,
 }
@@ -159,6 +161,7 @@ impl Plan {
         plan.clocks = ClockPlan {
             offset_max_ns: MILLIS,
             drift_max_ppm: 0,
+            is_mono_off: false,
             claimed_error_ns: None,
         };
         plan
@@ -185,6 +188,7 @@ impl ClockPlan {
         ClockPlan {
             offset_max_ns: [0, MILLIS, 50 * MILLIS, 2 * SECONDS][rng.usize(..4)],
             drift_max_ppm: 200,
+            is_mono_off: false,
             claimed_error_ns: None,
         }
     }

@@ -178,9 +178,12 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "clock-drift",
-        what: "clocks run up to 500 ppm too fast or too slow",
+        what: "clocks, the monotonic ones too, run up to 500 ppm too fast or too slow",
         shows: &["clock drifts"],
-        hurt: |d| d.plan.clocks.drift_max_ppm = 500,
+        hurt: |d| {
+            d.plan.clocks.drift_max_ppm = 500;
+            d.plan.clocks.is_mono_off = true;
+        },
     },
     Profile {
         name: "stuck-clocks",

@@ -349,6 +349,11 @@ fn draw_clock(rng: &mut Rng, plan: &ClockPlan) -> Clock {
         drift_ppm: rng.i64(-drift_max..=drift_max),
         claimed_error_ns: plan.claimed_error_ns.unwrap_or(u64::MAX),
         stopped_ns: None,
+        mono_ppm: if plan.is_mono_off {
+            rng.i64(-drift_max..=drift_max)
+        } else {
+            0
+        },
     }
 }
 

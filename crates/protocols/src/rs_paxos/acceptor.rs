@@ -25,6 +25,9 @@ impl Replica {
         if ballot < self.promised {
             return self.refuse(from, ballot, out);
         }
+        if self.is_barred(from) {
+            return out.emit(Event::Branch("lease kept"));
+        }
         if ballot > self.promised {
             self.step_down();
             self.promised = ballot;

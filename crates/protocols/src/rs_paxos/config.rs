@@ -54,6 +54,10 @@ pub struct Rules {
     pub claims_own_ballot: bool,
     /// A value that may have been chosen is waited for, however long its fragments take.
     pub waits_for_fragments: bool,
+    /// After a start nobody is helped to lead while what was granted before may run.
+    pub bars_after_start: bool,
+    /// A lease runs from when it was asked for.
+    pub counts_from_question: bool,
 }
 
 const RULES: Rules = Rules {
@@ -61,6 +65,8 @@ const RULES: Rules = Rules {
     keeps_fragments: true,
     claims_own_ballot: true,
     waits_for_fragments: true,
+    bars_after_start: true,
+    counts_from_question: true,
 };
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
@@ -103,6 +109,11 @@ pub struct Config {
     pub promise_bytes_max: usize,
     /// A leader not heard for this long to twice as long is given up (`election_ms`).
     pub election_ns: u64,
+    /// How long a lease runs on its leader's clock (`lease_ms`); 0 for none.
+    pub lease_ns: u64,
+    /// How long a member that granted one helps nobody else, on its own clock: as long as the lease
+    /// may run if each of both clocks is `drift_ppm` off.
+    pub hold_ns: u64,
     /// How long a request waits for a leader before it is refused, at least (`patience_ms`).
     pub patience_ns: u64,
     /// How long what is decided elsewhere may take to come by itself.
@@ -114,7 +125,7 @@ pub struct Config {
 }
 
 /// Parameters of both protocols.
-const COMMON: [&str; 11] = [
+const COMMON: [&str; 13] = [
     "payload_min",
     "spread_min",
     "window",
@@ -125,6 +136,8 @@ const COMMON: [&str; 11] = [
     "promise_bytes",
     "rtt_us",
     "election_ms",
+    "lease_ms",
+    "drift_ppm",
     "patience_ms",
 ];
 
@@ -154,6 +167,8 @@ impl Config {
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let window = params.number("window", 8, 1..=WINDOW_MAX)?;
         let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
+        let lease_ns = params.number("lease_ms", 0, 0..=60_000)? as u64 * MILLIS;
+        let drift_ppm = params.number("drift_ppm", 500, 0..=100_000)? as u64;
         Ok(Config {
             thresholds: Thresholds::new(coding.quorums),
             rules: RULES,
@@ -173,6 +188,8 @@ impl Config {
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
             promise_bytes_max: params.number("promise_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
             election_ns,
+            lease_ns,
+            hold_ns: hold_ns(lease_ns, drift_ppm),
             patience_ns: params.number("patience_ms", 5000, 1..=86_400_000)? as u64 * MILLIS,
             learn_delay_ns: rtt_ns,
             rtx_min_ns: (4 * rtt_ns).max(2 * MILLIS),
@@ -200,6 +217,13 @@ impl Config {
     pub(super) fn my_id(&self) -> ReplicaId {
         self.members[self.me]
     }
+}
+
+/// How long a clock that may run `drift_ppm` too fast has to count to be sure that one that may run
+/// as much too slow has counted the lease: `hold / (1 + rho) >= lease / (1 - rho)`.
+fn hold_ns(lease_ns: u64, drift_ppm: u64) -> u64 {
+    const MILLION: u64 = 1_000_000;
+    (lease_ns * (MILLION + drift_ppm)).div_ceil(MILLION - drift_ppm)
 }
 
 /// How many replicas may fail while the others still elect leaders and choose values: the coded

@@ -63,7 +63,8 @@ impl Replica {
         if self.trust == Trust::None {
             self.leader = None;
             self.role = Role::Follower;
-            if self.is_voting() && (self.is_waiting() || self.is_wanted) {
+            let may_stand = self.is_voting() && !self.is_barred(self.config.me);
+            if may_stand && (self.is_waiting() || self.is_wanted) {
                 self.campaign(out);
             }
         }
@@ -99,7 +100,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         let is_led = self.trust != Trust::None && self.leader != Some(from);
-        if is_led || matches!(self.role, Role::Leader(_)) {
+        if is_led || self.is_barred(from) || matches!(self.role, Role::Leader(_)) {
             return self.tell(from, next, out);
         }
         if next < self.ap {
@@ -148,7 +149,8 @@ impl Replica {
         let Role::Canvassing { granted } = self.role else {
             return;
         };
-        if (granted.count_ones() as usize) < self.config.thresholds.read {
+        let is_enough = granted.count_ones() as usize >= self.config.thresholds.read;
+        if !is_enough || self.is_barred(self.config.me) {
             return;
         }
         // Nobody gets there but by words that no replica says.
@@ -308,10 +310,8 @@ impl Replica {
         let is_free = self.trust == Trust::None && matches!(self.role, Role::Follower);
         if is_free && self.is_voting() {
             self.armed.election = true;
-            out.arm(
-                Timer::Election,
-                Due::Within(0..=self.config.election_ns / 8),
-            );
+            let (left, spread) = (self.bar_left_ns(), self.config.election_ns / 8);
+            out.arm(Timer::Election, Due::Within(left..=left + spread));
         } else {
             self.postpone_election(out);
         }

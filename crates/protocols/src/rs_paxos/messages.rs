@@ -113,6 +113,8 @@ pub enum Message {
         boot: Boot,
         /// Counts the asker's queries.
         number: u64,
+        /// The asker leads, and would lead under a lease.
+        wants_lease: bool,
     },
     /// The answer.
     ReadA {
@@ -120,11 +122,8 @@ pub enum Message {
         boot: Boot,
         /// As in the question.
         number: u64,
-        /// The highest ballot the sender has promised.
-        promised: Ballot,
-        /// If the sender leads that ballot: the first slot behind all that may hold a completed
-        /// write.
-        mark: Option<Slot>,
+        /// Whom the sender follows.
+        answer: Lead,
     },
     /// "I lost my promises, and begin this life: how far have you gone?"
     Rejoin {
@@ -144,6 +143,19 @@ pub enum Message {
         /// The lives the sender knows of, the asker's too.
         lives: Lives,
     },
+}
+
+/// Whom a member follows, for reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lead {
+    /// The highest ballot it has promised.
+    pub promised: Ballot,
+    /// If it leads that ballot: the first slot behind all that may hold a completed write.
+    pub mark: Option<Slot>,
+    /// If so, whether under a lease: nobody else need confirm it.
+    pub is_leased: bool,
+    /// Whether it grants the asker a lease.
+    pub is_granted: bool,
 }
 
 /// Phase 2(a) of one slot.

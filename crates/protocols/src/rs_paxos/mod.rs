@@ -20,6 +20,7 @@
 //!   accept is a promise too.
 //! - I6: what is claimed to be chosen is (`learner.rs`): a claim covers only slots whose choice
 //!   its leader has counted, and only accepts of that leader's ballot.
+//! - I8: while a lease runs nobody else leads (`lease.rs`).
 //! - I9: nothing new is proposed `window` slots beyond the first one not delivered.
 //! - I10: a read sees every write completed before it began (`reads.rs`).
 //! - I12: an entry takes effect once: proposed by two leaders it may get two slots, and the second
@@ -53,6 +54,7 @@ mod election;
 mod fragments;
 mod leader;
 mod learner;
+mod lease;
 mod lives;
 mod messages;
 mod mutants;
@@ -75,12 +77,13 @@ pub use ballot::Ballot;
 pub use config::{Config, Rules, Thresholds};
 pub use fragments::Fragments;
 pub use lives::{Life, Lives};
-pub use messages::{Accept, Claim, Message, Promise, Record, SlotVote, Timer};
+pub use messages::{Accept, Claim, Lead, Message, Promise, Record, SlotVote, Timer};
 pub use quorum::{Quorums, Row, table};
 pub use registered::{MultiPaxos, RsPaxos};
 
 use crate::backlog::Backlog;
 use crate::done::Done;
+use lease::Lease;
 use offers::Offer;
 use quorate_core::{
     EntryId, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot, Wire,
@@ -138,6 +141,8 @@ pub struct Replica {
     seq: u64,
     /// Reads; none goes through the log.
     reads: Reads,
+    /// What was granted for reads.
+    lease: Lease,
     /// Members whose link is not known to be down.
     up: u64,
     /// Members that did not answer when a value went out again and again.
@@ -169,6 +174,7 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        self.lease.tick(now.mono_ns);
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(from, message, out),
@@ -203,7 +209,7 @@ impl Machine for Replica {
         (&self.slots, self.claim, &self.recent).hash(to);
         (&self.role, self.trust, self.leader, self.led).hash(to);
         (self.round_seen, self.campaign, self.is_wanted).hash(to);
-        (&self.large, &self.parked).hash(to);
+        (&self.large, &self.parked, &self.lease).hash(to);
         (&self.backlog, &self.offers, self.seq, &self.reads).hash(to);
         for (lsn, slot, code) in &self.unflushed {
             (lsn.0 - self.durable.0, slot, code).hash(to);
@@ -297,15 +303,16 @@ impl Replica {
                 end,
                 lives,
             } => self.on_rejoin_a(from, (boot, &lives), promised, end, out),
-            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
+            Message::ReadQ {
+                boot,
+                number,
+                wants_lease,
+            } => self.on_read_q(from, (boot, number), wants_lease, out),
             Message::ReadA {
                 boot,
                 number,
-                promised,
-                mark,
-            } => {
-                self.on_read_a(from, (boot, number), promised, mark, out);
-            }
+                answer,
+            } => self.on_read_a(from, (boot, number), answer, out),
         }
     }
 

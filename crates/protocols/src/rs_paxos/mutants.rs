@@ -201,6 +201,30 @@ fn omissions() -> Vec<Mutant<Replica>> {
             Catcher::seeds("--param promise_bytes=1", 0..400),
         ),
         Mutant::new(
+            "forgotten-grants",
+            "a replica that starts again helps another leader while a lease that it granted runs",
+            Sabotage::Config(|config: &mut Config| config.rules.bars_after_start = false),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/leases.rs: \
+                 grants_forgotten_at_a_restart_let_a_leader_read_stale",
+            ),
+        ),
+        Mutant::new(
+            "late-lease",
+            "a lease runs from when the last grant came, not from when it was asked for",
+            Sabotage::Config(|config: &mut Config| config.rules.counts_from_question = false),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/leases.rs: \
+                 a_lease_runs_from_when_it_was_asked_for",
+            ),
+        ),
+        Mutant::new(
+            "short-grant",
+            "a grant runs half as long as the lease",
+            Sabotage::Config(|config: &mut Config| config.hold_ns = config.lease_ns / 2),
+            Catcher::seeds("--param lease_ms=300 --profile partitions", 0..400),
+        ),
+        Mutant::new(
             "no-new-life",
             "a replica that lost its promises votes as if it had made none",
             Sabotage::Amnesia,

@@ -7,11 +7,12 @@
 //! by then, and one of any `QL` would have said so. So every write that completed before is one of
 //! `b` or an earlier leader, and lies before the mark (I10).
 //!
-//! Many reads share a question; one is under way at a time.
+//! Many reads share a question; one is under way at a time. Under a lease (`lease.rs`) a leader asks
+//! nobody, and its word is enough for who asks it.
 
 use super::Replica;
 use super::ballot::Ballot;
-use super::messages::Message;
+use super::messages::{Lead, Message};
 use super::role::{Role, Trust};
 use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
 
@@ -32,6 +33,12 @@ struct Query {
     promised: Vec<Option<Ballot>>,
     /// A leader's ballot and mark.
     mark: Option<(Ballot, Slot)>,
+    /// Whether that leader had a lease.
+    is_leased: bool,
+    /// The ballot that this replica led when it asked, and when that was on its own clock, in ns.
+    asked: Option<(Ballot, u64)>,
+    /// Members that grant it a lease, itself included.
+    granted: u64,
     /// Whether it was asked since the last retransmission timer.
     is_fresh: bool,
 }
@@ -57,14 +64,29 @@ impl Reads {
 }
 
 impl Replica {
-    /// Asks on behalf of all reads that wait, one question at a time.
+    /// Answers all reads that wait if there is a lease, or else asks on their behalf; one question
+    /// at a time.
     pub(super) fn ask_about_reads(&mut self, out: &mut Out<Self>) {
-        while self.reads.query.is_none() && !self.reads.waiting.is_empty() {
+        if !self.reads.waiting.is_empty() {
+            self.use_lease();
+        }
+        if let Some(mark) = self.leased_mark() {
+            let reads = std::mem::take(&mut self.reads.waiting);
+            self.is_serving_requests |= !reads.is_empty();
+            answer(reads, mark, out);
+        }
+        let is_wanted = |replica: &Self| !replica.reads.waiting.is_empty() || replica.wants_lease();
+        while self.reads.query.is_none() && is_wanted(self) {
+            self.asked_for_lease();
             self.reads.number += 1;
+            let ballot = self.own_mark().map(|_| self.promised);
             self.reads.query = Some(Query {
                 reads: std::mem::take(&mut self.reads.waiting),
                 promised: vec![None; self.config.members.len()],
                 mark: None,
+                is_leased: false,
+                asked: ballot.map(|ballot| (ballot, self.now_ns())),
+                granted: 1 << self.config.me,
                 is_fresh: true,
             });
             self.say_query(self.config.others(), out);
@@ -74,12 +96,18 @@ impl Replica {
 
     fn say_query(&self, to: u64, out: &mut Out<Self>) {
         let (boot, number) = (self.config.boot, self.reads.number);
-        let message = Message::ReadQ { boot, number };
+        let asked = self.reads.query.as_ref().and_then(|query| query.asked);
+        let is_still_so = |(ballot, _)| self.is_leader() && self.promised == ballot;
+        let message = Message::ReadQ {
+            boot,
+            number,
+            wants_lease: self.config.lease_ns > 0 && asked.is_some_and(is_still_so),
+        };
         self.send_to(to, &message, |to, message| out.send_early(to, message));
     }
 
     /// If this replica leads: the first slot behind all that may hold a completed write.
-    fn own_mark(&self) -> Option<Slot> {
+    pub(super) fn own_mark(&self) -> Option<Slot> {
         match &self.role {
             Role::Leader(leader) => Some(self.ap.max(leader.recovered)),
             _ => None,
@@ -89,23 +117,39 @@ impl Replica {
     /// This replica's own answer.
     fn answer_own_query(&mut self, out: &mut Out<Self>) {
         if self.is_voting() {
-            let (promised, mark) = (self.promised, self.own_mark());
-            self.note_answer(self.config.me, promised, mark);
+            let own = self.answer_query(false);
+            self.note_answer(self.config.me, own);
         }
         self.conclude_query(out);
     }
 
     /// A peer asks whom this replica follows. One that lost its promises cannot tell.
-    pub(super) fn on_read_q(&mut self, from: usize, boot: Boot, number: u64, out: &mut Out<Self>) {
+    pub(super) fn on_read_q(
+        &mut self,
+        from: usize,
+        (boot, number): (Boot, u64),
+        wants_lease: bool,
+        out: &mut Out<Self>,
+    ) {
         if self.is_voting() {
-            let answer = Message::ReadA {
+            self.use_lease();
+            let is_granted = wants_lease && self.grant(from);
+            let message = Message::ReadA {
                 boot,
                 number,
-                promised: self.promised,
-                mark: self.own_mark(),
+                answer: self.answer_query(is_granted),
             };
-            out.send_early(self.peer(from), answer);
+            out.send_early(self.peer(from), message);
             self.is_wanted |= !self.is_leader() && self.trust == Trust::None;
+        }
+    }
+
+    fn answer_query(&self, is_granted: bool) -> Lead {
+        Lead {
+            promised: self.promised,
+            mark: self.own_mark(),
+            is_leased: self.leased_mark().is_some(),
+            is_granted,
         }
     }
 
@@ -114,10 +158,10 @@ impl Replica {
         &mut self,
         from: usize,
         (boot, number): (Boot, u64),
-        promised: Ballot,
-        mark: Option<Slot>,
+        answer: Lead,
         out: &mut Out<Self>,
     ) {
+        let Lead { promised, mark, .. } = answer;
         if boot != self.config.boot || number != self.reads.number {
             return;
         }
@@ -127,17 +171,32 @@ impl Replica {
         if mark.is_some() {
             self.follow(from, promised, out);
         }
-        self.note_answer(from, promised, mark);
+        self.note_answer(from, answer);
         self.conclude_query(out);
     }
 
-    fn note_answer(&mut self, member: usize, promised: Ballot, mark: Option<Slot>) {
-        if let Some(query) = &mut self.reads.query {
-            query.promised[member] = Some(promised);
-            let is_later = |mark: Slot| query.mark.is_none_or(|known| known < (promised, mark));
-            if let Some(mark) = mark.filter(|mark| is_later(*mark)) {
-                query.mark = Some((promised, mark));
-            }
+    fn note_answer(&mut self, member: usize, answer: Lead) {
+        let Some(query) = &mut self.reads.query else {
+            return;
+        };
+        let Lead { promised, mark, .. } = answer;
+        query.promised[member] = Some(promised);
+        let is_later = |mark: Slot| query.mark.is_none_or(|known| known < (promised, mark));
+        if let Some(mark) = mark.filter(|mark| is_later(*mark)) {
+            query.mark = Some((promised, mark));
+        }
+        // The own lease may end while more of it is asked for.
+        query.is_leased |= answer.is_leased && mark.is_some() && member != self.config.me;
+        query.granted |= u64::from(answer.is_granted) << member;
+        let (asked, granted) = (query.asked, query.granted);
+        if let Some((ballot, asked_ns)) = asked {
+            let counts_from_question = self.config.rules.counts_from_question;
+            let since_ns = if counts_from_question {
+                asked_ns
+            } else {
+                self.now_ns()
+            };
+            self.take_lease(ballot, since_ns, granted);
         }
     }
 
@@ -148,15 +207,13 @@ impl Replica {
                 return false;
             };
             let follows = |promised: &&Option<Ballot>| promised.is_some_and(|p| p <= ballot);
-            query.promised.iter().filter(follows).count() >= enough
+            query.is_leased || query.promised.iter().filter(follows).count() >= enough
         };
         if let Some(query) = self.reads.query.take_if(is_over)
             && let Some((_, mark)) = query.mark
         {
-            self.is_serving_requests = true;
-            for id in query.reads {
-                out.reply(id, Outcome::ReadAt(mark));
-            }
+            self.is_serving_requests |= !query.reads.is_empty();
+            answer(query.reads, mark, out);
         }
     }
 
@@ -180,5 +237,11 @@ impl Replica {
         } else {
             self.say_query(1 << member, out);
         }
+    }
+}
+
+fn answer(reads: Vec<RequestId>, mark: Slot, out: &mut Out<Replica>) {
+    for id in reads {
+        out.reply(id, Outcome::ReadAt(mark));
     }
 }

@@ -4,6 +4,7 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::config::Config;
 use super::fragments::Fragments;
+use super::lease::Lease;
 use super::lives::Lives;
 use super::messages::{Record, has_bulk};
 use super::offers::Offer;
@@ -20,9 +21,9 @@ impl Replica {
     /// none any more, for what it had proposed beyond its records it does not know.
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), out),
+            Past::Fresh => Replica::empty(config, now, config.first_slot, Done::default(), out),
             Past::Lost { next, base } => {
-                let mut replica = Replica::empty(config, next, base, out);
+                let mut replica = Replica::empty(config, now, next, base, out);
                 replica.begin_rejoin(out);
                 replica
             }
@@ -31,7 +32,7 @@ impl Replica {
                 base,
                 records,
             } => {
-                let mut replica = Replica::empty(config, next, base, out);
+                let mut replica = Replica::empty(config, now, next, base, out);
                 records
                     .into_iter()
                     .for_each(|record| replica.restore(record));
@@ -43,7 +44,7 @@ impl Replica {
         replica
     }
 
-    fn empty(config: &Config, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
+    fn empty(config: &Config, now: Now, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
         Replica {
             rejoin: None,
             lives: Lives::default(),
@@ -64,6 +65,7 @@ impl Replica {
             offers: Vec::<Offer>::new(),
             seq: 0,
             reads: Reads::default(),
+            lease: Lease::after_start(config, now.mono_ns),
             up: config.others(),
             parked: Default::default(),
             large: Backlog::default(),

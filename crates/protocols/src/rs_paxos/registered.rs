@@ -91,6 +91,7 @@ const BRANCHES: &[&str] = &[
     "gap filled",
     "leader gave up",
     "leader overtaken",
+    "lease kept",
     "life outnumbered",
     "payloads gathered",
     "promise of a former life",

@@ -3,7 +3,7 @@
 use super::ballot::Ballot;
 use super::config::WINDOW_MAX;
 use super::lives::{Life, Lives};
-use super::messages::{Accept, Claim, Message, Promise};
+use super::messages::{Accept, Claim, Lead, Message, Promise};
 use super::wire_parts::{checked_code, count};
 use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
@@ -108,22 +108,29 @@ impl Wire for Message {
                 next.encode(out);
                 until.encode(out);
             }
-            Message::ReadQ { boot, number } => {
-                out.u8(10);
+            Message::ReadQ {
+                boot,
+                number,
+                wants_lease,
+            } => {
+                out.u8(if *wants_lease { 22 } else { 10 });
                 out.u64(boot.0);
                 out.varint(*number);
             }
             Message::ReadA {
                 boot,
                 number,
-                promised,
-                mark,
+                answer,
             } => {
-                out.u8(11);
+                out.u8(match (answer.is_leased, answer.is_granted) {
+                    (true, _) => 20,
+                    (false, true) => 21,
+                    (false, false) => 11,
+                });
                 out.u64(boot.0);
                 out.varint(*number);
-                promised.encode(out);
-                mark.encode(out);
+                answer.promised.encode(out);
+                answer.mark.encode(out);
             }
             Message::Rejoin { life, next } => {
                 out.u8(12);
@@ -208,15 +215,20 @@ impl Wire for Message {
                 next: Slot::decode(input)?,
                 until: Slot::decode(input)?,
             },
-            10 => Message::ReadQ {
+            tag @ (10 | 22) => Message::ReadQ {
                 boot: Boot(input.u64()?),
                 number: input.varint()?,
+                wants_lease: tag == 22,
             },
-            11 => Message::ReadA {
+            tag @ (11 | 20 | 21) => Message::ReadA {
                 boot: Boot(input.u64()?),
                 number: input.varint()?,
-                promised: Ballot::decode(input)?,
-                mark: Option::decode(input)?,
+                answer: Lead {
+                    promised: Ballot::decode(input)?,
+                    mark: Option::decode(input)?,
+                    is_leased: tag == 20,
+                    is_granted: tag == 21,
+                },
             },
             12 => Message::Rejoin {
                 life: Life::decode(input)?,

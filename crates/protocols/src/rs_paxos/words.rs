@@ -74,16 +74,25 @@ pub(super) fn message(message: &Message) -> String {
             format!("commit {ballot:?}{}{before}", chosen(*claim))
         }
         Message::Ask { next, until } => format!("ask from {next:?} until {until:?}"),
-        Message::ReadQ { number, .. } => format!("query {number}"),
-        Message::ReadA {
+        Message::ReadQ {
             number,
-            promised,
-            mark,
+            wants_lease,
             ..
         } => {
-            let mark = mark.map(|mark| format!(", mark {mark:?}"));
+            let lease = if *wants_lease { ", lease wanted" } else { "" };
+            format!("query {number}{lease}")
+        }
+        Message::ReadA { number, answer, .. } => {
+            let mark = answer.mark.map(|mark| format!(", mark {mark:?}"));
             let mark = mark.unwrap_or_default();
-            format!("to query {number}: promised {promised:?}{mark}")
+            let leased = if answer.is_leased { ", leased" } else { "" };
+            let granted = if answer.is_granted {
+                ", lease granted"
+            } else {
+                ""
+            };
+            let promised = answer.promised;
+            format!("to query {number}: promised {promised:?}{mark}{leased}{granted}")
         }
         Message::Rejoin { life, next } => format!("rejoin in life {} from {next:?}", life.number),
         Message::RejoinA {

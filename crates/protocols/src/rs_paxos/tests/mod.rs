@@ -6,6 +6,7 @@ mod costs;
 mod exhaustive;
 mod fate;
 mod host;
+mod leases;
 pub(super) mod net;
 mod random;
 mod schedules;

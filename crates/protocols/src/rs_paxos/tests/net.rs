@@ -45,6 +45,8 @@ pub(super) struct Net {
     proposed: BTreeMap<(Slot, Ballot), Option<EntryId>>,
     decided: BTreeMap<Slot, Option<EntryId>>,
     commands: u64,
+    /// What every replica's clock says, in ns.
+    pub(super) now_ns: u64,
 }
 
 fn id(node: usize) -> ReplicaId {
@@ -118,6 +120,7 @@ impl Net {
             proposed: BTreeMap::new(),
             decided: BTreeMap::new(),
             commands: 0,
+            now_ns: START_NS,
         };
         (0..n).for_each(|me| net.boot(me, Past::Fresh));
         net
@@ -137,18 +140,28 @@ impl Net {
     }
 
     pub(super) fn boot(&mut self, me: usize, past: Past<Replica>) {
+        let now = self.now();
         let node = &mut self.nodes[me];
         node.out = Out::default();
-        node.machine = Some(Replica::recover(&node.config, past, NOW, &mut node.out));
+        node.machine = Some(Replica::recover(&node.config, past, now, &mut node.out));
         self.perform(me);
     }
 
     pub(super) fn step(&mut self, me: usize, input: Input<Replica>) {
+        let now = self.now();
         let node = &mut self.nodes[me];
         if let Some(machine) = &mut node.machine {
-            machine.step(NOW, input, &mut node.out);
+            machine.step(now, input, &mut node.out);
             machine.check();
             self.perform(me);
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            mono_ns: self.now_ns,
+            clock_ns: 5_000_000_000,
+            clock_error_ns: 0,
         }
     }
 
@@ -424,8 +437,5 @@ impl Net {
     }
 }
 
-const NOW: Now = Now {
-    mono_ns: 1_000_000_000,
-    clock_ns: 5_000_000_000,
-    clock_error_ns: 0,
-};
+/// Where clocks begin, in ns.
+const START_NS: u64 = 1_000_000_000;
