@@ -458,7 +458,8 @@ fn what_means_nothing_is_refused() {
 fn every_mutant_changes_something() {
     for mutant in MultiPaxos::mutants() {
         if let Sabotage::Config(lower) = mutant.sabotage {
-            let config = MultiPaxos::config(&seat::<MultiPaxos>(5, 0, &[])).unwrap();
+            let leased = seat::<MultiPaxos>(5, 0, &[("lease_ms", "300")]);
+            let config = MultiPaxos::config(&leased).unwrap();
             let mut lowered = config.clone();
             lower(&mut lowered);
             assert_ne!(lowered, config, "{}", mutant.name);
