@@ -174,6 +174,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(Some(Harmed { disk, after }))
     }
 
+    /// Whether a replica that starts on its disk as it is takes no part at first.
+    pub(crate) fn would_be_out(&self, index: usize) -> bool {
+        let look = self.look(index, &self.nodes[index].disk);
+        self.is_at_rest(index) && look.is_ok_and(|look| is_out(&look.found))
+    }
+
     fn keep_harm(&mut self, index: usize, disk: Disk, found: &Opened) {
         let now_ns = self.queue.now_ns();
         self.trace.event(now_ns, "damage", &[index as u64], || {

@@ -3,8 +3,8 @@
 //! Tenants take a lease each, put keys under it, renew it in time or a little too late, and leave
 //! it behind. Whatever happens to replicas and links, a lease that somebody knows to be renewed
 //! lives for its whole time from when the renewal was asked for; and once the clients have
-//! stopped, every lease ends on every replica. Monotonic clocks are exact here, so the claim has no
-//! tolerance.
+//! stopped, every lease ends on every replica. The claim has no tolerance but for how much too fast
+//! monotonic clocks may run.
 
 use crate::judge::{Op, Request as Asked, Response, Returned};
 use crate::network::chance;
@@ -33,6 +33,8 @@ pub(crate) struct Leases {
     /// By number, from 1.
     leases: Vec<Lease>,
     errands: Vec<Errand>,
+    /// How much too fast a monotonic clock may run, parts per million.
+    fast_ppm: u64,
     /// No compaction above this was asked for.
     pub(crate) compacted_max: i64,
 }
@@ -68,8 +70,9 @@ struct Lease {
 }
 
 impl Leases {
-    pub(crate) fn new(tenants: usize) -> Self {
+    pub(crate) fn new(tenants: usize, fast_ppm: u64) -> Self {
         Leases {
+            fast_ppm,
             tenants: vec![Tenant::default(); tenants],
             ..Leases::default()
         }
@@ -143,30 +146,33 @@ impl Leases {
     fn done(&mut self, chore: Chore, asked_ns: u64, totals: &mut Totals) -> Result<(), String> {
         totals.granted += u64::from(matches!(chore, Chore::Grant { .. }));
         let (Chore::Grant { lease, .. } | Chore::Renew { lease }) = chore;
+        let fast_ppm = self.fast_ppm;
         let known = self.get(lease);
         known.renewed_ns = known.renewed_ns.max(Some(asked_ns));
-        known.judge(lease)
+        known.judge(lease, fast_ppm)
     }
 
     /// A replica has seen the end of a lease.
     fn gone(&mut self, id: u64, now_ns: u64, totals: &mut Totals) -> Result<(), String> {
+        let fast_ppm = self.fast_ppm;
         let lease = self.get(id);
         if lease.gone_ns.is_some() {
             return Ok(());
         }
         lease.gone_ns = Some(now_ns);
         totals.expired += u64::from(!lease.revoked);
-        lease.judge(id)
+        lease.judge(id, fast_ppm)
     }
 }
 
 impl Lease {
     /// A renewal that counted came before the end, so the end came its whole time later.
-    fn judge(&self, id: u64) -> Result<(), String> {
+    fn judge(&self, id: u64, fast_ppm: u64) -> Result<(), String> {
         let (Some(renewed_ns), Some(gone_ns)) = (self.renewed_ns, self.gone_ns) else {
             return Ok(());
         };
-        if self.revoked || gone_ns >= renewed_ns + self.ttl_ns {
+        let least_ns = self.ttl_ns - self.ttl_ns * fast_ppm / 1_000_000;
+        if self.revoked || gone_ns >= renewed_ns + least_ns {
             return Ok(());
         }
         let ms = |ns: u64| ns / MILLIS;

@@ -184,6 +184,15 @@ impl Plan {
 }
 
 impl ClockPlan {
+    /// How much too fast a monotonic clock may run, parts per million.
+    pub(crate) fn fast_ppm(&self) -> u64 {
+        if self.is_mono_off {
+            self.drift_max_ppm.unsigned_abs()
+        } else {
+            0
+        }
+    }
+
     fn draw(rng: &mut Rng) -> ClockPlan {
         ClockPlan {
             offset_max_ns: [0, MILLIS, 50 * MILLIS, 2 * SECONDS][rng.usize(..4)],

@@ -189,7 +189,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &journal);
         let watchers = (0..plan.load.watchers).map(watcher).collect();
         World {
-            leases: Leases::new(plan.load.tenants),
+            leases: Leases::new(plan.load.tenants, plan.clocks.fast_ppm()),
             journal,
             watchers,
             clients: Clients::new(&plan.load, setup.seed, &mut rng),

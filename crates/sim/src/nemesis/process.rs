@@ -26,7 +26,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica held in memory is gone, and its connections break.
     pub(crate) fn end_life(&mut self, index: usize, power: Power) {
         let now_ns = self.queue.now_ns();
+        let is_harmed = power == Power::Fails && self.nodes[index].harmed;
+        let before = is_harmed.then(|| self.nodes[index].disk.clone());
         self.nodes[index].fall(&mut self.rng, power);
+        if let Some(before) = before {
+            self.bear_power_cut(index, before);
+        }
         self.move_watchers(index);
         self.film(|| What::Down(index + 1));
         self.trace
@@ -46,6 +51,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     },
                 );
             }
+        }
+    }
+
+    /// Power may have taken what showed that damage to this disk does no harm. Where that would be
+    /// too much, it was written just in time.
+    fn bear_power_cut(&mut self, index: usize, before: Disk) {
+        if !self.would_be_out(index) {
+            return;
+        }
+        if self.without_promises(index) >= self.setup.failures_survived {
+            self.nodes[index].disk.log = before.log;
+        } else {
+            self.nodes[index].lost = true;
         }
     }
 
