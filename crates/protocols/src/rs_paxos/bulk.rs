@@ -120,6 +120,7 @@ impl Replica {
         }
         self.heard |= 1 << from;
         self.silent &= !(1 << from);
+        let now_ns = self.now_ns();
         let Some(instance) = self.instance_mut(slot) else {
             return;
         };
@@ -128,8 +129,9 @@ impl Replica {
         let Some(proposal) = accepted.filter(|accepted| accepted.ballot == ballot) else {
             return;
         };
-        if is_proposed && instance.attached & 1 << from == 0 {
-            instance.attached |= 1 << from;
+        if is_proposed && !instance.attached.is_to(from) {
+            let value = proposal.value.as_ref();
+            instance.attached.sent(1 << from, value, now_ns);
             self.say_accept(1 << from, slot, proposal.value, (code, true), out);
         }
     }
@@ -182,6 +184,33 @@ impl Replica {
     }
 }
 
+impl Replica {
+    /// An election timer came due at the leader: whether nothing was chosen for longer than the
+    /// payloads on their way account for.
+    pub(super) fn is_stuck(&mut self) -> bool {
+        let unchosen = self.slots.iter().filter(|instance| !instance.is_chosen);
+        let values = unchosen.filter_map(|instance| instance.accepted.as_ref()?.value.as_ref());
+        let bytes = values.map(Entry::bulk_len).sum();
+        let has_unchosen = self.has_unchosen();
+        let Role::Leader(leader) = &mut self.role else {
+            return false;
+        };
+        let is_effective = std::mem::take(&mut leader.is_effective);
+        leader.timeouts = if is_effective { 0 } else { leader.timeouts + 1 };
+        has_unchosen && leader.timeouts > timeouts_of(bytes)
+    }
+
+    /// The connection to a member broke, with what was on its way.
+    pub(super) fn lose_fragments_to(&mut self, member: usize) {
+        let slots = self.slots.iter_mut();
+        slots.for_each(|instance| instance.attached.lose(member));
+        if let Role::Leader(leader) = &mut self.role {
+            let spreading = leader.spreading.iter_mut();
+            spreading.for_each(|spreading| spreading.attached.lose(member));
+        }
+    }
+}
+
 impl Leader {
     /// Whether an entry is to be proposed again once its payloads are here.
     pub(super) fn is_gathering(&self, id: EntryId) -> bool {
@@ -208,12 +237,17 @@ impl Gathering {
 
 /// How many election timers it may take to move an entry's payloads.
 fn timeouts_max(entry: &Entry) -> u32 {
-    TIMEOUTS_MIN + (entry.bulk_len() / BYTES_PER_TIMEOUT) as u32
+    TIMEOUTS_MIN + timeouts_of(entry.bulk_len())
+}
+
+/// How many election timers come due while so many bytes of payloads are moved.
+fn timeouts_of(bytes: u64) -> u32 {
+    u32::try_from(bytes / BYTES_PER_TIMEOUT).unwrap_or(u32::MAX)
 }
 
 /// Retransmissions in vain after which silence counts more than what links seem to be.
 pub(super) const BACKOFF_SILENT: u32 = 4;
 /// Election timers that gathering may take, however little there is to gather.
 const TIMEOUTS_MIN: u32 = 2;
-/// What is gathered in an election timeout at least.
-const BYTES_PER_TIMEOUT: u64 = 8 << 20;
+/// What is moved in an election timeout at least.
+const BYTES_PER_TIMEOUT: u64 = 1 << 20;

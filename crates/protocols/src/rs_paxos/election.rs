@@ -42,9 +42,8 @@ impl Replica {
     /// The time for a sign of life is over.
     pub(super) fn on_election(&mut self, out: &mut Out<Self>) {
         self.armed.election = false;
-        if let Role::Leader(leader) = &mut self.role {
-            let is_effective = std::mem::take(&mut leader.is_effective);
-            let is_stuck = !is_effective && self.has_unchosen();
+        if let Role::Leader(_) = self.role {
+            let is_stuck = self.is_stuck();
             let is_out_of_reach = self.is_out_of_reach(out);
             if is_out_of_reach {
                 out.emit(Event::Branch("fragments out of reach"));

@@ -5,6 +5,7 @@ use super::ballot::Ballot;
 use super::lives::Lives;
 use super::messages::{Accept, Claim, Message, has_bulk};
 use super::role::{Leader, Recovered, Role, Tally, Trust, is_whole};
+use super::under_way::UnderWay;
 use quorate_core::{Entry, Event, Out, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,6 +22,7 @@ impl Replica {
             spreading: Vec::new(),
             gathering: BTreeMap::new(),
             is_effective: true,
+            timeouts: 0,
         });
         (self.leader, self.trust, self.is_wanted) = (None, Trust::None, false);
         // What waits for the disk was proposed in an earlier ballot.
@@ -124,9 +126,11 @@ impl Replica {
                 continue;
             };
             // What was spread is there or on its way; who lost it says so later.
-            let others = self.config.others();
+            let (others, now_ns) = (self.config.others(), self.now_ns());
+            let mut attached = UnderWay::default();
+            attached.sent(others, Some(&entry), now_ns);
             self.propose(slot, Some(entry), (code, others), out);
-            self.instance_grown((slot.0 - self.ap.0) as usize).attached = others;
+            self.instance_grown((slot.0 - self.ap.0) as usize).attached = attached;
         }
     }
 
@@ -163,9 +167,11 @@ impl Replica {
         if let Role::Leader(leader) = &mut self.role {
             leader.announced = self.ap;
         }
+        let mut attached = UnderWay::default();
+        attached.sent(lacking, value.as_ref(), self.now_ns());
         self.store(offset, (self.promised, value), code, out);
         let instance = self.instance_grown(offset);
-        (instance.is_fresh, instance.attached) = (true, lacking);
+        (instance.is_fresh, instance.attached) = (true, attached);
         instance.tallies.push(Tally { code, acks: 0 });
         self.unflushed.push_back((out.persisted(), slot, code));
     }
@@ -199,12 +205,12 @@ impl Replica {
     /// Proposes again, to members of a mask that have not accepted. They may have the fragment
     /// already, and say so if they do not.
     pub(super) fn repeat_proposals(&mut self, to: u64, only_stale: bool, out: &mut Out<Self>) {
-        let ballot = self.promised;
+        let (ballot, now_ns) = (self.promised, self.now_ns());
         for offset in 0..self.slots.len() {
             let instance = &mut self.slots[offset];
             let is_fresh = std::mem::take(&mut instance.is_fresh);
             if !is_fresh {
-                instance.attached = 0;
+                instance.attached.expire(now_ns);
             }
             let Some(tally) = instance.tallies.last().copied() else {
                 continue;

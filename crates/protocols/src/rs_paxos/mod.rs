@@ -69,6 +69,7 @@ mod role;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod under_way;
 mod wire;
 mod wire_parts;
 mod words;

@@ -101,6 +101,7 @@ impl Replica {
         let bit = 1 << member;
         if !up {
             self.up &= !bit;
+            self.lose_fragments_to(member);
             if self.leader == Some(member) {
                 self.leader = None;
                 self.trust = Trust::None;

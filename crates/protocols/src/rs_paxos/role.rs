@@ -4,6 +4,7 @@ use super::ballot::Ballot;
 use super::fragments::Fragments;
 use super::messages::{SlotVote, has_bulk};
 use super::spread::Spreading;
+use super::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Lsn, Share, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -59,8 +60,8 @@ pub(super) struct Instance {
     pub(super) is_chosen: bool,
     /// Accepts in the own ballot, by code; the last one was proposed last.
     pub(super) tallies: Vec<Tally>,
-    /// Members to which their fragment went since the last retransmission timer.
-    pub(super) attached: u64,
+    /// Members to which their fragment went.
+    pub(super) attached: UnderWay,
     /// It was proposed since the last retransmission timer.
     pub(super) is_fresh: bool,
 }
@@ -156,12 +157,20 @@ pub(super) struct Leader {
     pub(super) gathering: BTreeMap<Slot, Gathering>,
     /// A slot was chosen since the last election timer.
     pub(super) is_effective: bool,
+    /// Election timers that came due since.
+    pub(super) timeouts: u32,
 }
 
 impl Hash for Leader {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.next, self.since, self.recovered, self.announced).hash(to);
-        (self.is_effective, &self.gathering, &self.spreading).hash(to);
+        (
+            self.is_effective,
+            self.timeouts,
+            &self.gathering,
+            &self.spreading,
+        )
+            .hash(to);
         let pending = self.pending.iter();
         pending.for_each(|(entry, code)| (entry.id, code).hash(to));
     }

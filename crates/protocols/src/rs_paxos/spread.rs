@@ -5,6 +5,7 @@
 use super::Replica;
 use super::messages::{Accept, Message};
 use super::role::{Role, is_whole};
+use super::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Event, Out};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -16,8 +17,8 @@ pub(super) struct Spreading {
     pub(super) code: u8,
     /// Others that have a fragment under the code.
     pub(super) holders: u64,
-    /// Members to which a fragment went since the last retransmission timer but one.
-    pub(super) attached: u64,
+    /// Members to which a fragment went.
+    pub(super) attached: UnderWay,
     pub(super) is_fresh: bool,
     /// Election timers that came due meanwhile.
     pub(super) timeouts: u32,
@@ -82,12 +83,14 @@ impl Replica {
     pub(super) fn spread(&mut self, entry: Entry, out: &mut Out<Self>) {
         let (code, others) = (self.code_of(Some(&entry)), self.config.others());
         self.say_spread(others, &entry, (code, true), out);
+        let mut attached = UnderWay::default();
+        attached.sent(others, Some(&entry), self.now_ns());
         if let Role::Leader(leader) = &mut self.role {
             leader.spreading.push(Spreading {
                 entry,
                 code,
                 holders: 0,
-                attached: others,
+                attached,
                 is_fresh: true,
                 timeouts: 0,
             });
@@ -166,6 +169,7 @@ impl Replica {
         is_here: bool,
         out: &mut Out<Self>,
     ) {
+        let now_ns = self.now_ns();
         let Role::Leader(leader) = &mut self.role else {
             return;
         };
@@ -178,9 +182,9 @@ impl Replica {
         self.silent &= !bit;
         if is_here {
             spreading.holders |= bit;
-        } else if spreading.attached & bit == 0 {
-            spreading.attached |= bit;
+        } else if !spreading.attached.is_to(from) {
             let entry = spreading.entry.clone();
+            spreading.attached.sent(bit, Some(&entry), now_ns);
             self.say_spread(bit, &entry, (code, true), out);
         }
         self.queue_spread();
@@ -205,6 +209,7 @@ impl Replica {
         let (others, alive) = (self.config.others(), self.alive());
         let code = self.config.code_for(alive);
         let is_chance = self.config.thresholds.write_of(code) <= alive;
+        let now_ns = self.now_ns();
         let Role::Leader(leader) = &mut self.role else {
             return;
         };
@@ -218,7 +223,13 @@ impl Replica {
                 (spreading.code, spreading.holders) = (code, 0);
             }
             spreading.is_fresh = is_smaller;
-            spreading.attached = if is_smaller { others } else { 0 };
+            if is_smaller {
+                spreading
+                    .attached
+                    .sent(others, Some(&spreading.entry), now_ns);
+            } else {
+                spreading.attached.expire(now_ns);
+            }
             let to = others & !spreading.holders;
             said.push((to, spreading.entry.clone(), (spreading.code, is_smaller)));
         }

@@ -189,8 +189,11 @@ impl Net {
 
     /// Writes a value that is a payload.
     pub(super) fn write_bulk(&mut self, me: usize) -> RequestId {
-        let payload = Payload::of(Bytes::from_static(b"a long value"));
-        self.submit(me, Class::Write, vec![payload])
+        self.write_bytes(me, Bytes::from_static(b"a long value"))
+    }
+
+    pub(super) fn write_bytes(&mut self, me: usize, bytes: Bytes) -> RequestId {
+        self.submit(me, Class::Write, vec![Payload::of(bytes)])
     }
 
     pub(super) fn read(&mut self, me: usize) -> RequestId {

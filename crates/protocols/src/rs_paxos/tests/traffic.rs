@@ -3,6 +3,8 @@
 use super::coded::{codes, five};
 use super::net::Net;
 use crate::rs_paxos::Timer;
+use bytes::Bytes;
+use quorate_core::{Input, MILLIS, ReplicaId};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -30,6 +32,40 @@ fn fragments_are_sent_again_only_to_who_lacks_them() {
         (6, 2),
         "D and E"
     );
+}
+
+/// Connections lose nothing but with themselves: what is large has time to arrive.
+#[test]
+fn what_may_be_under_way_is_not_sent_again() {
+    let mut net = five(|_| {});
+    let request = net.write_bytes(A, Bytes::from(vec![7; 200_000]));
+    net.lose(|_, to, _| to == D || to == E);
+    net.run();
+    let remind = |net: &mut Net| {
+        net.fire(A, Timer::Retransmit);
+        net.fire(A, Timer::Retransmit);
+        net.run();
+    };
+    remind(&mut net);
+    assert_eq!((net.count("fragment"), net.count("lacks")), (4, 2));
+    // The connection to D breaks; that to E is slow.
+    for up in [false, true] {
+        let peer = ReplicaId(1 + D as u16);
+        net.step(A, Input::Link { peer, up });
+    }
+    net.run();
+    assert_eq!(
+        (net.count("fragment"), net.times(A, request)),
+        (5, 1),
+        "{:?}",
+        net.sent
+    );
+    let request = net.write_bytes(A, Bytes::from(vec![8; 200_000]));
+    net.lose(|_, to, _| to == D || to == E);
+    net.run();
+    net.now_ns += 20 * MILLIS;
+    remind(&mut net);
+    assert_eq!(net.times(A, request), 1);
 }
 
 /// A leader that goes on without those that are gone, as far as the profile promises: who is
