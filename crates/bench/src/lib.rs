@@ -13,6 +13,7 @@
 //!   compared;
 //! - [`sizes`]: what a value costs in puts, bytes sent and bytes written, by its size, under RS-Paxos
 //!   and Multi-Paxos;
+//! - [`large`]: what small puts feel of a large one that is always under way;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
@@ -30,6 +31,7 @@ mod cluster;
 pub mod compare;
 pub mod differential;
 pub mod floor;
+pub mod large;
 pub mod latency;
 pub mod load;
 mod namespaces;
@@ -80,6 +82,9 @@ pub enum BenchCommand {
     /// Compare RS-Paxos and Multi-Paxos by the size of values: puts, bytes sent, bytes written
     #[command(after_help = SIZES_EXAMPLES)]
     Sizes(sizes::SizesArgs),
+    /// Put small values while a large one is always under way, and beside an equal CPU load
+    #[command(after_help = LARGE_EXAMPLES)]
+    Large(large::LargeArgs),
     /// Put beside thousands of watches, one of them far behind, and of idle connections
     #[command(after_help = WATCHERS_EXAMPLES)]
     Watchers(watchers::WatchersArgs),
@@ -98,6 +103,9 @@ pub enum Role {
     /// A follower of the floor.
     #[command(hide = true)]
     FloorFollower(floor::FollowerArgs),
+    /// Uses CPU time.
+    #[command(hide = true)]
+    Spin(large::spin::SpinArgs),
     /// Ties a program to the life of the process that starts it.
     #[command(hide = true)]
     Tether(children::TetherArgs),
@@ -115,9 +123,11 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Chaos(args) => chaos::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
         BenchCommand::Sizes(args) => sizes::run(&args),
+        BenchCommand::Large(args) => ended(large::run(&args)),
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
+        BenchCommand::Role(Role::Spin(args)) => ended(Err(large::spin::spin(&args))),
         BenchCommand::Role(Role::Tether(args)) => ended(Err(children::tether(&args))),
     }
 }
@@ -227,6 +237,13 @@ Examples:
     quorate bench sizes --sizes 64KiB,1MiB --link 200Mbit
   Where memory is the disk, to see what else binds:
     quorate bench sizes --sizes 64KiB --pairs 10 --data-dir /dev/shm";
+
+const LARGE_EXAMPLES: &str = "\
+Examples:
+  64 MiB beside 256 B, in three turns of three phases (about four minutes):
+    quorate bench large
+  Smaller, and uncoded:
+    quorate bench large --large 4MiB --system multi-paxos --turns 1 --seconds 5s";
 
 const WATCHERS_EXAMPLES: &str = "\
 Examples:

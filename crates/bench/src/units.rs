@@ -1,5 +1,7 @@
-//! Durations and sizes as people write them on a command line, and as tables print them.
+//! Durations and sizes as people write them on a command line, and as tables print them; and the
+//! files that reports go to.
 
+use std::path::Path;
 use std::time::Duration;
 
 /// Parses `250ms`, `30s`, `2m`, `1.5s`; a bare number counts seconds.
@@ -88,6 +90,11 @@ pub(crate) fn show_bytes(bytes: usize) -> String {
         Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
         None => format!("{bytes} B"),
     }
+}
+
+/// Writes a file that was asked for.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn split(text: &str) -> Result<(f64, &str), String> {

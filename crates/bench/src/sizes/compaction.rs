@@ -17,7 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 
 /// Compacts for as long as it lives.
 #[derive(Debug)]
-pub(super) struct Compaction {
+pub(crate) struct Compaction {
     every_puts: Arc<AtomicI64>,
     /// Dropped, it ends the thread.
     stop: Option<oneshot::Sender<()>>,
@@ -26,7 +26,7 @@ pub(super) struct Compaction {
 
 impl Compaction {
     /// Begins, through this endpoint.
-    pub(super) fn begin(url: &str) -> Result<Compaction, String> {
+    pub(crate) fn begin(url: &str) -> Result<Compaction, String> {
         let endpoint = Channel::from_shared(url.to_owned()).map_err(|error| error.to_string())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -50,9 +50,14 @@ impl Compaction {
         })
     }
 
+    /// From now on once per so many puts.
+    pub(crate) fn every_puts(&self, puts: i64) {
+        self.every_puts.store(puts.max(1), Relaxed);
+    }
+
     /// From now on once per so many puts that each replica stores so many bytes of.
-    pub(super) fn every(&self, fragment_bytes: usize) {
-        self.every_puts.store(puts(fragment_bytes), Relaxed);
+    pub(crate) fn every(&self, fragment_bytes: usize) {
+        self.every_puts(puts(fragment_bytes));
     }
 }
 

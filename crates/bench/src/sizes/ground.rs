@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::SizesArgs;
 use super::link::Apart;
 use super::theory::{REPLICAS, System};
 use crate::children::Tethered;
@@ -11,16 +10,29 @@ use crate::{namespaces, scrape};
 
 /// A cluster that runs for as long as this value.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     /// Where its replicas serve clients, in their order.
-    pub(super) endpoints: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
     /// Where they listen to each other: `host:port`.
-    pub(super) peers: Vec<String>,
+    pub(crate) peers: Vec<String>,
     /// The network namespaces they are in; none on loopback.
-    pub(super) namespaces: Vec<String>,
+    pub(crate) namespaces: Vec<String>,
     /// Its processes.
-    pub(super) pids: Vec<u32>,
+    pub(crate) pids: Vec<u32>,
     _keeper: Keeper,
+}
+
+/// How a cluster is started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Launch<'a> {
+    /// The executable; this one if it is not named.
+    pub(crate) quorate: Option<&'a Path>,
+    /// Where its data go.
+    pub(crate) data_dir: Option<&'a Path>,
+    /// More options for `quorate up`.
+    pub(crate) options: &'a [String],
+    /// Where its data go if its replicas are each in a namespace.
+    pub(crate) inside: Option<&'a Path>,
 }
 
 /// What ends with the cluster.
@@ -32,16 +44,16 @@ enum Keeper {
 
 impl Running {
     /// Starts a cluster.
-    pub(super) fn start(args: &SizesArgs, system: System) -> Result<Running, String> {
+    pub(crate) fn start(launch: &Launch<'_>, system: System) -> Result<Running, String> {
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
-        let binary: &Path = args.quorate.as_deref().unwrap_or(&this);
+        let binary: &Path = launch.quorate.unwrap_or(&this);
         let mut options = system.flags();
         options.extend(SERVER_FLAGS.map(|flag| format!("--server-arg={flag}")));
-        options.extend_from_slice(&args.quorate_option);
-        match &args.inside {
+        options.extend_from_slice(launch.options);
+        match launch.inside {
             Some(directory) => Running::apart(Apart::start(binary, Some(directory), &options)?),
             None => {
-                let parent = args.data_dir.as_deref();
+                let parent = launch.data_dir;
                 Running::on_loopback(Cluster::quorate(binary, REPLICAS, parent, &options)?)
             }
         }
@@ -81,7 +93,7 @@ fn peers(client_urls: &[String]) -> Result<Vec<String>, String> {
 }
 
 /// The largest values take more than the defaults allow, and a slow link more time.
-const SERVER_FLAGS: [&str; 2] = ["--max-request-bytes=67108864", "--request-timeout-ms=60000"];
+const SERVER_FLAGS: [&str; 2] = ["--max-request-bytes=68157440", "--request-timeout-ms=60000"];
 
 #[cfg(test)]
 mod tests {

@@ -23,17 +23,17 @@
 //! With a limit to every replica's link ([`link`]), what binds is the leader's: theory then also says
 //! how much faster RS-Paxos should be, as the ratio of what the two leaders send.
 
-mod compaction;
-mod ground;
+pub(crate) mod compaction;
+pub(crate) mod ground;
 mod link;
 mod plot;
 mod sockets;
 mod table;
 mod theory;
-mod traffic;
+pub(crate) mod traffic;
 mod turn;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub struct SizesArgs {
     pub pairs: u16,
     /// Clients, each with one put outstanding; fewer for values of which so many would be more than
     /// 32 MiB
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub clients: u32,
     /// Measured time of each size
     #[arg(long, default_value = "4s", value_parser = units::duration)]
@@ -170,16 +170,12 @@ fn measure(args: &SizesArgs) -> Result<ExitCode, String> {
     print!("{}", table::render(&sizes));
     if let Some(path) = &args.json {
         let json = serde_json::to_string(&sizes).map_err(|error| error.to_string())?;
-        write(path, &(json + "\n"))?;
+        units::write(path, &(json + "\n"))?;
     }
     if let Some(path) = &args.plot {
-        write(path, &plot::render(&sizes))?;
+        units::write(path, &plot::render(&sizes))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn check(args: &SizesArgs) -> Result<(), String> {

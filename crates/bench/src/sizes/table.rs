@@ -116,6 +116,7 @@ impl Cell<'_> {
         };
         row.push(per_byte(|point| point.traffic.sent_bytes));
         row.push(per_byte(|point| point.traffic.log_bytes));
+        row.push(per_byte(|point| point.traffic.moved_bytes));
         let snapshots = |point: &Point| point.traffic.snapshots as f64;
         row.push(shown(self.median(snapshots), 0));
         row
@@ -260,7 +261,7 @@ const SPEED: [&str; 14] = [
     "elections",
 ];
 
-const BYTES: [&str; 13] = [
+const BYTES: [&str; 14] = [
     "value",
     "system",
     "leader sent",
@@ -273,6 +274,7 @@ const BYTES: [&str; 13] = [
     "%",
     "all sent",
     "log",
+    "moved",
     "snapshots",
 ];
 

@@ -24,6 +24,8 @@ pub struct Traffic {
     pub log_bytes: u64,
     /// Written to bulk stores, by their own count.
     pub bulk_bytes: u64,
+    /// Of these, fragments that were moved out of segments that held little else.
+    pub moved_bytes: u64,
     /// Written to disk by the kernel's count for the processes: pages that were made dirty.
     pub kernel_written_bytes: u64,
     /// Snapshots that were taken: they and the preparation of segments are all that the kernel
@@ -35,7 +37,7 @@ pub struct Traffic {
 
 /// Everything that is counted, at one time.
 #[derive(Debug, Clone)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     replicas: Vec<Own>,
     usage: Usage,
     sockets: Sockets,
@@ -48,13 +50,14 @@ struct Own {
     sent: [f64; REPLICAS as usize],
     log: f64,
     bulk: f64,
+    moved: f64,
     snapshots: f64,
     elections: f64,
 }
 
 impl Reading {
     /// Reads everything.
-    pub(super) fn take(running: &Running) -> Result<Reading, String> {
+    pub(crate) fn take(running: &Running) -> Result<Reading, String> {
         Ok(Reading {
             replicas: own(running)?,
             usage: Usage::of(&running.pids),
@@ -64,19 +67,14 @@ impl Reading {
 
     /// Reads everything once nothing is under way any more: what clients were told is not all that
     /// a put costs, the slower replicas are still at it.
-    pub(super) fn settled(running: &Running) -> Result<Reading, String> {
+    pub(crate) fn settled(running: &Running) -> Result<Reading, String> {
         let deadline = Instant::now() + SETTLE_MAX;
-        let mut before = own(running)?;
+        let mut before = Reading::take(running)?;
         loop {
             std::thread::sleep(SETTLE_POLL);
-            let now = own(running)?;
-            let moved: f64 = now
-                .iter()
-                .zip(&before)
-                .map(|(now, was)| now.since(was))
-                .sum();
-            if moved < QUIET_BYTES {
-                return Reading::take(running);
+            let now = Reading::take(running)?;
+            if now.moved_since(&before) < QUIET_BYTES {
+                return Ok(now);
             }
             if Instant::now() > deadline {
                 return Err(format!(
@@ -88,8 +86,15 @@ impl Reading {
         }
     }
 
+    /// Bytes queued, written, and sent by the kernel.
+    fn moved_since(&self, earlier: &Reading) -> f64 {
+        let each = self.replicas.iter().zip(&earlier.replicas);
+        let own: f64 = each.map(|(now, was)| now.since(was)).sum();
+        own + sockets::sent_between(&earlier.sockets, &self.sockets) as f64
+    }
+
     /// What came to pass since `earlier`, when this replica led.
-    pub(super) fn since(&self, earlier: &Reading, leader: usize) -> Traffic {
+    pub(crate) fn since(&self, earlier: &Reading, leader: usize) -> Traffic {
         let sum = |of: fn(&Own) -> f64| {
             let each = self.replicas.iter().zip(&earlier.replicas);
             each.map(|(now, was)| of(now) - of(was)).sum::<f64>() as u64
@@ -100,6 +105,7 @@ impl Reading {
             kernel_sent_bytes: sockets::sent_between(&earlier.sockets, &self.sockets),
             log_bytes: sum(|own| own.log),
             bulk_bytes: sum(|own| own.bulk),
+            moved_bytes: sum(|own| own.moved),
             kernel_written_bytes: self.usage.since(earlier.usage).bytes_written,
             snapshots: sum(|own| own.snapshots),
             elections: sum(|own| own.elections),
@@ -108,7 +114,7 @@ impl Reading {
 
     /// The replica that sent most to each of the others since `earlier`: while values are put, that
     /// is the leader. A follower sends much as well if clients ask it, but to the leader alone.
-    pub(super) fn leader_since(&self, earlier: &Reading) -> usize {
+    pub(crate) fn leader_since(&self, earlier: &Reading) -> usize {
         let least = |replica: &usize| {
             let (now, was) = (
                 self.replicas[*replica].sent,
@@ -140,6 +146,7 @@ impl Own {
             }),
             log: scrape::value(page, "quorate_log_bytes_total"),
             bulk: scrape::value(page, "quorate_bulk_bytes_total"),
+            moved: scrape::value(page, "quorate_bulk_moved_bytes_total"),
             snapshots: scrape::value(page, "quorate_snapshots_total"),
             elections: scrape::labelled(page, elected.0, elected.1),
         }

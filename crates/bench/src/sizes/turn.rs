@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::compaction::Compaction;
-use super::ground::Running;
+use super::ground::{Launch, Running};
 use super::theory::System;
 use super::traffic::{Reading, Traffic};
 use super::{Point, SizesArgs};
@@ -18,7 +18,13 @@ pub(super) fn run(
     system: System,
     points: &mut Vec<Point>,
 ) -> Result<(), String> {
-    let running = Running::start(args, system)?;
+    let launch = Launch {
+        quorate: args.quorate.as_deref(),
+        data_dir: args.data_dir.as_deref(),
+        options: &args.quorate_option,
+        inside: args.inside.as_deref(),
+    };
+    let running = Running::start(&launch, system)?;
     let mut turn = Turn {
         args,
         system,
@@ -59,8 +65,12 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Writes until segments of the bulk store are not made any more but used again.
+    /// Writes until segments of the bulk store are not made any more but used again. Behind slow links
+    /// that would take long, and what the disk does is not asked.
     fn settle_in(&mut self) -> Result<(), String> {
+        if self.args.link.is_some() {
+            return Ok(());
+        }
         let mut job = self.job(SETTLING_VALUE_BYTES);
         let fragments = usize::from(self.system.fragments(SETTLING_VALUE_BYTES));
         let puts = SETTLING_BYTES * fragments / SETTLING_VALUE_BYTES;
