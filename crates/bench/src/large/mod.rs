@@ -9,12 +9,12 @@
 pub(crate) mod spin;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
+use crate::children::Tethered;
 use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::process::Usage;
 use crate::report::Report;
@@ -85,7 +85,7 @@ pub struct Phase {
     /// What the large puts did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub large: Option<Report>,
-    /// CPU time of servers and load generator, in cores.
+    /// CPU time of servers, load generator and what stands in for large puts, in cores.
     pub cores: f64,
     /// Leaders that were elected meanwhile.
     pub elections: u64,
@@ -163,22 +163,24 @@ impl Turn<'_> {
     }
 
     fn run(&self) -> Result<Vec<Phase>, String> {
-        let alone = self.phase(Beside::Nothing, || self.small())?;
-        let beside = self.phase(Beside::Large, || self.small_beside_large())?;
+        let alone = self.phase(Beside::Nothing, &[], || self.small())?;
+        let beside = self.phase(Beside::Large, &[], || self.small_beside_large())?;
         let spinning = spin::start(beside.cores - alone.cores);
         let spinning = spinning.map_err(|error| format!("cannot use CPU time: {error}"))?;
-        let loaded = self.phase(Beside::Load, || self.small());
-        drop(spinning);
-        Ok(vec![alone, beside, loaded?])
+        let pids: Vec<u32> = spinning.iter().map(Tethered::pid).collect();
+        let loaded = self.phase(Beside::Load, &pids, || self.small())?;
+        Ok(vec![alone, beside, loaded])
     }
 
     fn phase(
         &self,
         beside: Beside,
+        others: &[u32],
         run: impl FnOnce() -> Result<(Report, Option<Report>), String>,
     ) -> Result<Phase, String> {
         let mut pids = self.running.pids.clone();
         pids.push(std::process::id());
+        pids.extend(others);
         let (before, usage) = (Reading::settled(&self.running)?, Usage::of(&pids));
         let (small, large) = run()?;
         let used = Usage::of(&pids).since(usage);
@@ -200,24 +202,19 @@ impl Turn<'_> {
         Ok((load::run(&job)?, None))
     }
 
-    /// Small puts while another client puts large values, one after the other, until they end.
+    /// Small puts while another client puts large values, one after the other.
     fn small_beside_large(&self) -> Result<(Report, Option<Report>), String> {
-        let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let large = scope.spawn(|| {
                 let mut job = self.job(1, self.args.large);
-                // Its last put may end a little later than the small ones.
                 job.load.duration = Some(self.args.seconds);
-                let report = load::run(&job);
-                over.store(true, Relaxed);
-                report
+                load::run(&job)
             });
-            let small = self.small();
-            let was_beside = !over.load(Relaxed);
+            let (small, _) = self.small()?;
             let large = large.join().map_err(|_| "the large puts failed")??;
-            match was_beside || large.operations > 0 {
-                true => Ok((small?.0, Some(large))),
-                false => Err(format!("no large put: {:?}", large.errors)),
+            match large.operations {
+                0 => Err(format!("no large put succeeded: {:?}", large.errors)),
+                _ => Ok((small, Some(large))),
             }
         })
     }

@@ -21,7 +21,8 @@
 //! `k = 1` for Multi-Paxos and for values that are too small to be cut.
 //!
 //! With a limit to every replica's link ([`link`]), what binds is the leader's: theory then also says
-//! how much faster RS-Paxos should be, as the ratio of what the two leaders send.
+//! how much faster RS-Paxos should be, as the ratio of what the two leaders send. Then the bulk store
+//! is not brought into its steady state first, and the kernel also counts segments being prepared.
 
 pub(crate) mod compaction;
 pub(crate) mod ground;

@@ -144,9 +144,10 @@ impl Cell<'_> {
         (self.system != base).then(|| sent(base) / sent(self.system))
     }
 
-    /// How much of its link the leader used to send to other replicas.
+    /// How much of the leader's link these puts take in theory. What was sent in fact may have left
+    /// after the last put was answered.
     fn link_share(&self, point: &Point) -> Option<f64> {
-        let sent = point.traffic.leader_sent_bytes as f64 * 8.0 / point.report.seconds;
+        let sent = megabytes_per_second(point)? * 8e6 * point.expected.sent;
         Some(sent / self.link_bits_per_second? as f64)
     }
 
