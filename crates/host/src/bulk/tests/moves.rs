@@ -30,7 +30,7 @@ fn what_is_live_is_moved_out_of_sparse_segments_and_these_are_released() {
     let moved = store.fragments().zip(&places).filter(is_moved);
     let moved_bytes: u64 = moved.map(|(now, _)| u64::from(now.len)).sum();
     assert!(moved_bytes > 0);
-    assert_eq!(store.moved_bytes_total(), moved_bytes);
+    assert!(store.moved_bytes_total() >= moved_bytes, "some of it twice");
     assert!(
         before > 4 && disk.written.len() <= 2,
         "{:?}",
