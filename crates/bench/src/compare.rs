@@ -168,16 +168,12 @@ pub fn run(args: &CompareArgs) -> Result<(), String> {
     print!("{}", table::render(&comparison));
     if let Some(path) = &args.json {
         let json = serde_json::to_string(&comparison).map_err(|error| error.to_string())?;
-        write(path, &(json + "\n"))?;
+        units::write(path, &(json + "\n"))?;
     }
     if let Some(path) = &args.plot {
-        write(path, &plot::render(&comparison))?;
+        units::write(path, &plot::render(&comparison))?;
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn check(args: &CompareArgs) -> Result<(), String> {

@@ -11,6 +11,9 @@
 //!   told held against the order that the replicas executed;
 //! - [`differential`]: the same random requests of a real etcd and of a cluster, and every answer
 //!   compared;
+//! - [`sizes`]: what a value costs in puts, bytes sent and bytes written, by its size, under RS-Paxos
+//!   and Multi-Paxos;
+//! - [`large`]: what small puts feel of a large one that is always under way;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
@@ -28,13 +31,17 @@ mod cluster;
 pub mod compare;
 pub mod differential;
 pub mod floor;
+pub mod large;
 pub mod latency;
 pub mod load;
+mod namespaces;
 mod observe;
 pub mod process;
 pub mod report;
 pub mod rounds;
 pub mod scrape;
+pub mod sizes;
+mod tables;
 mod units;
 pub mod watchers;
 
@@ -72,6 +79,12 @@ pub enum BenchCommand {
     /// Ask the same random things of a real etcd and of a cluster, and compare every answer
     #[command(after_help = DIFFERENTIAL_EXAMPLES)]
     Differential(differential::DifferentialArgs),
+    /// Compare RS-Paxos and Multi-Paxos by the size of values: puts, bytes sent, bytes written
+    #[command(after_help = SIZES_EXAMPLES)]
+    Sizes(sizes::SizesArgs),
+    /// Put small values while a large one is always under way, and beside an equal CPU load
+    #[command(after_help = LARGE_EXAMPLES)]
+    Large(large::LargeArgs),
     /// Put beside thousands of watches, one of them far behind, and of idle connections
     #[command(after_help = WATCHERS_EXAMPLES)]
     Watchers(watchers::WatchersArgs),
@@ -90,6 +103,9 @@ pub enum Role {
     /// A follower of the floor.
     #[command(hide = true)]
     FloorFollower(floor::FollowerArgs),
+    /// Uses CPU time.
+    #[command(hide = true)]
+    Spin(large::spin::SpinArgs),
     /// Ties a program to the life of the process that starts it.
     #[command(hide = true)]
     Tether(children::TetherArgs),
@@ -106,9 +122,12 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Rounds(args) => rounds::run(&args),
         BenchCommand::Chaos(args) => chaos::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
+        BenchCommand::Sizes(args) => sizes::run(&args),
+        BenchCommand::Large(args) => ended(large::run(&args)),
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
+        BenchCommand::Role(Role::Spin(args)) => ended(Err(large::spin::spin(&args))),
         BenchCommand::Role(Role::Tether(args)) => ended(Err(children::tether(&args))),
     }
 }
@@ -207,6 +226,24 @@ Examples:
     scripts/build-etcd.sh && quorate bench differential --seeds 0..20
   Against what etcd did when it was recorded:
     quorate bench differential --replay crates/quorate/tests/recorded/etcd-3.7.json";
+
+const SIZES_EXAMPLES: &str = "\
+Examples:
+  Everything, in three turns (about ten minutes, up to 4 GiB of disk):
+    quorate bench sizes --json sizes.json --plot sizes.svg
+  A first impression:
+    quorate bench sizes --sizes 64KiB,1MiB --pairs 1 --seconds 2
+  Where the links bind:
+    quorate bench sizes --sizes 64KiB,1MiB --link 200Mbit
+  Where memory is the disk, to see what else binds:
+    quorate bench sizes --sizes 64KiB --pairs 10 --data-dir /dev/shm";
+
+const LARGE_EXAMPLES: &str = "\
+Examples:
+  64 MiB beside 256 B, in three turns of three phases (about four minutes):
+    quorate bench large
+  Smaller, and uncoded:
+    quorate bench large --large 4MiB --system multi-paxos --turns 1 --seconds 5s";
 
 const WATCHERS_EXAMPLES: &str = "\
 Examples:

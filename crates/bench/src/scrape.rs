@@ -142,6 +142,21 @@ pub(crate) fn value(page: &str, name: &str) -> f64 {
         .sum()
 }
 
+/// The sum of those samples of a metric that have this label, written `name="value"`.
+pub(crate) fn labelled(page: &str, name: &str, label: &str) -> f64 {
+    let has_label = |line: &&str| {
+        let labels = line
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'));
+        labels.is_some_and(|(labels, _)| labels.split(',').any(|one| one == label))
+    };
+    let samples = page.lines().filter(has_label).filter_map(sample);
+    samples
+        .filter(|(its, _)| *its == name)
+        .map(|(_, value)| value)
+        .sum()
+}
+
 /// One `name{labels} value` line, labels dropped.
 fn sample(line: &str) -> Option<(&str, f64)> {
     if line.starts_with('#') {

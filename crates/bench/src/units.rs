@@ -1,5 +1,7 @@
-//! Durations and sizes as people write them on a command line, and as tables print them.
+//! Durations and sizes as people write them on a command line, and as tables print them; and the
+//! files that reports go to.
 
+use std::path::Path;
 use std::time::Duration;
 
 /// Parses `250ms`, `30s`, `2m`, `1.5s`; a bare number counts seconds.
@@ -28,6 +30,26 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
         _ => return Err(format!("unknown unit '{unit}': use B, KiB, MiB or GiB")),
     };
     Ok((number * scale).round() as usize)
+}
+
+/// Parses `200Mbit`, `1Gbit`, `64kbit`: bits per second, units are powers of 1000.
+pub(crate) fn bits(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let scale = match unit.to_ascii_lowercase().as_str() {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => {
+            return Err(format!(
+                "unknown unit '{unit}': use bit, kbit, Mbit or Gbit"
+            ));
+        }
+    };
+    match (number * scale).round() {
+        bits if bits >= 1.0 => Ok(bits as u64),
+        _ => Err("a link needs a rate".to_owned()),
+    }
 }
 
 /// Prints nanoseconds with three significant digits and a fitting unit.
@@ -60,6 +82,21 @@ pub(crate) fn show_count(count: f64) -> String {
     shown
 }
 
+/// Prints a size with the largest unit that it is a whole number of.
+pub(crate) fn show_bytes(bytes: usize) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fits = |(shift, _): &(u32, &str)| bytes > 0 && bytes.is_multiple_of(1 << shift);
+    match units.into_iter().find(fits) {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// Writes a file that was asked for.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
 fn split(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
     let end = text
@@ -82,6 +119,8 @@ mod tests {
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
         assert_eq!(bytes("64KiB"), Ok(65536));
         assert_eq!(bytes("1.5k"), Ok(1536));
+        assert_eq!(bits("200Mbit"), Ok(200_000_000));
+        assert!(bits("200MB").is_err() && bits("0kbit").is_err());
         assert!(duration("3 weeks").is_err());
         assert!(bytes("many").is_err());
     }
@@ -93,5 +132,7 @@ mod tests {
         assert_eq!(show_ns(98_765_432), "98.8 ms");
         assert_eq!(show_count(1234567.0), "1,234,567");
         assert_eq!(show_count(12.0), "12");
+        assert_eq!(show_bytes(64 << 10), "64 KiB");
+        assert_eq!(show_bytes((1 << 20) + 1), "1048577 B");
     }
 }

@@ -383,6 +383,8 @@ pub struct Counters {
     pub log_bytes: u64,
     /// Bytes handed out to be written to the bulk store.
     pub bulk_bytes: u64,
+    /// Bytes of fragments among them that were moved out of segments that held little else.
+    pub bulk_moved_bytes: u64,
     /// Frames handed out, a broadcast counted once.
     pub frames: u64,
     /// Slots learned from peers' logs.

@@ -2,8 +2,9 @@
 //!
 //! In a closed loop a slow system is asked less, so that its latencies look better than they are.
 
-use super::{CompareArgs, Comparison, Run, System, Workload, job, start, table};
+use super::{CompareArgs, Comparison, Run, System, Workload, job, start};
 use crate::load;
+use crate::tables;
 use crate::units;
 
 /// Runs every system, in turns, at a share of what the reference takes at most.
@@ -49,7 +50,7 @@ fn rate(args: &CompareArgs, comparison: &Comparison) -> Option<f64> {
             let runs = comparison.runs.iter().filter(|run| {
                 (run.system, run.workload, run.clients) == (system, Workload::Put, *clients)
             });
-            table::median(runs.map(|run| run.report.per_second).collect())
+            tables::median(runs.map(|run| run.report.per_second).collect())
         });
         medians.reduce(f64::max)
     };

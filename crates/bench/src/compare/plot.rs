@@ -2,9 +2,10 @@
 
 use quorate_plot::{Chart, Group, Panel, Series};
 
-use super::table::{in_order, median};
+use super::table::in_order;
 use super::{Comparison, Run, Standing, System, Workload};
 use crate::report::Report;
+use crate::tables::median;
 use crate::units::{show_count, show_ns};
 
 /// Draws the picture.

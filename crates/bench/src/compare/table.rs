@@ -2,6 +2,7 @@
 
 use super::{Comparison, Idle, Many, Run, Standing, System, Workload};
 use crate::report::{Report, ServerCosts};
+use crate::tables::{align, median};
 use crate::units::{show_count, show_ns};
 use std::borrow::Borrow;
 
@@ -136,13 +137,6 @@ impl Cell<'_> {
     }
 }
 
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values.get((values.len() - 1) / 2)?;
-    Some((lower + upper) / 2.0)
-}
-
 /// Distinct values in the order they first appear.
 pub(super) fn in_order<R: Borrow<Run>, T: PartialEq>(runs: &[R], of: impl Fn(&Run) -> T) -> Vec<T> {
     let mut distinct = Vec::new();
@@ -152,20 +146,6 @@ pub(super) fn in_order<R: Borrow<Run>, T: PartialEq>(runs: &[R], of: impl Fn(&Ru
         }
     }
     distinct
-}
-
-fn align(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let columns = rows.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:>width$}"));
-        cells.collect::<Vec<_>>().join("  ") + "\n"
-    };
-    rows.iter().map(line).collect()
 }
 
 const HEADINGS: [&str; 13] = [
@@ -250,11 +230,5 @@ mod tests {
         assert!(table.contains("200 - 600"), "{table}");
         assert!(table.contains("offered per second to all"), "{table}");
         assert!(table.contains("quorate        0.25"), "{table}");
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_lies_between_the_middle_two() {
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        assert_eq!(median(vec![]), None);
     }
 }

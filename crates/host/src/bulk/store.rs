@@ -29,6 +29,7 @@ pub(crate) struct BulkStore {
     /// Segments that were dead when the flush under way was taken.
     dying: Vec<u64>,
     released: Vec<u64>,
+    moved_bytes_total: u64,
 }
 
 impl BulkStore {
@@ -68,6 +69,7 @@ impl BulkStore {
             suspects: BTreeSet::new(),
             dying: Vec::new(),
             released: Vec::new(),
+            moved_bytes_total: 0,
         }
     }
 
@@ -269,6 +271,7 @@ impl BulkStore {
 
     /// Writes a fragment again where writing goes on. Its former place is kept until that is durable.
     fn move_here(&mut self, fragment: &Fragment, bytes: Bytes) {
+        self.moved_bytes_total += u64::from(fragment.len);
         let piece = Piece {
             part: fragment.payload.part,
             payload_len: fragment.payload_len,
@@ -306,6 +309,11 @@ impl BulkStore {
     /// Bytes of live fragments.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.heap.live_bytes()
+    }
+
+    /// Bytes of fragments that were written again, out of segments that held little else.
+    pub(crate) fn moved_bytes_total(&self) -> u64 {
+        self.moved_bytes_total
     }
 
     /// Bytes handed out to be written, headers included.

@@ -62,6 +62,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             syncs: log.map_or(0, LogWriter::syncs_total),
             log_bytes: log.map_or(0, LogWriter::bytes_total),
             bulk_bytes: self.bulk.as_ref().map_or(0, BulkStore::bytes_total),
+            bulk_moved_bytes: (self.bulk.as_ref()).map_or(0, BulkStore::moved_bytes_total),
             snapshots,
             installed,
             ..self.counters

@@ -12,6 +12,8 @@ pub(crate) struct StorageMetrics {
     lost: Counter,
     /// Bytes written to the bulk store.
     pub(crate) bulk_bytes: Counter,
+    /// Of these, fragments that were moved.
+    pub(crate) bulk_moved: Counter,
     /// Bytes of fragments in it, and of its segments.
     pub(crate) bulk_live: Gauge,
     pub(crate) bulk_size: Gauge,
@@ -41,6 +43,10 @@ impl StorageMetrics {
             bulk_bytes: on.counter(
                 "quorate_bulk_bytes_total",
                 "Bytes written to the bulk store, headers and moved fragments included.",
+            ),
+            bulk_moved: on.counter(
+                "quorate_bulk_moved_bytes_total",
+                "Bytes of fragments written again, out of segments that held little else.",
             ),
             bulk_live: on.gauge(
                 "quorate_bulk_live_bytes",

@@ -24,7 +24,13 @@ fn what_is_live_is_moved_out_of_sparse_segments_and_these_are_released() {
         store.free(payload(seq, 1));
     }
     let index = names(&store);
+    let places: Vec<Fragment> = store.fragments().copied().collect();
     tidy_up(&mut store, &mut disk);
+    let is_moved = |(now, was): &(&Fragment, &Fragment)| now.at != was.at;
+    let moved = store.fragments().zip(&places).filter(is_moved);
+    let moved_bytes: u64 = moved.map(|(now, _)| u64::from(now.len)).sum();
+    assert!(moved_bytes > 0);
+    assert!(store.moved_bytes_total() >= moved_bytes, "some of it twice");
     assert!(
         before > 4 && disk.written.len() <= 2,
         "{:?}",
@@ -49,6 +55,7 @@ fn segments_full_of_tiny_fragments_stay_where_they_are() {
     assert!(disk.written.len() > 2);
     tidy_up(&mut store, &mut disk);
     assert!(store.fragments().eq(&before));
+    assert_eq!(store.moved_bytes_total(), 0);
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! The clusters that are measured, and where they are.
+
+use std::path::Path;
+
+use super::link::Apart;
+use super::theory::{REPLICAS, System};
+use crate::children::Tethered;
+use crate::cluster::Cluster;
+use crate::{namespaces, scrape};
+
+/// A cluster that runs for as long as this value.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// Where its replicas serve clients, in their order.
+    pub(crate) endpoints: Vec<String>,
+    /// Where they listen to each other: `host:port`.
+    pub(crate) peers: Vec<String>,
+    /// The network namespaces they are in; none on loopback.
+    pub(crate) namespaces: Vec<String>,
+    /// Its processes.
+    pub(crate) pids: Vec<u32>,
+    _keeper: Keeper,
+}
+
+/// How a cluster is started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Launch<'a> {
+    /// The executable; this one if it is not named.
+    pub(crate) quorate: Option<&'a Path>,
+    /// Where its data go.
+    pub(crate) data_dir: Option<&'a Path>,
+    /// More options for `quorate up`.
+    pub(crate) options: &'a [String],
+    /// Where its data go if its replicas are each in a namespace.
+    pub(crate) inside: Option<&'a Path>,
+}
+
+/// What ends with the cluster.
+#[derive(Debug)]
+enum Keeper {
+    Loopback { _cluster: Cluster },
+    Apart { _cluster: Apart },
+}
+
+impl Running {
+    /// Starts a cluster.
+    pub(crate) fn start(launch: &Launch<'_>, system: System) -> Result<Running, String> {
+        let this = std::env::current_exe().map_err(|error| error.to_string())?;
+        let binary: &Path = launch.quorate.unwrap_or(&this);
+        let mut options = system.flags();
+        options.extend(SERVER_FLAGS.map(|flag| format!("--server-arg={flag}")));
+        options.extend_from_slice(launch.options);
+        match launch.inside {
+            Some(directory) => Running::apart(Apart::start(binary, Some(directory), &options)?),
+            None => {
+                let parent = launch.data_dir;
+                Running::on_loopback(Cluster::quorate(binary, REPLICAS, parent, &options)?)
+            }
+        }
+    }
+
+    fn on_loopback(cluster: Cluster) -> Result<Running, String> {
+        Ok(Running {
+            peers: peers(&cluster.endpoints)?,
+            endpoints: cluster.endpoints.clone(),
+            namespaces: Vec::new(),
+            pids: cluster.pids(),
+            _keeper: Keeper::Loopback { _cluster: cluster },
+        })
+    }
+
+    fn apart(cluster: Apart) -> Result<Running, String> {
+        let endpoints = Apart::endpoints();
+        Ok(Running {
+            peers: peers(&endpoints)?,
+            namespaces: (0..endpoints.len()).map(namespaces::name).collect(),
+            endpoints,
+            pids: cluster.processes.iter().map(Tethered::pid).collect(),
+            _keeper: Keeper::Apart { _cluster: cluster },
+        })
+    }
+}
+
+/// The peers' port follows the clients'.
+fn peers(client_urls: &[String]) -> Result<Vec<String>, String> {
+    let peer = |url: &String| {
+        let authority = scrape::authority(url)?;
+        let (host, port) = authority.rsplit_once(':').ok_or("no port")?;
+        let port: u16 = port.parse().map_err(|_| format!("no port: {authority}"))?;
+        Ok(format!("{host}:{}", port + 1))
+    };
+    client_urls.iter().map(peer).collect()
+}
+
+/// The largest values take more than the defaults allow, and a slow link more time.
+const SERVER_FLAGS: [&str; 2] = ["--max-request-bytes=68157440", "--request-timeout-ms=60000"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_listen_beside_clients() {
+        let urls = ["http://127.0.0.1:2379".to_owned()];
+        assert_eq!(peers(&urls), Ok(vec!["127.0.0.1:2380".to_owned()]));
+    }
+}

@@ -1,0 +1,110 @@
+//! The sizes as a picture: throughput, latency, and what a committed byte costs.
+
+use quorate_plot::{Chart, Group, Panel, Series};
+
+use super::table::{Cell, Cost, cells, megabytes_per_second};
+use super::{Sizes, System};
+use crate::units::{show_bytes, show_ns};
+
+/// Draws the picture.
+pub(super) fn render(sizes: &Sizes) -> String {
+    let cells = cells(sizes);
+    let panel = |title: &str, of: fn(&Cell<'_>) -> Option<f64>, show: fn(f64) -> String| Panel {
+        title: title.to_owned(),
+        groups: groups(&cells, of),
+        show,
+    };
+    let bytes = |value: f64| format!("{value:.2}");
+    let chart = Chart {
+        head: format!(
+            "{} replicas, puts of values by size; medians of the turns, logarithmic scales",
+            sizes.replicas
+        ),
+        series: SYSTEMS.map(series).into(),
+        panels: vec![
+            panel(
+                "MB of values per second (more is better)",
+                |cell| cell.median(megabytes_per_second),
+                |value| format!("{value:.1}"),
+            ),
+            panel(
+                "p99 of a put (less is better)",
+                |cell| cell.median(|point| point.report.latency.p99_ns as f64),
+                |ns| show_ns(ns as u64),
+            ),
+            panel(
+                "bytes on sockets between replicas per committed byte",
+                |cell| cell.per_byte(Cost::KernelSent),
+                bytes,
+            ),
+            panel(
+                "bytes the kernel wrote per committed byte",
+                |cell| cell.per_byte(Cost::KernelWritten),
+                bytes,
+            ),
+        ],
+        foot: SYSTEMS.map(in_words).into(),
+    };
+    chart.render()
+}
+
+fn groups(cells: &[Cell<'_>], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for cell in cells {
+        let name = show_bytes(cell.value_bytes);
+        if groups.last().is_none_or(|group| group.name != name) {
+            let bars = Vec::new();
+            groups.push(Group { name, bars });
+        }
+        let series = SYSTEMS.iter().position(|system| *system == cell.system);
+        let value = of(cell).filter(|value| *value > 0.0);
+        if let (Some(group), Some(bar)) = (groups.last_mut(), series.zip(value)) {
+            group.bars.push(bar);
+        }
+    }
+    groups
+}
+
+fn series(system: System) -> Series {
+    Series {
+        name: system.name().to_owned(),
+        // Told apart also by those who see no difference between red and green.
+        color: match system {
+            System::RsPaxos => "#0072b2",
+            System::MultiPaxos => "#d55e00",
+        },
+    }
+}
+
+fn in_words(system: System) -> String {
+    let expected = system.expected(usize::MAX);
+    format!(
+        "theory for {}: {:.2} bytes sent and {:.2} written per committed byte",
+        system.name(),
+        expected.sent,
+        expected.written
+    )
+}
+
+const SYSTEMS: [System; 2] = [System::RsPaxos, System::MultiPaxos];
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::point;
+    use super::*;
+
+    #[test]
+    fn every_system_has_a_bar_at_every_size() {
+        let sizes = Sizes {
+            replicas: 5,
+            link_bits_per_second: None,
+            points: SYSTEMS.map(|system| point(0, system, 10.0)).into(),
+        };
+        let picture = render(&sizes);
+        // Their latencies are 0, which a logarithmic scale cannot show.
+        assert_eq!(picture.matches("rotate(-90)").count(), 6);
+        for text in [">64 KiB<", ">1.36<", ">4.08<", "1.67 written"] {
+            assert!(picture.contains(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The sizes as tables: medians over the turns, ratios within each turn.
+
+use super::theory::deviation_percent;
+use super::{Point, Sizes, System};
+use crate::report::{Report, ServerCosts};
+use crate::tables::{align, median};
+use crate::units::{show_bytes, show_count, show_ns};
+
+/// Prints what clients saw, what was sent and written, and how far that is from theory.
+pub(super) fn render(sizes: &Sizes) -> String {
+    let cells = cells(sizes);
+    let links = sizes.link_bits_per_second.map_or(String::new(), |bits| {
+        format!(", each behind a link of {:.0} Mbit/s", bits as f64 / 1e6)
+    });
+    format!(
+        "puts as fast as clients come back, {} replicas{links}, fdatasync; medians of the turns, \
+         ratios to multi-paxos within each\n{}\nbytes per committed byte, and % above theory: (n-1)/k sent by \
+         the leader, n/k written\n{}\n{}",
+        sizes.replicas,
+        rows(&cells, &SPEED, Cell::speed),
+        rows(&cells, &BYTES, Cell::bytes),
+        worst(&cells),
+    )
+}
+
+fn rows<'a>(
+    cells: &[Cell<'a>],
+    headings: &[&str],
+    row: impl Fn(&Cell<'a>) -> Vec<String>,
+) -> String {
+    let headings = headings.iter().map(|&text| text.to_owned()).collect();
+    let rows: Vec<Vec<String>> = [headings]
+        .into_iter()
+        .chain(cells.iter().map(row))
+        .collect();
+    align(&rows)
+}
+
+/// One system at one size.
+pub(super) struct Cell<'a> {
+    pub(super) value_bytes: usize,
+    pub(super) system: System,
+    link_bits_per_second: Option<u64>,
+    points: Vec<&'a Point>,
+    /// All points of this size.
+    others: Vec<&'a Point>,
+}
+
+/// All sizes, and the systems of each.
+pub(super) fn cells(sizes: &Sizes) -> Vec<Cell<'_>> {
+    let mut kinds: Vec<(usize, &'static str, System)> = Vec::new();
+    for point in &sizes.points {
+        let kind = (point.value_bytes, point.system.name(), point.system);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.sort_by_key(|(value_bytes, name, _)| (*value_bytes, std::cmp::Reverse(*name)));
+    let cell = |(value_bytes, _, system)| {
+        let same = |point: &&Point| point.value_bytes == value_bytes;
+        let others: Vec<&Point> = sizes.points.iter().filter(same).collect();
+        let own = others.iter().filter(|point| point.system == system);
+        Cell {
+            value_bytes,
+            system,
+            link_bits_per_second: sizes.link_bits_per_second,
+            points: own.copied().collect(),
+            others,
+        }
+    };
+    kinds.into_iter().map(cell).collect()
+}
+
+impl Cell<'_> {
+    fn speed(&self) -> Vec<String> {
+        let latency = |of: fn(&Report) -> u64| {
+            show_ns(self.median(|point| of(&point.report) as f64).unwrap_or(0.0) as u64)
+        };
+        let sum = |of: fn(&Point) -> u64| self.points.iter().map(|point| of(point)).sum::<u64>();
+        vec![
+            show_bytes(self.value_bytes),
+            self.system.name().to_owned(),
+            shown(
+                self.median(|point| Some(f64::from(point.report.clients))),
+                0,
+            ),
+            self.median(puts_per_second)
+                .map_or(String::new(), show_count),
+            shown(self.median(megabytes_per_second), 1),
+            latency(|report| report.latency.p50_ns),
+            latency(|report| report.latency.p99_ns),
+            shown(self.median(cpu_us), 1),
+            shown(self.ratio(puts_per_second), 2),
+            shown(self.ratio(cpu_us), 2),
+            shown(self.predicted(), 2),
+            shown(
+                self.median(|point| Some(100.0 * self.link_share(point)?)),
+                0,
+            ),
+            sum(|point| point.report.errors.values().sum()).to_string(),
+            sum(|point| point.traffic.elections).to_string(),
+        ]
+    }
+
+    fn bytes(&self) -> Vec<String> {
+        let mut row = vec![show_bytes(self.value_bytes), self.system.name().to_owned()];
+        for cost in Cost::ALL {
+            row.push(shown(self.per_byte(cost), 3));
+            row.push(self.deviation(cost).map_or("-".to_owned(), percent));
+        }
+        let per_byte = |of: fn(&Point) -> u64| {
+            shown(
+                self.median(|point| of(point) as f64 / point.committed_bytes()),
+                3,
+            )
+        };
+        row.push(per_byte(|point| point.traffic.sent_bytes));
+        row.push(per_byte(|point| point.traffic.log_bytes));
+        row.push(per_byte(|point| point.traffic.moved_bytes));
+        let snapshots = |point: &Point| point.traffic.snapshots as f64;
+        row.push(shown(self.median(snapshots), 0));
+        row
+    }
+
+    /// A cost per committed byte.
+    pub(super) fn per_byte(&self, cost: Cost) -> Option<f64> {
+        self.median(|point| cost.bytes(point) as f64 / point.committed_bytes())
+    }
+
+    /// How far that is above theory, in percent.
+    fn deviation(&self, cost: Cost) -> Option<f64> {
+        let expected = self.system.expected(self.value_bytes);
+        let expected = match cost {
+            Cost::LeaderSent | Cost::KernelSent => expected.sent,
+            Cost::Written | Cost::KernelWritten => expected.written,
+        };
+        Some(deviation_percent(self.per_byte(cost)?, expected))
+    }
+
+    /// How many times as many puts as Multi-Paxos theory gives where the leader's link binds.
+    fn predicted(&self) -> Option<f64> {
+        let base = System::MultiPaxos;
+        let sent = |system: System| system.expected(self.value_bytes).sent;
+        (self.system != base).then(|| sent(base) / sent(self.system))
+    }
+
+    /// How much of the leader's link these puts take in theory. What was sent in fact may have left
+    /// after the last put was answered.
+    fn link_share(&self, point: &Point) -> Option<f64> {
+        let sent = megabytes_per_second(point)? * 8e6 * point.expected.sent;
+        Some(sent / self.link_bits_per_second? as f64)
+    }
+
+    /// The median over the turns.
+    pub(super) fn median<F: Into<Option<f64>>>(&self, of: impl Fn(&Point) -> F) -> Option<f64> {
+        let each = self.points.iter().filter_map(|point| of(point).into());
+        median(each.filter(|value| value.is_finite()).collect())
+    }
+
+    /// The median of the ratios to Multi-Paxos in the same turn.
+    fn ratio(&self, of: fn(&Point) -> Option<f64>) -> Option<f64> {
+        if self.system == System::MultiPaxos {
+            return None;
+        }
+        let ratios = self.points.iter().filter_map(|point| {
+            let is_base =
+                |other: &&&Point| (other.pair, other.system) == (point.pair, System::MultiPaxos);
+            let base = of(self.others.iter().find(is_base)?)?;
+            (base > 0.0).then_some(of(point)? / base)
+        });
+        median(ratios.collect())
+    }
+}
+
+/// What theory says something about, and how it is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cost {
+    LeaderSent,
+    KernelSent,
+    Written,
+    KernelWritten,
+}
+
+impl Cost {
+    const ALL: [Cost; 4] = [
+        Cost::LeaderSent,
+        Cost::KernelSent,
+        Cost::Written,
+        Cost::KernelWritten,
+    ];
+
+    fn bytes(self, point: &Point) -> u64 {
+        let traffic = &point.traffic;
+        match self {
+            Cost::LeaderSent => traffic.leader_sent_bytes,
+            Cost::KernelSent => traffic.kernel_sent_bytes,
+            Cost::Written => traffic.log_bytes + traffic.bulk_bytes,
+            Cost::KernelWritten => traffic.kernel_written_bytes,
+        }
+    }
+}
+
+pub(super) fn puts_per_second(point: &Point) -> Option<f64> {
+    Some(point.report.per_second)
+}
+
+/// Of values, in MB.
+pub(super) fn megabytes_per_second(point: &Point) -> Option<f64> {
+    Some(point.committed_bytes() / 1e6 / point.report.seconds)
+}
+
+fn cpu_us(point: &Point) -> Option<f64> {
+    let cost = |servers: &ServerCosts| servers.cpu_us_per_op;
+    point.report.servers.as_ref().map(cost)
+}
+
+/// What is furthest from theory among the sizes that should be near it.
+fn worst(cells: &[Cell<'_>]) -> String {
+    let large = cells
+        .iter()
+        .filter(|cell| cell.value_bytes >= NEAR_BYTES_MIN);
+    let all = large.flat_map(|cell| {
+        let of = move |cost| Some((cell.deviation(cost)?, cell, cost));
+        Cost::ALL.into_iter().filter_map(of)
+    });
+    let worst = all.max_by(|one, other| one.0.abs().total_cmp(&other.0.abs()));
+    worst.map_or(String::new(), |(deviation, cell, cost)| {
+        format!(
+            "from {} up, furthest from theory: {} % ({} at {}, {cost:?})\n",
+            show_bytes(NEAR_BYTES_MIN),
+            percent(deviation),
+            cell.system.name(),
+            show_bytes(cell.value_bytes),
+        )
+    })
+}
+
+fn shown(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:+.1}")
+}
+
+const NEAR_BYTES_MIN: usize = 64 << 10;
+
+const SPEED: [&str; 14] = [
+    "value",
+    "system",
+    "clients",
+    "puts/s",
+    "MB/s",
+    "p50",
+    "p99",
+    "CPU us/put",
+    "x puts",
+    "x CPU",
+    "x if links bind",
+    "% of link",
+    "errors",
+    "elections",
+];
+
+const BYTES: [&str; 14] = [
+    "value",
+    "system",
+    "leader sent",
+    "%",
+    "sockets sent",
+    "%",
+    "log+bulk",
+    "%",
+    "kernel wrote",
+    "%",
+    "all sent",
+    "log",
+    "moved",
+    "snapshots",
+];
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::Traffic;
+    use super::*;
+
+    pub(in super::super) fn point(pair: u16, system: System, per_second: f64) -> Point {
+        let value_bytes = 65_536;
+        let expected = system.expected(value_bytes);
+        let report = Report {
+            operations: 100,
+            seconds: 1.0,
+            per_second,
+            ..Report::default()
+        };
+        let committed = 6_553_600.0;
+        let traffic = Traffic {
+            leader_sent_bytes: (committed * expected.sent * 1.01) as u64,
+            kernel_sent_bytes: (committed * expected.sent * 1.02) as u64,
+            log_bytes: (committed * 0.05) as u64,
+            bulk_bytes: (committed * (expected.written - 0.05)) as u64,
+            kernel_written_bytes: (committed * expected.written * 0.9) as u64,
+            ..Traffic::default()
+        };
+        Point {
+            pair,
+            system,
+            value_bytes,
+            expected,
+            report,
+            traffic,
+        }
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_turn_and_deviations_from_theory() {
+        let points = vec![
+            point(0, System::RsPaxos, 300.0),
+            point(0, System::MultiPaxos, 150.0),
+            point(1, System::MultiPaxos, 50.0),
+            point(1, System::RsPaxos, 100.0),
+        ];
+        let sizes = Sizes {
+            replicas: 5,
+            link_bits_per_second: Some(200_000_000),
+            points,
+        };
+        let cells = cells(&sizes);
+        let systems: Vec<System> = cells.iter().map(|cell| cell.system).collect();
+        assert_eq!(systems, [System::RsPaxos, System::MultiPaxos]);
+        assert_eq!(cells[0].ratio(puts_per_second), Some(2.0));
+        assert_eq!(cells[1].ratio(puts_per_second), None);
+        let row = cells[0].speed();
+        assert_eq!(row[8..12], ["2.00", "-", "3.00", "35"]);
+        let row = cells[0].bytes();
+        assert_eq!(
+            row[2..10],
+            [
+                "1.347", "+1.0", "1.360", "+2.0", "1.667", "-0.0", "1.500", "-10.0"
+            ]
+        );
+        let text = render(&sizes);
+        assert!(text.contains("furthest from theory: -10.0 % ("), "{text}");
+    }
+}

@@ -1,0 +1,166 @@
+//! One turn of one system: a fresh cluster, brought into the steady state, and all sizes in order.
+
+use std::time::Duration;
+
+use super::compaction::Compaction;
+use super::ground::{Launch, Running};
+use super::theory::System;
+use super::traffic::{Reading, Traffic};
+use super::{Point, SizesArgs};
+use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
+use crate::report::Report;
+use crate::units::{show_bytes, show_count};
+
+/// Runs the turn.
+pub(super) fn run(
+    args: &SizesArgs,
+    pair: u16,
+    system: System,
+    points: &mut Vec<Point>,
+) -> Result<(), String> {
+    let launch = Launch {
+        quorate: args.quorate.as_deref(),
+        data_dir: args.data_dir.as_deref(),
+        options: &args.quorate_option,
+        inside: args.inside.as_deref(),
+    };
+    let running = Running::start(&launch, system)?;
+    let mut turn = Turn {
+        args,
+        system,
+        compaction: Compaction::begin(&running.endpoints[0])?,
+        running,
+        leader: 0,
+    };
+    turn.settle_in()?;
+    for &value_bytes in &args.sizes {
+        let (report, traffic) = turn.measure(value_bytes)?;
+        eprintln!(
+            "turn {} of {}: {}, {}: {} puts/s",
+            pair + 1,
+            args.pairs,
+            system.name(),
+            show_bytes(value_bytes),
+            show_count(report.per_second),
+        );
+        points.push(Point {
+            pair,
+            system,
+            value_bytes,
+            expected: system.expected(value_bytes),
+            report,
+            traffic,
+        });
+    }
+    Ok(())
+}
+
+struct Turn<'a> {
+    args: &'a SizesArgs,
+    system: System,
+    /// Ends before the cluster does.
+    compaction: Compaction,
+    running: Running,
+    leader: usize,
+}
+
+impl Turn<'_> {
+    /// Writes until segments of the bulk store are not made any more but used again. Behind slow links
+    /// that would take long, and what the disk does is not asked.
+    fn settle_in(&mut self) -> Result<(), String> {
+        if self.args.link.is_some() {
+            return Ok(());
+        }
+        let mut job = self.job(SETTLING_VALUE_BYTES);
+        let fragments = usize::from(self.system.fragments(SETTLING_VALUE_BYTES));
+        let puts = SETTLING_BYTES * fragments / SETTLING_VALUE_BYTES;
+        (job.load.duration, job.load.total) = (None, Some(puts as u64));
+        load::run(&job).map(drop)
+    }
+
+    fn measure(&mut self, value_bytes: usize) -> Result<(Report, Traffic), String> {
+        let before = self.warm_up(value_bytes)?;
+        let mut job = self.job(value_bytes);
+        job.load.duration = Some(self.args.seconds);
+        let report = load::run(&job)?;
+        let after = Reading::settled(&self.running)?;
+        Ok((report, after.since(&before, self.leader)))
+    }
+
+    /// Puts until it is known who leads, so that clients ask the leader: a follower sends what it
+    /// is told to the leader once more. Returns what was counted until then. Where another leads
+    /// after each warm-up, the elections counted later tell what the figures are worth.
+    fn warm_up(&mut self, value_bytes: usize) -> Result<Reading, String> {
+        let mut before = Reading::take(&self.running)?;
+        for _ in 0..ATTEMPTS {
+            let mut job = self.job(value_bytes);
+            job.load.duration = Some(self.args.warmup);
+            load::run(&job)?;
+            let after = Reading::settled(&self.running)?;
+            let leader = after.leader_since(&before);
+            before = after;
+            if leader == self.leader {
+                break;
+            }
+            self.leader = leader;
+        }
+        Ok(before)
+    }
+
+    fn job(&self, value_bytes: usize) -> Job {
+        let fragments = usize::from(self.system.fragments(value_bytes));
+        self.compaction.every(value_bytes / fragments);
+        let clients = clients(self.args.clients, value_bytes);
+        let load = LoadArgs {
+            clients,
+            conns: Some(clients.min(load::CONNECTIONS_DEFAULT_MAX)),
+            val_size: value_bytes,
+            key_space: Some(keys(value_bytes)),
+            timeout: TIMEOUT,
+            server_pids: self.running.pids.clone(),
+            metrics: self.running.endpoints.clone(),
+            ..LoadArgs::at(vec![self.running.endpoints[self.leader].clone()])
+        };
+        Job {
+            name: "put",
+            read_share: 0.0,
+            load,
+            read: ReadArgs::default(),
+            verify: VerifyArgs::default(),
+        }
+    }
+}
+
+/// Fewer clients than asked for, if what they have under way would be too much.
+fn clients(most: u32, value_bytes: usize) -> u32 {
+    let fit = (UNDER_WAY_BYTES_MAX / value_bytes.max(1)).max(1);
+    most.min(fit.try_into().unwrap_or(u32::MAX))
+}
+
+/// So few that what is live is little beside a segment: of a segment that holds little else, it
+/// would be moved. One alone is always in the segment written last, which is left alone.
+fn keys(value_bytes: usize) -> u64 {
+    (LIVE_BYTES_MAX / value_bytes.max(1)).clamp(1, KEYS_MAX) as u64
+}
+
+const ATTEMPTS: u32 = 5;
+const TIMEOUT: Duration = Duration::from_secs(60);
+const UNDER_WAY_BYTES_MAX: usize = 32 << 20;
+const LIVE_BYTES_MAX: usize = 512 << 10;
+const KEYS_MAX: usize = 1024;
+const SETTLING_VALUE_BYTES: usize = 1 << 20;
+/// Per replica: three segments of the bulk store, and some more.
+const SETTLING_BYTES: usize = 224 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_values_have_fewer_clients_and_keys() {
+        assert_eq!((clients(16, 1024), keys(256)), (16, 1024));
+        assert_eq!((clients(16, 64 << 10), keys(64 << 10)), (16, 8));
+        assert_eq!((clients(16, 16 << 20), keys(16 << 20)), (2, 1));
+        assert_eq!((clients(16, 64 << 20), keys(64 << 20)), (1, 1));
+    }
+}
