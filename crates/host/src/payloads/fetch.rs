@@ -211,6 +211,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             readers,
             code,
         } = gathered;
+        self.counters.gathered += u64::from(code > 1);
         self.rebuild(id, code, &bytes);
         self.payloads.cache.insert(id, bytes.clone());
         let answer = |token| (token, Answer::Payload(Ok(bytes.clone())));
