@@ -15,7 +15,7 @@ use crate::trial;
 impl Trial<'_> {
     /// Both kinds of loss, each of another follower.
     pub(super) fn repairs(&mut self) -> Result<(), String> {
-        self.wait_alike()?;
+        self.wait_whole()?;
         let leader = self
             .runtime
             .block_on(trial::leader(&self.replicas.endpoints))?;
@@ -32,7 +32,7 @@ impl Trial<'_> {
         self.replicas.start(&[hurt])?;
         self.replicas.wait_voting(hurt)?;
         let votes = began.elapsed();
-        self.wait_alike()?;
+        self.wait_whole()?;
         let (rebuilt, gathered) = (self.metric(hurt, REBUILT)?, self.metric(hurt, GATHERED)?);
         say(format_args!(
             "wiped: replica {} votes after {:.2} s and has all its fragments after {:.2} s: {rebuilt} \
@@ -41,7 +41,7 @@ impl Trial<'_> {
             votes.as_secs_f64(),
             began.elapsed().as_secs_f64()
         ));
-        let lost = self.coded();
+        let lost = self.coded().count();
         if self.quorums.k > 1 && rebuilt < lost as f64 {
             self.wrong
                 .push(format!("wiped: {rebuilt} of {lost} fragments were rebuilt"));
@@ -59,7 +59,7 @@ impl Trial<'_> {
         self.replicas.start(&[hurt])?;
         self.replicas.wait_voting(hurt)?;
         self.read_first("damaged", &[hurt])?;
-        self.wait_alike()?;
+        self.wait_whole()?;
         let (damaged, rebuilt) = (self.metric(hurt, DAMAGED)?, self.metric(hurt, REBUILT)?);
         say(format_args!(
             "damaged: replica {} found {damaged} places, {rebuilt} fragments rebuilt",
@@ -92,18 +92,20 @@ impl Trial<'_> {
         self.heal(How::Paused, &stopped)
     }
 
-    /// Waits until all replicas hold equally many bytes of fragments, and lack none.
-    fn wait_alike(&self) -> Result<(), String> {
+    /// Waits until every replica holds at least a fragment of everything written so far. One that was
+    /// away or slow when a value was written may have made others write larger fragments, too.
+    fn wait_whole(&self) -> Result<(), String> {
+        let least = self.fragment_bytes() as f64;
         let deadline = Instant::now() + PATIENCE;
         loop {
             let all = (0..self.quorums.n).map(|index| self.metric(index, LIVE));
             let live = all.collect::<Result<Vec<f64>, String>>()?;
-            if live.iter().all(|bytes| *bytes == live[0] && *bytes > 0.0) {
+            if live.iter().all(|bytes| *bytes >= least) {
                 return Ok(());
             }
             if Instant::now() > deadline {
                 return Err(format!(
-                    "the replicas hold different bytes of fragments: {live:?}"
+                    "the replicas hold {live:?} bytes of fragments, where {least} are the least"
                 ));
             }
             std::thread::sleep(POLL);
@@ -115,11 +117,15 @@ impl Trial<'_> {
         Ok(scrape::value(&page, name))
     }
 
-    /// Values so far that are cut, written while all ran.
-    fn coded(&self) -> usize {
-        let numbers = 0..self.written.first;
-        let lens = numbers.map(Written::first_len);
-        lens.filter(|len| *len >= PAYLOAD_MIN).count()
+    /// Lengths of the values so far that are cut.
+    fn coded(&self) -> impl Iterator<Item = usize> {
+        let lens = (0..self.written.first).map(Written::first_len);
+        lens.filter(|len| *len >= PAYLOAD_MIN)
+    }
+
+    /// Bytes of one fragment of each of them, cut into as many as can be.
+    fn fragment_bytes(&self) -> usize {
+        self.coded().map(|len| len.div_ceil(self.quorums.k)).sum()
     }
 }
 
