@@ -9,6 +9,11 @@
 //!   what their clients saw, checked;
 //! - [`chaos`]: clusters whose processes, links, clocks and disks are hurt, and everything that was
 //!   told held against the order that the replicas executed;
+//! - [`verify`]: gibibytes of random values, read back through every replica, with what they cost in
+//!   disk and memory;
+//! - [`survive`]: what clusters serve while replicas are stopped, held against what their quorums
+//!   promise, and what becomes of lost fragments;
+//! - [`failover`]: leaders killed under load, and throughput over time;
 //! - [`differential`]: the same random requests of a real etcd and of a cluster, and every answer
 //!   compared;
 //! - [`sizes`]: what a value costs in puts, bytes sent and bytes written, by its size, under RS-Paxos
@@ -30,6 +35,7 @@ mod cleanup;
 mod cluster;
 pub mod compare;
 pub mod differential;
+pub mod failover;
 pub mod floor;
 pub mod large;
 pub mod latency;
@@ -37,12 +43,16 @@ pub mod load;
 mod namespaces;
 mod observe;
 pub mod process;
+mod replicas;
 pub mod report;
 pub mod rounds;
 pub mod scrape;
 pub mod sizes;
+pub mod survive;
 mod tables;
+pub mod trial;
 mod units;
+pub mod verify;
 pub mod watchers;
 
 use std::process::ExitCode;
@@ -76,6 +86,15 @@ pub enum BenchCommand {
     /// Hurt replicas in every way this machine allows, under load, and check all that was told
     #[command(after_help = CHAOS_EXAMPLES)]
     Chaos(Box<chaos::ChaosArgs>),
+    /// Write random values of a large sum, and read all of them back through every replica
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(verify::VerifyArgs),
+    /// Stop replicas, delete a folder, damage fragments, and hold what is served against the promise
+    #[command(after_help = SURVIVE_EXAMPLES)]
+    Survive(survive::SurviveArgs),
+    /// Kill leaders under load: throughput over time, how soon writes go on, whether one was lost
+    #[command(after_help = FAILOVER_EXAMPLES)]
+    Failover(failover::FailoverArgs),
     /// Ask the same random things of a real etcd and of a cluster, and compare every answer
     #[command(after_help = DIFFERENTIAL_EXAMPLES)]
     Differential(differential::DifferentialArgs),
@@ -121,6 +140,9 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Compare(args) => ended(compare::run(&args)),
         BenchCommand::Rounds(args) => rounds::run(&args),
         BenchCommand::Chaos(args) => chaos::run(&args),
+        BenchCommand::Verify(args) => verify::run(&args),
+        BenchCommand::Survive(args) => survive::run(&args),
+        BenchCommand::Failover(args) => failover::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
         BenchCommand::Sizes(args) => sizes::run(&args),
         BenchCommand::Large(args) => ended(large::run(&args)),
@@ -219,6 +241,31 @@ Examples:
     quorate bench chaos --rounds 10 --faults disk-full,corrupt,wipe --seed 77
   A short form, as part of a test:
     quorate bench chaos --rounds 2 --load-seconds 3";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  A gibibyte in values of one mebibyte, each cut into fragments any three of which rebuild it:
+    quorate bench verify
+  Ten, on a disk that has the room:
+    quorate bench verify --total 10GiB --data-dir /var/tmp
+  Small values, whole on every replica:
+    quorate bench verify --protocol multi-paxos --total 64MiB --size 1KiB --clients 64";
+
+const SURVIVE_EXAMPLES: &str = "\
+Examples:
+  Five replicas, values cut into fragments of which three rebuild them, about five minutes:
+    quorate bench survive
+  With quorums of a majority, stops alone:
+    quorate bench survive --profile flex --parts stops
+  Whole values:
+    quorate bench survive --protocol multi-paxos";
+
+const FAILOVER_EXAMPLES: &str = "\
+Examples:
+  RS-Paxos and Multi-Paxos under two loads, with a picture, about two minutes:
+    quorate bench failover --plot failover.svg
+  One of them, large values:
+    quorate bench failover --alone --loads write --val-size 256KiB";
 
 const DIFFERENTIAL_EXAMPLES: &str = "\
 Examples:

@@ -70,6 +70,12 @@ fn resident(pids: &[u32]) -> impl Iterator<Item = u64> {
     statuses.map(|status| labelled_kib(&status, "VmRSS:") << 10)
 }
 
+/// The most memory a process ever had in RAM, in bytes; 0 if it has ended.
+pub fn rss_bytes_peak(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    status.map_or(0, |status| labelled_kib(&status, "VmHWM:") << 10)
+}
+
 /// A process and everything it started, found by walking parents in `/proc`.
 pub fn descendants(root: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = running()
@@ -173,5 +179,6 @@ mod tests {
         assert_eq!(Usage::of(&[u32::MAX]), Usage::default());
         assert_eq!(resident_bytes(&[u32::MAX]), 0);
         assert!(resident_bytes(&[me]) > 1 << 20);
+        assert!(rss_bytes_peak(me) > 1 << 20);
     }
 }

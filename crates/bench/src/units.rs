@@ -69,6 +69,25 @@ pub(crate) fn show_ns(ns: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Prints bytes with three significant digits and a fitting unit.
+pub(crate) fn show_bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].iter();
+    let mut unit = units.next();
+    while value >= 1000.0
+        && let Some(larger) = units.next()
+    {
+        value /= 1024.0;
+        unit = Some(larger);
+    }
+    let digits = match value {
+        _ if bytes < 1000 => 0,
+        _ if value < 10.0 => 2,
+        _ => usize::from(value < 100.0),
+    };
+    format!("{value:.digits$} {}", unit.unwrap_or(&"B"))
+}
+
 /// Prints a whole number with a comma between thousands.
 pub(crate) fn show_count(count: f64) -> String {
     let digits = format!("{count:.0}");
@@ -83,7 +102,7 @@ pub(crate) fn show_count(count: f64) -> String {
 }
 
 /// Prints a size with the largest unit that it is a whole number of.
-pub(crate) fn show_bytes(bytes: usize) -> String {
+pub(crate) fn show_size(bytes: usize) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fits = |(shift, _): &(u32, &str)| bytes > 0 && bytes.is_multiple_of(1 << shift);
     match units.into_iter().find(fits) {
@@ -131,8 +150,12 @@ mod tests {
         assert_eq!(show_ns(1_234), "1.23 us");
         assert_eq!(show_ns(98_765_432), "98.8 ms");
         assert_eq!(show_count(1234567.0), "1,234,567");
+        assert_eq!(show_bytes(999), "999 B");
+        assert_eq!(show_bytes(1 << 20), "1.00 MiB");
+        assert_eq!(show_bytes(10 << 30), "10.0 GiB");
+        assert_eq!(show_bytes(1023 << 20), "1.00 GiB");
         assert_eq!(show_count(12.0), "12");
-        assert_eq!(show_bytes(64 << 10), "64 KiB");
-        assert_eq!(show_bytes((1 << 20) + 1), "1048577 B");
+        assert_eq!(show_size(64 << 10), "64 KiB");
+        assert_eq!(show_size((1 << 20) + 1), "1048577 B");
     }
 }

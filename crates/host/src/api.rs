@@ -393,6 +393,8 @@ pub struct Counters {
     pub snapshots: u64,
     /// Snapshots of peers that took the place of the own state.
     pub installed: u64,
+    /// Payloads put together from fragments: for readers, for a new leader, or to rebuild the own.
+    pub gathered: u64,
     /// Fragments of payloads that were made anew here.
     pub rebuilt: u64,
 }

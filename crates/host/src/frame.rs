@@ -299,7 +299,8 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
             bytes: input.bytes()?,
         },
         ATTACHED => Body::Attached {
-            message: input.bytes()?,
+            // Its small parts are kept for long, and must not keep the fragments' memory with them.
+            message: Bytes::copy_from_slice(&input.bytes()?),
             fragments: decode_fragments(&mut input)?,
         },
         WANT_FRAGMENT => Body::WantFragment(PayloadId::decode(&mut input)?),
@@ -419,6 +420,24 @@ mod tests {
                 assert_eq!(decoded, Ok((header(version), body.clone())));
             }
         }
+    }
+
+    #[test]
+    fn a_message_that_is_kept_keeps_nothing_of_what_was_attached() {
+        let part = Bytes::from(vec![7; 100_000]);
+        let fragment = (FragmentHeader::new((5, 3), 4, 300_000, &part), part);
+        let body = Body::Attached {
+            message: Bytes::from(vec![1; 1000]),
+            fragments: vec![fragment],
+        };
+        let version = Spoken::SHIPPED.newest;
+        let frame = Bytes::from(encode(&header(version), &body).concat());
+        let (_, decoded) = decode(frame.clone(), Spoken::SHIPPED).unwrap();
+        let Body::Attached { message, fragments } = decoded else {
+            panic!("another body");
+        };
+        assert_eq!((message.len(), fragments.len()), (1000, 1));
+        assert!(!frame.as_ptr_range().contains(&message.as_ptr()));
     }
 
     #[test]

@@ -468,6 +468,8 @@ impl<M: Machine, A: Application> Core<M, A> {
         let storage = &metrics.storage;
         storage.bulk_bytes.absolute(counters.bulk_bytes);
         storage.bulk_moved.absolute(counters.bulk_moved_bytes);
+        storage.gathered.absolute(counters.gathered);
+        storage.rebuilt.absolute(counters.rebuilt);
         storage.bulk_live.set(self.host.bulk_live_bytes() as f64);
         let bulk_size = self.disk.as_ref().map_or(0, Disk::bulk_bytes);
         storage.bulk_size.set(bulk_size as f64);

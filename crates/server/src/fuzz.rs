@@ -49,10 +49,7 @@ fn connections_bear_any_bytes_and_hold_no_more_than_arrived() {
         let mut decoder = FrameDecoder::default();
         let mut payloads = Vec::new();
         for part in input.chunks(100) {
-            decoder.input().extend_from_slice(part);
-            while let Some(payload) = decoder.next()? {
-                payloads.push(payload);
-            }
+            payloads.extend(decoder.feed(part)?);
         }
         Ok::<_, crate::peer::frame::FrameError>(payloads)
     };

@@ -23,7 +23,7 @@ use crate::sizes::compaction::Compaction;
 use crate::sizes::ground::{Launch, Running};
 use crate::sizes::traffic::Reading;
 use crate::tables::{align, median};
-use crate::units::{show_bytes, show_count, show_ns};
+use crate::units::{show_count, show_ns, show_size};
 use crate::{cleanup, units};
 
 /// What `bench large` can be told.
@@ -283,7 +283,7 @@ fn table(phases: &[Phase], large_bytes: usize) -> String {
     let ratio = median(ratios(phases)).map_or(String::new(), |ratio| {
         format!(
             "p99 beside {} puts: {ratio:.2} times that beside an equal CPU load\n",
-            show_bytes(large_bytes)
+            show_size(large_bytes)
         )
     });
     align(&rows) + &ratio

@@ -9,7 +9,6 @@ mod args;
 mod checks;
 mod clients;
 mod record;
-mod replicas;
 mod report;
 mod round;
 mod shared;
@@ -20,10 +19,10 @@ use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
 use crate::cleanup;
+use crate::replicas::Replicas;
 pub use args::{Kind, RoundsArgs};
 use checks::Promise;
 pub(crate) use checks::converged;
-use replicas::Replicas;
 use report::RoundReport;
 use round::Round;
 

@@ -9,11 +9,11 @@ use super::args::{Kind, RoundsArgs};
 use super::checks::{self, Promise};
 use super::clients::{Client, Session, Stage};
 use super::record::Record;
-use super::replicas::Replicas;
 use super::report::{RoundReport, Stretch};
 use crate::load::gaps;
 use crate::load::payload::Payload;
 use crate::observe;
+use crate::replicas::Replicas;
 
 /// A round in progress.
 pub(super) struct Round<'a> {

@@ -4,7 +4,7 @@ use quorate_plot::{Chart, Group, Panel, Series};
 
 use super::table::{Cell, Cost, cells, megabytes_per_second};
 use super::{Sizes, System};
-use crate::units::{show_bytes, show_ns};
+use crate::units::{show_ns, show_size};
 
 /// Draws the picture.
 pub(super) fn render(sizes: &Sizes) -> String {
@@ -51,7 +51,7 @@ pub(super) fn render(sizes: &Sizes) -> String {
 fn groups(cells: &[Cell<'_>], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for cell in cells {
-        let name = show_bytes(cell.value_bytes);
+        let name = show_size(cell.value_bytes);
         if groups.last().is_none_or(|group| group.name != name) {
             let bars = Vec::new();
             groups.push(Group { name, bars });

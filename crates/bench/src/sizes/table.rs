@@ -4,7 +4,7 @@ use super::theory::deviation_percent;
 use super::{Point, Sizes, System};
 use crate::report::{Report, ServerCosts};
 use crate::tables::{align, median};
-use crate::units::{show_bytes, show_count, show_ns};
+use crate::units::{show_count, show_ns, show_size};
 
 /// Prints what clients saw, what was sent and written, and how far that is from theory.
 pub(super) fn render(sizes: &Sizes) -> String {
@@ -78,7 +78,7 @@ impl Cell<'_> {
         };
         let sum = |of: fn(&Point) -> u64| self.points.iter().map(|point| of(point)).sum::<u64>();
         vec![
-            show_bytes(self.value_bytes),
+            show_size(self.value_bytes),
             self.system.name().to_owned(),
             shown(
                 self.median(|point| Some(f64::from(point.report.clients))),
@@ -103,7 +103,7 @@ impl Cell<'_> {
     }
 
     fn bytes(&self) -> Vec<String> {
-        let mut row = vec![show_bytes(self.value_bytes), self.system.name().to_owned()];
+        let mut row = vec![show_size(self.value_bytes), self.system.name().to_owned()];
         for cost in Cost::ALL {
             row.push(shown(self.per_byte(cost), 3));
             row.push(self.deviation(cost).map_or("-".to_owned(), percent));
@@ -227,10 +227,10 @@ fn worst(cells: &[Cell<'_>]) -> String {
     worst.map_or(String::new(), |(deviation, cell, cost)| {
         format!(
             "from {} up, furthest from theory: {} % ({} at {}, {cost:?})\n",
-            show_bytes(NEAR_BYTES_MIN),
+            show_size(NEAR_BYTES_MIN),
             percent(deviation),
             cell.system.name(),
-            show_bytes(cell.value_bytes),
+            show_size(cell.value_bytes),
         )
     })
 }

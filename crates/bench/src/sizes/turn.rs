@@ -9,7 +9,7 @@ use super::traffic::{Reading, Traffic};
 use super::{Point, SizesArgs};
 use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::report::Report;
-use crate::units::{show_bytes, show_count};
+use crate::units::{show_count, show_size};
 
 /// Runs the turn.
 pub(super) fn run(
@@ -40,7 +40,7 @@ pub(super) fn run(
             pair + 1,
             args.pairs,
             system.name(),
-            show_bytes(value_bytes),
+            show_size(value_bytes),
             show_count(report.per_second),
         );
         points.push(Point {

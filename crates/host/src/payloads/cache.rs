@@ -4,6 +4,10 @@ use bytes::Bytes;
 use quorate_core::PayloadId;
 use std::collections::BTreeMap;
 
+/// Shorter payloads are copied: they may be slices of a frame or a request with many of them, of
+/// which one would keep all in memory. One of so many bytes is most of what it came in.
+const KEPT_AS_IT_IS_BYTES_MIN: usize = 256 << 10;
+
 /// The payloads used last.
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -35,6 +39,10 @@ impl Cache {
         }
         self.remove(id);
         self.turn += 1;
+        let bytes = match bytes.len() < KEPT_AS_IT_IS_BYTES_MIN {
+            true => Bytes::copy_from_slice(&bytes),
+            false => bytes,
+        };
         self.bytes += bytes.len();
         self.payloads.insert(id, (self.turn, bytes));
         self.used.insert(self.turn, id);

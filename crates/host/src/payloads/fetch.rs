@@ -10,12 +10,9 @@ use bytes::Bytes;
 use quorate_codec::FragmentHeader;
 use quorate_core::{Application, Entry, Input, Machine, Now, Payload, PayloadId, Peers, ReplicaId};
 
-/// How long the peers asked first may take before all others are asked too, in ns.
-const HEDGE_NS: u64 = 20_000_000;
-/// The longest pause between two rounds of questions, in ns.
-const PAUSE_MAX_NS: u64 = 1_000_000_000;
-/// How long a reader waits while there are not enough fragments, in ns.
-const GIVE_UP_NS: u64 = 5_000_000_000;
+/// How long a reader waits while there are not enough fragments, in ns: less than a request waits for
+/// anything, so that its client is told what is missing.
+const GIVE_UP_NS: u64 = 3_000_000_000;
 /// Payloads that are rebuilt at once.
 const REBUILT_AT_ONCE: usize = 8;
 
@@ -87,10 +84,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Some(code) => self.ask_some(id, usize::from(*code) - 1),
             None => self.post(Peers::All, &Body::WantFragment(id)),
         }
-        if !self.is_armed(Timer::Gather) {
-            self.payloads.rounds = 0;
-            self.arm(Timer::Gather, now.mono_ns + HEDGE_NS);
-        }
+        self.arm_gather();
     }
 
     /// Asks so many peers; which ones depends on the payload, so that they share the work.
@@ -105,18 +99,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// Time to ask everybody for what is still wanted.
+    /// Time to ask everybody for some of what is still wanted.
     pub(crate) fn gather_further(&mut self, now: Now) {
         let before_ns = now.mono_ns.saturating_sub(GIVE_UP_NS);
         for (token, have, need) in self.payloads.gathers.take_tired(before_ns) {
             let gone = PayloadGone::Scattered { have, need };
             self.answers.push((token, Answer::Payload(Err(gone))));
         }
-        let wanted: Vec<PayloadId> = self.payloads.gathers.wanted().collect();
-        if wanted.is_empty() {
-            return;
-        }
-        for id in wanted {
+        for id in self.payloads.gathers.take_due(now.mono_ns) {
             for code in self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id)) {
                 self.look_up(id, code, Reading::Gather(id));
             }
@@ -124,9 +114,13 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.post(Peers::All, &Body::WantFragment(id));
             }
         }
-        self.payloads.rounds = (self.payloads.rounds + 1).min(6);
-        let pause_ns = (HEDGE_NS << self.payloads.rounds).min(PAUSE_MAX_NS);
-        self.arm(Timer::Gather, now.mono_ns + pause_ns);
+        self.arm_gather();
+    }
+
+    fn arm_gather(&mut self) {
+        if let Some(due_ns) = self.payloads.gathers.next_due() {
+            self.arm(Timer::Gather, due_ns);
+        }
     }
 
     /// Looks for a fragment in the own store; what has to be read comes later.
@@ -211,6 +205,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             readers,
             code,
         } = gathered;
+        self.counters.gathered += u64::from(code > 1);
         self.rebuild(id, code, &bytes);
         self.payloads.cache.insert(id, bytes.clone());
         let answer = |token| (token, Answer::Payload(Ok(bytes.clone())));

@@ -18,7 +18,15 @@ struct Gathering {
     readers: Vec<Token>,
     /// When it was wanted first.
     since_ns: u64,
+    /// How many times everybody was asked, and when everybody will be next.
+    rounds: u32,
+    due_ns: u64,
 }
+
+/// How long the peers asked first may take before all others are asked too, in ns.
+const HEDGE_NS: u64 = 20_000_000;
+/// The longest pause between two rounds of questions, in ns.
+const PAUSE_MAX_NS: u64 = 1_000_000_000;
 
 /// Everything that is being gathered.
 #[derive(Debug, Default)]
@@ -51,9 +59,23 @@ impl Gathers {
             .sum()
     }
 
-    /// The payloads that are not here yet.
-    pub(crate) fn wanted(&self) -> impl Iterator<Item = PayloadId> {
-        self.payloads.keys().copied()
+    /// The payloads of which everybody is to be asked now. Each has pauses of its own: one that
+    /// cannot be had for long must not hold up the others.
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Vec<PayloadId> {
+        let due = self.payloads.iter_mut();
+        let due = due.filter(|(_, gathering)| gathering.due_ns <= now_ns);
+        due.map(|(id, gathering)| {
+            gathering.rounds = (gathering.rounds + 1).min(6);
+            let pause_ns = (HEDGE_NS << gathering.rounds).min(PAUSE_MAX_NS);
+            gathering.due_ns = now_ns + pause_ns;
+            *id
+        })
+        .collect()
+    }
+
+    /// When everybody is to be asked next.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.payloads.values().map(|one| one.due_ns).min()
     }
 
     /// Wants a payload; says whether it was not wanted before.
@@ -70,6 +92,8 @@ impl Gathers {
             fragments: BTreeMap::new(),
             readers: Vec::new(),
             since_ns: now_ns,
+            rounds: 0,
+            due_ns: now_ns + HEDGE_NS,
         });
         gathering.readers.extend(reader);
         is_new
@@ -206,6 +230,23 @@ mod tests {
         assert_eq!((gathered.code, gathered.readers), (3, vec![7, 8]));
         assert_eq!(Some(gathered.bytes), payload.bytes);
         assert_eq!(gathers.len(), 0);
+    }
+
+    #[test]
+    fn a_payload_out_of_reach_does_not_slow_the_others() {
+        let payload = Payload::of(Bytes::from_static(b"anything"));
+        let part = |part| PayloadId { part, ..id() };
+        let mut gathers = Gathers::default();
+        gathers.want(0, part(0), &payload, None);
+        let mut now_ns = 0;
+        while now_ns < 2 * PAUSE_MAX_NS {
+            now_ns = gathers.next_due().unwrap();
+            assert_eq!(gathers.take_due(now_ns), [part(0)]);
+        }
+        assert_eq!(gathers.next_due(), Some(now_ns + PAUSE_MAX_NS));
+        gathers.want(now_ns, part(1), &payload, None);
+        assert_eq!(gathers.next_due(), Some(now_ns + HEDGE_NS));
+        assert_eq!(gathers.take_due(now_ns + HEDGE_NS), [part(1)]);
     }
 
     #[test]

@@ -38,8 +38,6 @@ pub(crate) struct Payloads {
     lacking: BTreeMap<PayloadId, Payload>,
     /// Reads of the own store under way, by token.
     reading: BTreeMap<u64, fetch::Reading>,
-    /// How many times in a row everybody was asked.
-    rounds: u32,
     /// Entries that the machine asked for and that are whole now.
     held: Vec<Entry>,
     /// Live payloads behind this one, or all, are yet to be looked at for those that lack their
@@ -58,7 +56,6 @@ impl Payloads {
             gathers: Gathers::default(),
             lacking: BTreeMap::new(),
             reading: BTreeMap::new(),
-            rounds: 0,
             held: Vec::new(),
             looking: Some(None),
         }

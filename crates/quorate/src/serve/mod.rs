@@ -166,6 +166,7 @@ impl Visitor for Replica {
         let limits = Limits {
             command_bytes_max: settings.max_request_bytes.min(COMMAND_BYTES_MAX)
                 + COMMAND_BYTES_EXTRA,
+            payload_cache_bytes_max: settings.value_cache_bytes,
             ..settings.snapshots.limits(Limits::default())
         };
         let config = ServerConfig {

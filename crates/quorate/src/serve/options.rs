@@ -94,6 +94,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_REQUEST_TIMEOUT_MS", value_name = "MS")]
     pub(super) request_timeout_ms: Option<u64>,
 
+    /// Bytes of large values kept whole in memory, for those who read them next [default: 268435456]
+    #[arg(long, env = "QUORATE_VALUE_CACHE_BYTES", value_name = "BYTES")]
+    pub(super) value_cache_bytes: Option<usize>,
+
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
     pub(super) layout: Option<LayoutMode>,

@@ -6,6 +6,7 @@ use crate::genesis::{Genesis, unknown_protocol};
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
+use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_server::{Layout, MemberInfo, TestSource};
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ pub(super) struct Settings {
     pub(super) max_request_bytes: usize,
     pub(super) max_txn_ops: usize,
     pub(super) request_timeout: Duration,
+    pub(super) value_cache_bytes: usize,
     pub(super) layout: Layout,
     pub(super) snapshots: SnapshotSettings,
     pub(super) log_level: String,
@@ -121,6 +123,9 @@ impl Settings {
             request_timeout: Duration::from_millis(
                 options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
             ),
+            value_cache_bytes: options
+                .value_cache_bytes
+                .unwrap_or(Limits::default().payload_cache_bytes_max),
             // Whoever starts several replicas on one machine says so.
             layout: options.layout.unwrap_or(LayoutMode::Auto).resolve(1),
             snapshots: options.snapshots.resolve()?,

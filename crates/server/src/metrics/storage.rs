@@ -17,6 +17,9 @@ pub(crate) struct StorageMetrics {
     /// Bytes of fragments in it, and of its segments.
     pub(crate) bulk_live: Gauge,
     pub(crate) bulk_size: Gauge,
+    /// Payloads put together from fragments, and own fragments made anew.
+    pub(crate) gathered: Counter,
+    pub(crate) rebuilt: Counter,
     /// Whether writing waits for space.
     pub(crate) full: Gauge,
 }
@@ -55,6 +58,14 @@ impl StorageMetrics {
             bulk_size: on.gauge(
                 "quorate_bulk_size_bytes",
                 "Size of the bulk store on disk.",
+            ),
+            gathered: on.counter(
+                "quorate_payloads_gathered_total",
+                "Payloads put together from fragments, for readers, a new leader, or a rebuild.",
+            ),
+            rebuilt: on.counter(
+                "quorate_fragments_rebuilt_total",
+                "Own fragments of payloads that were lacking and were made anew.",
             ),
             full: on.gauge(
                 "quorate_storage_full",

@@ -1,6 +1,7 @@
 //! Frames on a peer connection: `length u32 | crc32c of the payload u32 | payload`, little-endian.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::buf::Limit;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crc_fast::{CrcAlgorithm, Digest};
 use quorate_core::ENTRY_BYTES_MAX;
 use std::fmt;
@@ -12,6 +13,10 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + (1 << 20);
 
 /// How much a connection asks of the kernel at once.
 const READ_BYTES: usize = 64 << 10;
+/// Payloads with their header of so many bytes are long.
+const LONG_BYTES_MIN: usize = READ_BYTES;
+/// A header is believed once what is missing is no more than so many times what has arrived.
+const BELIEVED_TIMES: usize = 3;
 /// Payloads below this are copied out of the read buffer, so that one kept small entry does not
 /// keep a whole buffer alive.
 const COPY_BYTES_MAX: usize = 16 << 10;
@@ -69,12 +74,19 @@ pub(crate) struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Where to append what arrives next, with room for some.
-    pub(crate) fn input(&mut self) -> &mut BytesMut {
-        // Twice what has arrived at the most, whatever a header promises.
-        let want = READ_BYTES.max(self.missing().min(self.buffer.len()));
-        self.buffer.reserve(want);
-        &mut self.buffer
+    /// Where to append what arrives next, with room for some: a few times what has arrived at the
+    /// most, whatever a header promises. A long payload gets memory that ends with it, since
+    /// whoever keeps it keeps all of that.
+    pub(crate) fn input(&mut self) -> Limit<&mut BytesMut> {
+        let (arrived, missing) = (self.buffer.len(), self.missing());
+        if missing == 0 || arrived + missing < LONG_BYTES_MIN {
+            self.buffer.reserve(READ_BYTES);
+            return (&mut self.buffer).limit(usize::MAX);
+        }
+        let is_believed = missing <= BELIEVED_TIMES * arrived;
+        self.buffer
+            .reserve(if is_believed { missing } else { READ_BYTES });
+        (&mut self.buffer).limit(missing)
     }
 
     /// The next complete payload; `None` if more bytes are needed.
@@ -99,6 +111,22 @@ impl FrameDecoder {
         } else {
             Err(FrameError::Checksum)
         }
+    }
+
+    /// Takes bytes as they arrive, and each payload out as soon as it is whole.
+    #[cfg(test)]
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Bytes>, FrameError> {
+        let mut payloads = Vec::new();
+        while !bytes.is_empty() {
+            let mut input = self.input();
+            let count = input.remaining_mut().min(bytes.len());
+            input.put_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            while let Some(payload) = self.next()? {
+                payloads.push(payload);
+            }
+        }
+        Ok(payloads)
     }
 
     /// The length in the header, once that is here and sensible.
@@ -131,14 +159,6 @@ mod tests {
         [&header[..], &payload[..]].concat()
     }
 
-    fn drain(decoder: &mut FrameDecoder) -> Result<Vec<Bytes>, FrameError> {
-        let mut payloads = Vec::new();
-        while let Some(payload) = decoder.next()? {
-            payloads.push(payload);
-        }
-        Ok(payloads)
-    }
-
     #[test]
     fn payloads_come_out_as_they_went_in_however_the_bytes_are_cut() {
         let mut dice = fastrand::Rng::with_seed(7);
@@ -154,11 +174,29 @@ mod tests {
             let (mut got, mut at) = (Vec::new(), 0);
             while at < stream.len() {
                 let end = (at + dice.usize(1..60_000)).min(stream.len());
-                decoder.input().extend_from_slice(&stream[at..end]);
+                got.extend(decoder.feed(&stream[at..end]).unwrap());
                 at = end;
-                got.extend(drain(&mut decoder).unwrap());
             }
             assert_eq!(got, payloads);
+        }
+    }
+
+    #[test]
+    fn a_long_payload_has_memory_of_its_own() {
+        let mut decoder = FrameDecoder::default();
+        let stream = framed(&vec![3; 1 << 20]).repeat(3);
+        let mut payloads = Vec::new();
+        for piece in stream.chunks(50_000) {
+            payloads.extend(decoder.feed(piece).unwrap());
+        }
+        drop(decoder);
+        assert_eq!(payloads.len(), 3);
+        for payload in payloads {
+            let Ok(whole) = payload.try_into_mut() else {
+                panic!("another payload is in the same memory");
+            };
+            let room = whole.capacity() - whole.len();
+            assert!(room < READ_BYTES, "{room} bytes beside it");
         }
     }
 
@@ -187,8 +225,7 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             let mut decoder = FrameDecoder::default();
-            decoder.input().extend_from_slice(bytes);
-            assert_eq!(decoder.next(), Err(expected));
+            assert_eq!(decoder.feed(bytes), Err(expected));
         }
     }
 
@@ -196,13 +233,12 @@ mod tests {
     fn a_promised_length_allocates_nothing_before_its_bytes_arrive() {
         let mut decoder = FrameDecoder::default();
         let promised = (PAYLOAD_BYTES_MAX as u32).to_le_bytes();
-        decoder.input().extend_from_slice(&promised);
+        decoder.feed(&promised).unwrap();
         for arrived in [4, 8, 100_000, 300_000] {
             let missing = arrived - decoder.buffer.len();
-            decoder.input().extend_from_slice(&vec![1; missing]);
-            assert_eq!(decoder.next(), Ok(None));
+            assert_eq!(decoder.feed(&vec![1; missing]), Ok(Vec::new()));
             let most = 4 * arrived.max(READ_BYTES);
-            let capacity = decoder.input().capacity();
+            let capacity = decoder.input().get_ref().capacity();
             assert!(
                 capacity <= most,
                 "{capacity} bytes allocated for {arrived} arrived"
@@ -227,10 +263,9 @@ mod tests {
                 _ => stream.iter_mut().for_each(|byte| *byte = dice.u8(..)),
             }
             let mut decoder = FrameDecoder::default();
-            decoder.input().extend_from_slice(&stream);
-            let _ = drain(&mut decoder);
+            let _ = decoder.feed(&stream);
             let most = 4 * READ_BYTES.max(stream.len());
-            assert!(decoder.input().capacity() <= most, "seed {seed}");
+            assert!(decoder.input().get_ref().capacity() <= most, "seed {seed}");
         }
     }
 }

@@ -141,7 +141,7 @@ async fn read(
     let metrics = acceptor.metrics.get(&peer)?;
     let mut decoder = FrameDecoder::default();
     loop {
-        match connection.read_buf(decoder.input()).await {
+        match connection.read_buf(&mut decoder.input()).await {
             Ok(0) | Err(_) => return None,
             Ok(count) => metrics.received_bytes.increment(count as u64),
         }

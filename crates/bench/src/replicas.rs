@@ -16,9 +16,9 @@ use crate::{process, scrape};
 /// A cluster begun by `quorate up`, each of whose replicas runs under its own
 /// `quorate up --only I`: as an operator starts one again that died.
 #[derive(Debug)]
-pub(super) struct Replicas {
+pub(crate) struct Replicas {
     /// Where they serve, in their order.
-    pub(super) endpoints: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
     binary: PathBuf,
     options: Vec<String>,
     running: Vec<Option<Replica>>,
@@ -37,7 +37,7 @@ struct Replica {
 
 impl Replicas {
     /// Begins a cluster and starts every replica.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         binary: PathBuf,
         count: u8,
         parent: Option<&Path>,
@@ -66,17 +66,17 @@ impl Replicas {
     }
 
     /// The folder of everything the replicas wrote.
-    pub(super) fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// Leaves the folder where it is, as evidence.
-    pub(super) fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         self.directory.keep();
     }
 
     /// Starts these replicas, all at once, and waits until each serves.
-    pub(super) fn start(&mut self, which: &[usize]) -> Result<(), String> {
+    pub(crate) fn start(&mut self, which: &[usize]) -> Result<(), String> {
         for &index in which {
             let replica = self.spawn(&[format!("--only={}", index + 1)], index + 1)?;
             self.running[index] = Some(replica);
@@ -94,7 +94,7 @@ impl Replicas {
     }
 
     /// Kills these replicas (SIGKILL), all at once, and waits until they are gone.
-    pub(super) fn kill(&mut self, which: &[usize]) -> Result<(), String> {
+    pub(crate) fn kill(&mut self, which: &[usize]) -> Result<(), String> {
         for &index in which {
             self.signal(index, Signal::KILL)?;
         }
@@ -107,14 +107,14 @@ impl Replicas {
     }
 
     /// Deletes the data folder of a replica that was killed.
-    pub(super) fn wipe(&mut self, index: usize) -> Result<(), String> {
-        let dir = self.data_dir().join((index + 1).to_string());
+    pub(crate) fn wipe(&mut self, index: usize) -> Result<(), String> {
+        let dir = self.folder(index);
         std::fs::remove_dir_all(&dir)
             .map_err(|error| format!("cannot delete {}: {error}", dir.display()))
     }
 
     /// Waits until a replica says that it votes: one that lost its promises serves before it does.
-    pub(super) fn wait_voting(&self, index: usize) -> Result<(), String> {
+    pub(crate) fn wait_voting(&self, index: usize) -> Result<(), String> {
         let url = &self.endpoints[index];
         let deadline = Instant::now() + self.patience;
         loop {
@@ -137,18 +137,28 @@ impl Replicas {
         self.directory.path().join("data")
     }
 
+    /// The data folder of a replica.
+    pub(crate) fn folder(&self, index: usize) -> PathBuf {
+        self.data_dir().join((index + 1).to_string())
+    }
+
+    /// The process of a replica that runs.
+    pub(crate) fn pid(&self, index: usize) -> Option<u32> {
+        self.running[index].as_ref().and_then(|one| one.pid)
+    }
+
     /// Stops a replica's process where it is (SIGSTOP).
-    pub(super) fn pause(&mut self, index: usize) -> Result<(), String> {
+    pub(crate) fn pause(&mut self, index: usize) -> Result<(), String> {
         self.signal(index, Signal::STOP)
     }
 
     /// Lets a paused replica go on (SIGCONT).
-    pub(super) fn resume(&mut self, index: usize) -> Result<(), String> {
+    pub(crate) fn resume(&mut self, index: usize) -> Result<(), String> {
         self.signal(index, Signal::CONT)
     }
 
     /// The replicas that ended by themselves.
-    pub(super) fn died(&mut self) -> Vec<String> {
+    pub(crate) fn died(&mut self) -> Vec<String> {
         let mut died = Vec::new();
         for (index, replica) in self.running.iter_mut().enumerate() {
             if let Some(how) = replica.as_mut().and_then(|one| one.supervisor.ended()) {
@@ -210,8 +220,10 @@ impl Replicas {
 
     /// Signals a replica, after a look at whether the id still names it.
     fn signal(&mut self, index: usize, signal: Signal) -> Result<(), String> {
-        let pid = self.running[index].as_ref().and_then(|one| one.pid);
-        match pid.filter(|&pid| process::mentions(pid, self.directory.path())) {
+        match self
+            .pid(index)
+            .filter(|&pid| process::mentions(pid, self.directory.path()))
+        {
             Some(pid) => {
                 children::signal(pid, signal);
                 Ok(())

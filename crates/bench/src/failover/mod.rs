@@ -1,0 +1,224 @@
+//! `bench failover`: a leader killed under load, and the next one after it, as in Figure 8 of the
+//! RS-Paxos paper: throughput over time, how soon writes go on, and whether one was lost.
+//!
+//! Each run has a cluster of its own. Its leader is killed (SIGKILL) after a third of the time, the
+//! next leader after two thirds; each is started again some seconds later. Clients are closed
+//! loops, spread over the replicas, and go on with the next replica when theirs fails.
+
+mod course;
+mod load;
+mod plot;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use tokio::runtime::Runtime;
+
+use crate::cleanup;
+use crate::replicas::Replicas;
+use crate::rounds::say;
+use crate::scrape;
+use crate::trial::{self, ClusterArgs};
+use crate::units;
+use course::{Course, Kill};
+use load::Load;
+
+/// The options of `bench failover`.
+#[derive(Debug, Clone, Args)]
+pub struct FailoverArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The protocol that is measured beside it, with whole values
+    #[arg(long, default_value = "multi-paxos")]
+    beside: String,
+    /// Measure nothing beside it
+    #[arg(long)]
+    alone: bool,
+    /// The loads, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "read,write")]
+    loads: Vec<Mix>,
+    /// Length of each run
+    #[arg(long, default_value = "20s", value_parser = units::duration)]
+    duration: Duration,
+    /// How long a killed replica stays away
+    #[arg(long, default_value = "3s", value_parser = units::duration)]
+    away: Duration,
+    /// Clients, spread over the replicas, each with one operation outstanding
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    clients: u16,
+    /// Bytes per value
+    #[arg(long, default_value = "16KiB", value_parser = units::bytes)]
+    val_size: usize,
+    /// Values written before the load begins
+    #[arg(long, default_value_t = 1000)]
+    fill: u64,
+    /// Most time between a kill and the next write that is acknowledged
+    #[arg(long, default_value = "1s", value_parser = units::duration)]
+    resume_within: Duration,
+    /// Draw throughput over time to this file, as SVG
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
+/// A load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mix {
+    /// Nine reads to one write
+    Read,
+    /// Nine writes to one read
+    Write,
+}
+
+impl Mix {
+    fn name(self) -> &'static str {
+        match self {
+            Mix::Read => "read-intensive",
+            Mix::Write => "write-intensive",
+        }
+    }
+
+    fn read_share(self) -> f64 {
+        match self {
+            Mix::Read => 0.9,
+            Mix::Write => 0.1,
+        }
+    }
+}
+
+/// Runs it: 0 when nothing was lost and writes went on in time, 1 otherwise, 2 when it could not run.
+pub fn run(args: &FailoverArgs) -> ExitCode {
+    cleanup::on_interrupt();
+    match failover(args) {
+        Ok(wrong) if wrong.is_empty() => {
+            println!("no violation");
+            ExitCode::SUCCESS
+        }
+        Ok(wrong) => {
+            wrong
+                .iter()
+                .for_each(|violation| println!("violation: {violation}"));
+            ExitCode::from(1)
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let mut clusters = vec![args.cluster.clone()];
+    if !args.alone {
+        clusters.push(args.cluster.whole(&args.beside));
+    }
+    let mut courses = Vec::new();
+    say(format_args!("{}", Course::head()));
+    for &mix in &args.loads {
+        for cluster in &clusters {
+            let course = one(args, &runtime, cluster, mix)?;
+            say(format_args!("{course}"));
+            courses.push(course);
+        }
+    }
+    if let Some(path) = &args.plot {
+        std::fs::write(path, plot::render(&courses, &args.cluster.title()))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    let wrong = courses
+        .iter()
+        .flat_map(|course| course.wrong(args.resume_within));
+    Ok(wrong.collect())
+}
+
+/// One run.
+fn one(
+    args: &FailoverArgs,
+    runtime: &Runtime,
+    cluster: &ClusterArgs,
+    mix: Mix,
+) -> Result<Course, String> {
+    let mut replicas = cluster.begin(&[])?;
+    let load = Load::new(
+        cluster.seed(),
+        args.val_size,
+        mix.read_share(),
+        &replicas.endpoints,
+    );
+    runtime.block_on(load.fill(args.fill))?;
+    let began = Instant::now();
+    let clients = load.start(runtime, args.clients, began);
+    let mut counted = Counted::default();
+    let killed = kill_twice(args, runtime, &mut replicas, began, &mut counted);
+    sleep_until(began + args.duration);
+    let samples = runtime.block_on(load.stop(clients))?;
+    let kills = killed?;
+    for url in &replicas.endpoints {
+        counted.add(url)?;
+    }
+    let violations = runtime.block_on(load.verify(&replicas.endpoints))?;
+    if !violations.is_empty() {
+        replicas.keep();
+    }
+    Ok(Course {
+        mix,
+        protocol: cluster.protocol.clone(),
+        duration: args.duration,
+        kills,
+        samples,
+        gathered: counted.gathered as u64,
+        rebuilt: counted.rebuilt as u64,
+        violations,
+    })
+}
+
+/// Kills the leader after a third of the time, and the next one after two thirds.
+fn kill_twice(
+    args: &FailoverArgs,
+    runtime: &Runtime,
+    replicas: &mut Replicas,
+    began: Instant,
+    counted: &mut Counted,
+) -> Result<Vec<Kill>, String> {
+    let mut kills = Vec::new();
+    for third in 1..=2 {
+        sleep_until(began + args.duration * third / 3);
+        let leader = runtime.block_on(trial::leader(&replicas.endpoints))?;
+        counted.add(&replicas.endpoints[leader])?;
+        let at = began.elapsed();
+        replicas.kill(&[leader])?;
+        sleep_until(began + at + args.away);
+        replicas.start(&[leader])?;
+        kills.push(Kill {
+            at,
+            back: began.elapsed(),
+        });
+    }
+    Ok(kills)
+}
+
+/// What replicas counted; one that is killed begins again, so it is read before.
+#[derive(Default)]
+struct Counted {
+    gathered: f64,
+    rebuilt: f64,
+}
+
+impl Counted {
+    fn add(&mut self, url: &str) -> Result<(), String> {
+        let page = scrape::get(url, "/metrics")?;
+        self.gathered += scrape::value(&page, "quorate_payloads_gathered_total");
+        self.rebuilt += scrape::value(&page, "quorate_fragments_rebuilt_total");
+        Ok(())
+    }
+}
+
+fn sleep_until(time: Instant) {
+    std::thread::sleep(time.saturating_duration_since(Instant::now()));
+}

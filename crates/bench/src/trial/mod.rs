@@ -1,0 +1,12 @@
+//! What commands share that put a cluster of their own on trial: how it is begun, the values it is
+//! given, how it is asked, and who leads it.
+
+mod args;
+mod asker;
+mod leader;
+mod values;
+
+pub use args::ClusterArgs;
+pub(crate) use asker::Asker;
+pub(crate) use leader::leader;
+pub(crate) use values::Values;
