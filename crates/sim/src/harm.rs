@@ -48,8 +48,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let settled = self.look(index, &disk.settled())?.found;
             let is_out_now = is_out(&after.found);
             let is_latent = is_out(&settled) && !is_out_now;
-            let is_too_much =
-                is_out_now && self.without_promises(index) >= self.setup.failures_survived;
+            let is_too_much = is_out_now
+                && (self.without_promises(index) >= self.setup.failures_survived
+                    || !self.may_lose_fragments(index)?);
             let is_bearable = !is_latent && !is_too_much;
             if is_bearable && self.are_copies_left(index, &before.host, &after.host)? {
                 self.keep_harm(index, disk, &after.found);

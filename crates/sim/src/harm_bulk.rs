@@ -7,7 +7,7 @@ use crate::report::Violation;
 use crate::rot::harm;
 use crate::subject::Subject;
 use crate::world::World;
-use quorate_core::{Machine, PayloadId};
+use quorate_core::{EntryId, Machine, PayloadId};
 use quorate_host::Fragment;
 use std::collections::BTreeSet;
 
@@ -28,14 +28,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !chance(&mut self.nemesis.rng, rot) {
             return Ok(());
         }
-        let before = self.whole_on(index, &self.nodes[index].disk)?;
+        // What shows that a fragment is whole may be lost with power: later, at a bad time.
+        let before = self.whole_on(index, &self.nodes[index].disk.settled())?;
         let elsewhere = self.whole_elsewhere(index)?;
         for _ in 0..TRIES {
             let mut disk = self.nodes[index].disk.clone();
             let what = harm(&mut disk.bulk, &extents, &mut self.nemesis.rng);
-            let after = self.whole_on(index, &disk)?;
+            let after = self.whole_on(index, &disk.settled())?;
             let mut lost = before.difference(&after);
-            if lost.all(|(payload, ..)| self.are_enough(*payload, &elsewhere)) {
+            let spare = self.setup.failures_survived;
+            if lost.all(|(payload, ..)| are_enough(*payload, &elsewhere, spare)) {
                 self.totals.hit(match what {
                     "bit rot" => "bulk rot",
                     "lost sector" => "bulk sector lost",
@@ -59,14 +61,28 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    /// Whether a payload could be rebuilt from what others have, also if as many of them fail for good
-    /// as the protocol survives.
-    fn are_enough(&self, payload: PayloadId, elsewhere: &BTreeSet<Name>) -> bool {
-        let spare = self.setup.failures_survived;
-        (1..=u8::MAX).any(|code| {
-            let fragments = elsewhere.range((payload, code, 0)..=(payload, code, u8::MAX));
-            fragments.count() >= usize::from(code) + spare
-        })
+    /// Whether a replica may lose its fragments of payloads that may be decided: others have enough
+    /// of each.
+    pub(crate) fn may_lose_fragments(&self, index: usize) -> Result<bool, Violation> {
+        let looked;
+        let host = match &self.nodes[index].host {
+            Some(host) => host,
+            None => {
+                looked = self.look(index, &self.nodes[index].disk)?.host;
+                &looked
+            }
+        };
+        let undecided: BTreeSet<EntryId> = host.undecided_entries().collect();
+        let fragments = host.fragments().map(|found| found.payload);
+        let payloads: Vec<PayloadId> = fragments
+            .filter(|payload| undecided.contains(&payload.entry))
+            .collect();
+        if payloads.is_empty() {
+            return Ok(true);
+        }
+        let elsewhere = self.whole_elsewhere(index)?;
+        let mut payloads = payloads.into_iter();
+        Ok(payloads.all(|payload| are_enough(payload, &elsewhere, 0)))
     }
 
     /// The fragments that are whole on the disks of all other replicas.
@@ -88,6 +104,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Look { host, .. } = self.look(index, disk)?;
         Ok(whole_of(host.fragments(), disk).collect())
     }
+}
+
+/// Whether a payload could be rebuilt from these fragments, also if so many of them are lost for good.
+fn are_enough(payload: PayloadId, fragments: &BTreeSet<Name>, spare: usize) -> bool {
+    (1..=u8::MAX).any(|code| {
+        let fragments = fragments.range((payload, code, 0)..=(payload, code, u8::MAX));
+        fragments.count() >= usize::from(code) + spare
+    })
 }
 
 /// Those of these fragments that are on the disk as they were written.

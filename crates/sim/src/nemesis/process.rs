@@ -94,7 +94,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica dies, and its disk is replaced by an empty one.
     pub(super) fn wipe(&mut self) {
         let index = self.rng.usize(..self.nodes.len());
-        let is_too_much = self.without_promises(index) >= self.setup.failures_survived;
+        let is_too_much = self.without_promises(index) >= self.setup.failures_survived
+            || !self.may_lose_fragments(index).unwrap_or(false);
         if is_too_much || self.nodes[index].host.is_none() || !self.nodes[index].started {
             return;
         }
