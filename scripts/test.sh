@@ -19,6 +19,10 @@ fi
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 cargo test --workspace --quiet
+if [ "$model" = --long ]; then
+  # The largest exhaustive searches of quorum rules.
+  cargo test -p quorate-protocols --lib --quiet exhaustive -- --ignored
+fi
 cargo build --profile quick --quiet -p quorate
 export QUORATE=target/quick/quorate
 for protocol in rabia multi-paxos rs-paxos; do

@@ -185,6 +185,23 @@ fn ended<E: std::fmt::Display>(result: Result<(), E>) -> ExitCode {
     }
 }
 
+/// What was found wrong, printed, or that nothing was: 0 then, 1 otherwise, 2 when it could not run.
+fn ended_with(result: Result<Vec<String>, String>, well: &str) -> ExitCode {
+    ended(match result {
+        Ok(wrong) if !wrong.is_empty() => {
+            wrong
+                .iter()
+                .for_each(|violation| println!("violation: {violation}"));
+            return ExitCode::from(1);
+        }
+        Ok(_) => {
+            println!("{well}");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    })
+}
+
 const PUT_EXAMPLES: &str = "\
 Examples:
   As fast as 64 clients can, for half a minute, after a warm-up:

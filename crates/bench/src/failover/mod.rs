@@ -90,22 +90,7 @@ impl Mix {
 /// Runs it: 0 when nothing was lost and writes went on in time, 1 otherwise, 2 when it could not run.
 pub fn run(args: &FailoverArgs) -> ExitCode {
     cleanup::on_interrupt();
-    match failover(args) {
-        Ok(wrong) if wrong.is_empty() => {
-            println!("no violation");
-            ExitCode::SUCCESS
-        }
-        Ok(wrong) => {
-            wrong
-                .iter()
-                .for_each(|violation| println!("violation: {violation}"));
-            ExitCode::from(1)
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    crate::ended_with(failover(args), "no violation")
 }
 
 fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {

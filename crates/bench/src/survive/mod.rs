@@ -58,22 +58,7 @@ struct Trial<'a> {
 /// Runs it: 0 when all was as promised, 1 otherwise, 2 when it could not run.
 pub fn run(args: &SurviveArgs) -> ExitCode {
     cleanup::on_interrupt();
-    match survive(args) {
-        Ok(wrong) if wrong.is_empty() => {
-            println!("all as promised");
-            ExitCode::SUCCESS
-        }
-        Ok(wrong) => {
-            wrong
-                .iter()
-                .for_each(|violation| println!("violation: {violation}"));
-            ExitCode::from(1)
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    crate::ended_with(survive(args), "all as promised")
 }
 
 fn survive(args: &SurviveArgs) -> Result<Vec<String>, String> {
