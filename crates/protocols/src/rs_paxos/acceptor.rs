@@ -139,7 +139,8 @@ impl Replica {
         self.attach_parked(&mut accept);
         let (slot, ballot, code) = (accept.slot, accept.ballot, accept.code);
         let name = accept.value.as_ref().map(|entry| entry.id);
-        let before = self.instance_grown(offset).accepted.as_ref();
+        let before = self.slots.get(offset);
+        let before = before.and_then(|instance| instance.accepted.as_ref());
         let is_known = before.is_some_and(|before| before.ballot == ballot);
         let held = before.filter(|before| before.name() == name);
         let held = held.map_or(Fragments::default(), |before| before.fragments);

@@ -112,6 +112,31 @@ fn without_the_retention_rule_a_chosen_value_is_lost() {
     overwritten_by_another_coding(|config| config.rules.keeps_fragments = false);
 }
 
+/// E hears of a value some slots ahead, but does not get its fragment. Nobody else hears of it, and E
+/// leads next.
+#[test]
+fn a_slot_without_a_fragment_is_none_of_a_new_leader() {
+    let mut net = five(|_| {});
+    net.write_bulk(A);
+    let sent = net.wire.iter().find_map(|(_, to, message)| match message {
+        Message::Accept(accept) if *to == E => Some(accept.clone()),
+        _ => None,
+    });
+    let mut bare = sent.expect("A proposes it to E");
+    bare.is_attached = false;
+    bare.slot.0 += 3;
+    bare.value = bare.value.map(|entry| entry.with_share(None));
+    net.lose(|_, _, _| true);
+    net.receive(A, E, Message::Accept(bare));
+    assert!(net.branches.contains("fragment missing"));
+    net.crash(A);
+    net.lose(|_, _, _| true);
+    net.hint(A, false);
+    net.write(E);
+    net.elect(E);
+    assert!(net.leads(E));
+}
+
 /// T2. Whoever has all of a value needs no fragment of it.
 #[test]
 fn the_whole_is_not_replaced_by_a_fragment() {
