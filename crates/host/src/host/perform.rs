@@ -132,7 +132,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
         });
         if let Some(entry) = &entry {
-            self.payloads_applied(entry);
+            self.payloads_applied(now, entry);
         }
         let entry = entry.map(|entry| entry.with_share(None));
         self.base.advance(slot, entry.as_ref());

@@ -67,6 +67,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             return Err("something is attached to a message that has no attachment".into());
         };
         let share = self.share_of(attachment, fragments)?;
+        self.keep_late(attachment.entry, &share);
         if let Some(entry) = message.entry_mut() {
             *entry = entry.clone().with_share(Some(Arc::new(share)));
         }

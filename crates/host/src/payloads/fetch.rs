@@ -54,7 +54,10 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Lacking fragments are rebuilt, a few at a time.
     pub(crate) fn rebuild_further(&mut self, now: Now) {
         while self.payloads.gathers.len() < REBUILT_AT_ONCE {
-            let Some((id, payload)) = self.lacking() else {
+            let gathers = &self.payloads.gathers;
+            let is_under_way = |id| gathers.is_wanted(id);
+            let next = self.payloads.lacking.next(now.mono_ns, is_under_way);
+            let Some((id, payload)) = next else {
                 return;
             };
             self.want_payload(now, id, &payload, None);
@@ -84,7 +87,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Some(code) => self.ask_some(id, usize::from(*code) - 1),
             None => self.post(Peers::All, &Body::WantFragment(id)),
         }
-        self.arm_gather();
+        self.arm_gather(now);
     }
 
     /// Asks so many peers; which ones depends on the payload, so that they share the work.
@@ -114,11 +117,14 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.post(Peers::All, &Body::WantFragment(id));
             }
         }
-        self.arm_gather();
+        self.arm_gather(now);
     }
 
-    fn arm_gather(&mut self) {
-        if let Some(due_ns) = self.payloads.gathers.next_due() {
+    /// What is gathered goes on, and what is lacking is rebuilt, when it is time.
+    pub(crate) fn arm_gather(&mut self, now: Now) {
+        let kept = &self.payloads;
+        let dues = [kept.gathers.next_due(), kept.lacking.next_due(now.mono_ns)];
+        if let Some(due_ns) = dues.into_iter().flatten().min() {
             self.arm(Timer::Gather, due_ns);
         }
     }

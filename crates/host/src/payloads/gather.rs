@@ -184,6 +184,14 @@ impl Gathers {
         }
     }
 
+    /// The fragment that a payload was gathered for is here, unless somebody else waits for it.
+    pub(crate) fn give_up(&mut self, id: PayloadId) {
+        let is_idle = |gathering: &Gathering| gathering.readers.is_empty();
+        if self.payloads.get(&id).is_some_and(is_idle) && !self.is_entry_wanted(id.entry) {
+            self.payloads.remove(&id);
+        }
+    }
+
     /// A payload is dead: the requests that waited for it.
     pub(crate) fn drop_payload(&mut self, id: PayloadId) -> Vec<Token> {
         let gathering = self.payloads.remove(&id);

@@ -3,7 +3,7 @@
 
 use crate::api::{Answer, PayloadGone};
 use crate::host::Host;
-use quorate_core::{Application, Carry, Entry, Machine, Payload, PayloadId, Record, Share};
+use quorate_core::{Application, Carry, Entry, Machine, Now, PayloadId, Record, Share};
 
 /// Payloads looked at in one go for those that lack a fragment.
 const LOOKED_AT_ONCE: usize = 256;
@@ -37,7 +37,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// An entry is applied: its payloads may be read, and this replica should have its fragments.
-    pub(crate) fn payloads_applied(&mut self, entry: &Entry) {
+    pub(crate) fn payloads_applied(&mut self, now: Now, entry: &Entry) {
         if entry.bulk_len() == 0 {
             return;
         }
@@ -58,9 +58,10 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.payloads.cache.insert(id, bytes.clone());
             }
             if self.lacks(id) {
-                self.payloads.lacking.insert(id, payload);
+                self.payloads.lacking.expect(now.mono_ns, id, payload);
             }
         }
+        self.arm_gather(now);
         self.bury();
     }
 
@@ -69,7 +70,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             bulk.free(id);
         }
         self.payloads.cache.remove(id);
-        self.payloads.lacking.remove(&id);
+        self.payloads.lacking.remove(id);
     }
 
     /// Whether this replica should have a fragment of a live payload, and has none.
@@ -118,7 +119,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A payload is here whole: if its fragment is lacking, it is made and appended.
     pub(crate) fn rebuild(&mut self, id: PayloadId, code: u8, whole: &bytes::Bytes) {
-        let Some(payload) = self.payloads.lacking.remove(&id) else {
+        let Some(payload) = self.payloads.lacking.remove(id) else {
             return;
         };
         let kept = &self.payloads;
@@ -131,11 +132,26 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// The live payload of this name, if it is known here that it lacks its fragment.
-    pub(crate) fn lacking(&self) -> Option<(PayloadId, Payload)> {
-        let wanted = |id: &PayloadId| self.payloads.gathers.is_wanted(*id);
-        let mut lacking = self.payloads.lacking.iter();
-        let next = lacking.find(|(id, _)| !wanted(id));
-        next.map(|(id, payload)| (*id, payload.clone()))
+    /// A fragment of this replica's own came. If its entry was decided meanwhile, the machine has no
+    /// use for it, but the fragment is kept.
+    pub(crate) fn keep_late(&mut self, entry: &Entry, share: &Share) {
+        let kept = &mut self.payloads;
+        let Some(bulk) = &mut self.bulk else { return };
+        for ((part, payload), bytes) in (0..).zip(entry.payloads()).zip(&share.parts) {
+            let id = PayloadId {
+                entry: entry.id,
+                part,
+            };
+            if !kept.lacking.is(id, &payload) {
+                continue;
+            }
+            kept.lacking.remove(id);
+            let share = Share {
+                parts: vec![bytes.clone()],
+                ..*share
+            };
+            bulk.append(entry.id, kept.coder.n(), &share, part, &[payload.len]);
+            kept.gathers.give_up(id);
+        }
     }
 }

@@ -6,7 +6,8 @@
 //!   store; both are durable before anything that depends on the record is said (`keep.rs`).
 //! - Who wants a payload that is not here whole gathers fragments of it from peers: the machine that
 //!   proposes an entry again, a client that reads, and this replica where it lacks its own fragment
-//!   (`fetch.rs`). One that was caught up on, or damaged, is rebuilt in the background.
+//!   (`fetch.rs`). One that was caught up on, or damaged, is rebuilt in the background, and one that
+//!   was only just decided if it does not come soon (`lacking.rs`).
 //! - The application says when a payload is dead.
 
 mod attach;
@@ -16,13 +17,15 @@ mod coder;
 mod fetch;
 mod gather;
 mod keep;
+mod lacking;
 
 pub(crate) use attach::lacks_attachment;
 use cache::Cache;
 use coded::Coded;
 use coder::Coder;
 use gather::Gathers;
-use quorate_core::{Entry, Payload, PayloadId};
+use lacking::Lacking;
+use quorate_core::{Entry, PayloadId};
 use std::collections::BTreeMap;
 
 /// What a host knows of payloads, apart from the fragments in its bulk store.
@@ -35,7 +38,7 @@ pub(crate) struct Payloads {
     cache: Cache,
     gathers: Gathers,
     /// Live payloads of which this replica lacks its own fragment, and that are to be rebuilt.
-    lacking: BTreeMap<PayloadId, Payload>,
+    lacking: Lacking,
     /// Reads of the own store under way, by token.
     reading: BTreeMap<u64, fetch::Reading>,
     /// Entries that the machine asked for and that are whole now.
@@ -54,7 +57,7 @@ impl Payloads {
             coded: Coded::default(),
             cache: Cache::new(cache_bytes_max),
             gathers: Gathers::default(),
-            lacking: BTreeMap::new(),
+            lacking: Lacking::default(),
             reading: BTreeMap::new(),
             held: Vec::new(),
             looking: Some(None),

@@ -1,0 +1,114 @@
+//! Live payloads of which this replica lacks its own fragment.
+//!
+//! A replica may learn that an entry is decided before its fragment comes: the news is short, the
+//! fragment long, and they travel on different connections. So one that is missing is waited for a
+//! little, as long as its bytes may take, before it is rebuilt from what the others have, which costs
+//! them as many bytes again.
+
+use quorate_core::{MILLIS, Payload, PayloadId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a fragment may come behind the news of its decision, however short it is, in ns.
+const WAIT_NS: u64 = 20 * MILLIS;
+/// Bytes of a payload that the links of those who send it move in a millisecond at least.
+const BYTES_PER_MS: u64 = 10_000;
+
+/// What is to be rebuilt, and from when on.
+#[derive(Debug, Default)]
+pub(crate) struct Lacking {
+    payloads: BTreeMap<PayloadId, (u64, Payload)>,
+    /// By the time from which they are to be rebuilt, on the replica's clock in ns.
+    due: BTreeSet<(u64, PayloadId)>,
+}
+
+impl Lacking {
+    /// A payload of which nobody may send the fragment any more: to be rebuilt at once.
+    pub(crate) fn insert(&mut self, id: PayloadId, payload: Payload) {
+        self.insert_due(id, payload, 0);
+    }
+
+    /// A payload that was decided just now: its fragment may be on its way.
+    pub(crate) fn expect(&mut self, now_ns: u64, id: PayloadId, payload: Payload) {
+        let travels_ns = u64::from(payload.len) / BYTES_PER_MS * MILLIS;
+        self.insert_due(id, payload, now_ns + WAIT_NS + travels_ns);
+    }
+
+    fn insert_due(&mut self, id: PayloadId, payload: Payload, due_ns: u64) {
+        // Who is waited for already does not get more time.
+        if !self.payloads.contains_key(&id) {
+            self.payloads.insert(id, (due_ns, payload));
+            self.due.insert((due_ns, id));
+        }
+    }
+
+    /// It is here, or dead. Says whether it was lacking.
+    pub(crate) fn remove(&mut self, id: PayloadId) -> Option<Payload> {
+        let (due_ns, payload) = self.payloads.remove(&id)?;
+        self.due.remove(&(due_ns, id));
+        Some(payload)
+    }
+
+    /// Whether this payload is lacking.
+    pub(crate) fn is(&self, id: PayloadId, payload: &Payload) -> bool {
+        let lacks = self.payloads.get(&id);
+        lacks.is_some_and(|(_, lacked)| lacked == payload)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.payloads.is_empty()
+    }
+
+    /// The first to be rebuilt by now that nothing is done about yet.
+    pub(crate) fn next(
+        &self,
+        now_ns: u64,
+        is_under_way: impl Fn(PayloadId) -> bool,
+    ) -> Option<(PayloadId, Payload)> {
+        let mut due = self.due.iter().take_while(|(due_ns, _)| *due_ns <= now_ns);
+        let (_, id) = due.find(|(_, id)| !is_under_way(*id))?;
+        Some((*id, self.payloads[id].1.clone()))
+    }
+
+    /// When the next of those is to be rebuilt that are still waited for.
+    pub(crate) fn next_due(&self, now_ns: u64) -> Option<u64> {
+        let later = (now_ns + 1, PayloadId::default())..;
+        self.due.range(later).next().map(|(due_ns, _)| *due_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    #[test]
+    fn what_may_be_on_its_way_is_waited_for_as_long_as_its_bytes_take() {
+        let id = |part| PayloadId {
+            part,
+            ..PayloadId::default()
+        };
+        let payload = |len| Payload::of(Bytes::from(vec![1; len]));
+        let none = |_| false;
+        let mut lacking = Lacking::default();
+        lacking.expect(5, id(1), payload(10));
+        lacking.expect(5, id(2), payload(1_000_000));
+        lacking.expect(50 * MILLIS, id(1), payload(10));
+        assert_eq!(lacking.next_due(0), Some(5 + 20 * MILLIS));
+        assert!(lacking.next(5 + 19 * MILLIS, none).is_none());
+        let first = lacking.next(5 + 20 * MILLIS, none);
+        assert_eq!(first, Some((id(1), payload(10))));
+        assert!(lacking.next(5 + 20 * MILLIS, |_| true).is_none());
+        assert_eq!(
+            lacking.next_due(5 + 20 * MILLIS),
+            Some(5 + (20 + 100) * MILLIS)
+        );
+        lacking.insert(id(3), payload(20));
+        assert_eq!(lacking.next(0, none), Some((id(3), payload(20))));
+        assert!(lacking.is(id(2), &payload(1_000_000)) && !lacking.is(id(2), &payload(3)));
+        for part in 1..4 {
+            assert!(lacking.remove(id(part)).is_some());
+            assert!(lacking.remove(id(part)).is_none());
+        }
+        assert!(lacking.is_empty() && lacking.due.is_empty());
+    }
+}
