@@ -6,6 +6,7 @@
 //! them as many bytes again.
 
 use quorate_core::{MILLIS, Payload, PayloadId};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a fragment may come behind the news of its decision, however short it is, in ns.
@@ -35,8 +36,8 @@ impl Lacking {
 
     fn insert_due(&mut self, id: PayloadId, payload: Payload, due_ns: u64) {
         // Who is waited for already does not get more time.
-        if !self.payloads.contains_key(&id) {
-            self.payloads.insert(id, (due_ns, payload));
+        if let Entry::Vacant(free) = self.payloads.entry(id) {
+            free.insert((due_ns, payload));
             self.due.insert((due_ns, id));
         }
     }
