@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_sim::judge::{Op, Request, Response, Returned};
 use tonic::transport::{Channel, Endpoint};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// A round, as its clients see it.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Session {
 pub(super) struct Told {
     pub(super) history: Vec<Op>,
     /// Values that were sent, by their digests: exports name values by these.
-    pub(super) values: BTreeMap<u64, Bytes>,
+    pub(super) values: BTreeMap<u128, Bytes>,
     /// When changes were acknowledged.
     pub(super) changed: Vec<Instant>,
     /// Errors, in words, with how often each was seen.
@@ -83,7 +83,9 @@ impl Session {
     pub(super) fn value(&self, text: String) -> Bytes {
         let value = Bytes::from(text);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.values.insert(xxh3_64(&value), value.clone());
+        for digest in [xxh3_64(&value).into(), xxh3_128(&value)] {
+            told.values.insert(digest, value.clone());
+        }
         value
     }
 

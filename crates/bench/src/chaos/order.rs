@@ -44,6 +44,8 @@ struct Change {
     op: String,
     key: Option<String>,
     value_xxh3: Option<String>,
+    /// Of a value that is kept apart.
+    value_xxh3_128: Option<String>,
     #[serde(default)]
     version: i64,
     #[serde(default)]
@@ -103,7 +105,7 @@ impl Order {
         &self,
         prefix: &[u8],
         first: i64,
-        values: &BTreeMap<u64, Bytes>,
+        values: &BTreeMap<u128, Bytes>,
     ) -> Result<Journal, String> {
         self.check_reach(first)?;
         let mut events = Vec::new();
@@ -147,10 +149,10 @@ impl Order {
 }
 
 impl Change {
-    fn event(&self, revision: i64, values: &BTreeMap<u64, Bytes>) -> Event {
+    fn event(&self, revision: i64, values: &BTreeMap<u128, Bytes>) -> Event {
         let is_put = self.op == "put";
-        let digest = self.value_xxh3.as_deref();
-        let digest = digest.and_then(|text| u64::from_str_radix(text, 16).ok());
+        let digest = self.value_xxh3.as_ref().or(self.value_xxh3_128.as_ref());
+        let digest = digest.and_then(|text| u128::from_str_radix(text, 16).ok());
         let value = digest.and_then(|digest| values.get(&digest).cloned());
         // A value that nobody sent is none that anybody read.
         let foreign = || Bytes::from_static(if is_put { b"\0foreign" } else { b"" });
@@ -206,9 +208,12 @@ mod tests {
         order
             .add(1, &export(4, &[(4, 6, "y/b"), (5, 7, "x/c")]))
             .expect("lines");
+        let apart = export(6, &[(6, 8, "x/d")]).replace("xxh3", "xxh3_128");
+        order.add(2, &apart).expect("lines");
         assert_eq!(order.violations, Vec::<String>::new());
         let journal = order.journal(b"x/", 5, &values).expect("a journal");
         assert_eq!(journal.get(b"x/a", 7).expect("there").value, "seven");
+        assert_eq!(journal.get(b"x/d", 8).expect("there").value, "seven");
         assert_eq!(journal.of(6), []);
         assert_eq!(journal.of(7).len(), 1);
         let early = order.journal(b"x/", 4, &values);
