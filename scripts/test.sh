@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All tests: formatting, lints, unit and integration tests; then, with an optimised build, a short
-# range of simulated seeds, every mutant, rounds of kill -9 on real processes, and rounds of chaos.
+# range of simulated seeds, every mutant, rounds of kill -9 on real processes, rounds of chaos, and
+# coded values written, damaged and read back while leaders are killed.
 # `scripts/test.sh --long` runs the long forms.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,10 +10,16 @@ seeds=200
 model=--ci
 rounds=(--rounds 2 --load-seconds 1 --pause 2s)
 chaos=(--rounds 3 --load-seconds 4)
+total=1GiB
+survive=(--values 60 --parts repairs)
+failover=(--loads write --duration 6s --away 1s)
 if [ "${1:-}" = "--long" ]; then
   seeds=2000
   rounds=(--rounds 20)
   chaos=(--rounds 50)
+  total=10GiB
+  survive=()
+  failover=()
   model=--long
 fi
 
@@ -41,3 +48,8 @@ done
 scripts/mutants.sh
 "$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
 "$QUORATE" bench chaos "${chaos[@]}" --data-dir target
+"$QUORATE" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
+  --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target
+"$QUORATE" bench verify --total "$total" --data-dir target
+"$QUORATE" bench survive "${survive[@]}" --data-dir target
+"$QUORATE" bench failover --alone "${failover[@]}" --data-dir target
