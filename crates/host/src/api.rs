@@ -91,6 +91,11 @@ pub struct Limits {
     pub snapshot_rate: u64,
     /// Bytes of whole payloads kept in memory, beside those of entries under way.
     pub payload_cache_bytes_max: usize,
+    /// Payloads of an entry, or fragments of them, are long from so many bytes on: others make the
+    /// fragments, and they go to the disk behind everything else.
+    pub long_bytes_min: usize,
+    /// Long fragments go to the disk in steps of about so many bytes.
+    pub long_step_bytes: usize,
     /// What to do wrong on purpose: for tests of the tests, and `None` everywhere else.
     pub flaw: Option<Flaw>,
 }
@@ -116,6 +121,8 @@ impl Default for Limits {
             snapshot_chunk_bytes: 256 << 10,
             snapshot_rate: 64 << 20,
             payload_cache_bytes_max: 256 << 20,
+            long_bytes_min: 1 << 20,
+            long_step_bytes: 2 << 20,
             flaw: None,
         }
     }

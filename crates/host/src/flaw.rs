@@ -27,11 +27,13 @@ pub enum Flaw {
     DigestsNotCompared,
     /// Acknowledged records that are gone are taken for ones that were never acknowledged.
     DamageTakenForTorn,
+    /// A record does not wait for the long fragments it names.
+    FragmentsNotAwaited,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 10] = [
+    pub const ALL: [Flaw; 11] = [
         Flaw::NoDedup,
         Flaw::SessionsNotCarried,
         Flaw::BaseNotCarried,
@@ -42,6 +44,7 @@ impl Flaw {
         Flaw::ReadsTooEarly,
         Flaw::DigestsNotCompared,
         Flaw::DamageTakenForTorn,
+        Flaw::FragmentsNotAwaited,
     ];
 
     /// Its name on the command line.
@@ -58,6 +61,7 @@ impl Flaw {
             Flaw::ReadsTooEarly => "host-reads-too-early",
             Flaw::DigestsNotCompared => "host-digests-not-compared",
             Flaw::DamageTakenForTorn => "host-damaged-log-taken-for-torn",
+            Flaw::FragmentsNotAwaited => "host-fragments-not-awaited",
         }
     }
 
@@ -75,6 +79,7 @@ impl Flaw {
             Flaw::ReadsTooEarly => "a read is answered before the slots it has to see are applied",
             Flaw::DigestsNotCompared => "replicas that differ do not notice",
             Flaw::DamageTakenForTorn => "a damaged log is taken for one with a torn tail",
+            Flaw::FragmentsNotAwaited => "a record does not wait for the long fragments it names",
         }
     }
 }

@@ -28,8 +28,8 @@ use crate::timers::{Timer, Timers};
 use crate::version::{Tongue, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Countdown, Input, Lsn, Machine, Now, Out, Output, Past, Peers, Refusal, ReplicaId,
-    Seat, Slot,
+    Application, Countdown, EntryId, Input, Lsn, Machine, Now, Out, Output, Past, Peers, Refusal,
+    ReplicaId, Seat, Slot,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -90,6 +90,8 @@ pub struct Host<M: Machine, A: Application> {
     /// until then be no more than what a killed process left in the page cache.
     silent: bool,
     gated: VecDeque<Outgoing<M>>,
+    /// Messages that wait for fragments to be made of the payloads of this entry, under this code.
+    pub(crate) coding: Vec<((EntryId, u8), Peers, M::Message)>,
     early: Vec<(Peers, M::Message)>,
     timers: Timers<M::Timer>,
     pub(crate) requests: Requests<A::Query>,
@@ -123,11 +125,14 @@ impl<M: Machine, A: Application> Host<M, A> {
             decided,
             pins,
             log,
-            bulk,
+            mut bulk,
             kept,
             ahead,
             missing,
         } = parts;
+        if let Some(bulk) = &mut bulk {
+            bulk.put_behind(config.limits.long_bytes_min, config.limits.long_step_bytes);
+        }
         let epoch = &seat.epoch;
         let me = epoch.index_of(seat.me).expect("a seat is in its epoch");
         let cache_bytes_max = config.limits.payload_cache_bytes_max;
@@ -158,6 +163,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             durable: Lsn(0),
             flush_began_ns: 0,
             gated: VecDeque::new(),
+            coding: Vec::new(),
             early: Vec::new(),
             timers: Timers::new(),
             dice: config.dice,
@@ -354,7 +360,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Bytes of log and bulk store that no flush has taken yet.
     #[must_use]
     pub fn unwritten_bytes(&self) -> usize {
-        let bulk = self.bulk.as_ref().map_or(0, BulkStore::unwritten_bytes);
+        let of = |bulk: &BulkStore| bulk.unwritten_bytes() + bulk.behind_bytes();
+        let bulk = self.bulk.as_ref().map_or(0, of);
         self.log.as_ref().map_or(0, LogWriter::unwritten_bytes) + bulk
     }
 

@@ -15,6 +15,8 @@
 //!     take_answers -> clients
 //!     take_reads   -> read, then read_done
 //!     take_flush   -> write, sync if asked, then flushed    (at most one in flight)
+//!     take_bulk_step -> write and sync elsewhere, then bulk_stored    (at most one in flight)
+//!     take_coding  -> perform elsewhere, then coding_done
 //! } until nothing is left
 //! tidy(), at least once a turn               a piece of a snapshot, or other work put off
 //! take_snapshot_writes -> perform, then snapshot_written and snapshot_stored
@@ -66,6 +68,7 @@ pub use host::Host;
 pub use host::Queue;
 pub use log::{LogSource, Position};
 pub use opened::{OpenError, Opened};
+pub use payloads::{Coding, Fragments};
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };

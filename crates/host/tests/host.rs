@@ -5,6 +5,7 @@ mod disk;
 mod flaws;
 mod sequencer;
 mod snapshots;
+mod staged;
 
 use bytes::Bytes;
 use disk::Disk;

@@ -4,6 +4,7 @@
 //! It shares one thread with the connections (the `fused` layout). While it writes and syncs,
 //! requests and frames gather in the kernel's and the faces' queues: they are the next batch.
 
+use crate::aside::Aside;
 use crate::clock::{Alarm, Clock};
 use crate::disk::{Disk, DiskError};
 use crate::error::ServerError;
@@ -49,6 +50,7 @@ pub(crate) struct Core<M: Machine, A: Application> {
     /// A flush for which there was no space. It is tried again until there is.
     pub(crate) held: Option<Flush>,
     pub(crate) archive: Archive,
+    pub(crate) aside: Aside,
     pub(crate) links: Links,
     pub(crate) clock: Clock,
     pub(crate) members: Vec<MemberInfo>,
@@ -134,6 +136,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 }
                 result = alarm.wait() => result?,
                 done = self.archive.done() => self.archived(done),
+                done = self.aside.done() => self.done_aside(done)?,
                 // The faces have their turn first.
                 () = tokio::task::yield_now(), if more_to_tidy => {}
                 _ = inputs.stop.wait_for(|stop| *stop) => return self.end(),
@@ -141,7 +144,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             take_waiting(&mut inputs.requests, &mut requests);
             take_waiting(&mut inputs.arrivals, &mut arrivals);
             self.state.waited = (requests.len(), arrivals.len());
-            let now = self.clock.now();
+            let (now, began) = (self.clock.now(), Instant::now());
             for arrival in arrivals.drain(..) {
                 self.arrival(now, arrival);
             }
@@ -151,6 +154,8 @@ impl<M: Machine, A: Application> Core<M, A> {
             self.order_due(now);
             self.state.replies.expire(now.mono_ns);
             self.turn()?;
+            self.metrics.turn.record(began.elapsed());
+            self.state.upkeep.sampled(&self.metrics, 1);
         }
     }
 
@@ -294,6 +299,7 @@ impl<M: Machine, A: Application> Core<M, A> {
             self.host.turn(now);
             let performed = self.perform(now)?;
             let flushed = self.flush(now)?;
+            self.set_aside()?;
             if !performed && !flushed {
                 break;
             }
@@ -316,11 +322,7 @@ impl<M: Machine, A: Application> Core<M, A> {
         }
         let reads = self.host.take_reads();
         for read in &reads {
-            let bytes = match &mut self.disk {
-                Some(disk) => disk.read(read),
-                None => Err("this replica keeps no log".to_owned()),
-            };
-            self.host.read_done(now, read.token, bytes);
+            self.read(now, read);
         }
         self.note_events()?;
         if let Some(mean) = self.host.app().take_mean() {

@@ -9,6 +9,7 @@
     reason = "the outer ring knows clocks and threads"
 )]
 
+mod aside;
 mod clock;
 mod core;
 mod disk;

@@ -48,10 +48,12 @@ pub struct Metrics {
     pub(crate) peer_queue: Gauge,
     pub(crate) sync_seconds: Twin<Histogram>,
     /// Time in a face, from request to answer; time per command in the application; time to hand
-    /// frames to the sockets.
+    /// frames to the sockets; time for a turn of the core; time for a step in writing long fragments.
     pub(crate) face: Histogram,
     pub(crate) apply: Histogram,
     pub(crate) network: Histogram,
+    pub(crate) turn: Histogram,
+    pub(crate) bulk: Histogram,
     pub(crate) snapshots: SnapshotMetrics,
     pub(crate) storage: StorageMetrics,
     places: [Histogram; 4],
@@ -230,6 +232,8 @@ impl Metrics {
             face: on.place("face"),
             apply: on.place("apply"),
             network: on.place("network"),
+            turn: on.place("turn"),
+            bulk: on.place("bulk"),
             snapshots: SnapshotMetrics::new(&on),
             storage: StorageMetrics::new(&on),
             places: ["ring", "order", "log", "total"].map(|place| on.place(place)),
@@ -350,7 +354,8 @@ impl Registry<'_> {
     fn place(&self, place: &str) -> Histogram {
         let help = "Time spent, by place: face (request to answer), ring (queue before the \
                     protocol), order (protocol to answer), log (one flush), network (frames to \
-                    sockets), apply (one command), total (as the core sees it).";
+                    sockets), apply (one command), turn (of the core), bulk (a step in writing long \
+                    fragments), total (as the core sees it).";
         self.histogram("quorate_latency_seconds", help, Some(place))
     }
 

@@ -1,5 +1,6 @@
 //! One replica from start to end.
 
+use crate::aside::Aside;
 use crate::clock::Clock;
 use crate::core::{Core, Inputs, State as CoreState};
 use crate::disk::Disk;
@@ -233,17 +234,19 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             &self.peer_addresses,
             self.host.payload_min().is_some(),
             &self.metrics,
-        );
+        )?;
         let archive = match &self.disk {
             Some(disk) => Archive::start(disk.snapshots().clone())?,
             None => Archive::none(),
         };
+        let aside = Aside::start()?;
         let mut core = Core {
             host: self.host,
             folder: self.folder,
             disk: self.disk,
             held: None,
             archive,
+            aside,
             links,
             clock: self.clock,
             members: self.members,

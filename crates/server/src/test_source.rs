@@ -37,8 +37,16 @@ impl TestSource {
         }
     }
 
+    /// Waits for what a sync takes beyond what it takes.
+    pub(crate) fn delay_sync(&self) {
+        let delay = self.sync_delay();
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
+    }
+
     /// What a sync takes beyond what it takes.
-    pub(crate) fn sync_delay(&self) -> Duration {
+    fn sync_delay(&self) -> Duration {
         let bytes = self.read(8);
         bytes.map_or(Duration::ZERO, |bytes| {
             Duration::from_nanos(u64::from_le_bytes(bytes))

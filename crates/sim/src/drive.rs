@@ -92,6 +92,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let flush = node.in_flight.take().expect("a flush was in flight");
                     host.flushed(now, flush.through);
                 }
+                Inbound::BulkStored => host.bulk_stored(now),
+                Inbound::Coded(fragments) => host.coding_done(fragments),
                 Inbound::SnapshotWritten { bytes } => host.snapshot_written(bytes),
                 Inbound::SnapshotStored { slot, result } => host.snapshot_stored(now, slot, result),
                 Inbound::SnapshotRead { token, bytes } => {
@@ -143,11 +145,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 node.disk.bulk.release(&released);
                 self.totals.hit("bulk released");
             }
+            let (step, coding) = (host.take_bulk_step(), host.take_coding());
             let (answers, reads) = (host.take_answers(), host.take_reads());
             let (writes, pieces) = (host.take_snapshot_writes(), host.take_snapshot_reads());
             let events = host.take_events();
             let busy = flush.is_some() || !frames.is_empty() || !reads.is_empty();
             self.perform_snapshots(index, writes, pieces);
+            self.perform_long(index, step, coding);
             if !busy && answers.is_empty() && events.is_empty() {
                 return Ok(());
             }

@@ -46,6 +46,7 @@ mod harm;
 mod harm_bulk;
 pub mod judge;
 mod leases;
+mod long;
 mod meter;
 mod mix;
 mod mutants;

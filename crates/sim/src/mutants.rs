@@ -114,6 +114,9 @@ fn catcher_of(flaw: Flaw) -> Catcher {
             Catcher::Test("crates/host/tests/flaws: what_a_release_must_carry_on")
         }
         Flaw::DamageTakenForTorn => Catcher::seeds("--profile rot-everywhere", 0..200),
+        Flaw::FragmentsNotAwaited => {
+            Catcher::Test("crates/host/tests/staged: a_record_waits_for_the_fragments_it_names")
+        }
         Flaw::DigestsNotCompared => {
             Catcher::Test("crates/host/tests/flaws: replicas_that_differ_must_notice")
         }

@@ -3,7 +3,10 @@
 use crate::disk::Disk;
 use bytes::Bytes;
 use quorate_core::{Application, Incarnation, Machine, Now, Slot};
-use quorate_host::{Countdowns, Flush, Host, Request, SnapshotWrite, Spoken, Token, WireVersion};
+use quorate_host::{
+    Coding, Countdowns, Flush, Fragments, Host, Request, SnapshotWrite, Spoken, Token, WireVersion,
+    Write,
+};
 use std::collections::VecDeque;
 
 /// The synchronised clocks' idea of when a seed begins, ns since the Unix epoch.
@@ -43,6 +46,10 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) busy_until_ns: u64,
     /// The flush its disk is performing.
     pub(crate) in_flight: Option<Flush>,
+    /// The step in writing long fragments its disk is performing.
+    pub(crate) bulk_step: Option<Write>,
+    /// Payloads of which fragments are being made, in order.
+    pub(crate) coding: VecDeque<Coding>,
     /// What is still to be done to snapshot files, in order; the first is being done.
     pub(crate) snapshot_writes: VecDeque<SnapshotWrite>,
     /// Power fails while the disk performs the next flush.
@@ -80,6 +87,8 @@ pub(crate) enum Inbound<Q> {
         bytes: Result<Bytes, String>,
     },
     Flushed,
+    BulkStored,
+    Coded(Fragments),
     SnapshotWritten {
         bytes: u64,
     },
@@ -113,6 +122,8 @@ impl<M: Machine, A: Application> Node<M, A> {
             wake_at_ns: None,
             busy_until_ns: 0,
             in_flight: None,
+            bulk_step: None,
+            coding: VecDeque::new(),
             snapshot_writes: VecDeque::new(),
             crash_at_flush: false,
             countdowns: Countdowns::default(),
@@ -142,6 +153,8 @@ impl<M: Machine, A: Application> Node<M, A> {
         self.wake_at_ns = None;
         self.busy_until_ns = 0;
         self.in_flight = None;
+        self.bulk_step = None;
+        self.coding.clear();
         self.crash_at_flush = false;
         self.countdowns = Countdowns::default();
         self.told = None;

@@ -152,6 +152,13 @@ impl Plan {
         plan
     }
 
+    /// From which length on payloads are long, and how few bytes of them go to the disk at once.
+    pub(crate) fn draw_long(&mut self, rng: &mut Rng) {
+        let otherwise = self.limits.long_bytes_min;
+        self.limits.long_bytes_min = [1, 8, 64, otherwise][rng.usize(..4)];
+        self.limits.long_step_bytes = [4, 16, 128][rng.usize(..3)];
+    }
+
     /// The plan without its faults.
     pub(crate) fn calm(&self) -> Plan {
         let mut plan = self.clone();

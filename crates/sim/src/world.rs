@@ -7,6 +7,7 @@ use crate::disk::Disk;
 use crate::judge::{self, Journal};
 use crate::leases::Leases;
 use crate::meter::Meter;
+use crate::mix::generator;
 use crate::nemesis::{Fault, Nemesis, Sequel};
 use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
@@ -75,6 +76,16 @@ pub(crate) enum Event<Q, R> {
         at_ns: u64,
     },
     Flushed {
+        node: usize,
+        life: u32,
+    },
+    /// A step in writing long fragments is on stable storage.
+    BulkStored {
+        node: usize,
+        life: u32,
+    },
+    /// Fragments of the first of the waiting payloads are made.
+    Coded {
         node: usize,
         life: u32,
     },
@@ -164,6 +175,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
         let mut plan = setup.course.plan(&mut rng, setup.seed, setup.durability);
         plan.limits.flaw = setup.flaw;
+        plan.draw_long(&mut generator(setup.seed, "long"));
         let n = setup.replicas;
         let nodes: Vec<Node<M, A>> = (0..n)
             .map(|_| {
@@ -300,6 +312,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             }
             Event::Turn { .. } | Event::Wake { .. } => {}
             Event::Flushed { node, life } => self.flush_done(node, life),
+            Event::BulkStored { node, life } => self.bulk_stored(node, life),
+            Event::Coded { node, life } => self.coded(node, life),
             Event::ReadDone { node, life, read } => self.read_done(node, life, &read),
             Event::SnapshotWrite { node, life } => self.snapshot_write_done(node, life),
             Event::SnapshotRead { node, life, read } => self.snapshot_read_done(node, life, &read),

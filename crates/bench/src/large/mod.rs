@@ -4,14 +4,17 @@
 //! cluster: alone; beside a client that puts one large value after the other; and beside processes
 //! that do nothing but use as much CPU time as the large puts took (of servers and load generator,
 //! above what the small puts alone took). What the second phase adds to the third is what small puts
-//! wait for large ones, other than for a core.
+//! wait for large ones, other than for a core. A second table says where in the leader the time goes.
 
+pub(crate) mod places;
 pub(crate) mod spin;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use places::Spent;
 use serde::Serialize;
 
 use crate::children::Tethered;
@@ -89,6 +92,8 @@ pub struct Phase {
     pub cores: f64,
     /// Leaders that were elected meanwhile.
     pub elections: u64,
+    /// Time spent at the places of a put's way in the replica that led at first.
+    pub places: BTreeMap<&'static str, Spent>,
 }
 
 /// Runs all turns and prints the table.
@@ -114,6 +119,8 @@ pub fn run(args: &LargeArgs) -> Result<(), String> {
         args.system.name()
     );
     print!("{}", table(&phases, args.large));
+    println!("where the time goes, large puts among the samples:");
+    print!("{}", places::table(&phases));
     if let Some(path) = &args.json {
         let json = serde_json::to_string(&phases).map_err(|error| error.to_string())?;
         units::write(path, &(json + "\n"))?;
@@ -182,7 +189,9 @@ impl Turn<'_> {
         pids.push(std::process::id());
         pids.extend(others);
         let (before, usage) = (Reading::settled(&self.running)?, Usage::of(&pids));
+        let places = places::Reading::take(&self.leader)?;
         let (small, large) = run()?;
+        let places = places::Reading::take(&self.leader)?.since(&places);
         let used = Usage::of(&pids).since(usage);
         let traffic = Reading::settled(&self.running)?.since(&before, 0);
         Ok(Phase {
@@ -192,6 +201,7 @@ impl Turn<'_> {
             small,
             large,
             elections: traffic.elections,
+            places,
         })
     }
 
@@ -337,6 +347,7 @@ mod tests {
             large: (beside == Beside::Large).then(Report::default),
             cores: 1.0,
             elections: 1,
+            places: BTreeMap::new(),
         }
     }
 

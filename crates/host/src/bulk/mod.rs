@@ -13,6 +13,8 @@
 //! retain(|payload| is live)          once, when the replay is over: the rest is freed
 //!
 //! append(entry, n, share, ...)       before the record of the log that attaches it
+//! await_durable(entry, parts, code)  with that record
+//! take_step() -> write and sync it, then stepped()     beside the log's flushes, at most one at a time
 //! read(payload, code)                 -> bytes at hand, a read to perform, or none
 //! read_done(token, bytes)            of reads with a token of `BulkStore::owns`
 //! free(payload)                      when the application says that it is dead
@@ -26,14 +28,20 @@
 //! # What can be relied on
 //!
 //! - What `append` took is found, held and read at once: from memory until it is written.
-//! - It is durable with the next synced flush, as the records of the log are that were appended by then.
+//! - It is durable with the next synced flush, as the records of the log are that were appended by then;
+//!   but for the bodies of long records (`behind.rs`), which are when their steps are. While a record of
+//!   the log names fragments of those (`await_durable`), no flush is synced: so also then nothing that
+//!   depends on a record is said before the record and all it names are durable.
 //! - `held` may be wrong only for bytes that were damaged while they lay on the disk: nothing is
 //!   listed that an unfinished flush left incomplete. Bytes are checked whenever they are read; a fragment
 //!   whose bytes are wrong is sound no more, so that it is rebuilt, and stays until then: the fault may
 //!   have been one of the way, and others may have lost theirs.
-//! - A segment is released after a synced flush that was taken behind the last `free` or move: what
-//!   made its payloads dead is durable before the bytes are gone.
+//! - A footer lists a segment once everything in it is durable, bodies included.
+//! - A segment is released after a synced flush that was taken behind the last `free` or move, when no
+//!   body of a move is behind any more: what made its payloads dead, or holds them instead, is durable
+//!   before the bytes are gone. None is while a body has still to be written to it.
 
+mod behind;
 mod drive;
 mod format;
 #[cfg(test)]

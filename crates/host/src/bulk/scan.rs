@@ -84,6 +84,7 @@ impl Found {
             boot: scanned.boot.unwrap_or(0),
             heads,
             end: scanned.end,
+            durable: 0,
         };
         self.unlisted.insert(file.number, unlisted);
         Ok(())

@@ -28,6 +28,8 @@ pub(crate) struct BulkStore {
     suspects: BTreeSet<Key>,
     /// Segments that were dead when the flush under way was taken.
     dying: Vec<u64>,
+    /// The ticket of the last record behind that something of the log waits for.
+    awaited: u64,
     released: Vec<u64>,
     moved_bytes_total: u64,
 }
@@ -68,9 +70,16 @@ impl BulkStore {
             reads: Reads::default(),
             suspects: BTreeSet::new(),
             dying: Vec::new(),
+            awaited: 0,
             released: Vec::new(),
             moved_bytes_total: 0,
         }
+    }
+
+    /// Records of so many bytes or more go to the disk behind everything else, in steps of about so
+    /// many.
+    pub(crate) fn put_behind(&mut self, long_bytes_min: usize, step_bytes: usize) {
+        self.writer.put_behind(long_bytes_min, step_bytes);
     }
 
     /// The replay is over: frees everything that is not wanted. Before this nothing is moved or
@@ -87,28 +96,19 @@ impl BulkStore {
     }
 
     /// Appends the parts of a share: payloads `first`, `first + 1`, … of an entry, whose true
-    /// lengths are `lengths`, coded into `n` fragments. What is here already under that code and
-    /// index is not written again.
+    /// lengths are `lengths`, coded into `n` fragments; `checksums` of the first of them are known. What
+    /// is here already under that code and index is not written again.
     pub(crate) fn append(
         &mut self,
         entry: EntryId,
         n: u8,
-        share: &Share,
+        (share, checksums): (&Share, &[u64]),
         first: u32,
         lengths: &[u32],
     ) {
         let (code, index) = (share.code, share.index);
-        let numbered = (first..).zip(share.parts.iter().zip(lengths));
-        let pieces = numbered.map(|(part, (bytes, payload_len))| Piece {
-            part,
-            payload_len: *payload_len,
-            bytes: bytes.clone(),
-        });
-        let is_new = |piece: &Piece| {
-            let payload = PayloadId {
-                entry,
-                part: piece.part,
-            };
+        let is_new = |part: u32| {
+            let payload = PayloadId { entry, part };
             let key = Key {
                 payload,
                 code,
@@ -116,21 +116,29 @@ impl BulkStore {
             };
             self.heap.get(&key).is_none() || self.suspects.contains(&key)
         };
-        let pieces: Vec<Piece> = pieces.filter(is_new).collect();
+        let checksums = checksums.iter().copied().map(Some);
+        let checksums = checksums.chain(std::iter::repeat(None));
+        let parts = (first..).zip(share.parts.iter().zip(lengths).zip(checksums));
+        let new = parts.filter(|(part, _)| is_new(*part));
+        let pieces: Vec<Piece> = new
+            .map(|(part, ((bytes, payload_len), checksum))| {
+                Piece::new(part, *payload_len, bytes.clone(), checksum)
+            })
+            .collect();
         let origin = Origin {
             entry,
             n,
             code,
             index,
         };
-        self.put(origin, pieces);
+        self.put(origin, pieces, false);
     }
 
-    fn put(&mut self, origin: Origin, pieces: Vec<Piece>) {
+    fn put(&mut self, origin: Origin, pieces: Vec<Piece>, is_move: bool) {
         if pieces.is_empty() {
             return;
         }
-        let (tail, parts) = self.writer.append(origin, pieces);
+        let (tail, parts) = self.writer.append(origin, pieces, is_move);
         let segment = tail.at.segment;
         self.heap.go_on_in(segment, tail.segment_bytes);
         for part in parts {
@@ -143,6 +151,53 @@ impl BulkStore {
     /// Whether of each of the first `parts` payloads of an entry a fragment is here under this code.
     pub(crate) fn held(&self, entry: EntryId, parts: u32, code: u8) -> bool {
         (0..parts).all(|part| self.is_sound(PayloadId { entry, part }, code..=code))
+    }
+
+    /// The ticket of what is to be on stable storage so that these fragments are; `None` if no body
+    /// of theirs is behind.
+    pub(crate) fn ticket(&self, entry: EntryId, parts: u32, code: u8) -> Option<u64> {
+        let parts = (0..parts).map(|part| PayloadId { entry, part });
+        parts.filter_map(|payload| self.behind(payload, code)).max()
+    }
+
+    /// The same for one payload.
+    pub(crate) fn behind(&self, payload: PayloadId, code: u8) -> Option<u64> {
+        let here = self.heap.named(payload, code..=code);
+        let behind = self.writer.behind();
+        here.filter_map(|found| Some(behind.find(found.at)?.1))
+            .max()
+    }
+
+    /// The last record appended to the log names these fragments: no flush is synced before they are
+    /// on stable storage, or are with it.
+    pub(crate) fn await_durable(&mut self, entry: EntryId, parts: u32, code: u8) {
+        let ticket = self.ticket(entry, parts, code);
+        self.awaited = self.awaited.max(ticket.unwrap_or(0));
+    }
+
+    /// Whether a record of the log waits for a body that is behind.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.is_stored(self.awaited)
+    }
+
+    /// Whether what is behind is on stable storage up to this ticket.
+    pub(crate) fn is_stored(&self, ticket: u64) -> bool {
+        self.writer.behind().is_done(ticket)
+    }
+
+    /// Whether a flush is to be taken although nothing waits for it: a body goes behind its head.
+    pub(crate) fn has_waiting_head(&self) -> bool {
+        self.writer.has_waiting_head()
+    }
+
+    /// The next step of what is behind.
+    pub(crate) fn take_step(&mut self) -> Option<Write> {
+        self.writer.take_step()
+    }
+
+    /// That step is on stable storage.
+    pub(crate) fn stepped(&mut self) {
+        self.writer.stepped();
     }
 
     /// Whether there is a fragment of a payload under one of these codes, as far as known a whole one.
@@ -254,7 +309,7 @@ impl BulkStore {
         let Some(segment) = self.heap.sparse() else {
             return;
         };
-        while self.reads.moving_bytes() + self.writer.unwritten_bytes() < MOVING_BYTES_MAX {
+        while self.moving_bytes() < MOVING_BYTES_MAX {
             let Some(key) = self.heap.pop_name(segment) else {
                 return;
             };
@@ -269,22 +324,26 @@ impl BulkStore {
         }
     }
 
+    fn moving_bytes(&self) -> usize {
+        let behind = self.writer.behind().bytes(true);
+        self.reads.moving_bytes() + self.writer.unwritten_bytes() + behind
+    }
+
     /// Writes a fragment again where writing goes on. Its former place is kept until that is durable.
     fn move_here(&mut self, fragment: &Fragment, bytes: Bytes) {
         self.moved_bytes_total += u64::from(fragment.len);
-        let piece = Piece {
-            part: fragment.payload.part,
-            payload_len: fragment.payload_len,
-            bytes,
-        };
-        self.put(Origin::of(fragment), vec![piece]);
+        let part = fragment.payload.part;
+        let piece = Piece::new(part, fragment.payload_len, bytes, Some(fragment.checksum));
+        self.put(Origin::of(fragment), vec![piece], true);
     }
 
     /// What is to be written with the log's next flush, synced or not.
     pub(crate) fn take_writes(&mut self, sync: bool) -> Vec<Write> {
-        // Releases may rest on records of the log that this flush makes durable.
-        self.dying = if sync {
-            self.heap.dead().iter().copied().collect()
+        // Releases may rest on records of the log that this flush makes durable, and on copies.
+        let behind = self.writer.behind();
+        let is_free = |segment: &&u64| behind.first_in(**segment).is_none();
+        self.dying = if sync && !behind.has_moves() {
+            self.heap.dead().iter().filter(is_free).copied().collect()
         } else {
             Vec::new()
         };
@@ -321,8 +380,13 @@ impl BulkStore {
         self.writer.bytes_total()
     }
 
-    /// Bytes that no flush has taken.
+    /// Bytes that no flush has taken, apart from bodies that are behind.
     pub(crate) fn unwritten_bytes(&self) -> usize {
         self.writer.unwritten_bytes()
+    }
+
+    /// Bytes of bodies that are behind.
+    pub(crate) fn behind_bytes(&self) -> usize {
+        self.writer.behind().bytes(false)
     }
 }

@@ -149,7 +149,7 @@ fn share(seq: u64, len: usize) -> Share {
 
 fn append(store: &mut BulkStore, seq: u64, len: usize) {
     let lengths = [len as u32 * 2, len as u32];
-    store.append(entry(seq), 3, &share(seq, len), 0, &lengths);
+    store.append(entry(seq), 3, (&share(seq, len), &[]), 0, &lengths);
 }
 
 /// A flush with everything there is.
@@ -246,7 +246,7 @@ fn long_fragments_are_written_from_where_they_lie_and_only_once() {
     let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
     let whole = Share::whole(vec![content(payload(1, 0), 100_000)]);
     for _ in 0..2 {
-        store.append(entry(1), 3, &whole, 0, &[100_000]);
+        store.append(entry(1), 3, (&whole, &[]), 0, &[100_000]);
     }
     let writes = store.take_writes(true);
     let chunks: Vec<&Bytes> = writes.iter().flat_map(|write| &write.chunks).collect();
@@ -269,7 +269,13 @@ fn long_fragments_are_written_from_where_they_lie_and_only_once() {
 fn a_fragment_without_bytes_is_held_as_any_other() {
     let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
     let mut disk = Disk::default();
-    store.append(entry(1), 1, &Share::whole(vec![Bytes::new()]), 0, &[0]);
+    store.append(
+        entry(1),
+        1,
+        (&Share::whole(vec![Bytes::new()]), &[]),
+        0,
+        &[0],
+    );
     flush(&mut store, &mut disk, true);
     let (mut store, _) = disk.open();
     store.retain(|_| true);

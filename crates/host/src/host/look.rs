@@ -86,7 +86,12 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Whether an entry is here: undecided, or applied by a protocol that keeps track.
     #[must_use]
     pub fn has_entry(&self, entry: EntryId) -> bool {
-        self.pins.entry(entry).is_some() || self.base.contains(entry)
+        self.pins.entry(entry).is_some() || self.base_has(entry)
+    }
+
+    /// Whether an entry was applied, where the protocol keeps track.
+    pub(crate) fn base_has(&self, entry: EntryId) -> bool {
+        self.base.contains(entry)
     }
 
     /// The first slot not applied, and a digest chained over everything applied before it and its

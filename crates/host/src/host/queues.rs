@@ -1,6 +1,7 @@
 //! What waits inside a host, and how much of it there may be.
 
 use super::Host;
+use crate::payloads::{CODING_MAX, STAGED_MAX};
 use crate::snapshot::SNAPSHOT_UNWRITTEN_BYTES_MAX;
 use quorate_core::{Application, Machine};
 
@@ -22,7 +23,7 @@ const GATED_MAX: usize = 64 << 10;
 impl<M: Machine, A: Application> Host<M, A> {
     /// Every queue, and the most it may hold: one that holds more has no bound.
     #[must_use]
-    pub fn queues(&self) -> [Queue; 7] {
+    pub fn queues(&self) -> [Queue; 9] {
         let limits = &self.limits;
         // The own session's opening comes on top of what clients ask.
         let requests_max = limits.requests_max + 1;
@@ -40,6 +41,16 @@ impl<M: Machine, A: Application> Host<M, A> {
                 "messages that wait for the disk",
                 self.gated.len(),
                 GATED_MAX,
+            ),
+            queue(
+                "messages that wait for fragments",
+                self.coding.len(),
+                CODING_MAX,
+            ),
+            queue(
+                "messages that wait for their fragments to be stored",
+                self.payloads.staged(),
+                STAGED_MAX,
             ),
             queue("decided entries in memory", recent, recent_max),
             queue("sessions", sessions, sessions_max),

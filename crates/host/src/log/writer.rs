@@ -160,21 +160,24 @@ impl LogWriter {
     /// would cost as much as the small synced one before it.
     ///
     /// What the bulk store has goes along: the records of the log that name fragments become durable
-    /// with them.
+    /// with them. While one of them names fragments whose bytes are behind, no flush is synced.
     pub(crate) fn take_flush(&mut self, bulk: Option<&mut BulkStore>) -> Option<Flush> {
+        let look = |of: &dyn Fn(&BulkStore) -> bool| bulk.as_deref().is_some_and(of);
         let unwritten = bulk.as_ref().map_or(0, |bulk| bulk.unwritten_bytes());
-        let is_due = self.sync_wanted
+        let sync = self.sync_wanted && !look(&BulkStore::is_awaited);
+        let is_due = sync
             || self.write_wanted
+            || look(&BulkStore::has_waiting_head)
             || self.unwritten_bytes.max(unwritten) >= UNWRITTEN_BYTES_MAX;
         if self.in_flight.is_some() || !is_due {
             return None;
         }
-        if self.writes.is_empty() && unwritten == 0 {
+        if self.writes.is_empty() && unwritten == 0 && !sync {
             return None;
         }
         self.write_wanted = false;
         self.unwritten_bytes = 0;
-        let sync = std::mem::take(&mut self.sync_wanted);
+        self.sync_wanted &= !sync;
         let mut writes = self.writes.take();
         let bulk = bulk.map_or_else(Vec::new, |bulk| bulk.take_writes(sync));
         self.syncs_total += u64::from(sync);

@@ -4,10 +4,8 @@ use crate::frame::{Body, Fragment};
 use crate::host::Host;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Attachment, Carry, Entry, Input, Machine, Now, Payload, Peers, ReplicaId, Share,
-    Wire,
+    Application, Attachment, Carry, Entry, Machine, Now, Payload, Peers, ReplicaId, Share, Wire,
 };
-use std::sync::Arc;
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Sends a message with what is attached to it: to every receiver its own fragments. One whose
@@ -16,6 +14,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(attachment) = message.attachment() else {
             return;
         };
+        if self.waits_for_coding(to, message, attachment) {
+            return;
+        }
+        self.keep_own_early(attachment);
         let payloads: Vec<Payload> = attachment.entry.payloads().collect();
         let encoded = message.to_bytes();
         let members = &self.seat.epoch.members;
@@ -39,6 +41,22 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
+    /// The own fragments of what is sent to others begin their way to the disk, if they are long.
+    fn keep_own_early(&mut self, attachment: Attachment<'_>) {
+        let entry = attachment.entry;
+        let is_long = entry.bulk_len() >= self.limits.long_bytes_min as u64;
+        if !is_long || self.bulk.is_none() || self.base_has(entry.id) {
+            return;
+        }
+        let kept = &mut self.payloads;
+        if let Some((share, checksums)) = kept.coded.share(&kept.coder, attachment, kept.me)
+            && share.len() >= self.limits.long_bytes_min
+        {
+            let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
+            self.append_early(entry.id, (&share, &checksums), &lengths);
+        }
+    }
+
     fn fragments_for(
         &mut self,
         attachment: Attachment<'_>,
@@ -46,10 +64,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         index: u8,
     ) -> Option<Vec<Fragment>> {
         let kept = &mut self.payloads;
-        let share = kept.coded.share(&kept.coder, attachment, index)?;
-        let parts = share.parts.iter().zip(payloads);
-        let fragment = |(bytes, payload): (&Bytes, &Payload)| {
-            (kept.coder.header(&share, payload, bytes), bytes.clone())
+        let (share, checksums) = kept.coded.share(&kept.coder, attachment, index)?;
+        let parts = share.parts.iter().zip(payloads).enumerate();
+        let fragment = |(part, (bytes, payload)): (usize, (&Bytes, &Payload))| {
+            let known = (&bytes[..], checksums.get(part).copied());
+            (kept.coder.header(&share, payload, known), bytes.clone())
         };
         Some(parts.map(fragment).collect())
     }
@@ -62,16 +81,15 @@ impl<M: Machine, A: Application> Host<M, A> {
         message: Bytes,
         fragments: Vec<Fragment>,
     ) -> Result<(), String> {
-        let mut message = M::Message::from_bytes(message).map_err(|e| e.to_string())?;
+        let encoded = message.clone();
+        let message = M::Message::from_bytes(message).map_err(|e| e.to_string())?;
         let Some(attachment) = message.attachment() else {
             return Err("something is attached to a message that has no attachment".into());
         };
+        let checksums: Vec<u64> = fragments.iter().map(|(header, _)| header.digest).collect();
         let share = self.share_of(attachment, fragments)?;
-        self.keep_late(attachment.entry, &share);
-        if let Some(entry) = message.entry_mut() {
-            *entry = entry.clone().with_share(Some(Arc::new(share)));
-        }
-        self.step(now, Input::Message { from, message });
+        self.keep_late(attachment.entry, (&share, &checksums));
+        self.stage(now, from, (message, encoded), (share, &checksums));
         Ok(())
     }
 

@@ -4,14 +4,37 @@ use super::coder::Coder;
 use quorate_core::{Attachment, EntryId, Share};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Entries whose fragments are kept, at most; those of the oldest are made again if needed.
 const KEPT_MAX: usize = 64;
 
+/// What one member gets, and the XXH3-64 of each part of it, if they are known.
+pub(crate) type Coming = (Arc<Share>, Arc<[u64]>);
+
+/// What all members get of the payloads of an entry.
+#[derive(Debug)]
+pub(crate) struct Made(Vec<Coming>);
+
+impl Made {
+    /// `None` for a code that cannot be.
+    pub(crate) fn of(coder: &Coder, whole: &Arc<Share>, code: u8) -> Option<Made> {
+        let mut shares = coder.shares(whole, code)?;
+        let checksums = |share: &Share| share.parts.iter().map(|part| xxh3_64(part)).collect();
+        if code == 1 {
+            let share = shares.pop()?;
+            let checksums: Arc<[u64]> = checksums(&share);
+            return Some(Made(vec![(share, checksums); shares.len() + 1]));
+        }
+        let with_checksums = |share: Arc<Share>| (Arc::clone(&share), checksums(&share));
+        Some(Made(shares.into_iter().map(with_checksums).collect()))
+    }
+}
+
 /// Fragments by entry and code.
 #[derive(Debug, Default)]
 pub(crate) struct Coded {
-    shares: BTreeMap<(EntryId, u8), Vec<Arc<Share>>>,
+    made: BTreeMap<(EntryId, u8), Made>,
     /// In the order they were made.
     order: std::collections::VecDeque<(EntryId, u8)>,
 }
@@ -24,37 +47,43 @@ impl Coded {
         coder: &Coder,
         attachment: Attachment<'_>,
         index: u8,
-    ) -> Option<Arc<Share>> {
+    ) -> Option<Coming> {
         let (entry, code) = (attachment.entry, attachment.code);
         let at_hand = entry.share()?;
-        if (at_hand.code, at_hand.index) == (code, index) || code == 1 && at_hand.is_whole() {
-            return Some(Arc::clone(at_hand));
-        }
         if !at_hand.is_whole() {
-            return None;
+            let is_it = (at_hand.code, at_hand.index) == (code, index);
+            return is_it.then(|| (Arc::clone(at_hand), Arc::default()));
         }
-        let key = (entry.id, code);
-        if let Some(shares) = self.shares.get(&key) {
-            return shares.get(usize::from(index)).cloned();
+        let of = (entry.id, code);
+        if !self.has(of) {
+            self.keep(of, Made::of(coder, at_hand, code)?);
         }
-        let shares = coder.shares(at_hand, code)?;
-        let share = shares.get(usize::from(index)).cloned();
-        self.shares.insert(key, shares);
-        self.order.push_back(key);
+        self.made[&of].0.get(usize::from(index)).cloned()
+    }
+
+    /// Whether the fragments of an entry under a code are here.
+    pub(crate) fn has(&self, of: (EntryId, u8)) -> bool {
+        self.made.contains_key(&of)
+    }
+
+    /// Keeps fragments for who gets them.
+    pub(crate) fn keep(&mut self, of: (EntryId, u8), made: Made) {
+        if self.made.insert(of, made).is_none() {
+            self.order.push_back(of);
+        }
         if self.order.len() > KEPT_MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            self.shares.remove(&oldest);
+            self.made.remove(&oldest);
         }
-        share
     }
 
     /// An entry is decided: nobody gets fragments of it any more but who lacks them.
     pub(crate) fn forget(&mut self, entry: EntryId) {
         self.order.retain(|(id, _)| *id != entry);
         let keys = (entry, 0)..=(entry, u8::MAX);
-        let gone: Vec<_> = self.shares.range(keys).map(|(key, _)| *key).collect();
-        gone.iter().for_each(|key| drop(self.shares.remove(key)));
+        let gone: Vec<_> = self.made.range(keys).map(|(key, _)| *key).collect();
+        gone.iter().for_each(|key| drop(self.made.remove(key)));
     }
 }
 
@@ -86,11 +115,13 @@ mod tests {
         let (coder, mut coded) = (Coder::new(5), Coded::default());
         let entry = entry(1);
         let attached = |entry, code| Attachment { entry, code };
-        let first = coded.share(&coder, attached(&entry, 3), 4).unwrap();
-        let again = coded.share(&coder, attached(&entry, 3), 4).unwrap();
+        let (first, checksums) = coded.share(&coder, attached(&entry, 3), 4).unwrap();
+        let (again, _) = coded.share(&coder, attached(&entry, 3), 4).unwrap();
         assert!(Arc::ptr_eq(&first, &again) && first.parts[0].len() == 10);
-        let whole = coded.share(&coder, attached(&entry, 1), 2).unwrap();
+        assert_eq!(checksums[..], [xxh3_64(&first.parts[0])]);
+        let (whole, checksums) = coded.share(&coder, attached(&entry, 1), 2).unwrap();
         assert!(whole.is_whole());
+        assert_eq!(checksums[..], [xxh3_64(&whole.parts[0])]);
         let holder = entry.clone().with_share(Some(first));
         assert!(coded.share(&coder, attached(&holder, 3), 4).is_some());
         assert!(coded.share(&coder, attached(&holder, 3), 1).is_none());
@@ -115,9 +146,6 @@ mod tests {
                 coded.forget(entry.id);
             }
         }
-        assert_eq!(
-            (coded.shares.len(), coded.order.len()),
-            (KEPT_MAX, KEPT_MAX)
-        );
+        assert_eq!((coded.made.len(), coded.order.len()), (KEPT_MAX, KEPT_MAX));
     }
 }

@@ -3,6 +3,7 @@
 use quorate_codec::{Codec, FragmentHeader, ReedSolomon};
 use quorate_core::{Payload, Share};
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The codes of an epoch.
 pub(crate) struct Coder {
@@ -56,10 +57,20 @@ impl Coder {
         Some(shares.into_iter().map(Arc::new).collect())
     }
 
-    /// The header of a fragment of a payload.
-    pub(crate) fn header(&self, share: &Share, payload: &Payload, bytes: &[u8]) -> FragmentHeader {
-        let len = u64::from(payload.len);
-        FragmentHeader::new((self.n, share.code), share.index, len, bytes)
+    /// The header of a fragment of a payload, whose checksum may be known.
+    pub(crate) fn header(
+        &self,
+        share: &Share,
+        payload: &Payload,
+        (bytes, checksum): (&[u8], Option<u64>),
+    ) -> FragmentHeader {
+        FragmentHeader {
+            n: self.n,
+            k: share.code,
+            index: share.index,
+            payload_len: u64::from(payload.len),
+            digest: checksum.unwrap_or_else(|| xxh3_64(bytes)),
+        }
     }
 
     /// A payload out of fragments of one code, if they are enough and the right ones.

@@ -213,7 +213,7 @@ mod tests {
         let shares = coder.shares(&whole, code).unwrap();
         let fragment = |share: &Arc<Share>| {
             let bytes = share.parts[0].clone();
-            (coder.header(share, payload, &bytes), bytes)
+            (coder.header(share, payload, (&bytes, None)), bytes)
         };
         shares.iter().map(fragment).collect()
     }

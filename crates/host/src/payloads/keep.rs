@@ -2,6 +2,7 @@
 //! application has no use for them any more.
 
 use crate::api::{Answer, PayloadGone};
+use crate::flaw::Flaw;
 use crate::host::Host;
 use quorate_core::{Application, Carry, Entry, Machine, Now, PayloadId, Record, Share};
 
@@ -17,16 +18,20 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         let (entry, code) = (attachment.entry, attachment.code);
         let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
-        let kept = &mut self.payloads;
+        let (kept, parts) = (&mut self.payloads, lengths.len() as u32);
+        kept.staged.claim(entry.id);
         let is_kept = self.bulk.as_mut().is_some_and(|bulk| {
-            if bulk.held(entry.id, lengths.len() as u32, code) {
-                return true;
+            if !bulk.held(entry.id, parts, code) {
+                let share = kept.coded.share(&kept.coder, attachment, kept.me);
+                let Some((share, checksums)) = share else {
+                    return false;
+                };
+                bulk.append(entry.id, kept.coder.n(), (&share, &checksums), 0, &lengths);
             }
-            let share = kept.coded.share(&kept.coder, attachment, kept.me);
-            if let Some(share) = &share {
-                bulk.append(entry.id, kept.coder.n(), share, 0, &lengths);
+            if self.limits.flaw != Some(Flaw::FragmentsNotAwaited) {
+                bulk.await_durable(entry.id, parts, code);
             }
-            share.is_some()
+            true
         });
         if !is_kept {
             record.bereave();
@@ -41,7 +46,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         if entry.bulk_len() == 0 {
             return;
         }
-        self.payloads.coded.forget(entry.id);
+        self.forget_coding(entry.id);
+        self.payloads.staged.claim(entry.id);
         self.payloads.gathers.forget_entry(entry.id);
         let whole = entry.share().filter(|share| share.is_whole());
         for (part, payload) in (0..).zip(entry.payloads()) {
@@ -127,14 +133,15 @@ impl<M: Machine, A: Application> Host<M, A> {
         let share = kept.coder.shares(&whole, code);
         let share = share.and_then(|shares| shares.into_iter().nth(kept.me.into()));
         if let (Some(bulk), Some(share)) = (&mut self.bulk, share) {
-            bulk.append(id.entry, kept.coder.n(), &share, id.part, &[payload.len]);
+            let n = kept.coder.n();
+            bulk.append(id.entry, n, (&share, &[]), id.part, &[payload.len]);
             self.counters.rebuilt += 1;
         }
     }
 
     /// A fragment of this replica's own came. If its entry was decided meanwhile, the machine has no
     /// use for it, but the fragment is kept.
-    pub(crate) fn keep_late(&mut self, entry: &Entry, share: &Share) {
+    pub(crate) fn keep_late(&mut self, entry: &Entry, (share, checksums): (&Share, &[u64])) {
         let kept = &mut self.payloads;
         let Some(bulk) = &mut self.bulk else { return };
         for ((part, payload), bytes) in (0..).zip(entry.payloads()).zip(&share.parts) {
@@ -150,7 +157,9 @@ impl<M: Machine, A: Application> Host<M, A> {
                 parts: vec![bytes.clone()],
                 ..*share
             };
-            bulk.append(entry.id, kept.coder.n(), &share, part, &[payload.len]);
+            let known = checksums.get(part as usize..).unwrap_or_default();
+            let n = kept.coder.n();
+            bulk.append(entry.id, n, (&share, known), part, &[payload.len]);
             kept.gathers.give_up(id);
         }
     }

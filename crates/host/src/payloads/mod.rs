@@ -1,7 +1,9 @@
 //! Payloads: the bulky parts of commands, beside what the machine orders.
 //!
 //! - A message with an attachment leaves as one frame for each receiver, with its own fragment of
-//!   each payload; it is handed to the machine whole or not at all (`attach.rs`).
+//!   each payload; it is handed to the machine whole or not at all (`attach.rs`). Fragments of long
+//!   payloads are made by the driver (`coding.rs`), and lie on the disk before the machine hears of
+//!   them (`staged.rs`).
 //! - A record with an attachment is appended to the log once its fragments are appended to the bulk
 //!   store; both are durable before anything that depends on the record is said (`keep.rs`).
 //! - Who wants a payload that is not here whole gathers fragments of it from peers: the machine that
@@ -14,26 +16,37 @@ mod attach;
 mod cache;
 mod coded;
 mod coder;
+mod coding;
 mod fetch;
 mod gather;
 mod keep;
 mod lacking;
+mod staged;
 
 pub(crate) use attach::lacks_attachment;
 use cache::Cache;
 use coded::Coded;
 use coder::Coder;
+pub(crate) use coding::CODING_MAX;
+pub use coding::{Coding, Fragments};
 use gather::Gathers;
 use lacking::Lacking;
 use quorate_core::{Entry, PayloadId};
+pub(crate) use staged::STAGED_MAX;
+use staged::Staged;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a host knows of payloads, apart from the fragments in its bulk store.
 pub(crate) struct Payloads {
-    coder: Coder,
+    coder: Arc<Coder>,
     /// This replica's place among the members: the index of its fragments.
     me: u8,
     coded: Coded,
+    /// Payloads of which the driver is to make fragments.
+    to_code: Vec<Coding>,
+    /// Messages whose long fragments are on their way to the disk.
+    staged: Staged,
     /// Whole payloads in memory.
     cache: Cache,
     gathers: Gathers,
@@ -52,9 +65,11 @@ impl Payloads {
     /// For the member `me` of `n`, with so many bytes of payloads in memory.
     pub(crate) fn new(me: usize, n: usize, cache_bytes_max: usize) -> Payloads {
         Payloads {
-            coder: Coder::new(n),
+            coder: Arc::new(Coder::new(n)),
             me: u8::try_from(me).expect("members are few"),
             coded: Coded::default(),
+            to_code: Vec::new(),
+            staged: Staged::default(),
             cache: Cache::new(cache_bytes_max),
             gathers: Gathers::default(),
             lacking: Lacking::default(),
@@ -72,6 +87,11 @@ impl Payloads {
     /// Whether fragments are known to lack here, or it is not known yet.
     pub(crate) fn is_lacking(&self) -> bool {
         self.looking.is_some() || !self.lacking.is_empty()
+    }
+
+    /// Messages that wait for what is attached to them to be stored.
+    pub(crate) fn staged(&self) -> usize {
+        self.staged.len()
     }
 
     /// Requests that wait for payloads.

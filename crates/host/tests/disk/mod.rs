@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quorate_core::{Application, Machine, Slot};
-use quorate_host::{Flush, Host, LogSource, Position, Release, SnapshotWrite};
+use quorate_host::{Flush, Host, LogSource, Position, Release, SnapshotWrite, Write};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -10,6 +10,7 @@ use std::io;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) files: BTreeMap<u64, Vec<u8>>,
+    pub(crate) bulk: BTreeMap<u64, Vec<u8>>,
     pub(crate) snapshots: BTreeMap<Slot, Vec<u8>>,
     unfinished: Vec<u8>,
 }
@@ -17,11 +18,16 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn perform(&mut self, flush: &Flush) {
         for write in &flush.writes {
-            let file = self.files.entry(write.segment).or_default();
-            file.resize(write.segment_bytes as usize, 0);
-            let bytes = write.chunks.concat();
-            file[write.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+            put(&mut self.files, write);
         }
+        for write in &flush.bulk {
+            put(&mut self.bulk, write);
+        }
+    }
+
+    /// A step in writing long fragments.
+    pub(crate) fn perform_step(&mut self, step: &Write) {
+        put(&mut self.bulk, step);
     }
 
     /// Does to snapshots what the host wants; says which are now durable.
@@ -60,7 +66,26 @@ impl Disk {
     }
 }
 
+fn put(files: &mut BTreeMap<u64, Vec<u8>>, write: &Write) {
+    let file = files.entry(write.segment).or_default();
+    file.resize(write.segment_bytes as usize, 0);
+    let bytes = write.chunks.concat();
+    file[write.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+}
+
 impl LogSource for Disk {
+    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+        let files = self.bulk.iter();
+        Ok(files
+            .map(|(number, file)| (*number, file.len() as u32))
+            .collect())
+    }
+
+    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+        let rest = &self.bulk[&at.segment][at.offset as usize..];
+        Ok(Bytes::copy_from_slice(&rest[..len as usize]))
+    }
+
     fn list(&mut self) -> io::Result<Vec<u64>> {
         Ok(self.files.keys().copied().collect())
     }

@@ -198,6 +198,13 @@ impl<P: Protocol> Cluster<P> {
             if let Some(release) = host.take_release() {
                 disk.release(release);
             }
+            for coding in host.take_coding() {
+                host.coding_done(coding.perform());
+            }
+            if let Some(step) = host.take_bulk_step() {
+                disk.perform_step(&step);
+                host.bulk_stored(now);
+            }
             let Some(flush) = host.take_flush(now) else {
                 break;
             };

@@ -12,10 +12,12 @@ use crate::snap::SnapFiles;
 use crate::test_source::TestSource;
 use bytes::Bytes;
 use quorate_core::Slot;
-use quorate_host::{Flush, LogRead, LogSource, Position, Release, Store};
-use segments::Segments;
+use quorate_host::{Flush, LogRead, LogSource, Position, Release, Store, Write};
+use segments::{Segments, read_range, write_pieces};
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use sync::Syncer;
 
 /// The segments of one replica, and its snapshots.
@@ -101,9 +103,20 @@ impl Disk {
             self.log.write(write)?;
         }
         if flush.sync {
-            self.sync()?;
+            self.sync(!flush.bulk.is_empty())?;
         }
         Ok(())
+    }
+
+    /// A step in writing long fragments, to be performed elsewhere.
+    pub(crate) fn step(&mut self, write: Write) -> Result<Step, DiskError> {
+        let (path, file) = self.bulk.file_of(write.segment)?;
+        Ok(Step {
+            path,
+            file,
+            write,
+            test: self.test.clone(),
+        })
     }
 
     /// Reads a part of the log for a peer that catches up, or a fragment.
@@ -112,6 +125,22 @@ impl Disk {
             Store::Log => self.log.read_at(read.at, read.len),
             Store::Bulk => self.bulk.read_at(read.at, read.len),
         }
+    }
+
+    /// A read of a long fragment, to be performed elsewhere. What is written over it meanwhile is found
+    /// by its checksum.
+    pub(crate) fn long_read(&mut self, read: &LogRead) -> Option<LongRead> {
+        let is_long = read.store == Store::Bulk && read.len >= LONG_READ_BYTES_MIN;
+        let (path, file) = self
+            .bulk
+            .file_of(read.at.segment)
+            .ok()
+            .filter(|_| is_long)?;
+        Some(LongRead {
+            path,
+            file,
+            read: *read,
+        })
     }
 
     /// Size of the log's segments.
@@ -140,14 +169,54 @@ impl Disk {
         self.bulk.spare.retry();
     }
 
-    /// Both stores at once: a request waits for the disk one time.
-    fn sync(&mut self) -> Result<(), DiskError> {
-        let delay = self.test.sync_delay();
-        if !delay.is_zero() {
-            std::thread::sleep(delay);
-        }
-        let (log, bulk) = (self.log.take_unsynced()?, self.bulk.take_unsynced()?);
-        self.syncer.sync(log, bulk)
+    /// Both stores at once, if both are concerned: a request waits for the disk one time.
+    fn sync(&mut self, with_bulk: bool) -> Result<(), DiskError> {
+        self.test.delay_sync();
+        let bulk = match with_bulk {
+            true => self.bulk.take_unsynced()?,
+            false => Vec::new(),
+        };
+        self.syncer.sync(self.log.take_unsynced()?, bulk)
+    }
+}
+
+/// Reads of so many bytes do not hold up the core.
+const LONG_READ_BYTES_MIN: u32 = 256 << 10;
+
+/// A read of a long fragment.
+#[derive(Debug)]
+pub(crate) struct LongRead {
+    path: PathBuf,
+    file: Arc<File>,
+    read: LogRead,
+}
+
+impl LongRead {
+    /// Reads it; says for which token.
+    pub(crate) fn perform(self) -> (u64, Result<Bytes, String>) {
+        let LogRead { token, at, len, .. } = self.read;
+        (token, read_range(&self.path, &self.file, (at.offset, len)))
+    }
+}
+
+/// A write to one segment, and its sync.
+#[derive(Debug)]
+pub(crate) struct Step {
+    path: PathBuf,
+    file: Arc<File>,
+    write: Write,
+    test: TestSource,
+}
+
+impl Step {
+    /// Writes and syncs it. After an error nothing is known about what is on stable storage: the
+    /// replica must stop.
+    pub(crate) fn perform(self) -> Result<(), DiskError> {
+        let Write { offset, chunks, .. } = &self.write;
+        self.test.delay_sync();
+        write_pieces(&self.file, u64::from(*offset), chunks)
+            .and_then(|()| self.file.sync_data())
+            .map_err(|error| DiskError::new("write to", &self.path, &error))
     }
 }
 
@@ -184,7 +253,6 @@ impl LogSource for Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_host::Write;
     use std::path::Path;
 
     fn write(segment: u64, offset: u32, chunks: &[&'static [u8]]) -> Write {

@@ -138,25 +138,10 @@ impl Segments {
 
     /// Reads a range.
     pub(super) fn read_at(&mut self, at: Position, len: u32) -> Result<Bytes, String> {
-        let path = self.path(at.segment);
-        let file = self.file(at.segment).map_err(|error| error.to_string())?;
-        // The range may come from a peer's wish: the file bounds what is allocated.
-        let size = file.metadata().map_err(|error| error.to_string())?.len();
-        if u64::from(at.offset) + u64::from(len) > size {
-            return Err(format!("{} has only {size} bytes", path.display()));
-        }
-        let mut bytes = vec![0; len as usize];
-        let mut done = 0;
-        while done < bytes.len() {
-            let offset = u64::from(at.offset) + done as u64;
-            match pread(&*file, &mut bytes[done..], offset) {
-                Ok(0) => return Err(format!("{} ended early", path.display())),
-                Ok(count) => done += count,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
-            }
-        }
-        Ok(bytes.into())
+        let (path, file) = self
+            .file_of(at.segment)
+            .map_err(|error| error.to_string())?;
+        read_range(&path, &file, (at.offset, len))
     }
 
     pub(super) fn write(&mut self, write: &Write) -> Result<(), DiskError> {
@@ -168,6 +153,11 @@ impl Segments {
         let file = self.file(write.segment)?;
         write_pieces(&file, u64::from(write.offset), &write.chunks)
             .map_err(|error| DiskError::new("write to", &path, &error))
+    }
+
+    /// The file of a segment that has begun, with its path.
+    pub(super) fn file_of(&mut self, segment: u64) -> Result<(PathBuf, Arc<File>), DiskError> {
+        Ok((self.path(segment), self.file(segment)?))
     }
 
     /// The files that have to be synced, with their paths; none of them counts as unsynced any more.
@@ -252,8 +242,31 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<u64>> {
     Ok(segments)
 }
 
+/// Reads a range of a file, which may come from a peer's wish: the file bounds what is allocated.
+pub(super) fn read_range(
+    path: &Path,
+    file: &File,
+    (offset, len): (u32, u32),
+) -> Result<Bytes, String> {
+    let size = file.metadata().map_err(|error| error.to_string())?.len();
+    if u64::from(offset) + u64::from(len) > size {
+        return Err(format!("{} has only {size} bytes", path.display()));
+    }
+    let mut bytes = vec![0; len as usize];
+    let mut done = 0;
+    while done < bytes.len() {
+        match pread(file, &mut bytes[done..], u64::from(offset) + done as u64) {
+            Ok(0) => return Err(format!("{} ended early", path.display())),
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+        }
+    }
+    Ok(bytes.into())
+}
+
 /// Writes the pieces one after the other from `offset` on, many per system call.
-fn write_pieces(file: &File, mut offset: u64, chunks: &[Bytes]) -> io::Result<()> {
+pub(super) fn write_pieces(file: &File, mut offset: u64, chunks: &[Bytes]) -> io::Result<()> {
     for chunks in chunks.chunks(PIECES_MAX) {
         let pieces: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
         let length: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();

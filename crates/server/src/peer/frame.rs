@@ -21,11 +21,16 @@ const BELIEVED_TIMES: usize = 3;
 /// keep a whole buffer alive.
 const COPY_BYTES_MAX: usize = 16 << 10;
 
+/// Whether a payload can be so long.
+pub(crate) fn is_length(length: usize) -> bool {
+    (1..=PAYLOAD_BYTES_MAX).contains(&length)
+}
+
 /// The header of a payload given in pieces; `None` if it is larger than a peer would take.
 #[must_use]
 pub(crate) fn header(pieces: &[Bytes]) -> Option<[u8; HEADER_BYTES]> {
     let length: usize = pieces.iter().map(Bytes::len).sum();
-    if length == 0 || length > PAYLOAD_BYTES_MAX {
+    if !is_length(length) {
         return None;
     }
     let checksum = match pieces {

@@ -11,6 +11,7 @@ use quorate_core::ReplicaId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncReadExt;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 /// Strangers that may be in a handshake at once.
@@ -22,6 +23,8 @@ pub(super) struct Acceptor {
     pub(super) arrivals: Arrivals,
     /// For frames with bulk, which may not take all the room of the others.
     pub(super) bulk_arrivals: Arrivals,
+    /// Where their connections live.
+    pub(super) bulk_handle: Option<Handle>,
     pub(super) metrics: BTreeMap<ReplicaId, PeerMetrics>,
     pub(super) strangers: metrics::Counter,
     /// To wake a dialler when its peer calls.
@@ -47,7 +50,7 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
             drop(permit);
             match greeted.unwrap_or(Err(HandshakeError::Timeout)) {
                 Ok(None) => {}
-                Ok(Some(caller)) => serve(connection, caller, &acceptor).await,
+                Ok(Some(caller)) => serve_at_home(connection, caller, acceptor).await,
                 Err(error) => {
                     acceptor.strangers.increment(1);
                     tracing::warn!(%from, "connection to the peer port refused: {}", why(&error));
@@ -95,6 +98,26 @@ async fn greet(
         .await
         .map_err(HandshakeError::Io)?;
     judged.map(Some).map_err(HandshakeError::Rejected)
+}
+
+/// A connection for bulk moves to the thread of these first.
+async fn serve_at_home(connection: Connection, caller: (ReplicaId, Lane), acceptor: Arc<Acceptor>) {
+    let Some(handle) = acceptor
+        .bulk_handle
+        .clone()
+        .filter(|_| caller.1 == Lane::Bulk)
+    else {
+        return serve(connection, caller, &acceptor).await;
+    };
+    // Without it, the connection is lost, as connections are.
+    let Ok(connection) = connection.into_std() else {
+        return;
+    };
+    handle.spawn(async move {
+        if let Ok(connection) = Connection::from_std(connection) {
+            serve(connection, caller, &acceptor).await;
+        }
+    });
 }
 
 /// Passes a peer's frames to the core until the connection ends.

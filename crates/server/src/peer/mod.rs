@@ -1,6 +1,7 @@
 //! Links to the other replicas: each dials every other, and the dialled connection carries frames
 //! from the dialler to the acceptor.
 
+mod bulk;
 pub(crate) mod frame;
 pub(crate) mod handshake;
 mod incoming;
@@ -11,6 +12,7 @@ pub(crate) mod question;
 
 use crate::metrics::Metrics;
 use crate::security::Listener;
+use bulk::BulkThread;
 use bytes::Bytes;
 use handshake::{Identity, Lane};
 use incoming::{Acceptor, accept_all};
@@ -19,6 +21,7 @@ use outgoing::{Outgoing, keep_connected};
 use quorate_core::{Peers, ReplicaId};
 use quorate_host::{Frame, WireVersion};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -95,12 +98,13 @@ pub(crate) struct Links {
     outgoing: Vec<(ReplicaId, Outgoing)>,
     /// For frames with bulk; empty where no protocol has any.
     bulk: Vec<(ReplicaId, Outgoing)>,
+    _bulk_thread: Option<BulkThread>,
     metrics: Arc<Metrics>,
 }
 
 impl Links {
     /// Begins to accept and to dial. `addresses` are the other members' `host:port`; with `bulk`,
-    /// there is a second connection to each.
+    /// there is a second connection to each, on a thread of its own.
     ///
     /// Must be called inside the runtime that drives them.
     pub(crate) fn start(
@@ -110,7 +114,9 @@ impl Links {
         addresses: &[(ReplicaId, String)],
         bulk: bool,
         metrics: &Arc<Metrics>,
-    ) -> (Links, mpsc::Receiver<Arrival>) {
+    ) -> io::Result<(Links, mpsc::Receiver<Arrival>)> {
+        let bulk_thread = bulk.then(BulkThread::start).transpose()?;
+        let bulk_handle = bulk_thread.as_ref().map(|thread| thread.handle.clone());
         let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
         let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
         let arrivals = Arrivals { queue, budget };
@@ -131,7 +137,11 @@ impl Links {
                     identity: Arc::clone(&identity),
                     lives: Arc::clone(&lives),
                 };
-                tokio::spawn(keep_connected(link.shared(), home, arrivals.clone()));
+                let connection = keep_connected(link.shared(), home, arrivals.clone());
+                match (lane, &bulk_handle) {
+                    (Lane::Bulk, Some(handle)) => handle.spawn(connection),
+                    _ => tokio::spawn(connection),
+                };
                 (*peer, link)
             };
             addresses.iter().map(dial_one).collect()
@@ -144,20 +154,20 @@ impl Links {
             home: Home { identity, lives },
             arrivals,
             bulk_arrivals,
+            bulk_handle,
             metrics: per_peer,
             strangers: metrics.peer_rejected.clone(),
             dialers,
             current: Mutex::default(),
         };
         tokio::spawn(accept_all(listener, Arc::new(acceptor)));
-        (
-            Links {
-                outgoing,
-                bulk,
-                metrics: Arc::clone(metrics),
-            },
-            receiver,
-        )
+        let links = Links {
+            outgoing,
+            bulk,
+            _bulk_thread: bulk_thread,
+            metrics: Arc::clone(metrics),
+        };
+        Ok((links, receiver))
     }
 
     /// Sends frames: everything for one peer in as few system calls as possible.
@@ -166,13 +176,17 @@ impl Links {
             return;
         }
         for frame in frames {
-            let Some(header) = outgoing::header(&frame.chunks) else {
+            // The thread of those with bulk adds the headers.
+            let header = match frame.bulk {
+                true => frame::is_length(frame.len()).then_some(None),
+                false => outgoing::header(&frame.chunks).map(Some),
+            };
+            let Some(header) = header else {
                 // The host keeps entries below the limit; a frame beyond it would be refused there.
                 tracing::error!(bytes = frame.len(), "a frame too large to send was dropped");
                 self.metrics.oversized_frames.increment(1);
                 continue;
             };
-            let length = header.len() + frame.len();
             let links = if frame.bulk {
                 &self.bulk
             } else {
@@ -180,7 +194,7 @@ impl Links {
             };
             for (peer, link) in links {
                 if frame.to == Peers::All || frame.to == Peers::One(*peer) {
-                    link.push(frame.version, &header, &frame.chunks, length);
+                    link.push(frame.version, header.as_ref(), &frame.chunks);
                 }
             }
         }
@@ -219,7 +233,8 @@ mod tests {
                 &[(ReplicaId(peer), address.into())],
                 true,
                 &metrics,
-            );
+            )
+            .unwrap();
             Replica { links, arrivals }
         };
         let address = addresses[0].clone();

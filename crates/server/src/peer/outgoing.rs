@@ -21,6 +21,8 @@ use tokio::sync::Notify;
 const QUEUE_BYTES_MAX: usize = 8 << 20;
 /// The same for bulk: as much as a leader has under way.
 const BULK_BYTES_MAX: usize = 64 << 20;
+/// About how much is written before other connections of the thread have their turn.
+const WRITE_BYTES_MAX: usize = 256 << 10;
 /// Pieces handed to the kernel at once.
 const PIECES_MAX: usize = 256;
 
@@ -53,6 +55,8 @@ pub(super) struct Shared {
 struct Queue {
     /// With the version agreed on.
     connection: Option<(Arc<Connection>, WireVersion)>,
+    /// Frames behind the pieces, without their headers.
+    bare: VecDeque<Vec<Bytes>>,
     pieces: VecDeque<Bytes>,
     bytes: usize,
 }
@@ -82,14 +86,10 @@ impl Outgoing {
     }
 
     /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection,
-    /// and if it was meant for one in a newer version that is gone.
-    pub(super) fn push(
-        &self,
-        version: WireVersion,
-        header: &Bytes,
-        payload: &[Bytes],
-        length: usize,
-    ) {
+    /// and if it was meant for one in a newer version that is gone. Without a header, the connection's
+    /// own task adds it.
+    pub(super) fn push(&self, version: WireVersion, header: Option<&Bytes>, payload: &[Bytes]) {
+        let length = frame::HEADER_BYTES + payload.iter().map(Bytes::len).sum::<usize>();
         let mut queue = self.shared.queue();
         let is_understood = queue
             .connection
@@ -103,21 +103,25 @@ impl Outgoing {
             self.shared.metrics.dropped.increment(1);
             return;
         }
-        queue.pieces.push_back(header.clone());
-        queue
-            .pieces
-            .extend(payload.iter().filter(|piece| !piece.is_empty()).cloned());
+        let payload = payload.iter().filter(|piece| !piece.is_empty()).cloned();
+        match header {
+            Some(header) => queue.push(header.clone(), payload),
+            None => queue.bare.push_back(payload.collect()),
+        }
         queue.bytes += length;
         self.shared.metrics.sent_frames.increment(1);
         self.shared.metrics.sent_bytes.increment(length as u64);
     }
 
-    /// Gives the kernel all it takes right now; the rest goes when the socket is ready.
+    /// Gives the kernel all it takes right now; the rest goes when the socket is ready. Bulk goes from
+    /// another thread.
     pub(super) fn flush(&self) {
         let left = {
             let mut queue = self.shared.queue();
-            // An error shows in the connection's own task as well, which ends it there.
-            let _ = queue.write();
+            if self.shared.lane == Lane::Messages {
+                // An error shows in the connection's own task as well, which ends it there.
+                let _ = queue.write();
+            }
             queue.bytes
         };
         self.shared.metrics.queued_bytes.set(left as f64);
@@ -128,12 +132,19 @@ impl Outgoing {
 }
 
 impl Queue {
-    /// Writes until the queue is empty or the socket full.
+    fn push(&mut self, header: Bytes, payload: impl IntoIterator<Item = Bytes>) {
+        self.pieces.push_back(header);
+        self.pieces.extend(payload);
+    }
+
+    /// Writes until the pieces are gone or the socket is full, or so much is written that others have
+    /// their turn.
     fn write(&mut self) -> io::Result<()> {
         let Some((connection, _)) = self.connection.clone() else {
             return Ok(());
         };
-        while !self.pieces.is_empty() {
+        let bytes = self.bytes;
+        while !self.pieces.is_empty() && bytes - self.bytes < WRITE_BYTES_MAX {
             let pieces: Vec<IoSlice<'_>> = self
                 .pieces
                 .iter()
@@ -292,21 +303,40 @@ async fn serve(
     why
 }
 
-/// Writes what the core could not, whenever the socket takes more.
+/// Gives the first frame that has none its header, once its turn has come.
+fn add_header(shared: &Shared) {
+    let next = {
+        let mut queue = shared.queue();
+        let is_turn = queue.pieces.is_empty();
+        is_turn.then(|| queue.bare.pop_front()).flatten()
+    };
+    // The core may add frames meanwhile.
+    if let Some(payload) = next
+        && let Some(header) = header(&payload)
+    {
+        shared.queue().push(header, payload);
+    }
+}
+
+/// Writes what the core could not or should not, whenever the socket takes more.
 async fn drain(shared: &Shared, connection: &Connection) -> String {
     loop {
         shared.leftover.notified().await;
         loop {
+            add_header(shared);
             if let Err(error) = connection.writable().await {
                 return error.to_string();
             }
-            let mut queue = shared.queue();
-            if let Err(error) = queue.write() {
-                return error.to_string();
+            {
+                let mut queue = shared.queue();
+                if let Err(error) = queue.write() {
+                    return error.to_string();
+                }
+                if queue.pieces.is_empty() && queue.bare.is_empty() {
+                    break;
+                }
             }
-            if queue.pieces.is_empty() {
-                break;
-            }
+            tokio::task::yield_now().await;
         }
         shared.metrics.queued_bytes.set(0.0);
     }

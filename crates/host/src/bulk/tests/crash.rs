@@ -2,6 +2,11 @@
 
 use super::*;
 use fastrand::Rng;
+use std::collections::BTreeSet;
+
+/// From which length on bytes go behind, by seed.
+const LONG_BYTES_MIN: [usize; 3] = [usize::MAX, 2_000, 1];
+const STEP_BYTES: usize = 1_000;
 
 /// What is known of one payload.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +26,12 @@ struct World {
     gone: BTreeMap<u64, Vec<u8>>,
     known: BTreeMap<PayloadId, Known>,
     reads: Vec<LogRead>,
+    /// The step that the disk performs.
+    step: Option<Write>,
     seq: u64,
     rng: Rng,
+    long_bytes_min: usize,
+    steps: usize,
     lives: usize,
     moved: usize,
     released: usize,
@@ -30,14 +39,19 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> World {
+        let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+        store.put_behind(LONG_BYTES_MIN[seed as usize % 3], STEP_BYTES);
         World {
-            store: BulkStore::create(identity(), SEGMENT_BYTES),
+            store,
+            long_bytes_min: LONG_BYTES_MIN[seed as usize % 3],
             disk: Disk::default(),
             gone: BTreeMap::new(),
             known: BTreeMap::new(),
             reads: Vec::new(),
             seq: 0,
             rng: Rng::with_seed(seed),
+            step: None,
+            steps: 0,
             lives: 0,
             moved: 0,
             released: 0,
@@ -46,10 +60,11 @@ impl World {
 
     fn step(&mut self) {
         match self.rng.u8(..20) {
-            0..6 => self.append(),
-            6..11 => self.free(),
-            11..15 => self.flush(),
-            15..19 => self.tidy(),
+            0..5 => self.append(),
+            5..9 => self.free(),
+            9..12 => self.flush(),
+            12..15 => self.tidy(),
+            15..19 => self.step_behind(),
             _ if self.rng.bool() => self.kill(),
             _ => self.lose_power(),
         }
@@ -76,8 +91,34 @@ impl World {
             self.known.insert(id, known);
         }
         let lengths: Vec<u32> = lens.iter().map(|len| *len as u32).collect();
-        self.store.append(entry, 3, &share, 0, &lengths);
+        self.store.append(entry, 3, (&share, &[]), 0, &lengths);
         self.seq += 1;
+    }
+
+    /// The disk begins a step or ends one; the process may end in between.
+    fn step_behind(&mut self) {
+        let Some(step) = self.step.take() else {
+            self.step = self.store.take_step();
+            if let Some(step) = &self.step {
+                self.disk.write(std::slice::from_ref(step));
+            }
+            return;
+        };
+        self.disk.sync(&[step]);
+        let before = self.behind();
+        self.store.stepped();
+        self.steps += 1;
+        let after = self.behind();
+        for id in before.difference(&after) {
+            self.known.get_mut(id).unwrap().is_durable = true;
+        }
+    }
+
+    /// The payloads whose bytes are behind.
+    fn behind(&self) -> BTreeSet<PayloadId> {
+        let of = |id: &PayloadId| self.store.behind(*id, 2).is_some();
+        let live = self.live().map(|(id, _)| *id);
+        live.filter(of).collect()
     }
 
     /// The application has no use for some of the payloads any more.
@@ -96,7 +137,9 @@ impl World {
     fn flush(&mut self) {
         let sync = self.rng.bool();
         let writes = self.store.take_writes(sync);
-        let covered: Vec<PayloadId> = self.known.keys().copied().collect();
+        let behind = self.behind();
+        let covered = self.known.keys().filter(|id| !behind.contains(id));
+        let covered: Vec<PayloadId> = covered.copied().collect();
         let dying = |known: &Known| known.is_dying;
         let buried: Vec<PayloadId> = self.known_where(dying);
         self.disk.write(&writes);
@@ -127,8 +170,10 @@ impl World {
         let released = self.store.take_release();
         self.released += released.len();
         for segment in &released {
-            let content = self.disk.synced.get(segment).cloned();
-            self.gone.insert(*segment, content.expect("it was synced"));
+            // One that held nothing of use for long may never have been synced.
+            let content = self.disk.synced.get(segment);
+            self.gone
+                .extend(content.map(|content| (*segment, content.clone())));
         }
         self.disk.release(&released);
     }
@@ -185,12 +230,14 @@ impl World {
     fn open(&mut self) {
         self.lives += 1;
         self.reads.clear();
+        self.step = None;
         for known in self.known.values_mut() {
             known.is_dying &= self.rng.bool();
         }
         self.known.retain(|_, known| !known.is_dying);
         let (mut store, opened) = self.disk.open();
         assert_eq!(opened.damage, []);
+        store.put_behind(self.long_bytes_min, STEP_BYTES);
         store.retain(|id| self.known.contains_key(&id));
         for (id, known) in std::mem::take(&mut self.known) {
             let found = read(&mut store, &self.disk, id, 2);
@@ -229,7 +276,7 @@ fn survivors(write: &Write, rng: &mut Rng) -> Vec<Write> {
 
 #[test]
 fn what_is_live_and_durable_outlives_any_end_at_any_point() {
-    let (mut lives, mut moved, mut released) = (0, 0, 0);
+    let (mut lives, mut moved, mut released, mut steps) = (0, 0, 0, 0);
     for seed in 0..400 {
         let mut world = World::new(seed);
         for _ in 0..300 {
@@ -239,9 +286,12 @@ fn what_is_live_and_durable_outlives_any_end_at_any_point() {
         lives += world.lives;
         moved += world.moved;
         released += world.released;
+        steps += world.steps;
     }
     assert!(
-        lives > 5_000 && moved > 5_000 && released > 5_000,
-        "{lives} {moved} {released}"
+        [lives, moved, released, steps]
+            .iter()
+            .all(|count| *count > 1_500),
+        "{lives} {moved} {released} {steps}"
     );
 }

@@ -1,0 +1,175 @@
+//! Long fragments come to lie on the disk before the machine hears of them.
+//!
+//! What is attached to a message is appended to the bulk store when the message comes, and the message
+//! waits until it is on stable storage. To the machine it is a message that comes late. The record that
+//! names the fragments then finds them there, and the flush of the log, in which the records of small
+//! commands go along, has nothing long to wait for. The origin's own fragments are appended as soon as
+//! there are any. A crash forgets the messages; fragments that no record names are freed at the start,
+//! and here once there are many.
+
+use crate::host::Host;
+use bytes::Bytes;
+use quorate_core::{
+    Application, Carry, EntryId, Input, Machine, Now, PayloadId, ReplicaId, Share, Wire,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Messages that wait, at most, and bytes attached to them unless one alone has more.
+pub(crate) const STAGED_MAX: usize = 64;
+const STAGED_BYTES_MAX: usize = 256 << 20;
+/// Entries whose fragments were appended before a record names them.
+const UNCLAIMED_MAX: usize = 64;
+
+/// Messages that wait for what is attached to them, and entries that no record names yet.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    waiting: VecDeque<Waiting>,
+    unclaimed: VecDeque<(EntryId, u32)>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// What is to be stored before.
+    ticket: u64,
+    from: ReplicaId,
+    message: Bytes,
+    share: Arc<Share>,
+}
+
+impl Staged {
+    /// Messages that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let held: usize = self.waiting.iter().map(|one| one.share.len()).sum();
+        let has_room = self.waiting.is_empty() || held + bytes <= STAGED_BYTES_MAX;
+        has_room && self.waiting.len() < STAGED_MAX
+    }
+
+    /// A record names an entry, or it is decided: what is here of it is looked after.
+    pub(crate) fn claim(&mut self, entry: EntryId) {
+        self.unclaimed.retain(|(id, _)| *id != entry);
+    }
+
+    /// Fragments of so many payloads of an entry are here, and no record names it. Gives the entry
+    /// that waited for one longest, if these get too many.
+    fn note(&mut self, entry: EntryId, parts: u32) -> Option<(EntryId, u32)> {
+        self.claim(entry);
+        self.unclaimed.push_back((entry, parts));
+        let is_much = self.unclaimed.len() > UNCLAIMED_MAX;
+        is_much.then(|| self.unclaimed.pop_front())?
+    }
+
+    fn take_stored(&mut self, is_stored: impl Fn(u64) -> bool) -> Option<Waiting> {
+        let first = self.waiting.front()?;
+        is_stored(first.ticket).then(|| self.waiting.pop_front())?
+    }
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// A message whose attachment is right: the machine gets it, at once or once that is stored.
+    pub(super) fn stage(
+        &mut self,
+        now: Now,
+        from: ReplicaId,
+        (message, encoded): (M::Message, Bytes),
+        (share, checksums): (Share, &[u64]),
+    ) {
+        let share = Arc::new(share);
+        match self.store_early(&message, &share, checksums) {
+            Early::NotNeeded => self.hear(now, from, message, share),
+            Early::NoRoom => {}
+            Early::Behind(ticket) => self.payloads.staged.waiting.push_back(Waiting {
+                ticket,
+                from,
+                message: encoded,
+                share,
+            }),
+        }
+    }
+
+    fn store_early(&mut self, message: &M::Message, share: &Share, checksums: &[u64]) -> Early {
+        let is_long = share.len() >= self.limits.long_bytes_min;
+        let (Some(attachment), true) = (message.attachment(), is_long) else {
+            return Early::NotNeeded;
+        };
+        let (entry, code) = (attachment.entry, attachment.code);
+        // The machine has no use for what is applied.
+        if self.bulk.is_none() || self.base_has(entry.id) {
+            return Early::NotNeeded;
+        }
+        if !self.payloads.staged.has_room(share.len()) {
+            return Early::NoRoom;
+        }
+        let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
+        self.append_early(entry.id, (share, checksums), &lengths);
+        let bulk = self.bulk.as_ref();
+        let ticket = bulk.and_then(|bulk| bulk.ticket(entry.id, lengths.len() as u32, code));
+        ticket.map_or(Early::NotNeeded, Early::Behind)
+    }
+
+    /// Appends fragments of an entry, unless they are here, before a record names them.
+    pub(super) fn append_early(
+        &mut self,
+        entry: EntryId,
+        (share, checksums): (&Share, &[u64]),
+        lengths: &[u32],
+    ) {
+        let (n, parts) = (self.payloads.coder.n(), lengths.len() as u32);
+        let Some(bulk) = &mut self.bulk else { return };
+        if bulk.held(entry, parts, share.code) {
+            return;
+        }
+        bulk.append(entry, n, (share, checksums), 0, lengths);
+        if self.pins.entry(entry).is_none()
+            && let Some((old, parts)) = self.payloads.staged.note(entry, parts)
+        {
+            self.drop_unclaimed(old, parts);
+        }
+    }
+
+    fn drop_unclaimed(&mut self, entry: EntryId, parts: u32) {
+        if self.pins.entry(entry).is_some() {
+            return;
+        }
+        for id in (0..parts).map(|part| PayloadId { entry, part }) {
+            if let (false, Some(bulk)) = (self.app().is_live(id), &mut self.bulk) {
+                bulk.free(id);
+            }
+        }
+    }
+
+    /// Gives the machine the messages whose attachments are on stable storage by now.
+    pub(crate) fn hand_over_staged(&mut self, now: Now) {
+        loop {
+            let Some(bulk) = &self.bulk else { return };
+            let staged = &mut self.payloads.staged;
+            let Some(waiting) = staged.take_stored(|ticket| bulk.is_stored(ticket)) else {
+                return;
+            };
+            let message = M::Message::from_bytes(waiting.message);
+            let message = message.expect("it was decoded when it came");
+            self.hear(now, waiting.from, message, waiting.share);
+        }
+    }
+
+    fn hear(&mut self, now: Now, from: ReplicaId, mut message: M::Message, share: Arc<Share>) {
+        if let Some(entry) = message.entry_mut() {
+            *entry = entry.clone().with_share(Some(share));
+        }
+        self.step(now, Input::Message { from, message });
+    }
+}
+
+/// What becomes of an attachment before the machine hears of it.
+enum Early {
+    /// Nothing, or it is stored already.
+    NotNeeded,
+    /// Too much waits: the message is lost.
+    NoRoom,
+    /// It is on its way to the disk.
+    Behind(u64),
+}

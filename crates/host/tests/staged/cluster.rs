@@ -1,0 +1,231 @@
+//! Replicas of RS-Paxos whose long fragments are made and written when a test says so.
+
+use crate::disk::Disk;
+use bytes::Bytes;
+use quorate_core::{
+    Boot, ClusterId, Durability, Epoch, Group, Incarnation, Member, Now, Peers, Principal,
+    ReplicaId, Seat, Slot,
+};
+use quorate_etcd_api::etcdserverpb::PutRequest;
+use quorate_host::{
+    Answer, Flaw, Frame, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start, Token,
+};
+use quorate_kv::{Store, command};
+use quorate_protocols::Protocol;
+use quorate_protocols::rs_paxos::{Config, Replica, RsPaxos};
+
+const REPLICAS: usize = 5;
+
+pub(crate) struct Node {
+    pub(crate) host: Host<Replica, Store>,
+    pub(crate) disk: Disk,
+    /// Its steps are performed as soon as there are any.
+    pub(crate) stores: bool,
+    /// Whether a synced flush was performed since it was last looked at.
+    pub(crate) synced: bool,
+    pub(crate) answers: Vec<(Token, Answer<<Store as quorate_core::Application>::Answer>)>,
+}
+
+/// The clocks of all but the first stand still, so that none of them stands for election.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) now: Now,
+    boots: u64,
+    flaw: Option<Flaw>,
+}
+
+impl Cluster {
+    /// Replicas of which the first leads.
+    pub(crate) fn led(flaw: Option<Flaw>) -> Cluster {
+        let now = Now::default();
+        let open = |index| {
+            let mut disk = Disk::default();
+            let config = config((index, index as u64), flaw);
+            let host = Host::open(config, Start::FirstBoot, &mut disk, Store::new(), now);
+            let (host, _) = host.expect("nothing can be wrong with a first boot");
+            Node::new(host, disk)
+        };
+        let nodes = (0..REPLICAS).map(open).collect();
+        let mut cluster = Cluster {
+            nodes,
+            now,
+            boots: REPLICAS as u64,
+            flaw,
+        };
+        (0..REPLICAS).for_each(|index| cluster.link(index));
+        cluster.submit(0, 1, b"small");
+        for _ in 0..1_000 {
+            cluster.now.mono_ns += 1_000_000;
+            cluster.settle();
+            if cluster.is_answered(0, 1) {
+                return cluster;
+            }
+        }
+        panic!("nothing was decided: {:?}", cluster.nodes[0].answers);
+    }
+
+    fn link(&mut self, index: usize) {
+        for peer in (0..REPLICAS).filter(|peer| *peer != index) {
+            let version = Some(Spoken::SHIPPED.newest);
+            let host = &mut self.nodes[index].host;
+            host.link(clock(index, self.now), replica(peer), version);
+        }
+    }
+
+    pub(crate) fn submit(&mut self, index: usize, token: Token, value: &'static [u8]) {
+        let put = PutRequest {
+            key: Bytes::from_static(b"key"),
+            value: Bytes::from_static(value),
+            ..PutRequest::default()
+        };
+        let (body, payloads) = command::split_put(put, Some(LONG));
+        let request = Request::Write {
+            body,
+            payloads,
+            principal: Principal::default(),
+        };
+        self.nodes[index].host.submit(self.now, token, request);
+        self.nodes[index].host.turn(self.now);
+    }
+
+    pub(crate) fn is_answered(&self, index: usize, token: Token) -> bool {
+        let mut answers = self.nodes[index].answers.iter();
+        answers.any(|(of, answer)| *of == token && matches!(answer, Answer::Applied(..)))
+    }
+
+    /// Everything that follows, at this time, but for steps of replicas that are not to store.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            let mut mail = Vec::new();
+            for (from, node) in self.nodes.iter_mut().enumerate() {
+                node.work(clock(from, self.now));
+                let frames = node.host.take_frames();
+                mail.extend(frames.into_iter().map(|frame| (from, frame)));
+            }
+            if mail.is_empty() {
+                return;
+            }
+            for (from, frame) in mail {
+                self.deliver(from, &frame);
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: usize, frame: &Frame) {
+        for (to, node) in self.nodes.iter_mut().enumerate() {
+            let is_meant = match frame.to {
+                Peers::All => to != from,
+                Peers::One(peer) => peer == replica(to),
+            };
+            if is_meant {
+                let bytes = frame.chunks.concat().into();
+                node.host.frame(clock(to, self.now), replica(from), bytes);
+            }
+        }
+    }
+
+    /// The process of a replica ends, and another goes on from what is written.
+    pub(crate) fn restart(&mut self, index: usize) {
+        self.boots += 1;
+        let config = config((index, self.boots), self.flaw);
+        let (node, now) = (&mut self.nodes[index], clock(index, self.now));
+        let opened = Host::open(config, Start::Resume, &mut node.disk, Store::new(), now);
+        let (host, found) = opened.unwrap();
+        assert_eq!(found.bulk.damage, []);
+        *node = Node::new(host, std::mem::take(&mut node.disk));
+        self.link(index);
+    }
+
+    /// Writes what a replica was not to store.
+    pub(crate) fn store(&mut self, index: usize) {
+        self.nodes[index].stores = true;
+        self.nodes[index].work(clock(index, self.now));
+    }
+}
+
+impl Node {
+    fn new(host: Host<Replica, Store>, disk: Disk) -> Node {
+        Node {
+            host,
+            disk,
+            stores: true,
+            synced: false,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Flushes and steps until there is nothing more to do.
+    fn work(&mut self, now: Now) {
+        loop {
+            self.host.turn(now);
+            for coding in self.host.take_coding() {
+                self.host.coding_done(coding.perform());
+            }
+            self.answers.extend(self.host.take_answers());
+            for event in self.host.take_events() {
+                assert!(!matches!(event, HostEvent::BadFrame { .. }), "{event:?}");
+            }
+            if let Some(flush) = self.host.take_flush(now) {
+                self.synced |= flush.sync;
+                self.disk.perform(&flush);
+                self.host.flushed(now, flush.through);
+            } else if let Some(step) = self.stores.then(|| self.host.take_bulk_step()).flatten() {
+                self.disk.perform_step(&step);
+                self.host.bulk_stored(now);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+/// From which length on values are long here.
+pub(crate) const LONG: usize = 100;
+
+fn replica(index: usize) -> ReplicaId {
+    ReplicaId(index as u16 + 1)
+}
+
+fn clock(index: usize, now: Now) -> Now {
+    match index {
+        0 => now,
+        _ => Now::default(),
+    }
+}
+
+fn config((index, boot): (usize, u64), flaw: Option<Flaw>) -> HostConfig<Config> {
+    let member = |index| Member {
+        id: replica(index),
+        incarnation: Incarnation(index as u128),
+    };
+    let params = [("k", "3"), ("payload_min", "100"), ("spread_min", "100")];
+    let params = params.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let seat = Seat {
+        group: Group(0),
+        epoch: Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: (0..REPLICAS).map(member).collect(),
+            protocol: RsPaxos::NAME.into(),
+            durability: Durability::Disk,
+            seed: 3,
+            params: params.into(),
+        },
+        me: replica(index),
+        boot: Boot(boot),
+    };
+    HostConfig {
+        cluster: ClusterId(1),
+        incarnation: Incarnation(index as u128),
+        machine: RsPaxos::config(&seat).expect("the parameters are right"),
+        seat,
+        spoken: Spoken::SHIPPED,
+        limits: Limits {
+            long_bytes_min: LONG / 4,
+            long_step_bytes: 16,
+            flaw,
+            ..Limits::default()
+        },
+        dice: index as u64,
+    }
+}
