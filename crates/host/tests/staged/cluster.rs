@@ -96,13 +96,14 @@ impl Cluster {
     /// Everything that follows, at this time, but for steps of replicas that are not to store.
     pub(crate) fn settle(&mut self) {
         loop {
-            let mut mail = Vec::new();
+            let (mut mail, mut is_coding) = (Vec::new(), false);
             for (from, node) in self.nodes.iter_mut().enumerate() {
                 node.work(clock(from, self.now));
                 let frames = node.host.take_frames();
                 mail.extend(frames.into_iter().map(|frame| (from, frame)));
+                is_coding |= node.code();
             }
-            if mail.is_empty() {
+            if mail.is_empty() && !is_coding {
                 return;
             }
             for (from, frame) in mail {
@@ -154,13 +155,21 @@ impl Node {
         }
     }
 
+    /// Makes fragments; says whether there were any to make.
+    fn code(&mut self) -> bool {
+        let coding = self.host.take_coding();
+        let is_coding = !coding.is_empty();
+        for one in coding {
+            self.host.coding_done(one.perform());
+        }
+        is_coding
+    }
+
     /// Flushes and steps until there is nothing more to do.
     fn work(&mut self, now: Now) {
         loop {
             self.host.turn(now);
-            for coding in self.host.take_coding() {
-                self.host.coding_done(coding.perform());
-            }
+            self.code();
             self.answers.extend(self.host.take_answers());
             for event in self.host.take_events() {
                 assert!(!matches!(event, HostEvent::BadFrame { .. }), "{event:?}");
