@@ -1,12 +1,16 @@
 //! Epochs: what all replicas of a cluster must agree on before they agree on anything else.
 
+mod chain;
+
+pub use chain::{Chain, ChainError};
+
 use crate::ids::{Boot, Group, Incarnation, ReplicaId, Slot};
 use crate::wire::{Decoder, Encoder, Wire, WireError};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A replica in the life of its promises.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Member {
     /// Its number.
     pub id: ReplicaId,
@@ -37,13 +41,17 @@ pub struct Epoch {
     pub protocol: String,
     /// What survives a crash.
     pub durability: Durability,
-    /// Seed of the common coin.
+    /// Seed of the common coin: drawn at bootstrap, and in every later epoch the digest of the one
+    /// before. So a digest speaks for all epochs up to its own.
     pub seed: u64,
     /// The protocol's agreed parameters, by name; the protocol gives them meaning and defaults.
     pub params: BTreeMap<String, String>,
 }
 
 impl Epoch {
+    /// Members, at most: protocols keep them in masks of 64 bits.
+    pub const MEMBERS_MAX: usize = 64;
+
     /// What handshakes compare: equal digests mean equal epochs.
     #[must_use]
     pub fn digest(&self) -> u64 {
@@ -56,10 +64,30 @@ impl Epoch {
         self.members.len()
     }
 
+    /// Whether this replica is a member in this very life.
+    #[must_use]
+    pub fn has(&self, member: Member) -> bool {
+        self.members.contains(&member)
+    }
+
     /// Position of a member in the ascending order, from 0.
     #[must_use]
     pub fn index_of(&self, id: ReplicaId) -> Option<usize> {
         self.members.iter().position(|m| m.id == id)
+    }
+}
+
+impl Wire for Member {
+    fn encode(&self, out: &mut Encoder) {
+        self.id.encode(out);
+        self.incarnation.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Member {
+            id: ReplicaId::decode(input)?,
+            incarnation: Incarnation::decode(input)?,
+        })
     }
 }
 
@@ -68,10 +96,7 @@ impl Wire for Epoch {
         out.varint(self.number);
         self.first_slot.encode(out);
         out.varint(self.members.len() as u64);
-        for member in &self.members {
-            member.id.encode(out);
-            member.incarnation.encode(out);
-        }
+        self.members.iter().for_each(|member| member.encode(out));
         out.string(&self.protocol);
         out.u8(match self.durability {
             Durability::Disk => 0,
@@ -89,13 +114,11 @@ impl Wire for Epoch {
         let number = input.varint()?;
         let first_slot = Slot::decode(input)?;
         let members = (0..input.count(17)?)
-            .map(|_| {
-                Ok(Member {
-                    id: ReplicaId::decode(input)?,
-                    incarnation: Incarnation::decode(input)?,
-                })
-            })
-            .collect::<Result<_, WireError>>()?;
+            .map(|_| Member::decode(input))
+            .collect::<Result<Vec<_>, _>>()?;
+        if members.len() > Epoch::MEMBERS_MAX || !members.is_sorted_by(|a, b| a.id < b.id) {
+            return Err(WireError::Range("members of an epoch"));
+        }
         let protocol = input.string()?;
         let durability = match input.u8()? {
             0 => Durability::Disk,
@@ -143,13 +166,15 @@ pub struct Seat {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_epoch_round_trips_and_its_digest_sees_every_field() {
-        let member = |id: u16| Member {
+    fn member(id: u16) -> Member {
+        Member {
             id: ReplicaId(id),
             incarnation: Incarnation(u128::from(id) << 90),
-        };
-        let epoch = Epoch {
+        }
+    }
+
+    pub(super) fn epoch() -> Epoch {
+        Epoch {
             number: 1,
             first_slot: Slot(0),
             members: vec![member(1), member(2), member(3)],
@@ -157,7 +182,31 @@ mod tests {
             durability: Durability::Disk,
             seed: 42,
             params: [("window".to_string(), "4".to_string())].into(),
+        }
+    }
+
+    /// Data folders and peers of every release know the first epoch by this digest.
+    #[test]
+    fn the_digest_of_the_first_epoch_stays() {
+        assert_eq!(epoch().digest(), 12_068_994_801_021_055_744);
+    }
+
+    #[test]
+    fn members_out_of_order_twice_or_too_many_are_no_epoch() {
+        let of = |members: Vec<Member>| {
+            let bytes = Epoch { members, ..epoch() }.to_bytes();
+            Epoch::from_bytes(bytes).map(|epoch| epoch.n())
         };
+        let wrong = Err(WireError::Range("members of an epoch"));
+        assert_eq!(of((1..=64).map(member).collect()), Ok(64));
+        assert_eq!(of((1..=65).map(member).collect()), wrong);
+        assert_eq!(of(vec![member(1), member(1)]), wrong);
+        assert_eq!(of(vec![member(2), member(1)]), wrong);
+    }
+
+    #[test]
+    fn an_epoch_round_trips_and_its_digest_sees_every_field() {
+        let epoch = epoch();
         assert_eq!(Epoch::from_bytes(epoch.to_bytes()), Ok(epoch.clone()));
         let changed = [
             Epoch {

@@ -25,7 +25,7 @@ pub use application::{Application, At, Countdown};
 pub use carried::{carried, hollow_share};
 pub use coin::coin;
 pub use command::{Class, Command, ENTRY_BYTES_MAX, Entry, EntryBuilder, Principal, RequestId};
-pub use epoch::{Durability, Epoch, Member, Seat};
+pub use epoch::{Chain, ChainError, Durability, Epoch, Member, Seat};
 pub use ids::{Boot, ClientId, ClusterId, EntryId, Group, Incarnation, Lsn, ReplicaId, Slot};
 pub use intervals::EntrySet;
 pub use machine::{

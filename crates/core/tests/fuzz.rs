@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    Boot, Class, ClientId, Command, Durability, Entry, EntryBuilder, EntryId, EntrySet, Epoch,
-    Incarnation, Member, Principal, ReplicaId, RequestId, Slot, Wire,
+    Boot, Chain, Class, ClientId, Command, Durability, Entry, EntryBuilder, EntryId, EntrySet,
+    Epoch, Incarnation, Member, Principal, ReplicaId, RequestId, Slot, Wire,
 };
 use quorate_fuzz::{Fuzz, Limits};
 
@@ -84,13 +84,12 @@ fn entries_and_their_commands_bear_any_bytes() {
         });
 }
 
-#[test]
-fn epochs_bear_any_bytes() {
+fn epoch() -> Epoch {
     let member = |id| Member {
         id: ReplicaId(id),
         incarnation: Incarnation(u128::from(id) << 90),
     };
-    let epoch = Epoch {
+    Epoch {
         number: 1,
         first_slot: Slot(0),
         members: (1..=3).map(member).collect(),
@@ -100,14 +99,42 @@ fn epochs_bear_any_bytes() {
         params: ["lanes", "mode", "window"]
             .map(|name| (name.to_owned(), name.len().to_string()))
             .into(),
-    };
+    }
+}
+
+#[test]
+fn epochs_bear_any_bytes() {
     let other = Epoch {
         number: 1 << 40,
         durability: Durability::Memory,
         params: [].into(),
-        ..epoch.clone()
+        ..epoch()
     };
-    fuzz("epoch", [epoch, other]).run_wire::<Epoch>();
+    fuzz("epoch", [epoch(), other]).run_wire::<Epoch>();
+}
+
+/// What comes in is a chain: each epoch follows the one before.
+#[test]
+fn chains_of_epochs_bear_any_bytes() {
+    let mut chain = Chain::new(epoch());
+    for slot in [1, 200, 70_000] {
+        let newest = chain.newest();
+        let next = Epoch {
+            number: newest.number + 1,
+            first_slot: Slot(slot),
+            seed: newest.digest(),
+            ..epoch()
+        };
+        chain.push(next).expect("it follows");
+    }
+    let limits = Limits {
+        // An epoch of 14 bytes is ten times as long in memory, in a queue that has just doubled.
+        bytes_per_byte: 32,
+        ..Limits::default()
+    };
+    fuzz("chain", [Chain::new(epoch()), chain])
+        .limits(limits)
+        .run_wire::<Chain>();
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod bulk;
 mod catch_up;
 mod countdowns;
 mod decided;
+pub mod epochs;
 mod export;
 mod flaw;
 mod frame;

@@ -1,0 +1,162 @@
+//! The part of the replicated state that is about the group itself.
+
+use super::change::{self, Expect, Order};
+use super::handoff;
+use super::note::{self, ADDRESSES_MAX};
+use super::rule::{Catalogue, Invalid, judge};
+use quorate_core::{Chain, Decoder, Encoder, Epoch, ReplicaId, Slot, Wire, WireError};
+use std::collections::BTreeMap;
+
+/// What a group knows of itself. It is in every snapshot, and changes with applied orders alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// The epochs; the newest orders commands.
+    pub chain: Chain,
+    /// Where replicas are reached, members or not.
+    pub addresses: BTreeMap<ReplicaId, String>,
+    /// What commands mean, and which protocols there are: raised by an order once all replicas run a
+    /// program that knows it.
+    pub level: u32,
+    /// The first epoch of those whose members do not yet have all live payloads safely.
+    pub unsettled: Option<u64>,
+}
+
+/// What an order came to where it was applied: the command's result, the same on every replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// The epoch is sealed; this one begins with the next slot.
+    Sealed(Expect),
+    /// A reconfiguration that did nothing.
+    Refused(Invalid),
+    /// All live payloads are safe in the newest epoch.
+    Settled,
+    /// An address or a feature level was noted.
+    Noted,
+    /// Nothing: what it says is known, or is no longer so.
+    Nothing,
+}
+
+impl State {
+    /// That of a group which begins with this epoch.
+    #[must_use]
+    pub fn new(first: Epoch, level: u32) -> State {
+        State {
+            chain: Chain::new(first),
+            addresses: BTreeMap::new(),
+            level,
+            unsettled: None,
+        }
+    }
+
+    /// Applies an order at its slot. `has_payloads` says whether any payload is live at that slot;
+    /// it must be the same on every replica.
+    ///
+    /// After [`Effect::Sealed`] nothing that the epoch decided behind `slot` may be applied.
+    pub fn apply(
+        &mut self,
+        slot: Slot,
+        order: &Order,
+        has_payloads: bool,
+        catalogue: &impl Catalogue,
+    ) -> Effect {
+        match order {
+            Order::Reconfigure(change) => match judge(self, slot, change, catalogue) {
+                Ok(next) => self.seal(next, has_payloads, catalogue),
+                Err(why) => Effect::Refused(why),
+            },
+            Order::Settled { epoch } if *epoch == self.chain.newest().number => {
+                match self.unsettled.take() {
+                    Some(_) => Effect::Settled,
+                    None => Effect::Nothing,
+                }
+            }
+            Order::Settled { .. } | Order::Opened { .. } => Effect::Nothing,
+            Order::Address { id, address } => {
+                let is_full = self.addresses.len() >= ADDRESSES_MAX;
+                if is_full && !self.addresses.contains_key(id) {
+                    return Effect::Nothing;
+                }
+                self.addresses.insert(*id, address.clone());
+                Effect::Noted
+            }
+            Order::Level { level } if *level > self.level => {
+                self.level = *level;
+                Effect::Noted
+            }
+            Order::Level { .. } => Effect::Nothing,
+        }
+    }
+
+    fn seal(&mut self, next: Epoch, has_payloads: bool, catalogue: &impl Catalogue) -> Effect {
+        let moves = has_payloads && !handoff::nothing_to_move(self, &next, catalogue);
+        if moves && self.unsettled.is_none() {
+            self.unsettled = Some(next.number);
+        }
+        let expect = Expect::of(&next);
+        let pushed = self.chain.push(next);
+        pushed.expect("an epoch made behind the newest follows it");
+        Effect::Sealed(expect)
+    }
+}
+
+impl Wire for State {
+    fn encode(&self, out: &mut Encoder) {
+        self.chain.encode(out);
+        note::encode_addresses(&self.addresses, out);
+        out.varint(u64::from(self.level));
+        // Epochs count from 1.
+        out.varint(self.unsettled.unwrap_or(0));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let chain = Chain::decode(input)?;
+        let addresses = note::decode_addresses(input)?;
+        let level = change::level(input)?;
+        let unsettled = match input.varint()? {
+            0 => None,
+            number if number <= chain.newest().number => Some(number),
+            _ => return Err(WireError::Range("epoch that is not settled")),
+        };
+        Ok(State {
+            chain,
+            addresses,
+            level,
+            unsettled,
+        })
+    }
+}
+
+const SEALED: u8 = 0;
+const REFUSED: u8 = 1;
+const SETTLED: u8 = 2;
+const NOTED: u8 = 3;
+const NOTHING: u8 = 4;
+
+impl Wire for Effect {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Effect::Sealed(next) => {
+                out.u8(SEALED);
+                next.encode(out);
+            }
+            Effect::Refused(why) => {
+                out.u8(REFUSED);
+                why.encode(out);
+            }
+            Effect::Settled => out.u8(SETTLED),
+            Effect::Noted => out.u8(NOTED),
+            Effect::Nothing => out.u8(NOTHING),
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            SEALED => Effect::Sealed(Expect::decode(input)?),
+            REFUSED => Effect::Refused(Invalid::decode(input)?),
+            SETTLED => Effect::Settled,
+            NOTED => Effect::Noted,
+            NOTHING => Effect::Nothing,
+            tag => return Err(WireError::Tag("effect of an order", tag)),
+        })
+    }
+}
