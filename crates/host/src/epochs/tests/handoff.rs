@@ -1,1 +1,488 @@
-//! x
+//! The hand-off of payloads, for all small pairs of configurations, against what counts in the end:
+//! whether the value can be read whoever fails.
+
+use super::model::member;
+use crate::epochs::handoff::{Move, is_safe, next_move, stays_safe};
+use crate::epochs::{Invalid, Numbers, State};
+use std::collections::{BTreeSet, VecDeque};
+
+/// `N`, `QR` and `X` of RS-Paxos.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Code {
+    n: u32,
+    read: u32,
+    x: u32,
+}
+
+impl Code {
+    /// `QW(X) = N - QR + X`: accepts that choose a value.
+    fn write(self) -> u32 {
+        self.n - self.read + self.x
+    }
+
+    /// `F = N - max(QR, QW)`: failures under which both quorums remain.
+    fn failures(self) -> u32 {
+        self.n - self.read.max(self.write())
+    }
+
+    /// Those that survive a failure, and the single member.
+    fn all(n: u32) -> Vec<Code> {
+        let every = (1..=n).flat_map(|read| (1..=read).map(move |x| Code { n, read, x }));
+        let fits = |code: &Code| code.write() <= code.n && (code.failures() > 0 || n == 1);
+        every.filter(fits).collect()
+    }
+
+    fn numbers(self) -> Numbers {
+        Numbers {
+            n: self.n as usize,
+            failures: self.failures() as usize,
+            code: self.x as usize,
+        }
+    }
+}
+
+/// A change from one configuration to another that have some nodes in common, at most seven in all.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    old: Code,
+    new: Code,
+    common: u32,
+}
+
+impl Pair {
+    const NODES_MAX: u32 = 7;
+
+    fn all() -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for old in (3..=5).flat_map(Code::all) {
+            for new in [1, 3, 4, 5].into_iter().flat_map(Code::all) {
+                for common in 0..=old.n.min(new.n) {
+                    if old.n + new.n - common <= Pair::NODES_MAX {
+                        pairs.push(Pair { old, new, common });
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Members of the old configuration: the first nodes.
+    fn before(&self) -> u32 {
+        (1 << self.old.n) - 1
+    }
+
+    /// Members of the new one: the last of those, and others behind.
+    fn after(&self) -> u32 {
+        ((1 << self.new.n) - 1) << (self.old.n - self.common)
+    }
+}
+
+/// A naive variant of the hand-off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Naive {
+    SettlesAtX,
+    CountsLeavers,
+    DropsAtTheSeal,
+    RecodesAtX,
+    LeavesWhenOpened,
+}
+
+/// Where one payload is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    /// Nodes with a fragment of the old code, and of the new one.
+    old: u32,
+    new: u32,
+    /// Nodes that failed for good.
+    failed: u32,
+    is_recoded: bool,
+    is_settled: bool,
+    /// The leavers have deleted everything.
+    has_left: bool,
+}
+
+struct Handoff {
+    pair: Pair,
+    naive: Option<Naive>,
+}
+
+impl Handoff {
+    fn has(&self, naive: Naive) -> bool {
+        self.naive == Some(naive)
+    }
+
+    /// The code in force and its holders that have not failed.
+    fn in_force(&self, place: &Place) -> (u32, u32) {
+        let (x, holders) = match place.is_recoded {
+            true => (self.pair.new.x, place.new),
+            false => (self.pair.old.x, place.old),
+        };
+        (x, holders & !place.failed)
+    }
+
+    fn is_readable(&self, place: &Place) -> bool {
+        let (x, holders) = self.in_force(place);
+        holders.count_ones() >= x
+    }
+
+    fn is_safe(&self, x: u32, holders: u32, failures: u32) -> bool {
+        let counted = match self.has(Naive::CountsLeavers) {
+            true => holders,
+            false => holders & self.pair.after(),
+        };
+        is_safe(x as usize, counted.count_ones() as usize, failures as usize)
+    }
+
+    /// Every place that the value may be in when the epoch is sealed: any write quorum.
+    fn first(&self) -> Vec<Place> {
+        let sets = (0..=self.pair.before()).filter(|set| set & !self.pair.before() == 0);
+        let quorums = sets.filter(|set| set.count_ones() == self.pair.old.write());
+        let place = |old: u32| Place {
+            // Members of the next epoch start with nothing.
+            old: if self.has(Naive::DropsAtTheSeal) {
+                old & !self.pair.after()
+            } else {
+                old
+            },
+            new: 0,
+            failed: 0,
+            is_recoded: false,
+            is_settled: false,
+            has_left: false,
+        };
+        quorums.map(place).collect()
+    }
+
+    /// What can happen next.
+    fn next(&self, place: &Place) -> Vec<Place> {
+        let mut next = self.failures(place);
+        self.work(place, &mut next);
+        let leavers = self.pair.before() & !self.pair.after();
+        let may_leave = place.is_settled || self.has(Naive::LeavesWhenOpened);
+        if may_leave && !place.has_left {
+            let mut gone = *place;
+            gone.has_left = true;
+            gone.old &= !leavers;
+            next.push(gone);
+        }
+        next
+    }
+
+    /// One more failure: at most `F` of the old members until it is settled, and `F'` of the new.
+    fn failures(&self, place: &Place) -> Vec<Place> {
+        let (before, after) = (self.pair.before(), self.pair.after());
+        let nodes = (0..Pair::NODES_MAX).map(|node| 1 << node);
+        let alive = nodes.filter(|node| (before | after) & !place.failed & node != 0);
+        let fail = alive.map(|node| Place {
+            failed: place.failed | node,
+            ..*place
+        });
+        let bears = |place: &Place| {
+            let count = |members: u32| (place.failed & members).count_ones();
+            let old = place.is_settled || count(before) <= self.pair.old.failures();
+            old && count(after) <= self.pair.new.failures()
+        };
+        fail.filter(bears).collect()
+    }
+
+    /// What hosts do: fill, code anew, settle.
+    fn work(&self, place: &Place, next: &mut Vec<Place>) {
+        let (x, holders) = self.in_force(place);
+        let can_gather = holders.count_ones() >= x;
+        let nodes = (0..Pair::NODES_MAX).map(|node| 1 << node);
+        for node in nodes.filter(|node| self.pair.after() & !place.failed & node != 0) {
+            if can_gather && !place.is_recoded {
+                next.push(Place {
+                    old: place.old | node,
+                    ..*place
+                });
+            }
+            if can_gather {
+                next.push(Place {
+                    new: place.new | node,
+                    ..*place
+                });
+            }
+        }
+        let failures = self.pair.new.failures();
+        let needed = match self.has(Naive::RecodesAtX) {
+            true => place.new.count_ones() >= self.pair.new.x,
+            false => self.is_safe(self.pair.new.x, place.new, failures),
+        };
+        if needed && !place.is_recoded {
+            // Members drop their old fragments once the new ones stand for the value.
+            next.push(Place {
+                is_recoded: true,
+                old: 0,
+                ..*place
+            });
+        }
+        let (x, held) = match place.is_recoded {
+            true => (self.pair.new.x, place.new),
+            false => (self.pair.old.x, place.old),
+        };
+        let failures = if self.has(Naive::SettlesAtX) {
+            0
+        } else {
+            failures
+        };
+        if !place.is_settled && self.is_safe(x, held, failures) {
+            next.push(Place {
+                is_settled: true,
+                ..*place
+            });
+        }
+    }
+
+    /// The same place with the nodes of each kind (leavers, those in both, joiners) in order: which
+    /// of a kind does what makes no difference.
+    fn canonical(&self, place: &Place) -> Place {
+        let mut sorted = Place {
+            old: 0,
+            new: 0,
+            failed: 0,
+            ..*place
+        };
+        let (before, after) = (self.pair.before(), self.pair.after());
+        let mut at = 0;
+        for kind in [before & !after, before & after, after & !before] {
+            let nodes = (0..Pair::NODES_MAX).filter(|node| kind >> node & 1 == 1);
+            let bit = |set: u32, node: u32| set >> node & 1;
+            let of = |node| {
+                (
+                    bit(place.old, node),
+                    bit(place.new, node),
+                    bit(place.failed, node),
+                )
+            };
+            let mut nodes: Vec<_> = nodes.map(of).collect();
+            nodes.sort_unstable();
+            for (old, new, failed) in nodes {
+                sorted.old |= old << at;
+                sorted.new |= new << at;
+                sorted.failed |= failed << at;
+                at += 1;
+            }
+        }
+        sorted
+    }
+
+    /// Visits everything; says how many places there are, or one in which the value is gone.
+    fn search(&self) -> Result<usize, Place> {
+        let first = self.first();
+        let mut seen: BTreeSet<Place> = first.iter().copied().collect();
+        let mut queue: VecDeque<Place> = first.into();
+        while let Some(place) = queue.pop_front() {
+            if !self.is_readable(&place) {
+                return Err(place);
+            }
+            for next in self.next(&place) {
+                let next = self.canonical(&next);
+                if seen.insert(next) {
+                    queue.push_back(next);
+                }
+            }
+        }
+        Ok(seen.len())
+    }
+}
+
+#[test]
+fn a_value_is_readable_at_each_moment_whoever_fails() {
+    let pairs = Pair::all();
+    assert_eq!(pairs.len(), 336);
+    let places = pairs.iter().map(|pair| {
+        let handoff = Handoff {
+            pair: *pair,
+            naive: None,
+        };
+        let places = handoff.search();
+        places.unwrap_or_else(|place| panic!("{pair:?}: unreadable in {place:?}"))
+    });
+    println!("{} places of {} pairs", places.sum::<usize>(), pairs.len());
+}
+
+#[test]
+fn every_naive_hand_off_loses_values() {
+    for naive in [
+        Naive::SettlesAtX,
+        Naive::CountsLeavers,
+        Naive::DropsAtTheSeal,
+        Naive::RecodesAtX,
+        Naive::LeavesWhenOpened,
+    ] {
+        let pairs = Pair::all();
+        let naive_of = |pair: &Pair| Handoff {
+            pair: *pair,
+            naive: Some(naive),
+        };
+        let lost = pairs.iter().filter(|pair| naive_of(pair).search().is_err());
+        let lost = lost.count();
+        println!(
+            "{naive:?}: a value is lost in {lost} of {} pairs",
+            pairs.len()
+        );
+        assert!(lost > 0);
+    }
+}
+
+/// The shortcut never says so where, by the condition itself, something has to move: whichever write
+/// quorum holds the value, and whichever of its members leave.
+#[test]
+fn where_nothing_is_to_move_every_value_is_safe_already() {
+    let mut shortcuts = 0;
+    for pair in Pair::all() {
+        let leavers = pair.old.n - pair.common;
+        if !stays_safe(&pair.old.numbers(), leavers as usize, &pair.new.numbers()) {
+            continue;
+        }
+        shortcuts += 1;
+        let handoff = Handoff { pair, naive: None };
+        for place in handoff.first() {
+            let safe = handoff.is_safe(pair.old.x, place.old, pair.new.failures());
+            assert!(safe, "{pair:?} {place:?}");
+        }
+    }
+    assert!(shortcuts > 0);
+}
+
+/// Whoever is down, hosts come to a safe placement with those who are up, move by move.
+#[test]
+fn moves_lead_to_safety_with_as_many_down_as_may_fail() {
+    for pair in Pair::all() {
+        let new = pair.new.numbers();
+        let up = new.n - new.failures;
+        for holders in 0..=new.n.min(pair.common as usize) {
+            let (mut code, mut held) = (pair.old.x as usize, holders);
+            for step in 0.. {
+                assert!(step < 4, "{pair:?} goes round in circles");
+                match next_move(code, held, up.max(held), &new) {
+                    Move::Nothing => break,
+                    Move::Fill { missing } => held += missing,
+                    Move::Recode { code: other } => (code, held) = (other, up),
+                }
+                assert!(held <= new.n);
+            }
+            assert!(is_safe(code, held, new.failures), "{pair:?}");
+        }
+    }
+}
+
+/// P17: five members with a code of 3 become three with whole copies. As few as two fragments of the
+/// old code may be left among them: the value needs two whole copies before a leaver may go.
+#[test]
+fn a_coded_value_becomes_whole_copies_when_members_are_too_few() {
+    let whole = Numbers {
+        n: 3,
+        failures: 1,
+        code: 1,
+    };
+    assert_eq!(next_move(3, 2, 3, &whole), Move::Recode { code: 1 });
+    assert_eq!(next_move(1, 1, 3, &whole), Move::Fill { missing: 1 });
+    assert_eq!(next_move(1, 2, 3, &whole), Move::Nothing);
+}
+
+/// The table of RS-Paxos' notes on shrinking: five with a code of 3 become four, then three.
+#[test]
+fn shrinking_one_by_one() {
+    let four = Numbers {
+        n: 4,
+        failures: 1,
+        code: 2,
+    };
+    assert_eq!(next_move(3, 4, 4, &four), Move::Nothing);
+    assert_eq!(next_move(3, 3, 4, &four), Move::Fill { missing: 1 });
+    let three = Numbers {
+        n: 3,
+        failures: 1,
+        code: 1,
+    };
+    assert_eq!(next_move(3, 3, 3, &three), Move::Recode { code: 1 });
+    assert_eq!(next_move(2, 3, 3, &three), Move::Nothing);
+}
+
+mod unsettled {
+    use super::*;
+    use crate::epochs::tests::model::{Sample, first_epoch};
+    use crate::epochs::{Configuration, Effect, Expect, Order, Reconfigure};
+    use quorate_core::{ReplicaId, Slot};
+
+    /// Five members of which two may fail, one of them just replaced; payloads are under way.
+    fn state() -> State {
+        let mut state = State::new(first_epoch(5, 2), 1);
+        state.addresses = (1..=9)
+            .map(|id| (ReplicaId(id), format!("node-{id}")))
+            .collect();
+        let effect = change(&mut state, 0, |next| next.members[0] = member(6, 1));
+        assert!(matches!(effect, Effect::Sealed(_)));
+        assert_eq!(state.unsettled, Some(2));
+        state
+    }
+
+    fn change(state: &mut State, slot: u64, edit: impl FnOnce(&mut Configuration)) -> Effect {
+        let newest = state.chain.newest();
+        let mut configuration = Configuration::of(newest);
+        edit(&mut configuration);
+        let expect = Expect::of(newest);
+        let order = Order::Reconfigure(Reconfigure {
+            expect,
+            configuration,
+        });
+        state.apply(Slot(slot), &order, true, &Sample)
+    }
+
+    #[test]
+    fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
+        let refused = Effect::Refused(Invalid::Unsettled { epoch: 2 });
+        let mut state = state();
+        let removed = change(&mut state, 5, |next| {
+            next.members.pop();
+            next.params.insert("f".to_owned(), "1".to_owned());
+        });
+        assert_eq!(removed, refused);
+        let recoded = change(&mut state, 5, |next| {
+            next.params.insert("k".to_owned(), "1".to_owned());
+        });
+        assert_eq!(recoded, refused);
+        let replaced = |state: &mut State, slot, place: usize| {
+            change(state, slot, |next| {
+                let life = next.members[place].incarnation.0 + 10;
+                next.members[place] = member(next.members[place].id.0, life);
+            })
+        };
+        for (slot, place) in [(5, 0), (6, 1)] {
+            assert!(matches!(
+                replaced(&mut state, slot, place),
+                Effect::Sealed(_)
+            ));
+        }
+        let (count, most) = (3, 2);
+        let third = replaced(&mut state, 7, 2);
+        assert_eq!(third, Effect::Refused(Invalid::Replaced { count, most }));
+        // What was said of an older epoch counts for nothing.
+        let settled = |state: &mut State, epoch| {
+            state.apply(Slot(8), &Order::Settled { epoch }, true, &Sample)
+        };
+        assert_eq!(settled(&mut state, 2), Effect::Nothing);
+        assert_eq!(
+            (settled(&mut state, 4), state.unsettled),
+            (Effect::Settled, None)
+        );
+        assert!(matches!(replaced(&mut state, 9, 2), Effect::Sealed(_)));
+    }
+
+    #[test]
+    fn without_payloads_or_where_they_stay_safe_an_epoch_is_settled_at_once() {
+        let mut state = State::new(first_epoch(5, 2), 1);
+        let effect = change(&mut state, 0, |next| {
+            next.params.insert("f".to_owned(), "1".to_owned());
+        });
+        assert!(matches!(effect, Effect::Sealed(_)));
+        assert_eq!(state.unsettled, None);
+        let effect = change(&mut state, 1, |next| {
+            next.members.pop();
+        });
+        assert!(matches!(effect, Effect::Sealed(_)));
+        assert_eq!(state.unsettled, Some(3));
+    }
+}

@@ -1,0 +1,136 @@
+//! Random walks: the rules hold, and no broken one does.
+
+use super::{Counts, Fault, Mutant, Scope, World};
+use fastrand::Rng;
+
+const STEPS: usize = 600;
+const SOUND: Scope = Scope {
+    nodes: 5,
+    mutant: None,
+    has_payloads: false,
+};
+
+/// A walk from a seed; its cluster has 1 to 5 members of 5 nodes.
+fn walk(scope: Scope, seed: u64, steps: usize) -> Result<Counts, Fault> {
+    let mut rng = Rng::with_seed(seed);
+    let members = rng.usize(1..=scope.nodes);
+    let failures = rng.usize(..=(members - 1) / 2);
+    let mut world = World::new(scope, members, failures);
+    for _ in 0..steps {
+        if let Some(act) = world.draw(&mut rng) {
+            world.act(&act)?;
+        }
+    }
+    world.drain()?;
+    Ok(world.counts)
+}
+
+fn walks(scope: Scope, seeds: u64, steps: usize) -> Counts {
+    let mut all = Counts::default();
+    for seed in 0..seeds {
+        let counts = walk(scope, seed, steps);
+        let counts = counts.unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+        all.add(&counts);
+    }
+    println!("{seeds} walks of {steps} steps: {all:?}");
+    all
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.seals += other.seals;
+        self.voids += other.voids;
+        self.answers += other.answers;
+        self.reads += other.reads;
+        self.losses += other.losses;
+        self.left += other.left;
+        self.refused += other.refused;
+    }
+
+    /// Whether everything that the walks are for has happened.
+    fn is_complete(&self) -> bool {
+        let counts = [
+            self.seals,
+            self.voids,
+            self.answers,
+            self.reads,
+            self.losses,
+            self.left,
+            self.refused,
+        ];
+        counts.iter().all(|count| *count > 0)
+    }
+}
+
+#[test]
+fn random_walks_keep_the_invariants_and_go_on_when_faults_stop() {
+    assert!(walks(SOUND, 400, STEPS).is_complete());
+}
+
+#[test]
+fn random_walks_with_payloads_under_way_keep_the_invariants() {
+    let scope = Scope {
+        has_payloads: true,
+        ..SOUND
+    };
+    assert!(walks(scope, 200, STEPS).is_complete());
+}
+
+/// Walks it takes to catch a mutant, at most. The others need schedules that chance does not find: the tests
+/// of [`super::directed`] have them.
+const CATCHES: [(Mutant, u64); 13] = [
+    (Mutant::AppliesPastTheSeal, 4000),
+    (Mutant::SlotAlone, 4000),
+    (Mutant::StartsOnVotes, 4000),
+    (Mutant::StartsWithoutState, 4000),
+    (Mutant::LeavesAtItsSeal, 4000),
+    (Mutant::LeavesAfterTooFewHolders, 4000),
+    (Mutant::HoldsBeforeDurable, 4000),
+    (Mutant::DropsRecordsEarly, 4000),
+    (Mutant::KeepsIncarnation, 4000),
+    (Mutant::NoSessions, 4000),
+    (Mutant::AnswersWhenDecided, 4000),
+    (Mutant::NoExpect, 4000),
+    (Mutant::ReadQuorumShort, 4000),
+];
+
+#[test]
+fn every_broken_rule_shows() {
+    println!("{:<26} {:>6}  as", "broken rule", "walks");
+    let mut missed = Vec::new();
+    for (mutant, most) in CATCHES {
+        let scope = Scope {
+            mutant: Some(mutant),
+            ..SOUND
+        };
+        let walks = (0..most).map(|seed| walk(scope, seed, STEPS));
+        let caught = walks
+            .zip(1..)
+            .find_map(|(walk, at)| Some((at, walk.err()?)));
+        match caught {
+            Some((at, fault)) => {
+                println!("{:<26} {at:>6}  {}", format!("{mutant:?}"), short(&fault))
+            }
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}
+
+/// The head of a fault.
+fn short(fault: &str) -> &str {
+    fault.split(':').next().unwrap_or_default()
+}
+
+#[test]
+#[ignore = "minutes"]
+fn many_long_random_walks() {
+    for has_payloads in [false, true] {
+        let scope = Scope {
+            has_payloads,
+            ..SOUND
+        };
+        walks(scope, 20_000, STEPS);
+        walks(scope, 4_000, 1500);
+    }
+}
