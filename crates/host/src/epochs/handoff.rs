@@ -2,10 +2,10 @@
 //!
 //! A seal hands over the metadata: whoever holds the state knows every payload's name, length and
 //! digest. The bytes may still lie with members of earlier epochs, cut by earlier codes. RS-Paxos
-//! (section 3.4) moves no data as long as every value stays readable for the new quorums. Here the
-//! condition is exact: `h >= X + F'`, where `h` members of the new epoch durably hold distinct
-//! fragments of which any `X` rebuild the value, and the new epoch survives `F'` failures. With
-//! `h >= X` alone the first of those failures takes the value.
+//! (section 4.6) has every server confirm its share, and moves no data when `Q' >= X`. Here holders are
+//! counted, and the condition is `h >= X + F'`: `h` members of the new epoch durably hold distinct
+//! fragments, any `X` of which rebuild the value, and the new epoch survives `F'` failures. With
+//! `h >= X` alone the first of those failures would take the value.
 //!
 //! Where the condition fails, missing fragments of the same code are made, up to one for each member;
 //! where that is too few, the value is coded anew, for fewer fragments each of which is longer. Members

@@ -51,7 +51,8 @@ impl State {
     /// Applies an order at its slot. `has_payloads` says whether any payload is live at that slot;
     /// it must be the same on every replica.
     ///
-    /// After [`Effect::Sealed`] nothing that the epoch decided behind `slot` may be applied.
+    /// After [`Effect::Sealed`] nothing that the epoch decided behind this order may be applied,
+    /// neither in later slots nor in the rest of the same entry.
     pub fn apply(
         &mut self,
         slot: Slot,

@@ -154,7 +154,8 @@ pub struct Succession {
 
 impl Succession {
     /// A replica after a start: `records` are its own records that are durable, `at` what its disk
-    /// gave. Its first outputs say whether a machine runs.
+    /// gave. Its first outputs say whether a machine runs. Records of machines of epochs before the
+    /// newest are of no use any more.
     #[must_use]
     pub fn recover(
         me: Member,

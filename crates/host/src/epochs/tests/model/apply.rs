@@ -115,6 +115,7 @@ impl World {
             has_payloads,
             true,
         )?;
+        self.counts.slots += 1;
         self.counts.seals += u64::from(matches!(effect, Some(Effect::Sealed(_))));
         self.counts.refused += u64::from(matches!(effect, Some(Effect::Refused(_))));
         Ok(())

@@ -43,14 +43,13 @@ impl World {
         if self.scope.mutant.is_some() {
             return Ok(());
         }
-        let chain = &self.truth.state.chain;
-        let newest_without = chain.epochs().rev().find(|epoch| !epoch.has(member));
-        let is_listed_later = chain.newest().has(member);
-        let released = newest_without.is_some_and(|epoch| self.is_open(epoch.number));
-        let is_unsettled = self.truth.state.unsettled.is_some();
-        match released && !is_listed_later && !is_unsettled {
-            true => Ok(()),
-            false => Err(format!("{member:?} leaves and is needed")),
+        let state = &self.truth.state;
+        let without = state.chain.epochs().rev().take_while(|e| !e.has(member));
+        let is_settled = |number| state.unsettled.is_none_or(|since| since > number);
+        let mut released = without.filter(|e| self.is_open(e.number) && is_settled(e.number));
+        match released.next() {
+            Some(_) => Ok(()),
+            None => Err(format!("{member:?} leaves and is needed")),
         }
     }
 

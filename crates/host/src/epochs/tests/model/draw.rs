@@ -9,8 +9,8 @@ use quorate_core::{Epoch, ReplicaId, Slot};
 
 /// Slots ahead of the first one not applied that may be proposed.
 const AHEAD: u64 = 3;
-const WRITES_MAX: usize = 14;
-const CHANGES_MAX: usize = 6;
+const WRITES_MAX: usize = 40;
+const CHANGES_MAX: usize = 10;
 const NOTES_MAX: usize = 60;
 
 impl World {
@@ -23,16 +23,16 @@ impl World {
         let life = self.nodes[place].life;
         let up = life == Life::Up;
         match rng.u8(..100) {
-            0..30 => self.draw_round(place, rng),
-            30..52 => self.draw_learn(place, rng),
-            52..56 => up.then_some(Act::Flush(place)),
-            56..58 => up.then_some(Act::FlushRecords(place)),
-            58..72 => {
+            0..24 => self.draw_round(place, rng),
+            24..44 => self.draw_learn(place, rng),
+            44..52 => up.then_some(Act::Flush(place)),
+            52..54 => up.then_some(Act::FlushRecords(place)),
+            54..68 => {
                 let count = self.notes.len();
                 (count > 0).then(|| Act::Note(rng.usize(..count)))
             }
-            72..75 => self.nodes[place].is_armed.then_some(Act::Timer(place)),
-            75..80 => self.draw_fetch(place, rng),
+            68..71 => self.nodes[place].is_armed.then_some(Act::Timer(place)),
+            71..80 => self.draw_fetch(place, rng),
             80 => up.then_some(Act::Crash(place)),
             81..87 => match life {
                 Life::Down => Some(Act::Boot(place)),
@@ -60,8 +60,11 @@ impl World {
         let quorum = numbers(self.epoch(epoch)?).quorum();
         let ahead = if rng.bool() { 0 } else { rng.u64(..AHEAD) };
         let slot = Slot(self.nodes[proposer].live.next.0 + ahead);
-        let read = subset(&voting, rng, 70);
-        let write = subset(&voting, rng, 70);
+        // Often nearly all, for the larger quorums.
+        let [read, write] = [(); 2].map(|()| {
+            let per_cent = if rng.bool() { 95 } else { 60 };
+            subset(&voting, rng, per_cent)
+        });
         let value = match rng.u8(..20) {
             0 => None,
             _ if self.requests.is_empty() => None,

@@ -83,6 +83,7 @@ struct World {
 /// How often something happened.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
+    slots: u64,
     seals: u64,
     voids: u64,
     answers: u64,

@@ -237,7 +237,7 @@ fn one_of_two_is_replaced_in_many_orders() {
 #[ignore = "minutes"]
 fn small_clusters_in_every_order() {
     let bounds = Bounds {
-        states: 300_000,
+        states: 40_000,
         ..BOUNDS
     };
     let scopes: [(&str, World); 5] = [
