@@ -29,6 +29,8 @@ cargo test --workspace --quiet
 if [ "$model" = --long ]; then
   # The largest exhaustive searches of quorum rules.
   cargo test -p quorate-protocols --lib --quiet exhaustive -- --ignored
+  # The rules of epochs: long walks, and more of the small clusters.
+  cargo test -p quorate-host --lib --quiet epochs -- --ignored
 fi
 cargo build --profile quick --quiet -p quorate
 export QUORATE=target/quick/quorate
