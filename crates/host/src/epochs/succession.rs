@@ -15,10 +15,12 @@
 
 mod notes;
 mod rules;
+mod values;
+
+pub use values::{Input, Output, Standing};
 
 use super::change::{Expect, Order};
-use super::note::{Known, Note, Record};
-use super::state::State;
+use super::note::{Known, Record};
 use quorate_core::{Epoch, MILLIS, Member, SECONDS, Slot};
 use rules::Rules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,92 +31,6 @@ const RESEND_MIN_NS: u64 = 100 * MILLIS;
 const RESEND_MAX_NS: u64 = 5 * SECONDS;
 /// How often an open epoch is told to those who do not answer. Afterwards they have to ask.
 const TELLS_MAX: u32 = 16;
-
-/// What the host knows whenever it takes a step.
-#[derive(Clone, Copy, Debug)]
-pub struct Standing<'a> {
-    /// The applied state.
-    pub state: &'a State,
-    /// The members of the newest epoch that may fail ([`super::Numbers::failures`]).
-    pub failures: usize,
-    /// The first slot not applied.
-    pub applied: Slot,
-    /// The first slot of which the state would be gone after a crash; in memory the same as `applied`.
-    pub durable: Slot,
-}
-
-/// Something happened.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Input {
-    /// Slots were applied, a state was installed, or either became durable: the standing says which.
-    Progress,
-    /// A record became durable.
-    Durable(Record),
-    /// A note came.
-    Heard {
-        /// Whose it is.
-        from: Member,
-        /// What it says.
-        note: Note,
-    },
-    /// Something else came that belongs to an earlier epoch: a message, a request or a read.
-    Late {
-        /// Whose it is.
-        from: Member,
-    },
-    /// The time asked for with [`Output::Arm`] is over.
-    Timer,
-}
-
-/// Something is to be done, in this order.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Output {
-    /// The epoch was sealed: its machine takes no more requests, what it decides counts for nothing,
-    /// and what it did behind the seal is undone. It still votes. Own requests without an answer are
-    /// submitted again, under their ids, to the next epoch.
-    Seal {
-        /// The sealed epoch.
-        epoch: u64,
-        /// The slot that sealed it; unknown if more epochs followed than are kept.
-        slot: Option<Slot>,
-    },
-    /// The machine of this epoch may go, and its records with it. Whatever speaks to it is
-    /// [`Input::Late`].
-    Stop {
-        /// The epoch.
-        epoch: u64,
-    },
-    /// Make a record durable, then say so ([`Input::Durable`]).
-    Persist(Record),
-    /// Run the machine of this epoch, the newest.
-    Start {
-        /// The epoch.
-        epoch: u64,
-        /// Whether it ran before: then it starts from its records, otherwise afresh.
-        again: bool,
-    },
-    /// Submit an order to the machine that runs.
-    Propose(Order),
-    /// Send a note. It may be lost.
-    Send {
-        /// To whom.
-        to: Member,
-        /// What.
-        note: Note,
-    },
-    /// This replica has a state that is missing here: catch up from it.
-    Fetch {
-        /// Which replica.
-        from: Member,
-    },
-    /// Call [`Input::Timer`] after this many ns.
-    Arm {
-        /// How long.
-        after_ns: u64,
-    },
-    /// Delete all data: the replica may be switched off.
-    Leave,
-}
 
 /// How far a replica is with leaving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -247,13 +163,14 @@ impl Succession {
         if newest.number <= self.seen {
             return;
         }
-        self.seen = newest.number;
+        let before = std::mem::replace(&mut self.seen, newest.number);
         self.holders.clear();
         self.knowing.clear();
         self.resend_ns = RESEND_MIN_NS;
         self.tells = 0;
         self.told.take_if(|(told, _)| told.number < newest.number);
-        if let Some(epoch) = self.running.filter(|epoch| *epoch < newest.number) {
+        // Of a machine that waits for its seal to become durable it was said before.
+        if let Some(epoch) = self.running.filter(|epoch| *epoch == before) {
             let slot = at.state.chain.seal_of(epoch);
             out.push(Output::Seal { epoch, slot });
         }
@@ -282,7 +199,9 @@ impl Succession {
         let Some(epoch) = self.running.filter(|epoch| *epoch < newest.number) else {
             return;
         };
-        if at.durable >= newest.first_slot || !self.rules.stops_when_durable {
+        let seal = at.state.chain.seal_of(epoch);
+        let behind = seal.map_or(newest.first_slot, Slot::next);
+        if at.durable >= behind || !self.rules.stops_when_durable {
             self.running = None;
             out.push(Output::Stop { epoch });
         }
@@ -349,14 +268,18 @@ impl Succession {
     }
 
     fn leave_if_done(&mut self, at: &Standing<'_>, out: &mut Vec<Output>) {
-        let was_member = self.started > 0 || at.state.chain.lists(self.me);
-        if self.leaving != Leaving::Stays || !was_member {
+        if self.leaving != Leaving::Stays || !self.was_member(at) {
             return;
         }
         if let Some(successor) = self.successor(at) {
             self.leaving = Leaving::Writes;
             out.push(Output::Persist(Record::Retired { successor }));
         }
+    }
+
+    /// Whether it has anything that others may still need: a learner has not.
+    fn was_member(&self, at: &Standing<'_>) -> bool {
+        self.started > 0 || at.state.chain.lists(self.me)
     }
 
     /// An epoch that goes on without this replica, and no longer needs it.

@@ -146,7 +146,7 @@ impl Succession {
             return goes_on && !self.listeners(at).is_empty();
         }
         // A leaver asks until it may go.
-        self.running.is_none() && !newest.has(self.me) && at.state.chain.lists(self.me)
+        self.running.is_none() && !newest.has(self.me) && self.was_member(at)
     }
 
     /// Those to whom there is something to say: for a member of the newest epoch, whoever was or is a

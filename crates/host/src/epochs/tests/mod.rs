@@ -2,7 +2,9 @@
 
 mod handoff;
 mod model;
+mod pairs;
 mod rails;
 mod rule;
 mod succession;
+mod unsettled;
 mod wire;

@@ -55,7 +55,10 @@ fn refused(seen: &[Seen], edit: Edit) -> Refused {
 #[test]
 fn what_is_ready_may_go_on() {
     let add = Edit::Add(member(4, 1));
-    assert_eq!(asked(&state(), &seen(), true, &[add.clone()]), Ok(()));
+    assert_eq!(
+        asked(&state(), &seen(), true, std::slice::from_ref(&add)),
+        Ok(())
+    );
     let replace = [add, Edit::Remove(ReplicaId(3))];
     assert_eq!(asked(&state(), &seen(), true, &replace), Ok(()));
 }

@@ -130,6 +130,25 @@ fn a_member_that_stays_stops_and_starts_when_the_seal_is_durable() {
     assert_eq!(replica.step(Input::Durable(started)), expected);
 }
 
+/// Another epoch follows before the seal of the first is durable.
+#[test]
+fn a_seal_is_said_once_and_what_lies_between_is_skipped() {
+    let (mut replica, _) = Replica::new(3, 1, &STARTED, 9);
+    (replica.state, replica.applied) = (state(2), 10);
+    let (epoch, slot) = (1, Some(Slot(9)));
+    assert_eq!(
+        replica.step(Input::Progress),
+        [Output::Seal { epoch, slot }]
+    );
+    (replica.state, replica.applied) = (state(3), 20);
+    assert_eq!(replica.step(Input::Progress), []);
+    replica.durable = 10;
+    assert_eq!(replica.step(Input::Progress), [Output::Stop { epoch }]);
+    replica.durable = 20;
+    let started = Record::Started { epoch: 3 };
+    assert_eq!(replica.step(Input::Progress), [Output::Persist(started)]);
+}
+
 #[test]
 fn an_epoch_is_open_when_more_hold_than_may_fail_and_whoever_may_not_know_is_told() {
     let (mut replica, _) = Replica::new(2, 2, &[Record::Started { epoch: 2 }], 10);
@@ -288,7 +307,10 @@ fn whatever_belongs_to_an_earlier_epoch_is_answered_with_the_newest() {
     let (mut replica, _) = Replica::new(2, 2, &[Record::Started { epoch: 2 }], 10);
     let from: Member = member(1, 1);
     let told = send(1, moved(&replica, false, true));
-    assert_eq!(replica.step(Input::Late { from }), [told.clone()]);
+    assert_eq!(
+        replica.step(Input::Late { from }),
+        std::slice::from_ref(&told)
+    );
     let older = Replica::new(1, 1, &[], 0).0;
     assert_eq!(replica.hear(1, moved(&older, true, true)), [told]);
 }

@@ -21,6 +21,7 @@ mod mutant;
 mod node;
 mod reads;
 mod search;
+mod stage;
 mod walks;
 
 use crate::epochs::{Catalogue, Note, Numbers, Order, State, Unfit};

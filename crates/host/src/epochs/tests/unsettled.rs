@@ -1,0 +1,83 @@
+//! What may follow while payloads are on their way.
+
+use super::model::{Sample, first_epoch, member};
+use crate::epochs::{Configuration, Effect, Expect, Invalid, Order, Reconfigure, State};
+use quorate_core::{ReplicaId, Slot};
+
+/// Five members of which two may fail, one of them just replaced; payloads are under way.
+fn state() -> State {
+    let mut state = State::new(first_epoch(5, 2), 1);
+    state.addresses = (1..=9)
+        .map(|id| (ReplicaId(id), format!("node-{id}")))
+        .collect();
+    let effect = change(&mut state, 0, |next| next.members[0] = member(6, 1));
+    assert!(matches!(effect, Effect::Sealed(_)));
+    assert_eq!(state.unsettled, Some(2));
+    state
+}
+
+fn change(state: &mut State, slot: u64, edit: impl FnOnce(&mut Configuration)) -> Effect {
+    let newest = state.chain.newest();
+    let mut configuration = Configuration::of(newest);
+    edit(&mut configuration);
+    let expect = Expect::of(newest);
+    let order = Order::Reconfigure(Reconfigure {
+        expect,
+        configuration,
+    });
+    state.apply(Slot(slot), &order, true, &Sample)
+}
+
+#[test]
+fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
+    let refused = Effect::Refused(Invalid::Unsettled { epoch: 2 });
+    let mut state = state();
+    let removed = change(&mut state, 5, |next| {
+        next.members.pop();
+        next.params.insert("f".to_owned(), "1".to_owned());
+    });
+    assert_eq!(removed, refused);
+    let recoded = change(&mut state, 5, |next| {
+        next.params.insert("k".to_owned(), "1".to_owned());
+    });
+    assert_eq!(recoded, refused);
+    let replaced = |state: &mut State, slot, place: usize| {
+        change(state, slot, |next| {
+            let life = next.members[place].incarnation.0 + 10;
+            next.members[place] = member(next.members[place].id.0, life);
+        })
+    };
+    for (slot, place) in [(5, 0), (6, 1)] {
+        assert!(matches!(
+            replaced(&mut state, slot, place),
+            Effect::Sealed(_)
+        ));
+    }
+    let (count, most) = (3, 2);
+    let third = replaced(&mut state, 7, 2);
+    assert_eq!(third, Effect::Refused(Invalid::Replaced { count, most }));
+    // What was said of an older epoch counts for nothing.
+    let settled =
+        |state: &mut State, epoch| state.apply(Slot(8), &Order::Settled { epoch }, true, &Sample);
+    assert_eq!(settled(&mut state, 2), Effect::Nothing);
+    assert_eq!(
+        (settled(&mut state, 4), state.unsettled),
+        (Effect::Settled, None)
+    );
+    assert!(matches!(replaced(&mut state, 9, 2), Effect::Sealed(_)));
+}
+
+#[test]
+fn without_payloads_or_where_they_stay_safe_an_epoch_is_settled_at_once() {
+    let mut state = State::new(first_epoch(5, 2), 1);
+    let effect = change(&mut state, 0, |next| {
+        next.params.insert("f".to_owned(), "1".to_owned());
+    });
+    assert!(matches!(effect, Effect::Sealed(_)));
+    assert_eq!(state.unsettled, None);
+    let effect = change(&mut state, 1, |next| {
+        next.members.pop();
+    });
+    assert!(matches!(effect, Effect::Sealed(_)));
+    assert_eq!(state.unsettled, Some(3));
+}
