@@ -76,21 +76,28 @@ impl fmt::Display for FrameError {
 #[derive(Debug, Default)]
 pub(crate) struct FrameDecoder {
     buffer: BytesMut,
+    /// Whether the buffer is as long as the payload that arrives.
+    is_fitting: bool,
 }
 
 impl FrameDecoder {
     /// Where to append what arrives next, with room for some: a few times what has arrived at the
-    /// most, whatever a header promises. A long payload gets memory that ends with it, since
-    /// whoever keeps it keeps all of that.
+    /// most, whatever a header promises. A long payload gets memory of its own length, since
+    /// whoever keeps it keeps all of that: a buffer that is used again and grows takes twice as much
+    /// each time.
     pub(crate) fn input(&mut self) -> Limit<&mut BytesMut> {
         let (arrived, missing) = (self.buffer.len(), self.missing());
         if missing == 0 || arrived + missing < LONG_BYTES_MIN {
             self.buffer.reserve(READ_BYTES);
             return (&mut self.buffer).limit(usize::MAX);
         }
-        let is_believed = missing <= BELIEVED_TIMES * arrived;
-        self.buffer
-            .reserve(if is_believed { missing } else { READ_BYTES });
+        if missing > BELIEVED_TIMES * arrived {
+            self.buffer.reserve(READ_BYTES);
+        } else if !self.is_fitting {
+            let mut fitting = BytesMut::with_capacity(arrived + missing);
+            fitting.put_slice(&self.buffer);
+            (self.buffer, self.is_fitting) = (fitting, true);
+        }
         (&mut self.buffer).limit(missing)
     }
 
@@ -111,6 +118,9 @@ impl FrameDecoder {
         } else {
             self.buffer.split_to(length).freeze()
         };
+        if std::mem::take(&mut self.is_fitting) {
+            self.buffer = BytesMut::new();
+        }
         if crc_fast::crc32_iscsi(&payload) == checksum {
             Ok(Some(payload))
         } else {
@@ -183,6 +193,34 @@ mod tests {
                 at = end;
             }
             assert_eq!(got, payloads);
+        }
+    }
+
+    /// As a socket's bytes arrive: into the room there is, and no further.
+    fn arrive(decoder: &mut FrameDecoder, mut bytes: &[u8]) -> Vec<Bytes> {
+        let mut payloads = Vec::new();
+        while !bytes.is_empty() {
+            let mut input = decoder.input();
+            let count = input.chunk_mut().len().min(bytes.len());
+            input.put_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            while let Some(payload) = decoder.next().unwrap() {
+                payloads.push(payload);
+            }
+        }
+        payloads
+    }
+
+    #[test]
+    fn who_keeps_a_long_payload_keeps_no_more_than_that() {
+        let mut decoder = FrameDecoder::default();
+        for round in 0..50 {
+            // What is dropped at once leaves its memory to the next.
+            let length = (100 << 10) + round * 40_000;
+            let mut payloads = arrive(&mut decoder, &framed(&vec![3; length]));
+            assert!(arrive(&mut decoder, &framed(&[4; 50])).len() == 1);
+            let payload = payloads.pop().unwrap().try_into_mut().unwrap();
+            assert_eq!((payload.len(), payload.capacity()), (length, length));
         }
     }
 
