@@ -29,7 +29,9 @@ impl Fragment {
 ///
 /// A segment is `dead` once nothing in it is live, and `sparse` while what is live is less than a third
 /// of what it has room for: one that is full of what was moved is not. The last one never is: it may be
-/// the one that is written to, and its number and boot are what the next life counts on from.
+/// the one that is written to, and its number and boot are what the next life counts on from. Nor is one
+/// that is young sparse: where the same keys are put again and again, what little of it is live is
+/// about to die, and moving it would be for nothing.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     index: BTreeMap<Key, Fragment>,
@@ -74,6 +76,7 @@ impl Heap {
         if let Some(former) = last {
             self.judge(former);
         }
+        self.judge(number.saturating_sub(YOUNG_SEGMENTS));
     }
 
     fn last(&self) -> Option<u64> {
@@ -115,12 +118,15 @@ impl Heap {
 
     /// Whether a segment is worth keeping. Before everything dead is known to be, none is judged.
     fn judge(&mut self, number: u64) {
-        if self.last() == Some(number) || !self.is_settled {
+        let last = self.last().filter(|last| *last != number);
+        let (Some(last), Some(segment), true) = (last, self.segments.get(&number), self.is_settled)
+        else {
             return;
-        }
-        let segment = &self.segments[&number];
+        };
         let is_dead = segment.live == 0;
-        let is_sparse = !is_dead && segment.live_room * 3 < u64::from(segment.room);
+        let is_young = last - number < YOUNG_SEGMENTS;
+        let is_little = segment.live_room * 3 < u64::from(segment.room);
+        let is_sparse = !is_dead && !is_young && is_little;
         set(&mut self.dead, number, is_dead);
         set(&mut self.sparse, number, is_sparse);
     }
@@ -191,3 +197,6 @@ fn set(numbers: &mut BTreeSet<u64>, number: u64, is_in: bool) {
         numbers.remove(&number);
     }
 }
+
+/// So many segments, the last included, are young.
+const YOUNG_SEGMENTS: u64 = 4;

@@ -1,6 +1,10 @@
 //! Segments that hold little are emptied, and given up.
 
 use super::*;
+use fastrand::Rng;
+
+/// More segments than are young.
+const MANY: u64 = 80;
 
 /// Lets the store move what it wants until it has nothing more to do.
 fn tidy_up(store: &mut BulkStore, disk: &mut Disk) {
@@ -17,9 +21,9 @@ fn tidy_up(store: &mut BulkStore, disk: &mut Disk) {
 
 #[test]
 fn what_is_live_is_moved_out_of_sparse_segments_and_these_are_released() {
-    let (mut store, mut disk) = written(40, 900);
+    let (mut store, mut disk) = written(MANY, 900);
     let before = disk.written.len();
-    for seq in (0..40).filter(|seq| seq % 8 != 0) {
+    for seq in (0..MANY).filter(|seq| seq % 8 != 0) {
         store.free(payload(seq, 0));
         store.free(payload(seq, 1));
     }
@@ -32,30 +36,91 @@ fn what_is_live_is_moved_out_of_sparse_segments_and_these_are_released() {
     assert!(moved_bytes > 0);
     assert!(store.moved_bytes_total() >= moved_bytes, "some of it twice");
     assert!(
-        before > 4 && disk.written.len() <= 2,
+        before > 10 && disk.written.len() <= 5,
         "{:?}",
         disk.written.keys()
     );
     assert_eq!(names(&store), index);
     for store in [&mut store, &mut disk.clone().open().0] {
-        for seq in (0..40).step_by(8) {
+        for seq in (0..MANY).step_by(8) {
             let bytes = read(store, &disk, payload(seq, 0), 2);
             assert_eq!(bytes, Outcome::Bytes(content(payload(seq, 0), 900)));
         }
     }
-    assert_eq!(store.live_bytes(), 5 * (900 + 450));
+    assert_eq!(store.live_bytes(), MANY / 8 * (900 + 450));
 }
 
 /// The heads of tiny fragments take up more room than their bytes: segments full of live ones are not
 /// worth moving, though few of their bytes are fragments.
 #[test]
 fn segments_full_of_tiny_fragments_stay_where_they_are() {
-    let (mut store, mut disk) = written(200, 2);
+    let (mut store, mut disk) = written(600, 2);
     let before: Vec<Fragment> = store.fragments().copied().collect();
-    assert!(disk.written.len() > 2);
+    assert!(disk.written.len() > 6);
     tidy_up(&mut store, &mut disk);
     assert!(store.fragments().eq(&before));
     assert_eq!(store.moved_bytes_total(), 0);
+}
+
+#[test]
+fn what_is_young_is_not_moved_and_what_stays_in_it_is_later() {
+    let (mut store, mut disk) = written(8, 900);
+    let begun = |store: &BulkStore| store.fragments().map(|found| found.at.segment).max();
+    let first = |found: &&Fragment| found.at.segment == 1;
+    let stays: Vec<PayloadId> = store.fragments().filter(first).map(|f| f.payload).collect();
+    let stays = stays[0];
+    for seq in 0..8 {
+        let both = [payload(seq, 0), payload(seq, 1)];
+        let dead = both.into_iter().filter(|id| *id != stays);
+        dead.for_each(|id| store.free(id));
+    }
+    let mut seq = 100;
+    while begun(&store) < Some(5) {
+        assert_eq!(store.moved_bytes_total(), 0, "at {:?}", begun(&store));
+        append(&mut store, seq, 900);
+        flush(&mut store, &mut disk, true);
+        let mut reads = Vec::new();
+        store.tidy(&mut reads);
+        assert_eq!(reads.len(), usize::from(begun(&store) == Some(5)));
+        for read in reads {
+            let bytes = disk.perform(&read);
+            store.read_done(read.token, Ok(bytes));
+        }
+        seq += 1;
+    }
+    assert_eq!(store.moved_bytes_total(), 900);
+    flush(&mut store, &mut disk, true);
+    flush(&mut store, &mut disk, true);
+    assert!(!disk.written.contains_key(&1));
+}
+
+/// Keys that are put again in any order, together half as long as a segment.
+#[test]
+fn what_is_put_again_and_again_is_hardly_moved() {
+    let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+    let mut disk = Disk::default();
+    let mut rng = Rng::with_seed(1);
+    let mut keys = [None; 8];
+    let mut segments_max = 0;
+    for seq in 0..4000 {
+        append(&mut store, seq, 400);
+        let former = keys[rng.usize(..keys.len())].replace(seq);
+        if let Some(former) = former {
+            store.free(payload(former, 0));
+            store.free(payload(former, 1));
+        }
+        let mut reads = Vec::new();
+        store.tidy(&mut reads);
+        for read in reads {
+            let bytes = disk.perform(&read);
+            store.read_done(read.token, Ok(bytes));
+        }
+        flush(&mut store, &mut disk, true);
+        segments_max = segments_max.max(disk.written.len());
+    }
+    let (moved, written) = (store.moved_bytes_total(), store.bytes_total());
+    assert!(moved * 100 < written, "{moved} of {written}");
+    assert!(segments_max <= 6, "{segments_max}");
 }
 
 #[test]
@@ -161,14 +226,14 @@ fn what_cannot_be_moved_is_reported_and_stays_until_it_is_written_again() {
 fn only_so_much_is_moved_at_once() {
     let mut store = BulkStore::create(identity(), 4 << 20);
     let mut disk = Disk::default();
-    for seq in 0..100 {
+    for seq in 0..400 {
         append(&mut store, seq, 40_000);
         flush(&mut store, &mut disk, true);
     }
-    for seq in 0..100 {
+    for seq in 0..400 {
         store.free(payload(seq, 0));
     }
-    for seq in (0..100).step_by(2) {
+    for seq in (0..400).step_by(2) {
         store.free(payload(seq, 1));
     }
     let mut reads = Vec::new();
