@@ -2,7 +2,7 @@
 //! again.
 //!
 //! Once per so many puts, not per so much time: the less often, the fewer fragments are moved out of
-//! segments that hold little else; but a replica keeps only two of the segments it is rid of at
+//! segments that hold little else; but a replica keeps only some of the segments it is rid of at
 //! once, and fills new ones with zeros when it needs more. So each compaction frees less than two.
 
 use std::sync::Arc;

@@ -20,6 +20,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use sync::Syncer;
 
+/// Released segments of the log that are kept: as many as may be needed before the next are
+/// released.
+const LOG_KEPT_MAX: usize = 2;
+/// The same of the bulk store, where a compaction releases many at once.
+const BULK_KEPT_MAX: usize = 8;
+
 /// The segments of one replica, and its snapshots.
 #[derive(Debug)]
 pub(crate) struct Disk {
@@ -44,8 +50,8 @@ impl Disk {
         let opened = SnapFiles::open(&folders.snapshots);
         let failed = |error| DiskError::new("open", &folders.snapshots, &error);
         Ok(Disk {
-            log: Segments::open(&folders.log)?,
-            bulk: Segments::open(&folders.bulk)?,
+            log: Segments::open(&folders.log, LOG_KEPT_MAX)?,
+            bulk: Segments::open(&folders.bulk, BULK_KEPT_MAX)?,
             snapshots: opened.map_err(failed)?,
             syncer: Syncer::default(),
             test: TestSource::default(),

@@ -49,8 +49,9 @@ impl Freed {
 }
 
 impl Segments {
-    pub(super) fn open(dir: &Path) -> Result<Self, DiskError> {
-        let opened = Spare::open(dir);
+    /// So many segments that are released are kept to be used again.
+    pub(super) fn open(dir: &Path, kept_max: usize) -> Result<Self, DiskError> {
+        let opened = Spare::open(dir, kept_max);
         let spare = opened.map_err(|error| DiskError::new("tidy up", dir, &error))?;
         let mut segments = Segments {
             dir: dir.into(),

@@ -12,8 +12,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const NAME: &str = "spare.tmp";
-/// Released segments kept to be used again: as many as may be needed before the next are released.
-const POOL_MAX: usize = 2;
 /// Where a segment says whose it is. A former one must not: what a segment holds behind its header
 /// is never taken for something new, but a wrong header would be.
 const HEADER_BYTES: usize = 4096;
@@ -50,10 +48,13 @@ enum State {
 }
 
 impl Spare {
-    /// Begins with none: what a former process left is removed.
-    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+    /// Begins with none: what a former process left is removed. So many released segments are kept
+    /// to be used again.
+    pub(super) fn open(dir: &Path, kept_max: usize) -> io::Result<Self> {
         let entries = match fs::read_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Spare::new(dir)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Spare::new(dir, kept_max));
+            }
             entries => entries?,
         };
         for entry in entries {
@@ -62,13 +63,13 @@ impl Spare {
                 fs::remove_file(path)?;
             }
         }
-        Ok(Spare::new(dir))
+        Ok(Spare::new(dir, kept_max))
     }
 
-    fn new(dir: &Path) -> Self {
+    fn new(dir: &Path, kept_max: usize) -> Self {
         Spare {
             path: dir.join(NAME),
-            pool: Pool::new(dir),
+            pool: Pool::new(dir, kept_max),
             size: 0,
             state: Arc::new((Mutex::new(State::None), Condvar::new())),
         }
@@ -181,13 +182,15 @@ impl Spare {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     dir: PathBuf,
+    max: usize,
     ready: Arc<Mutex<Vec<(PathBuf, u64)>>>,
 }
 
 impl Pool {
-    fn new(dir: &Path) -> Self {
+    fn new(dir: &Path, max: usize) -> Self {
         Pool {
             dir: dir.into(),
+            max,
             ready: Arc::default(),
         }
     }
@@ -195,7 +198,7 @@ impl Pool {
     /// Keeps a released segment for later, or removes it; for good when this returns. The oldest goes
     /// first, so that a crash leaves no gap among those that are still there.
     pub(crate) fn free(&self, segment: &Path) {
-        let result = if lock(&self.ready).len() < POOL_MAX {
+        let result = if lock(&self.ready).len() < self.max {
             self.keep(segment)
         } else {
             self.remove(segment)
@@ -297,7 +300,7 @@ mod tests {
     #[test]
     fn segments_come_from_the_spare_and_odd_sizes_do_not_disturb_it() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare::new(dir.path());
+        let mut spare = Spare::new(dir.path(), 2);
         for (name, bytes) in [("1", 4096), ("2", 4096), ("3", 3 << 20), ("4", 4096)] {
             let path = dir.path().join(name);
             spare.take(&path, bytes).unwrap();
@@ -311,7 +314,7 @@ mod tests {
     #[test]
     fn a_segment_that_was_expected_is_there_when_it_is_asked_for() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare::new(dir.path());
+        let mut spare = Spare::new(dir.path(), 2);
         spare.expect(8192);
         let prepared = spare.wait();
         assert!(matches!(prepared, State::Ready(8192)));
@@ -329,7 +332,7 @@ mod tests {
     #[test]
     fn released_segments_come_first_and_no_more_are_kept_than_needed() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare::new(dir.path());
+        let mut spare = Spare::new(dir.path(), 2);
         let path = |name| dir.path().join(name);
         for name in ["1.seg", "2.seg", "3.seg", "4.seg"] {
             spare.take(&path(name), 8192).unwrap();
@@ -358,7 +361,7 @@ mod tests {
             ["4.seg", "5.seg", "6.seg", "7.seg", "spare.tmp"],
             "two were released, one was prepared"
         );
-        assert!(Spare::open(dir.path()).is_ok());
+        assert!(Spare::open(dir.path(), 2).is_ok());
         assert_eq!(names(), ["4.seg", "5.seg", "6.seg", "7.seg"]);
     }
 
@@ -366,7 +369,7 @@ mod tests {
     fn a_full_disk_is_noticed_before_the_segment_is_needed() {
         // Every write to /dev/full fails with ENOSPC; its length cannot be set, so fill is
         // bypassed and only the judgement is tested.
-        let spare = Spare::new(Path::new("/nonexistent"));
+        let spare = Spare::new(Path::new("/nonexistent"), 2);
         let full = io::Error::from(io::ErrorKind::StorageFull);
         *lock(&spare.state.0) = State::after(1, Err(full));
         assert!(spare.trouble().is_some());
