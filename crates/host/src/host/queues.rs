@@ -23,12 +23,13 @@ const GATED_MAX: usize = 64 << 10;
 impl<M: Machine, A: Application> Host<M, A> {
     /// Every queue, and the most it may hold: one that holds more has no bound.
     #[must_use]
-    pub fn queues(&self) -> [Queue; 9] {
+    pub fn queues(&self) -> [Queue; 10] {
         let limits = &self.limits;
         // The own session's opening comes on top of what clients ask.
         let requests_max = limits.requests_max + 1;
         let (recent, recent_max) = self.decided.in_memory();
         let (cached, cached_max) = self.payloads.cached();
+        let (coded, coded_max) = self.payloads.coded();
         let (sessions, sessions_max) = self.applier.sessions().count();
         let piece = limits
             .snapshot_piece_bytes
@@ -55,6 +56,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             queue("decided entries in memory", recent, recent_max),
             queue("sessions", sessions, sessions_max),
             queue("payload bytes in memory", cached, cached_max),
+            queue("fragment bytes made", coded, coded_max),
             queue(
                 "snapshot bytes to write",
                 self.snapshots.unwritten() as usize,

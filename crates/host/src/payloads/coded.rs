@@ -2,12 +2,14 @@
 
 use super::coder::Coder;
 use quorate_core::{Attachment, EntryId, Share};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Entries whose fragments are kept, at most; those of the oldest are made again if needed.
 const KEPT_MAX: usize = 64;
+/// Their bytes, at most, unless one entry alone has more.
+const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// What one member gets, and the XXH3-64 of each part of it, if they are known.
 pub(crate) type Coming = (Arc<Share>, Arc<[u64]>);
@@ -29,6 +31,16 @@ impl Made {
         let with_checksums = |share: Arc<Share>| (Arc::clone(&share), checksums(&share));
         Some(Made(shares.into_iter().map(with_checksums).collect()))
     }
+
+    /// Bytes in memory: who gets the whole shares it.
+    fn bytes(&self) -> usize {
+        let Made(all) = self;
+        let apart = match all.first() {
+            Some((share, _)) if share.is_whole() => 1,
+            _ => all.len(),
+        };
+        all.iter().take(apart).map(|(share, _)| share.len()).sum()
+    }
 }
 
 /// Fragments by entry and code.
@@ -36,7 +48,9 @@ impl Made {
 pub(crate) struct Coded {
     made: BTreeMap<(EntryId, u8), Made>,
     /// In the order they were made.
-    order: std::collections::VecDeque<(EntryId, u8)>,
+    order: VecDeque<(EntryId, u8)>,
+    /// Of all fragments.
+    bytes: usize,
 }
 
 impl Coded {
@@ -68,13 +82,17 @@ impl Coded {
 
     /// Keeps fragments for who gets them.
     pub(crate) fn keep(&mut self, of: (EntryId, u8), made: Made) {
-        if self.made.insert(of, made).is_none() {
-            self.order.push_back(of);
+        self.bytes += made.bytes();
+        match self.made.insert(of, made) {
+            Some(before) => self.bytes -= before.bytes(),
+            None => self.order.push_back(of),
         }
-        if self.order.len() > KEPT_MAX
+        let is_over = |kept: &Self| kept.order.len() > KEPT_MAX || kept.bytes > KEPT_BYTES_MAX;
+        while is_over(self)
+            && self.order.len() > 1
             && let Some(oldest) = self.order.pop_front()
         {
-            self.made.remove(&oldest);
+            self.remove(&oldest);
         }
     }
 
@@ -83,7 +101,19 @@ impl Coded {
         self.order.retain(|(id, _)| *id != entry);
         let keys = (entry, 0)..=(entry, u8::MAX);
         let gone: Vec<_> = self.made.range(keys).map(|(key, _)| *key).collect();
-        gone.iter().for_each(|key| drop(self.made.remove(key)));
+        gone.iter().for_each(|key| self.remove(key));
+    }
+
+    fn remove(&mut self, of: &(EntryId, u8)) {
+        if let Some(made) = self.made.remove(of) {
+            self.bytes -= made.bytes();
+        }
+    }
+
+    /// Bytes of all fragments but the last entry's, and the most there may be.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let last = self.order.back().and_then(|of| self.made.get(of));
+        (self.bytes - last.map_or(0, Made::bytes), KEPT_BYTES_MAX)
     }
 }
 
@@ -147,5 +177,11 @@ mod tests {
             }
         }
         assert_eq!((coded.made.len(), coded.order.len()), (KEPT_MAX, KEPT_MAX));
+        // Five fragments of ten bytes.
+        assert_eq!(coded.bytes, 50 * KEPT_MAX);
+        for seq in (1..200).step_by(2) {
+            coded.forget(entry(seq).id);
+        }
+        assert_eq!((coded.bytes, coded.size().0), (0, 0));
     }
 }

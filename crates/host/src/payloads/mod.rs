@@ -84,6 +84,12 @@ impl Payloads {
         self.cache.size()
     }
 
+    /// Bytes of fragments that were made for peers and this replica, and the most there may be beside
+    /// those of one entry.
+    pub(crate) fn coded(&self) -> (usize, usize) {
+        self.coded.size()
+    }
+
     /// Whether fragments are known to lack here, or it is not known yet.
     pub(crate) fn is_lacking(&self) -> bool {
         self.looking.is_some() || !self.lacking.is_empty()
