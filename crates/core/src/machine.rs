@@ -68,6 +68,12 @@ pub trait Machine: Clone + Sized {
         None
     }
 
+    /// How many fragments rebuild a payload that was ordered while all was well.
+    fn payload_code(config: &Self::Config) -> u8 {
+        let _ = config;
+        1
+    }
+
     /// Feeds everything it can act on to `to`, times and log positions relative; no statistics.
     /// Two machines with equal fingerprints answer every input alike.
     fn fingerprint(&self, to: &mut impl Hasher);

@@ -136,7 +136,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         let epoch = &seat.epoch;
         let me = epoch.index_of(seat.me).expect("a seat is in its epoch");
         let cache_bytes_max = config.limits.payload_cache_bytes_max;
-        let payloads = Payloads::new(me, epoch.members.len(), cache_bytes_max);
+        let code = M::payload_code(&config.machine);
+        let payloads = Payloads::new(me, epoch.members.len(), code, cache_bytes_max);
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
             catch_up: CatchUp::new(&seat),

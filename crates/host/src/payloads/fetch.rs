@@ -81,12 +81,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         if !self.payloads.gathers.is_wanted(id) {
             return;
         }
-        match codes.iter().min() {
-            // The own copy is on its way from the disk.
-            Some(1) => {}
-            Some(code) => self.ask_some(id, usize::from(*code) - 1),
-            None => self.post(Peers::All, &Body::WantFragment(id)),
-        }
+        // What is here is on its way from the disk.
+        let missing = match codes.iter().min() {
+            Some(code) => code - 1,
+            None => self.payloads.code,
+        };
+        self.ask_some(id, missing.into());
         self.arm_gather(now);
     }
 

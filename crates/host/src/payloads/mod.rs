@@ -42,6 +42,8 @@ pub(crate) struct Payloads {
     coder: Arc<Coder>,
     /// This replica's place among the members: the index of its fragments.
     me: u8,
+    /// How many fragments rebuild a payload as a rule.
+    code: u8,
     coded: Coded,
     /// Payloads of which the driver is to make fragments.
     to_code: Vec<Coding>,
@@ -62,11 +64,13 @@ pub(crate) struct Payloads {
 }
 
 impl Payloads {
-    /// For the member `me` of `n`, with so many bytes of payloads in memory.
-    pub(crate) fn new(me: usize, n: usize, cache_bytes_max: usize) -> Payloads {
+    /// For the member `me` of `n`, where `code` fragments rebuild a payload as a rule, with so many
+    /// bytes of payloads in memory.
+    pub(crate) fn new(me: usize, n: usize, code: u8, cache_bytes_max: usize) -> Payloads {
         Payloads {
             coder: Arc::new(Coder::new(n)),
             me: u8::try_from(me).expect("members are few"),
+            code,
             coded: Coded::default(),
             to_code: Vec::new(),
             staged: Staged::default(),

@@ -204,6 +204,10 @@ impl Machine for Replica {
         Some(config.payload_min)
     }
 
+    fn payload_code(config: &Config) -> u8 {
+        config.code_max
+    }
+
     fn fingerprint(&self, to: &mut impl Hasher) {
         (&self.rejoin, &self.lives, self.promised, self.ap).hash(to);
         self.done.to_bytes().hash(to);
