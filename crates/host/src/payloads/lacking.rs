@@ -1,16 +1,16 @@
 //! Live payloads of which this replica lacks its own fragment.
 //!
 //! A replica may learn that an entry is decided before its fragment comes: the news is short, the
-//! fragment long, and they travel on different connections. So one that is missing is waited for a
-//! little, as long as its bytes may take, before it is rebuilt from what the others have, which costs
-//! them as many bytes again.
+//! fragment long, and they travel on different connections. So one that is missing is waited for, as
+//! long as its bytes and those of the others that are missing may take, before it is rebuilt from what
+//! the others have, which costs them as many bytes again.
 
 use quorate_core::{MILLIS, Payload, PayloadId};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a fragment may come behind the news of its decision, however short it is, in ns.
-const WAIT_NS: u64 = 20 * MILLIS;
+const WAIT_NS: u64 = 500 * MILLIS;
 /// Bytes of a payload that the links of those who send it move in a millisecond at least.
 const BYTES_PER_MS: u64 = 10_000;
 
@@ -20,6 +20,8 @@ pub(crate) struct Lacking {
     payloads: BTreeMap<PayloadId, (u64, Payload)>,
     /// By the time from which they are to be rebuilt, on the replica's clock in ns.
     due: BTreeSet<(u64, PayloadId)>,
+    /// When all that may be on its way has come, without [`WAIT_NS`].
+    through_ns: u64,
 }
 
 impl Lacking {
@@ -31,7 +33,8 @@ impl Lacking {
     /// A payload that was decided just now: its fragment may be on its way.
     pub(crate) fn expect(&mut self, now_ns: u64, id: PayloadId, payload: Payload) {
         let travels_ns = u64::from(payload.len) / BYTES_PER_MS * MILLIS;
-        self.insert_due(id, payload, now_ns + WAIT_NS + travels_ns);
+        self.through_ns = self.through_ns.max(now_ns) + travels_ns;
+        self.insert_due(id, payload, self.through_ns + WAIT_NS);
     }
 
     fn insert_due(&mut self, id: PayloadId, payload: Payload, due_ns: u64) {
@@ -94,14 +97,14 @@ mod tests {
         lacking.expect(5, id(1), payload(10));
         lacking.expect(5, id(2), payload(1_000_000));
         lacking.expect(50 * MILLIS, id(1), payload(10));
-        assert_eq!(lacking.next_due(0), Some(5 + 20 * MILLIS));
-        assert!(lacking.next(5 + 19 * MILLIS, none).is_none());
-        let first = lacking.next(5 + 20 * MILLIS, none);
+        assert_eq!(lacking.next_due(0), Some(5 + 500 * MILLIS));
+        assert!(lacking.next(5 + 499 * MILLIS, none).is_none());
+        let first = lacking.next(5 + 500 * MILLIS, none);
         assert_eq!(first, Some((id(1), payload(10))));
-        assert!(lacking.next(5 + 20 * MILLIS, |_| true).is_none());
+        assert!(lacking.next(5 + 500 * MILLIS, |_| true).is_none());
         assert_eq!(
-            lacking.next_due(5 + 20 * MILLIS),
-            Some(5 + (20 + 100) * MILLIS)
+            lacking.next_due(5 + 500 * MILLIS),
+            Some(5 + (500 + 100) * MILLIS)
         );
         lacking.insert(id(3), payload(20));
         assert_eq!(lacking.next(0, none), Some((id(3), payload(20))));

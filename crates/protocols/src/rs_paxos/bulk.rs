@@ -130,8 +130,10 @@ impl Replica {
             return;
         };
         if is_proposed && !instance.attached.is_to(from) {
-            let value = proposal.value.as_ref();
-            instance.attached.sent(1 << from, value, now_ns);
+            let until_ns = self.line.put(proposal.value.as_ref(), now_ns);
+            if let Some(instance) = self.instance_mut(slot) {
+                instance.attached.sent(1 << from, until_ns);
+            }
             self.say_accept(1 << from, slot, proposal.value, (code, true), out);
         }
     }

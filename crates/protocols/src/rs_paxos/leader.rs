@@ -128,7 +128,7 @@ impl Replica {
             // What was spread is there or on its way; who lost it says so later.
             let (others, now_ns) = (self.config.others(), self.now_ns());
             let mut attached = UnderWay::default();
-            attached.sent(others, Some(&entry), now_ns);
+            attached.sent(others, self.line.through_ns(now_ns));
             self.propose(slot, Some(entry), (code, others), out);
             self.instance_grown((slot.0 - self.ap.0) as usize).attached = attached;
         }
@@ -168,7 +168,8 @@ impl Replica {
             leader.announced = self.ap;
         }
         let mut attached = UnderWay::default();
-        attached.sent(lacking, value.as_ref(), self.now_ns());
+        let now_ns = self.now_ns();
+        attached.sent(lacking, self.line.put(value.as_ref(), now_ns));
         self.store(offset, (self.promised, value), code, out);
         let instance = self.instance_grown(offset);
         (instance.is_fresh, instance.attached) = (true, attached);

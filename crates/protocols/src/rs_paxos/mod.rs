@@ -96,6 +96,7 @@ use spread::Parked;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use under_way::Line;
 
 /// One replica: acceptor, learner, proposer.
 #[derive(Clone, Debug)]
@@ -150,6 +151,7 @@ pub struct Replica {
     silent: u64,
     /// Members that answered a proposal since the last retransmission timer.
     heard: u64,
+    line: Line,
     /// Own proposals written and not durable, and their codes.
     unflushed: VecDeque<(Lsn, Slot, u8)>,
     /// Records up to here are durable.

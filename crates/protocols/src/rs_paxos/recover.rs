@@ -10,6 +10,7 @@ use super::messages::{Record, has_bulk};
 use super::offers::Offer;
 use super::reads::Reads;
 use super::role::{Armed, Proposal, Role, Trust};
+use super::under_way::Line;
 use crate::backlog::Backlog;
 use crate::done::Done;
 use quorate_core::{Entry, Lsn, Now, Out, Past, Slot};
@@ -71,6 +72,7 @@ impl Replica {
             large: Backlog::default(),
             silent: 0,
             heard: 0,
+            line: Line::default(),
             unflushed: VecDeque::new(),
             durable: Lsn(out.persisted().0),
             armed: Armed::default(),

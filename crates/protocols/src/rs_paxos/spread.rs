@@ -84,7 +84,8 @@ impl Replica {
         let (code, others) = (self.code_of(Some(&entry)), self.config.others());
         self.say_spread(others, &entry, (code, true), out);
         let mut attached = UnderWay::default();
-        attached.sent(others, Some(&entry), self.now_ns());
+        let now_ns = self.now_ns();
+        attached.sent(others, self.line.put(Some(&entry), now_ns));
         if let Role::Leader(leader) = &mut self.role {
             leader.spreading.push(Spreading {
                 entry,
@@ -184,7 +185,8 @@ impl Replica {
             spreading.holders |= bit;
         } else if !spreading.attached.is_to(from) {
             let entry = spreading.entry.clone();
-            spreading.attached.sent(bit, Some(&entry), now_ns);
+            let until_ns = self.line.put(Some(&entry), now_ns);
+            spreading.attached.sent(bit, until_ns);
             self.say_spread(bit, &entry, (code, true), out);
         }
         self.queue_spread();
@@ -224,9 +226,8 @@ impl Replica {
             }
             spreading.is_fresh = is_smaller;
             if is_smaller {
-                spreading
-                    .attached
-                    .sent(others, Some(&spreading.entry), now_ns);
+                let until_ns = self.line.put(Some(&spreading.entry), now_ns);
+                spreading.attached.sent(others, until_ns);
             } else {
                 spreading.attached.expire(now_ns);
             }

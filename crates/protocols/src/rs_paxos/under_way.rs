@@ -11,6 +11,27 @@ use std::hash::{Hash, Hasher};
 /// again.
 const BYTES_PER_MS: u64 = 10_000;
 
+/// What a leader's links have to move: one value goes behind the other.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Line {
+    /// When it is empty, on the own clock in ns.
+    until_ns: u64,
+}
+
+impl Line {
+    /// Fragments of a value are given to the links. Says when they are through.
+    pub(super) fn put(&mut self, value: Option<&Entry>, now_ns: u64) -> u64 {
+        let bytes = value.map_or(0, Entry::bulk_len);
+        self.until_ns = self.until_ns.max(now_ns) + bytes / BYTES_PER_MS * MILLIS;
+        self.until_ns
+    }
+
+    /// When what was given to the links by now is through.
+    pub(super) fn through_ns(&self, now_ns: u64) -> u64 {
+        self.until_ns.max(now_ns)
+    }
+}
+
 /// Members to which a fragment of one value went.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct UnderWay {
@@ -26,10 +47,10 @@ impl Hash for UnderWay {
 }
 
 impl UnderWay {
-    /// Fragments of a value went to these members.
-    pub(super) fn sent(&mut self, to: u64, value: Option<&Entry>, now_ns: u64) {
+    /// Fragments of a value went to these members; by this time they are there.
+    pub(super) fn sent(&mut self, to: u64, until_ns: u64) {
         self.to |= to;
-        self.until_ns = now_ns + value.map_or(0, |entry| entry.bulk_len() / BYTES_PER_MS * MILLIS);
+        self.until_ns = until_ns;
     }
 
     /// Whether one is on its way to a member.

@@ -63,7 +63,11 @@ fn what_may_be_under_way_is_not_sent_again() {
     let request = net.write_bytes(A, Bytes::from(vec![8; 200_000]));
     net.lose(|_, to, _| to == D || to == E);
     net.run();
-    net.now_ns += 20 * MILLIS;
+    // It goes behind the first, and behind what of that was sent again.
+    net.now_ns += 59 * MILLIS;
+    remind(&mut net);
+    assert_eq!(net.times(A, request), 0);
+    net.now_ns += MILLIS;
     remind(&mut net);
     assert_eq!(net.times(A, request), 1);
 }
