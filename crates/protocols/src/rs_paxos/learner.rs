@@ -111,6 +111,14 @@ impl Replica {
             }
             (self.backoff, self.is_stirring, self.is_serving_requests) = (0, true, true);
         }
+        if let Role::Leader(leader) = &mut self.role {
+            // What a former leader told of meanwhile is not proposed again, and not claimed.
+            let gathering = leader.gathering.split_off(&self.ap);
+            let told = std::mem::replace(&mut leader.gathering, gathering);
+            if let Some((last, _)) = told.last_key_value() {
+                leader.since = leader.since.max(last.next());
+            }
+        }
         if self.ap < self.claim.1.upto && !self.armed.catch_up && !self.is_leader() {
             self.armed.catch_up = true;
             out.arm(Timer::CatchUp, Due::After(self.config.learn_delay_ns));

@@ -4,7 +4,7 @@
 use super::net::Net;
 use super::schedules::a_commit_index_over_an_older_accept;
 use crate::rs_paxos::{Accept, Ballot, Claim, Config, Message, Record, Timer};
-use quorate_core::{Entry, Record as _, ReplicaId, RequestId};
+use quorate_core::{Entry, Record as _, ReplicaId, RequestId, Slot};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -241,6 +241,41 @@ fn new_writes_need_not_wait_for_what_is_gathered() {
     net.run();
     for me in [B, C, D, E] {
         assert_eq!(net.nodes[me].log.len(), 3);
+        assert_eq!((net.times(me, request), net.times(me, later)), (1, 1));
+    }
+}
+
+/// What A told of its value comes to B when B gathers it to propose it again; then the payloads come.
+#[test]
+fn what_a_former_leader_told_of_is_not_proposed_again() {
+    let (mut net, request) = chosen_by_four(|_| {});
+    net.fire(B, Timer::Election);
+    net.run_but_gather(B);
+    let ballot = |record: &Record| match record {
+        Record::Accept { ballot, .. } => Some(*ballot),
+        _ => None,
+    };
+    let of_a = net.nodes[B]
+        .disk
+        .iter()
+        .find_map(|(_, record)| ballot(record));
+    let (since, upto) = (Slot(1), Slot(2));
+    let told = Message::Commit {
+        ballot: of_a.expect("B has a fragment of it"),
+        claim: Claim { since, upto },
+        earlier: Vec::new(),
+    };
+    net.receive(A, B, told);
+    assert_eq!(net.times(B, request), 1);
+    net.run();
+    let later = net.write(B);
+    net.run();
+    // E, which never had a fragment, has to fetch it.
+    for me in [C, D] {
+        net.fire(me, Timer::CatchUp);
+    }
+    net.run();
+    for me in [B, C, D] {
         assert_eq!((net.times(me, request), net.times(me, later)), (1, 1));
     }
 }
