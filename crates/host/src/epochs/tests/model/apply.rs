@@ -180,6 +180,10 @@ fn apply(
     applied.log.push(request);
     let effect = match body {
         Body::Write => None,
+        Body::EndSession => {
+            applied.sessions.end(CLIENT);
+            None
+        }
         Body::Order(order) => Some(applied.state.apply(slot, order, has_payloads, &Sample)),
     };
     let result = effect.map_or(Bytes::new(), |effect| effect.to_bytes());

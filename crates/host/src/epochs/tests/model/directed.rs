@@ -105,6 +105,22 @@ fn a_void_command_is_executed_once_however_often_it_is_sent() {
     shows(schedule, Mutant::NoSessions, "double execution");
 }
 
+/// P23: a command is void, its session ends, and then it is sent again.
+#[test]
+fn a_void_command_of_a_session_that_has_ended_is_never_executed() {
+    let mut world = cluster(4, 3, 1, None);
+    let end = world.request(Body::EndSession);
+    let change = world.change(0, &[0, 1, 3], 1);
+    let write = world.request(Body::Write);
+    world.write_to(1, 2, write, &[0, 1, 2]).unwrap();
+    world.decide_at(0, change, &[0, 1, 2]).unwrap();
+    world.quiesce().unwrap();
+    world.decide_at(1, end, &[0, 1]).unwrap();
+    world.decide_at(2, write, &[0, 1]).unwrap();
+    assert!(!world.truth.log.contains(&write));
+    assert_eq!(world.truth.next, Slot(3));
+}
+
 /// P6: a member applies the seal, loses power before it is durable, and is asked again: it has to know
 /// what it voted for.
 #[test]

@@ -41,6 +41,8 @@ type Fault = String;
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Body {
     Write,
+    /// The client's session ends.
+    EndSession,
     Order(Order),
 }
 
