@@ -378,6 +378,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let more = self.cut_piece();
         let more = self.look_for_lacking() || more;
         self.bury();
+        self.retain_payloads();
         self.tidy_bulk();
         self.tidy_bulk();
         self.applier.app_mut().tidy() || more

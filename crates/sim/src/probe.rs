@@ -84,6 +84,10 @@ impl<M: Machine> Machine for Probe<M> {
         M::payload_min(&config.inner)
     }
 
+    fn payload_code(config: &Self::Config) -> u8 {
+        M::payload_code(&config.inner)
+    }
+
     fn is_serving(&self) -> bool {
         self.inner.is_serving()
     }

@@ -48,7 +48,22 @@ fn every_fragment_that_is_wanted_is_had_in_the_end() {
     pass(FIVE, [1, 15, 29, 39, 57, 86]);
 }
 
-/// Once: the same with whole values in the bulk store.
+/// Once: damage took promises and the news of a decision from several logs, and these replicas freed
+/// the fragments of what they did not know to be decided.
+#[test]
+fn who_lost_promises_keeps_its_fragments() {
+    pass(FIVE, [10_043]);
+}
+
+/// Probing a run changes nothing about it.
+#[test]
+fn a_seed_repeats_itself_traced_or_not() {
+    let simulator = Simulator::new(&parse(FIVE).unwrap()).unwrap();
+    let first = simulator.seed(2);
+    assert_eq!(simulator.traced(2).0, first);
+}
+
+/// Once: a dead payload was gathered for ever, with whole values in the bulk store too.
 #[test]
 fn values_apart_pass_with_multi_paxos() {
     pass(

@@ -97,13 +97,24 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// Frees what nobody has a use for: neither the application nor an entry that is undecided here.
-    /// To be called when everything that was decided is applied.
+    /// Once after a start: frees what nobody has a use for, neither the application nor an entry that
+    /// is undecided here. A replica that may have lost records may have fragments of what was
+    /// decided, and not know so: it frees nothing before it votes again, having applied by then all
+    /// that anything it lost can have helped to decide.
     pub(crate) fn retain_payloads(&mut self) {
-        let (pins, app) = (&self.pins, self.applier.app());
-        if let Some(bulk) = &mut self.bulk {
-            bulk.retain(|id| app.is_live(id) || pins.entry(id.entry).is_some());
+        let is_sure = || self.machine.as_ref().is_some_and(M::is_serving);
+        if self.payloads.is_retained || !is_sure() {
+            return;
         }
+        let (pins, app) = (&self.pins, self.applier.app());
+        let staged = &self.payloads.staged;
+        let is_wanted = |id: PayloadId| {
+            app.is_live(id) || pins.entry(id.entry).is_some() || staged.has(id.entry)
+        };
+        if let Some(bulk) = &mut self.bulk {
+            bulk.retain(is_wanted);
+        }
+        self.payloads.is_retained = true;
         self.payloads.looking = Some(None);
     }
 

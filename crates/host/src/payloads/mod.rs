@@ -58,6 +58,8 @@ pub(crate) struct Payloads {
     reading: BTreeMap<u64, fetch::Reading>,
     /// Entries that the machine asked for and that are whole now.
     held: Vec<Entry>,
+    /// What was here at the start and nobody has a use for is freed.
+    is_retained: bool,
     /// Live payloads behind this one, or all, are yet to be looked at for those that lack their
     /// fragment here.
     looking: Option<Option<PayloadId>>,
@@ -79,6 +81,7 @@ impl Payloads {
             lacking: Lacking::default(),
             reading: BTreeMap::new(),
             held: Vec::new(),
+            is_retained: false,
             looking: Some(None),
         }
     }

@@ -43,6 +43,11 @@ impl Staged {
         self.waiting.len()
     }
 
+    /// Whether an entry's fragments are here, and no record names it yet.
+    pub(crate) fn has(&self, entry: EntryId) -> bool {
+        self.unclaimed.iter().any(|(id, _)| *id == entry)
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
         let held: usize = self.waiting.iter().map(|one| one.share.len()).sum();
         let has_room = self.waiting.is_empty() || held + bytes <= STAGED_BYTES_MAX;
