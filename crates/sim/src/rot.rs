@@ -34,23 +34,33 @@ pub(crate) fn harm(disk: &mut Segments, extents: &[Extent], rng: &mut Rng) -> &'
             if differs {
                 return "misdirected write";
             }
-            flip(disk, extents, rng)
+            flip(disk, extents, rng, None);
+            "bit rot"
         }
         _ => {
-            let what = flip(disk, extents, rng);
+            let first = flip(disk, extents, rng, None);
             if rng.bool() {
-                flip(disk, extents, rng);
+                flip(disk, extents, rng, Some(first));
             }
-            what
+            "bit rot"
         }
     }
 }
 
-fn flip(disk: &mut Segments, extents: &[Extent], rng: &mut Rng) -> &'static str {
+/// Flips a bit of a byte, unless that is the one that was flipped before: twice might be nothing.
+/// Says where.
+fn flip(
+    disk: &mut Segments,
+    extents: &[Extent],
+    rng: &mut Rng,
+    before: Option<(u64, usize)>,
+) -> (u64, usize) {
     let (segment, at, _) = place(extents, rng);
     let byte = disk.copy(segment, at, 1)[0] ^ (1 << rng.u8(..8));
-    disk.overwrite(segment, at, &[byte]);
-    "bit rot"
+    if before != Some((segment, at)) {
+        disk.overwrite(segment, at, &[byte]);
+    }
+    (segment, at)
 }
 
 /// A place in one of the extents, and where that ends; half of the time near the end of the log,
