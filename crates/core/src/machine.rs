@@ -112,6 +112,11 @@ pub trait Carry: Wire {
         None
     }
 
+    /// Whether what goes along is the receiver's own fragment, for it to keep.
+    fn is_to_keep(&self) -> bool {
+        self.attachment().is_some()
+    }
+
     /// The entry whose payloads go along.
     fn entry_mut(&mut self) -> Option<&mut Entry> {
         None

@@ -17,7 +17,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.waits_for_coding(to, message, attachment) {
             return;
         }
-        self.keep_own_early(attachment);
+        if message.is_to_keep() {
+            self.keep_own_early(attachment);
+        }
         let payloads: Vec<Payload> = attachment.entry.payloads().collect();
         let encoded = message.to_bytes();
         let members = &self.seat.epoch.members;
@@ -88,7 +90,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         let checksums: Vec<u64> = fragments.iter().map(|(header, _)| header.digest).collect();
         let share = self.share_of(attachment, fragments)?;
-        self.keep_late(attachment.entry, (&share, &checksums));
+        if message.is_to_keep() {
+            self.keep_late(attachment.entry, (&share, &checksums));
+        }
         self.stage(now, from, (message, encoded), (share, &checksums));
         Ok(())
     }

@@ -97,7 +97,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn store_early(&mut self, message: &M::Message, share: &Share, checksums: &[u64]) -> Early {
-        let is_long = share.len() >= self.limits.long_bytes_min;
+        let is_long = message.is_to_keep() && share.len() >= self.limits.long_bytes_min;
         let (Some(attachment), true) = (message.attachment(), is_long) else {
             return Early::NotNeeded;
         };

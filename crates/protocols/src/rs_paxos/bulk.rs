@@ -142,7 +142,11 @@ impl Replica {
     /// links tell; and after some retransmissions in vain, whom was heard since the last one.
     pub(super) fn shrink_codes(&mut self, out: &mut Out<Self>) {
         let heard = std::mem::take(&mut self.heard);
-        self.hush(heard);
+        // Who is busy with what was sent to it is not silent.
+        let is_silence = self.backoff >= BACKOFF_SILENT && self.line.is_through(self.now_ns());
+        if is_silence {
+            self.hush(heard);
+        }
         for offset in 0..self.slots.len() {
             let instance = &self.slots[offset];
             let Some(tally) = instance.tallies.last().copied() else {
@@ -153,7 +157,7 @@ impl Replica {
             if tally.code == 1 || instance.is_chosen || instance.is_fresh || !is_own {
                 continue;
             }
-            if self.backoff >= BACKOFF_SILENT {
+            if is_silence {
                 self.silent = self.config.others() & !tally.acks & !heard;
             }
             let code = self.config.code_for(self.alive());
@@ -166,7 +170,6 @@ impl Replica {
     /// Nothing was delivered for long: takes those for silent that have not answered what is spread.
     fn hush(&mut self, heard: u64) {
         if let Role::Leader(leader) = &self.role
-            && self.backoff >= BACKOFF_SILENT
             && let Some(spreading) = leader
                 .spreading
                 .iter()

@@ -304,6 +304,11 @@ impl Carry for Message {
         (entry.bulk_len() > 0).then_some(Attachment { entry, code })
     }
 
+    /// What is forwarded is to be proposed, under a code that the leader chooses.
+    fn is_to_keep(&self) -> bool {
+        !matches!(self, Message::Forward { .. }) && self.attachment().is_some()
+    }
+
     fn entry_mut(&mut self) -> Option<&mut Entry> {
         let entry = match self {
             Message::Forward { entry } => Some(entry),

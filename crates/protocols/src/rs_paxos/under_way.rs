@@ -26,6 +26,11 @@ impl Line {
         self.until_ns
     }
 
+    /// Whether what was given to the links has had its time.
+    pub(super) fn is_through(&self, now_ns: u64) -> bool {
+        self.until_ns <= now_ns
+    }
+
     /// When what was given to the links by now is through.
     pub(super) fn through_ns(&self, now_ns: u64) -> u64 {
         self.until_ns.max(now_ns)

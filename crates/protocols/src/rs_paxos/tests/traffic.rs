@@ -4,7 +4,7 @@ use super::coded::{codes, five};
 use super::net::Net;
 use crate::rs_paxos::Timer;
 use bytes::Bytes;
-use quorate_core::{Input, MILLIS, ReplicaId};
+use quorate_core::{Carry, Input, MILLIS, ReplicaId};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -32,6 +32,21 @@ fn fragments_are_sent_again_only_to_who_lacks_them() {
         (6, 2),
         "D and E"
     );
+}
+
+/// Once, hosts kept the whole of what they forwarded, and of what was forwarded to them.
+#[test]
+fn what_is_forwarded_is_not_for_keeping() {
+    let mut net = five(|_| {});
+    net.write_bulk(B);
+    let attached = |net: &Net| -> Vec<bool> {
+        let messages = net.wire.iter().map(|(.., message)| message);
+        let attached = messages.filter(|message| message.attachment().is_some());
+        attached.map(Carry::is_to_keep).collect()
+    };
+    assert_eq!(attached(&net), [false]);
+    net.pass(B, A);
+    assert_eq!(attached(&net), [true; 4]);
 }
 
 /// Connections lose nothing but with themselves: what is large has time to arrive.
