@@ -72,7 +72,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 &looked
             }
         };
-        let undecided: BTreeSet<EntryId> = host.undecided_entries().collect();
+        let undecided = self.undecided_anywhere()?;
         let fragments = host.fragments().map(|found| found.payload);
         let payloads: Vec<PayloadId> = fragments
             .filter(|payload| undecided.contains(&payload.entry))
@@ -85,14 +85,33 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(payloads.all(|payload| are_enough(payload, &elsewhere, 0)))
     }
 
-    /// The fragments that are whole on the disks of all other replicas.
+    /// The entries that some replica takes to be undecided: one that lost records may not know what it
+    /// has fragments of.
+    fn undecided_anywhere(&self) -> Result<BTreeSet<EntryId>, Violation> {
+        let mut undecided = BTreeSet::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            match &node.host {
+                Some(host) => undecided.extend(host.undecided_entries()),
+                None if self.is_at_rest(index) => {
+                    let found = self.look(index, &node.disk)?;
+                    undecided.extend(found.host.undecided_entries());
+                }
+                None => {}
+            }
+        }
+        Ok(undecided)
+    }
+
+    /// The fragments that are whole on the disks of all other replicas, also if their power fails now.
     fn whole_elsewhere(&self, index: usize) -> Result<BTreeSet<Name>, Violation> {
         let mut whole = BTreeSet::new();
         for (other, node) in self.nodes.iter().enumerate() {
             match &node.host {
                 _ if other == index => {}
-                Some(host) => whole.extend(whole_of(host.fragments(), &node.disk)),
-                None if self.is_at_rest(other) => whole.extend(self.whole_on(other, &node.disk)?),
+                Some(host) => whole.extend(whole_of(host.fragments(), &node.disk.settled())),
+                None if self.is_at_rest(other) => {
+                    whole.extend(self.whole_on(other, &node.disk.settled())?);
+                }
                 None => {}
             }
         }

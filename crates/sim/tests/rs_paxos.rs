@@ -55,6 +55,13 @@ fn who_lost_promises_keeps_its_fragments() {
     pass(FIVE, [10_043]);
 }
 
+/// Once: a slot that a member only heard of stayed behind when it led (2248), two flipped bits were the
+/// same (10033), and the simulator took the last fragments but two of an undecided value (10375).
+#[test]
+fn what_once_failed_passes() {
+    pass(FIVE, [2248, 10_033, 10_375]);
+}
+
 /// Probing a run changes nothing about it.
 #[test]
 fn a_seed_repeats_itself_traced_or_not() {
