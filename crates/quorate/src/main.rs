@@ -6,6 +6,7 @@
 )]
 
 mod address;
+mod allocator;
 mod genesis;
 mod layers;
 mod log;
@@ -18,13 +19,7 @@ mod status;
 mod up;
 
 use clap::{Parser, Subcommand};
-use mimalloc::MiMalloc;
 use std::process::ExitCode;
-
-/// A request is some dozens of small allocations in the gRPC stack; they were a quarter of the CPU
-/// time of a put.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[derive(Parser)]
 #[command(name = "quorate", version, about, arg_required_else_help = true)]
@@ -65,6 +60,7 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
+    allocator::give_back_soon();
     let result = match Cli::parse().command {
         Command::Serve(options) => serve::run(*options),
         Command::Up(options) => up::run(&options),
