@@ -29,8 +29,8 @@ pub use epoch::{Chain, ChainError, Durability, Epoch, Member, Seat};
 pub use ids::{Boot, ClientId, ClusterId, EntryId, Group, Incarnation, Lsn, ReplicaId, Slot};
 pub use intervals::EntrySet;
 pub use machine::{
-    Attachment, Base, Carry, Event, Input, Machine, Out, Outcome, Output, Past, Peers, Record,
-    Refusal,
+    Attachment, Base, Carry, Event, Input, Machine, Out, Outcome, Output, Past, PayloadRule, Peers,
+    Record, Refusal,
 };
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadId, Share};
 pub use quorum::majority;

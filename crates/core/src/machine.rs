@@ -61,17 +61,10 @@ pub trait Machine: Clone + Sized {
         None
     }
 
-    /// How long values are, in bytes, that are given to it as payloads; `None` for a protocol that
-    /// orders everything whole.
-    fn payload_min(config: &Self::Config) -> Option<usize> {
+    /// Which values are given to it as payloads; `None` for a protocol that orders everything whole.
+    fn payloads(config: &Self::Config) -> Option<PayloadRule> {
         let _ = config;
         None
-    }
-
-    /// How many fragments rebuild a payload that was ordered while all was well.
-    fn payload_code(config: &Self::Config) -> u8 {
-        let _ = config;
-        1
     }
 
     /// Feeds everything it can act on to `to`, times and log positions relative; no statistics.
@@ -121,6 +114,16 @@ pub trait Carry: Wire {
     fn entry_mut(&mut self) -> Option<&mut Entry> {
         None
     }
+}
+
+/// What a protocol makes of long values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PayloadRule {
+    /// Values of so many bytes or more are payloads.
+    pub min: usize,
+    /// How many fragments rebuild a payload that was ordered while all was well; with 1 all members
+    /// have the whole.
+    pub code: u8,
 }
 
 /// A record of a machine, as far as the host must understand it.

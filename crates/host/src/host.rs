@@ -136,7 +136,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         let epoch = &seat.epoch;
         let me = epoch.index_of(seat.me).expect("a seat is in its epoch");
         let cache_bytes_max = config.limits.payload_cache_bytes_max;
-        let code = M::payload_code(&config.machine);
+        // Without a disk there is no place for fragments.
+        let rule = bulk.as_ref().and(M::payloads(&config.machine));
+        let code = rule.map_or(1, |rule| rule.code);
         let payloads = Payloads::new(me, epoch.members.len(), code, cache_bytes_max);
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
@@ -155,8 +157,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             snapshots: Snapshots::new(config.cluster, kept),
             silent: log.is_some(),
             log,
-            // Without a disk there is no place for fragments.
-            payload_min: bulk.as_ref().and(M::payload_min(&config.machine)),
+            payload_min: rule.map(|rule| rule.min),
             bulk,
             payloads,
             appended: Lsn(0),

@@ -3,7 +3,7 @@
 
 use crate::registry::Sabotage;
 use bytes::Bytes;
-use quorate_core::{Input, Lsn, Machine, Now, Out, Output, Past, ReplicaId, Wire};
+use quorate_core::{Input, Lsn, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId, Wire};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -99,12 +99,8 @@ impl<M: Machine> Machine for Sabotaged<M> {
         M::reach(&config.inner)
     }
 
-    fn payload_min(config: &Self::Config) -> Option<usize> {
-        M::payload_min(&config.inner)
-    }
-
-    fn payload_code(config: &Self::Config) -> u8 {
-        M::payload_code(&config.inner)
+    fn payloads(config: &Self::Config) -> Option<PayloadRule> {
+        M::payloads(&config.inner)
     }
 
     fn is_serving(&self) -> bool {

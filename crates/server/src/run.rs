@@ -335,7 +335,7 @@ fn open_host<P: Protocol, A: Application>(
     if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {
         disk.clear()?;
     }
-    let has_payloads = P::Machine::payload_min(&host_config.machine).is_some();
+    let has_payloads = P::Machine::payloads(&host_config.machine).is_some();
     if let (true, Some(disk)) = (has_payloads, &mut disk) {
         disk.expect_bulk(limits.bulk_segment_bytes)?;
     }

@@ -1,6 +1,6 @@
 //! A machine around a machine that writes down what it does, when a trace is asked for.
 
-use quorate_core::{Input, Machine, Now, Out, Output, Past};
+use quorate_core::{Input, Machine, Now, Out, Output, Past, PayloadRule};
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::Hasher;
@@ -80,12 +80,8 @@ impl<M: Machine> Machine for Probe<M> {
         M::reach(&config.inner)
     }
 
-    fn payload_min(config: &Self::Config) -> Option<usize> {
-        M::payload_min(&config.inner)
-    }
-
-    fn payload_code(config: &Self::Config) -> u8 {
-        M::payload_code(&config.inner)
+    fn payloads(config: &Self::Config) -> Option<PayloadRule> {
+        M::payloads(&config.inner)
     }
 
     fn is_serving(&self) -> bool {

@@ -10,7 +10,7 @@
 //! ```text
 //! BulkStore::open(source, ..)        before the log is replayed; says what is damaged
 //! held(entry, parts, code)           while replaying: whether a record's fragments are here
-//! retain(|payload| is live)          once, when the replay is over: the rest is freed
+//! retain(|payload| is live)          once, when it is known what was decided: the rest is freed
 //!
 //! append(entry, n, share, ...)       before the record of the log that attaches it
 //! await_durable(entry, parts, code)  with that record

@@ -82,8 +82,8 @@ impl BulkStore {
         self.writer.put_behind(long_bytes_min, step_bytes);
     }
 
-    /// The replay is over: frees everything that is not wanted. Before this nothing is moved or
-    /// released.
+    /// It is known what was decided: frees everything that is not wanted. Before this nothing is
+    /// moved or released.
     pub(crate) fn retain(&mut self, mut is_wanted: impl FnMut(PayloadId) -> bool) {
         let mut payloads: Vec<PayloadId> = self.heap.all().map(|found| found.payload).collect();
         payloads.dedup();

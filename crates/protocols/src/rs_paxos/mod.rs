@@ -87,7 +87,7 @@ use crate::done::Done;
 use lease::Lease;
 use offers::Offer;
 use quorate_core::{
-    EntryId, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot, Wire,
+    EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId, Slot, Wire,
 };
 use reads::Reads;
 use rejoin::Rejoin;
@@ -202,12 +202,11 @@ impl Machine for Replica {
         Some(config.slots_max as u64)
     }
 
-    fn payload_min(config: &Config) -> Option<usize> {
-        Some(config.payload_min)
-    }
-
-    fn payload_code(config: &Config) -> u8 {
-        config.code_max
+    fn payloads(config: &Config) -> Option<PayloadRule> {
+        Some(PayloadRule {
+            min: config.payload_min,
+            code: config.code_max,
+        })
     }
 
     fn fingerprint(&self, to: &mut impl Hasher) {

@@ -104,7 +104,7 @@ impl<P: Protocol> Cluster<P> {
         self.requests += 1;
         let is_read = self.rng.u8(..4) == 0;
         let config = P::config(&seat(0, 0)).expect("defaults are right");
-        let takes_payloads = P::Machine::payload_min(&config).is_some();
+        let takes_payloads = P::Machine::payloads(&config).is_some();
         let is_long = takes_payloads && !is_read && self.rng.u8(..3) == 0;
         let value = is_long.then(|| Payload::of(Bytes::from_static(b"a long value")));
         Command {
