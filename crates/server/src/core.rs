@@ -475,6 +475,9 @@ impl<M: Machine, A: Application> Core<M, A> {
         storage.bulk_live.set(self.host.bulk_live_bytes() as f64);
         let bulk_size = self.disk.as_ref().map_or(0, Disk::bulk_bytes);
         storage.bulk_size.set(bulk_size as f64);
+        if let Some(disk) = &self.disk {
+            storage.turned_over(disk.turnover());
+        }
         let segments = self.disk.as_ref().map_or(0, Disk::segments);
         metrics.snapshots.log_segments.set(segments as f64);
         metrics.applied_slot.set(self.host.applied().0 as f64);

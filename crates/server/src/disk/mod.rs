@@ -1,12 +1,15 @@
 //! What a replica keeps on disk beside its snapshots: the log and the bulk store, in segments.
 
 mod error;
+mod pool;
 mod segments;
 mod spare;
 mod sync;
+mod turnover;
 
 pub use error::DiskError;
 pub(crate) use segments::{Freed, list as segments, segment_path};
+pub(crate) use turnover::Turnover;
 
 use crate::snap::SnapFiles;
 use crate::test_source::TestSource;
@@ -159,6 +162,11 @@ impl Disk {
     #[must_use]
     pub(crate) fn bulk_bytes(&self) -> u64 {
         self.bulk.bytes()
+    }
+
+    /// What became of the segments of the log, and of those of the bulk store.
+    pub(crate) fn turnover(&self) -> [&Turnover; 2] {
+        [&self.log, &self.bulk].map(|segments| segments.spare.turnover())
     }
 
     /// Why a next segment could not be prepared, while that is so. What is left of the present one

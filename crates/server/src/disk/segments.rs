@@ -1,7 +1,8 @@
 //! Segments on disk: one file each, written in place and synced once per flush.
 
 use super::DiskError;
-use super::spare::{Pool, Spare};
+use super::pool::Pool;
+use super::spare::Spare;
 use bytes::Bytes;
 use quorate_host::{Position, Write};
 use rustix::io::{Errno, pread, pwritev};

@@ -3,18 +3,16 @@
 //! is as good, and costs nothing.
 
 use super::error::is_full;
+use super::pool::Pool;
+use super::turnover::Turnover;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const NAME: &str = "spare.tmp";
-/// Where a segment says whose it is. A former one must not: what a segment holds behind its header
-/// is never taken for something new, but a wrong header would be.
-const HEADER_BYTES: usize = 4096;
 /// Each slice is synced on its own, so that the log's own flushes never queue behind much.
 const SLICE_BYTES: u64 = 1 << 20;
 /// Written this much at a time, the file lies in the page cache in small pieces: a flush of a few
@@ -33,6 +31,7 @@ pub(super) struct Spare {
     /// Size of the segments asked for so far, and of those prepared ahead.
     size: u64,
     state: Arc<(Mutex<State>, Condvar)>,
+    turnover: Arc<Turnover>,
 }
 
 #[derive(Debug)]
@@ -67,11 +66,13 @@ impl Spare {
     }
 
     fn new(dir: &Path, kept_max: usize) -> Self {
+        let turnover = Arc::<Turnover>::default();
         Spare {
             path: dir.join(NAME),
-            pool: Pool::new(dir, kept_max),
+            pool: Pool::new(dir, kept_max, Arc::clone(&turnover)),
             size: 0,
             state: Arc::new((Mutex::new(State::None), Condvar::new())),
+            turnover,
         }
     }
 
@@ -82,19 +83,20 @@ impl Spare {
         let usual = self.size == 0 || size <= self.size;
         if !usual {
             let own = path.with_extension("tmp");
-            fill(&own, size)?;
+            fill(&own, size, &self.turnover)?;
             return fs::rename(own, path);
         }
         self.size = size;
         if let Some(released) = self.pool.take(size) {
             fs::rename(released, path)?;
+            self.turnover.reused();
             if self.pool.is_empty() && !self.is_ready() {
                 self.prepare();
             }
             return Ok(());
         }
         if !matches!(self.wait(), State::Ready(ready) if ready == size) {
-            let filled = fill(&self.path, size);
+            let filled = fill(&self.path, size, &self.turnover);
             filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
         }
         fs::rename(&self.path, path)?;
@@ -111,6 +113,11 @@ impl Spare {
     /// Where released segments go.
     pub(super) fn pool(&self) -> Pool {
         self.pool.clone()
+    }
+
+    /// What became of segments so far.
+    pub(super) fn turnover(&self) -> &Turnover {
+        &self.turnover
     }
 
     /// Why the disk refused the last attempt for want of space.
@@ -154,10 +161,11 @@ impl Spare {
     fn prepare(&mut self) {
         *lock(&self.state.0) = State::Preparing;
         let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
+        let turnover = Arc::clone(&self.turnover);
         let work = move || {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
-            let result = fill(&path, size);
+            let result = fill(&path, size, &turnover);
             if let Err(error) = &result {
                 tracing::warn!(
                     path = %path.display(),
@@ -175,68 +183,6 @@ impl Spare {
         {
             *lock(&self.state.0) = State::after(self.size, Err(error));
         }
-    }
-}
-
-/// Released segments that may be used again. Cheap to clone, for the thread that frees them.
-#[derive(Clone, Debug)]
-pub(crate) struct Pool {
-    dir: PathBuf,
-    max: usize,
-    ready: Arc<Mutex<Vec<(PathBuf, u64)>>>,
-}
-
-impl Pool {
-    fn new(dir: &Path, max: usize) -> Self {
-        Pool {
-            dir: dir.into(),
-            max,
-            ready: Arc::default(),
-        }
-    }
-
-    /// Keeps a released segment for later, or removes it; for good when this returns. The oldest goes
-    /// first, so that a crash leaves no gap among those that are still there.
-    pub(crate) fn free(&self, segment: &Path) {
-        let result = if lock(&self.ready).len() < self.max {
-            self.keep(segment)
-        } else {
-            self.remove(segment)
-        };
-        if let Err(error) = result {
-            tracing::warn!(
-                path = %segment.display(),
-                "cannot free a segment of the log that is not needed any more: {error}"
-            );
-        }
-    }
-
-    fn remove(&self, segment: &Path) -> io::Result<()> {
-        fs::remove_file(segment)?;
-        File::open(&self.dir)?.sync_all()
-    }
-
-    fn keep(&self, segment: &Path) -> io::Result<()> {
-        let path = segment.with_extension("tmp");
-        fs::rename(segment, &path)?;
-        // Its content goes once it is certain that its name went.
-        File::open(&self.dir)?.sync_all()?;
-        let file = File::options().write(true).open(&path)?;
-        file.write_all_at(&[0; HEADER_BYTES], 0)?;
-        file.sync_data()?;
-        let size = file.metadata()?.len();
-        lock(&self.ready).push((path, size));
-        Ok(())
-    }
-
-    fn take(&self, size: u64) -> Option<PathBuf> {
-        let mut ready = lock(&self.ready);
-        let place = ready.iter().position(|(_, found)| *found == size)?;
-        Some(ready.swap_remove(place).0)
-    }
-
-    fn is_empty(&self) -> bool {
-        lock(&self.ready).is_empty()
     }
 }
 
@@ -263,13 +209,13 @@ fn lock<T>(state: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Writes and syncs `size` zeros. A failure gives the space back.
-fn fill(path: &Path, size: u64) -> io::Result<()> {
-    fill_slices(path, size).inspect_err(|_| {
+fn fill(path: &Path, size: u64, turnover: &Turnover) -> io::Result<()> {
+    fill_slices(path, size, turnover).inspect_err(|_| {
         let _ = fs::remove_file(path);
     })
 }
 
-fn fill_slices(path: &Path, size: u64) -> io::Result<()> {
+fn fill_slices(path: &Path, size: u64, turnover: &Turnover) -> io::Result<()> {
     let mut file = File::options()
         .write(true)
         .create(true)
@@ -282,6 +228,7 @@ fn fill_slices(path: &Path, size: u64) -> io::Result<()> {
         let piece = (size - written).min(PIECE_BYTES as u64);
         file.write_all(&zeros[..piece as usize])?;
         written += piece;
+        turnover.filled(piece);
         if written.is_multiple_of(SLICE_BYTES) {
             file.sync_data()?;
         }
@@ -361,6 +308,8 @@ mod tests {
             ["4.seg", "5.seg", "6.seg", "7.seg", "spare.tmp"],
             "two were released, one was prepared"
         );
+        let (filled, reused, removed) = spare.turnover().read();
+        assert_eq!((filled, reused, removed), (6 * 8192, 2, 1));
         assert!(Spare::open(dir.path(), 2).is_ok());
         assert_eq!(names(), ["4.seg", "5.seg", "6.seg", "7.seg"]);
     }

@@ -1,8 +1,36 @@
-//! What is counted about damage to the own disk, and its repair.
+//! What is counted about the own disk: segments, damage and its repair.
 
 use super::Registry;
+use crate::disk::Turnover;
 use metrics::{Counter, Gauge};
 use quorate_host::{HostEvent, Opened};
+
+/// What is counted about the segments of one store.
+struct TurnoverMetrics {
+    filled: Counter,
+    reused: Counter,
+    removed: Counter,
+}
+
+impl TurnoverMetrics {
+    fn new(on: &Registry<'_>, store: &str) -> Self {
+        let counter = |name, help| on.labelled(name, help, ("store", store));
+        TurnoverMetrics {
+            filled: counter(
+                "quorate_segment_filled_bytes_total",
+                "Zeros that new segments were filled with before their first use.",
+            ),
+            reused: counter(
+                "quorate_segments_reused_total",
+                "Released segments that were taken to be written over.",
+            ),
+            removed: counter(
+                "quorate_segments_removed_total",
+                "Released segments that were removed, because enough were kept.",
+            ),
+        }
+    }
+}
 
 /// What is counted about damage.
 pub(crate) struct StorageMetrics {
@@ -17,6 +45,8 @@ pub(crate) struct StorageMetrics {
     /// Bytes of fragments in it, and of its segments.
     pub(crate) bulk_live: Gauge,
     pub(crate) bulk_size: Gauge,
+    /// What became of segments of the log, and of those of the bulk store.
+    turnover: [TurnoverMetrics; 2],
     /// Payloads put together from fragments, and own fragments made anew.
     pub(crate) gathered: Counter,
     pub(crate) rebuilt: Counter,
@@ -59,6 +89,7 @@ impl StorageMetrics {
                 "quorate_bulk_size_bytes",
                 "Size of the bulk store on disk.",
             ),
+            turnover: ["log", "bulk"].map(|store| TurnoverMetrics::new(on, store)),
             gathered: on.counter(
                 "quorate_payloads_gathered_total",
                 "Payloads put together from fragments, for readers, a new leader, or a rebuild.",
@@ -71,6 +102,16 @@ impl StorageMetrics {
                 "quorate_storage_full",
                 "Whether the log waits for space on its disk.",
             ),
+        }
+    }
+
+    /// What became of the segments of the log, and of those of the bulk store, so far.
+    pub(crate) fn turned_over(&self, stores: [&Turnover; 2]) {
+        for (metrics, turnover) in self.turnover.iter().zip(stores) {
+            let (filled, reused, removed) = turnover.read();
+            metrics.filled.absolute(filled);
+            metrics.reused.absolute(reused);
+            metrics.removed.absolute(removed);
         }
     }
 
