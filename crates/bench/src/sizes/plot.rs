@@ -2,7 +2,7 @@
 
 use quorate_plot::{Chart, Group, Panel, Series};
 
-use super::table::{Cell, Cost, cells, megabytes_per_second};
+use super::table::{Cell, Cost, cells, cpu_ms_per_megabyte, megabytes_per_second};
 use super::{Sizes, System};
 use crate::units::{show_ns, show_size};
 
@@ -31,6 +31,11 @@ pub(super) fn render(sizes: &Sizes) -> String {
                 "p99 of a put (less is better)",
                 |cell| cell.median(|point| point.report.latency.p99_ns as f64),
                 |ns| show_ns(ns as u64),
+            ),
+            panel(
+                "CPU time of all replicas per MB of values (less is better)",
+                |cell| cell.median(cpu_ms_per_megabyte),
+                |ms| format!("{ms:.1} ms"),
             ),
             panel(
                 "bytes on sockets between replicas per committed byte",

@@ -1,11 +1,19 @@
 //! What the kernel counted on the sockets between replicas: `bytes_sent` of `TCP_INFO`, as `ss`
-//! prints it. Bytes that were sent again count again; packets' headers do not count.
+//! prints it, and `bytes_retrans`. Bytes that were sent again count again; packets' headers do not
+//! count.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Bytes sent on each socket, by its own address and the other one's.
-pub(super) type Sockets = BTreeMap<(String, String), u64>;
+/// What was sent on each socket, by its own address and the other one's.
+pub(super) type Sockets = BTreeMap<(String, String), Sent>;
+
+/// Bytes that were sent, and those of them that TCP sent again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) bytes: u64,
+    pub(super) again: u64,
+}
 
 /// Reads the sockets of which either end is one of these `host:port`, in these namespaces or, if
 /// there are none, in this program's.
@@ -30,21 +38,31 @@ fn ss(more: &[&str]) -> Result<String, String> {
 }
 
 /// What was sent between two readings; a socket that is new began with none.
-pub(super) fn sent_between(before: &Sockets, after: &Sockets) -> u64 {
-    let sent = after.iter().map(|(socket, sent)| {
-        let earlier = before.get(socket).copied().unwrap_or(0);
-        sent.saturating_sub(earlier)
-    });
-    sent.sum()
+pub(super) fn sent_between(before: &Sockets, after: &Sockets) -> Sent {
+    after.iter().fold(Sent::default(), |sum, (socket, sent)| {
+        let earlier = before.get(socket).copied().unwrap_or_default();
+        Sent {
+            bytes: sum.bytes + sent.bytes.saturating_sub(earlier.bytes),
+            again: sum.again + sent.again.saturating_sub(earlier.again),
+        }
+    })
 }
 
 fn parse(text: &str, peers: &[String]) -> Sockets {
     let socket = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(ADDRESSES_FIELD);
         let (local, remote) = (fields.next()?.to_owned(), fields.next()?.to_owned());
-        let sent = fields.find_map(|field| field.strip_prefix("bytes_sent:"))?;
         let is_between = peers.contains(&local) || peers.contains(&remote);
-        is_between.then_some(((local, remote), sent.parse().ok()?))
+        let count = |name| {
+            let mut fields = fields.clone();
+            fields.find_map(|field| field.strip_prefix(name)?.parse().ok())
+        };
+        let sent = Sent {
+            bytes: count("bytes_sent:")?,
+            // Left out while there are none.
+            again: count("bytes_retrans:").unwrap_or(0),
+        };
+        is_between.then_some(((local, remote), sent))
     };
     text.lines().filter_map(socket).collect()
 }
@@ -62,7 +80,7 @@ ESTAB 0 0 127.0.0.1:2380 127.0.0.1:5001 cubic wscale:7,7 bytes_received:100
 ESTAB 0 0 127.0.0.1:5002 127.0.0.1:2379 cubic wscale:7,7 bytes_sent:7 bytes_acked:7
 ";
     const AFTER: &str = "\
-ESTAB 0 9 127.0.0.1:5001 127.0.0.1:2380 cubic wscale:7,7 bytes_sent:150 bytes_acked:90 segs_out:3
+ESTAB 0 9 127.0.0.1:5001 127.0.0.1:2380 cubic wscale:7,7 bytes_sent:150 bytes_retrans:4 bytes_acked:90 segs_out:3
 ESTAB 0 0 127.0.0.1:2380 127.0.0.1:5001 cubic wscale:7,7 bytes_sent:8 bytes_acked:8
 ESTAB 0 0 127.0.0.1:5003 127.0.0.1:2380 cubic wscale:7,7 bytes_sent:1000
 ESTAB 0 0 127.0.0.1:5002 127.0.0.1:2379 cubic wscale:7,7 bytes_sent:70000
@@ -73,6 +91,7 @@ ESTAB 0 0 127.0.0.1:5002 127.0.0.1:2379 cubic wscale:7,7 bytes_sent:70000
         let peers = ["127.0.0.1:2380".to_owned()];
         let (before, after) = (parse(BEFORE, &peers), parse(AFTER, &peers));
         assert_eq!(before.len(), 1, "{before:?}");
-        assert_eq!(sent_between(&before, &after), 50 + 8 + 1000);
+        let sent = sent_between(&before, &after);
+        assert_eq!((sent.bytes, sent.again), (50 + 8 + 1000, 4));
     }
 }

@@ -108,6 +108,7 @@ impl Cell<'_> {
             row.push(shown(self.per_byte(cost), 3));
             row.push(self.deviation(cost).map_or("-".to_owned(), percent));
         }
+        let sum = |of: fn(&Point) -> u64| self.points.iter().map(|point| of(point)).sum::<u64>();
         let per_byte = |of: fn(&Point) -> u64| {
             shown(
                 self.median(|point| of(point) as f64 / point.committed_bytes()),
@@ -115,10 +116,12 @@ impl Cell<'_> {
             )
         };
         row.push(per_byte(|point| point.traffic.sent_bytes));
+        row.push(per_byte(|point| point.traffic.kernel_resent_bytes));
         row.push(per_byte(|point| point.traffic.log_bytes));
         row.push(per_byte(|point| point.traffic.moved_bytes));
-        let snapshots = |point: &Point| point.traffic.snapshots as f64;
-        row.push(shown(self.median(snapshots), 0));
+        row.push(per_byte(|point| point.traffic.filled_bytes));
+        row.push(sum(|point| point.traffic.reused_segments).to_string());
+        row.push(sum(|point| point.traffic.snapshots).to_string());
         row
     }
 
@@ -214,6 +217,11 @@ fn cpu_us(point: &Point) -> Option<f64> {
     point.report.servers.as_ref().map(cost)
 }
 
+/// Of all replicas, per MB of values.
+pub(super) fn cpu_ms_per_megabyte(point: &Point) -> Option<f64> {
+    Some(cpu_us(point)? * 1e3 / point.value_bytes as f64)
+}
+
 /// What is furthest from theory among the sizes that should be near it.
 fn worst(cells: &[Cell<'_>]) -> String {
     let large = cells
@@ -262,7 +270,7 @@ const SPEED: [&str; 14] = [
     "elections",
 ];
 
-const BYTES: [&str; 14] = [
+const BYTES: [&str; 17] = [
     "value",
     "system",
     "leader sent",
@@ -274,8 +282,11 @@ const BYTES: [&str; 14] = [
     "kernel wrote",
     "%",
     "all sent",
+    "sent again",
     "log",
     "moved",
+    "zeros",
+    "reused",
     "snapshots",
 ];
 

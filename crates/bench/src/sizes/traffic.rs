@@ -20,6 +20,8 @@ pub struct Traffic {
     pub sent_bytes: u64,
     /// The same by the kernel's count of their sockets.
     pub kernel_sent_bytes: u64,
+    /// Of these, sent again by TCP.
+    pub kernel_resent_bytes: u64,
     /// Written to logs, by the replicas' own count.
     pub log_bytes: u64,
     /// Written to bulk stores, by their own count.
@@ -28,8 +30,15 @@ pub struct Traffic {
     pub moved_bytes: u64,
     /// Written to disk by the kernel's count for the processes: pages that were made dirty.
     pub kernel_written_bytes: u64,
-    /// Snapshots that were taken: they and the preparation of segments are all that the kernel
-    /// counts and the replicas' own counters of log and bulk store do not.
+    /// Zeros that new segments were filled with, by the replicas' own count: none in a steady state,
+    /// in which segments are used again. They and snapshots are all that the kernel counts and the
+    /// replicas' own counters of log and bulk store do not.
+    pub filled_bytes: u64,
+    /// Segments that were used again.
+    pub reused_segments: u64,
+    /// Segments that were removed, because enough were kept.
+    pub removed_segments: u64,
+    /// Snapshots that were taken.
     pub snapshots: u64,
     /// Leaders that were elected.
     pub elections: u64,
@@ -51,6 +60,9 @@ struct Own {
     log: f64,
     bulk: f64,
     moved: f64,
+    filled: f64,
+    reused: f64,
+    removed: f64,
     snapshots: f64,
     elections: f64,
 }
@@ -90,7 +102,20 @@ impl Reading {
     fn moved_since(&self, earlier: &Reading) -> f64 {
         let each = self.replicas.iter().zip(&earlier.replicas);
         let own: f64 = each.map(|(now, was)| now.since(was)).sum();
-        own + sockets::sent_between(&earlier.sockets, &self.sockets) as f64
+        own + sockets::sent_between(&earlier.sockets, &self.sockets).bytes as f64
+    }
+
+    /// Zeros that new segments were filled with since `earlier`.
+    pub(crate) fn filled_since(&self, earlier: &Reading) -> f64 {
+        let each = self.replicas.iter().zip(&earlier.replicas);
+        each.map(|(now, was)| now.filled - was.filled).sum()
+    }
+
+    /// Bytes that the replica which wrote least wrote to log and bulk store since `earlier`.
+    pub(crate) fn least_written_since(&self, earlier: &Reading) -> f64 {
+        let each = self.replicas.iter().zip(&earlier.replicas);
+        let written = each.map(|(now, was)| now.written() - was.written());
+        written.fold(f64::INFINITY, f64::min)
     }
 
     /// What came to pass since `earlier`, when this replica led.
@@ -99,14 +124,19 @@ impl Reading {
             let each = self.replicas.iter().zip(&earlier.replicas);
             each.map(|(now, was)| of(now) - of(was)).sum::<f64>() as u64
         };
+        let sent = sockets::sent_between(&earlier.sockets, &self.sockets);
         Traffic {
             leader_sent_bytes: self.sent_by(leader, earlier) as u64,
             sent_bytes: sum(Own::sent),
-            kernel_sent_bytes: sockets::sent_between(&earlier.sockets, &self.sockets),
+            kernel_sent_bytes: sent.bytes,
+            kernel_resent_bytes: sent.again,
             log_bytes: sum(|own| own.log),
             bulk_bytes: sum(|own| own.bulk),
             moved_bytes: sum(|own| own.moved),
             kernel_written_bytes: self.usage.since(earlier.usage).bytes_written,
+            filled_bytes: sum(|own| own.filled),
+            reused_segments: sum(|own| own.reused),
+            removed_segments: sum(|own| own.removed),
             snapshots: sum(|own| own.snapshots),
             elections: sum(|own| own.elections),
         }
@@ -147,6 +177,9 @@ impl Own {
             log: scrape::value(page, "quorate_log_bytes_total"),
             bulk: scrape::value(page, "quorate_bulk_bytes_total"),
             moved: scrape::value(page, "quorate_bulk_moved_bytes_total"),
+            filled: scrape::value(page, "quorate_segment_filled_bytes_total"),
+            reused: scrape::value(page, "quorate_segments_reused_total"),
+            removed: scrape::value(page, "quorate_segments_removed_total"),
             snapshots: scrape::value(page, "quorate_snapshots_total"),
             elections: scrape::labelled(page, elected.0, elected.1),
         }
@@ -156,8 +189,13 @@ impl Own {
         self.sent.iter().sum()
     }
 
+    fn written(&self) -> f64 {
+        self.log + self.bulk
+    }
+
     fn since(&self, earlier: &Own) -> f64 {
-        (self.sent() - earlier.sent()) + (self.log - earlier.log) + (self.bulk - earlier.bulk)
+        let all = |own: &Own| own.sent() + own.written() + own.filled;
+        all(self) - all(earlier)
     }
 }
 
@@ -200,6 +238,8 @@ mod tests {
         let led = page([9000, 0, 9000, 9000, 9000], "");
         let before = reading([idle(), led, idle(), idle(), idle()]);
         let counted = "quorate_log_bytes_total 5\nquorate_bulk_bytes_total 7\n\
+                       quorate_segment_filled_bytes_total{store=\"bulk\"} 4\n\
+                       quorate_segment_filled_bytes_total{store=\"log\"} 3\n\
                        quorate_branches_total{branch=\"elected\"} 2\n\
                        quorate_branches_total{branch=\"rejoined\"} 9\n";
         // What clients told the first replica was passed on to the third.
@@ -215,6 +255,8 @@ mod tests {
         let traffic = after.since(&before, leader);
         assert_eq!((traffic.leader_sent_bytes, traffic.sent_bytes), (400, 943));
         assert_eq!((traffic.log_bytes, traffic.bulk_bytes), (5, 7));
-        assert_eq!(traffic.elections, 2);
+        assert_eq!((traffic.filled_bytes, traffic.elections), (7, 2));
+        assert_eq!(after.filled_since(&before), 7.0);
+        assert_eq!(after.least_written_since(&before), 0.0);
     }
 }

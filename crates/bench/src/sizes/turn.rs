@@ -1,6 +1,6 @@
-//! One turn of one system: a fresh cluster, brought into the steady state, and all sizes in order.
+//! One turn of one system: a fresh cluster, and all sizes in order, each brought into the steady state.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::compaction::Compaction;
 use super::ground::{Launch, Running};
@@ -32,7 +32,6 @@ pub(super) fn run(
         running,
         leader: 0,
     };
-    turn.settle_in()?;
     for &value_bytes in &args.sizes {
         let (report, traffic) = turn.measure(value_bytes)?;
         eprintln!(
@@ -65,19 +64,6 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Writes until segments of the bulk store are not made any more but used again. Behind slow links
-    /// that would take long, and what the disk does is not asked.
-    fn settle_in(&mut self) -> Result<(), String> {
-        if self.args.link.is_some() {
-            return Ok(());
-        }
-        let mut job = self.job(SETTLING_VALUE_BYTES);
-        let fragments = usize::from(self.system.fragments(SETTLING_VALUE_BYTES));
-        let puts = SETTLING_BYTES * fragments / SETTLING_VALUE_BYTES;
-        (job.load.duration, job.load.total) = (None, Some(puts as u64));
-        load::run(&job).map(drop)
-    }
-
     fn measure(&mut self, value_bytes: usize) -> Result<(Report, Traffic), String> {
         let before = self.warm_up(value_bytes)?;
         let mut job = self.job(value_bytes);
@@ -87,24 +73,35 @@ impl Turn<'_> {
         Ok((report, after.since(&before, self.leader)))
     }
 
-    /// Puts until it is known who leads, so that clients ask the leader: a follower sends what it
-    /// is told to the leader once more. Returns what was counted until then. Where another leads
-    /// after each warm-up, the elections counted later tell what the figures are worth.
+    /// Puts until it is known who leads and, but behind slow links, until segments are not made any
+    /// more but used again. Clients have to ask the leader: a follower sends what it is told to the leader
+    /// once more. Returns what was counted until then. Where another leads after each round, or segments
+    /// never are enough, what is counted later tells what the figures are worth.
     fn warm_up(&mut self, value_bytes: usize) -> Result<Reading, String> {
-        let mut before = Reading::take(&self.running)?;
-        for _ in 0..ATTEMPTS {
-            let mut job = self.job(value_bytes);
-            job.load.duration = Some(self.args.warmup);
+        let began = Instant::now();
+        let first = Reading::take(&self.running)?;
+        let (mut before, mut last_fill) = (first.clone(), first.clone());
+        let mut job = self.job(value_bytes);
+        job.load.duration = Some(self.args.warmup);
+        loop {
+            job.load.endpoints = vec![self.running.endpoints[self.leader].clone()];
             load::run(&job)?;
             let after = Reading::settled(&self.running)?;
             let leader = after.leader_since(&before);
-            before = after;
-            if leader == self.leader {
-                break;
+            let is_led = std::mem::replace(&mut self.leader, leader) == leader;
+            if after.filled_since(&before) > 0.0 {
+                last_fill = after.clone();
             }
-            self.leader = leader;
+            before = after;
+            let is_steady =
+                self.args.link.is_some() || before.least_written_since(&last_fill) >= STEADY_BYTES;
+            let is_long = began.elapsed() > WARM_UP_MAX
+                || before.least_written_since(&first) > WARM_UP_BYTES_MAX;
+            if is_long || is_led && is_steady {
+                return Ok(before);
+            }
+            job.load.duration = Some(self.args.warmup * 2);
         }
-        Ok(before)
     }
 
     fn job(&self, value_bytes: usize) -> Job {
@@ -143,14 +140,14 @@ fn keys(value_bytes: usize) -> u64 {
     (LIVE_BYTES_MAX / value_bytes.max(1)).clamp(1, KEYS_MAX) as u64
 }
 
-const ATTEMPTS: u32 = 5;
+/// What each replica writes without a new segment when it has enough of them: three.
+const STEADY_BYTES: f64 = 192.0 * 1024.0 * 1024.0;
+const WARM_UP_MAX: Duration = Duration::from_secs(40);
+const WARM_UP_BYTES_MAX: f64 = 2.0 * 1024.0 * 1024.0 * 1024.0;
 const TIMEOUT: Duration = Duration::from_secs(60);
 const UNDER_WAY_BYTES_MAX: usize = 32 << 20;
 const LIVE_BYTES_MAX: usize = 512 << 10;
 const KEYS_MAX: usize = 1024;
-const SETTLING_VALUE_BYTES: usize = 1 << 20;
-/// Per replica: three segments of the bulk store, and some more.
-const SETTLING_BYTES: usize = 224 << 20;
 
 #[cfg(test)]
 mod tests {
