@@ -47,6 +47,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             return;
         }
         self.forget_coding(entry.id);
+        let ahead = self.payloads.staged.take_ahead(entry.id);
         self.payloads.staged.claim(entry.id);
         self.payloads.gathers.forget_entry(entry.id);
         let whole = entry.share().filter(|share| share.is_whole());
@@ -64,8 +65,12 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.payloads.cache.insert(id, bytes.clone());
             }
             if self.lacks(id) {
-                self.payloads.lacking.expect(now.mono_ns, id, payload);
+                let sent = self.payloads.sent_of(&payload);
+                self.payloads.lacking.expect(now.mono_ns, id, payload, sent);
             }
+        }
+        if let Some((share, checksums)) = ahead {
+            self.keep_late(entry, (&share, &checksums));
         }
         self.arm_gather(now);
         self.bury();
@@ -150,8 +155,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// A fragment of this replica's own came. If its entry was decided meanwhile, the machine has no
-    /// use for it, but the fragment is kept.
+    /// A fragment of this replica's own came. If its entry is decided and no record named it, the
+    /// machine has no use for it, but the fragment is kept.
     pub(crate) fn keep_late(&mut self, entry: &Entry, (share, checksums): (&Share, &[u64])) {
         let kept = &mut self.payloads;
         let Some(bulk) = &mut self.bulk else { return };

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a fragment may come behind the news of its decision, however short it is, in ns.
 const WAIT_NS: u64 = 500 * MILLIS;
-/// Bytes of a payload that the links of those who send it move in a millisecond at least.
+/// Bytes of fragments that the links of who sends them move in a millisecond at least.
 const BYTES_PER_MS: u64 = 10_000;
 
 /// What is to be rebuilt, and from when on.
@@ -30,9 +30,10 @@ impl Lacking {
         self.insert_due(id, payload, 0);
     }
 
-    /// A payload that was decided just now: its fragment may be on its way.
-    pub(crate) fn expect(&mut self, now_ns: u64, id: PayloadId, payload: Payload) {
-        let travels_ns = u64::from(payload.len) / BYTES_PER_MS * MILLIS;
+    /// A payload that was decided just now: its fragment may be on its way, behind so many bytes that
+    /// are sent to others.
+    pub(crate) fn expect(&mut self, now_ns: u64, id: PayloadId, payload: Payload, sent: u64) {
+        let travels_ns = sent / BYTES_PER_MS * MILLIS;
         self.through_ns = self.through_ns.max(now_ns) + travels_ns;
         self.insert_due(id, payload, self.through_ns + WAIT_NS);
     }
@@ -45,7 +46,7 @@ impl Lacking {
         }
     }
 
-    /// It is here, or dead. Gives it, if it was lacking.
+    /// It is here, or dead. Says whether it was lacking.
     pub(crate) fn remove(&mut self, id: PayloadId) -> Option<Payload> {
         let (due_ns, payload) = self.payloads.remove(&id)?;
         self.due.remove(&(due_ns, id));
@@ -94,9 +95,9 @@ mod tests {
         let payload = |len| Payload::of(Bytes::from(vec![1; len]));
         let none = |_| false;
         let mut lacking = Lacking::default();
-        lacking.expect(5, id(1), payload(10));
-        lacking.expect(5, id(2), payload(1_000_000));
-        lacking.expect(50 * MILLIS, id(1), payload(10));
+        lacking.expect(5, id(1), payload(10), 10);
+        lacking.expect(5, id(2), payload(10), 1_000_000);
+        lacking.expect(50 * MILLIS, id(1), payload(10), 10);
         assert_eq!(lacking.next_due(0), Some(5 + 500 * MILLIS));
         assert!(lacking.next(5 + 499 * MILLIS, none).is_none());
         let first = lacking.next(5 + 500 * MILLIS, none);
@@ -108,7 +109,7 @@ mod tests {
         );
         lacking.insert(id(3), payload(20));
         assert_eq!(lacking.next(0, none), Some((id(3), payload(20))));
-        assert!(lacking.is(id(2), &payload(1_000_000)) && !lacking.is(id(2), &payload(3)));
+        assert!(lacking.is(id(2), &payload(10)) && !lacking.is(id(2), &payload(3)));
         for part in 1..4 {
             assert!(lacking.remove(id(part)).is_some());
             assert!(lacking.remove(id(part)).is_none());

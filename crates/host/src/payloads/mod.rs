@@ -31,7 +31,7 @@ pub(crate) use coding::CODING_MAX;
 pub use coding::{Coding, Fragments};
 use gather::Gathers;
 use lacking::Lacking;
-use quorate_core::{Entry, PayloadId};
+use quorate_core::{Entry, Payload, PayloadId};
 pub(crate) use staged::STAGED_MAX;
 use staged::Staged;
 use std::collections::BTreeMap;
@@ -84,6 +84,12 @@ impl Payloads {
             is_retained: false,
             looking: Some(None),
         }
+    }
+
+    /// Bytes that whoever proposes a payload sends to all others, as a rule.
+    fn sent_of(&self, payload: &Payload) -> u64 {
+        let others = u64::from(self.coder.n()).saturating_sub(1);
+        u64::from(payload.len) * others / u64::from(self.code.max(1))
     }
 
     /// Bytes of payloads kept for those who read them next, and the most there may be.

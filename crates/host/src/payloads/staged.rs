@@ -6,6 +6,10 @@
 //! commands go along, has nothing long to wait for. The origin's own fragments are appended as soon as
 //! there are any. A crash forgets the messages; fragments that no record names are freed at the start,
 //! and here once there are many.
+//!
+//! Short fragments go with the record that names them. They may come ahead of it (large values are
+//! spread before they have a slot), and the slot may then be learned from a peer, without a record:
+//! so the last few that came are remembered until one or the other happens.
 
 use crate::host::Host;
 use bytes::Bytes;
@@ -18,6 +22,9 @@ use std::sync::Arc;
 /// Messages that wait, at most, and bytes attached to them unless one alone has more.
 pub(crate) const STAGED_MAX: usize = 64;
 const STAGED_BYTES_MAX: usize = 256 << 20;
+/// Entries whose short fragments are remembered until a record names them, or they are applied: more
+/// than a leader has under way.
+const AHEAD_MAX: usize = 32;
 /// Entries whose fragments were appended before a record names them.
 const UNCLAIMED_MAX: usize = 64;
 
@@ -26,7 +33,11 @@ const UNCLAIMED_MAX: usize = 64;
 pub(crate) struct Staged {
     waiting: VecDeque<Waiting>,
     unclaimed: VecDeque<(EntryId, u32)>,
+    ahead: VecDeque<(EntryId, Ahead)>,
 }
+
+/// Fragments of an entry that came ahead of what names them, and their checksums.
+type Ahead = (Arc<Share>, Arc<[u64]>);
 
 #[derive(Debug)]
 struct Waiting {
@@ -57,6 +68,21 @@ impl Staged {
     /// A record names an entry, or it is decided: what is here of it is looked after.
     pub(crate) fn claim(&mut self, entry: EntryId) {
         self.unclaimed.retain(|(id, _)| *id != entry);
+        self.take_ahead(entry);
+    }
+
+    /// An entry is decided: the short fragments that came ahead, if no record named them.
+    pub(crate) fn take_ahead(&mut self, entry: EntryId) -> Option<Ahead> {
+        let place = self.ahead.iter().position(|(id, _)| *id == entry)?;
+        self.ahead.remove(place).map(|(_, ahead)| ahead)
+    }
+
+    fn remember(&mut self, entry: EntryId, ahead: Ahead) {
+        self.take_ahead(entry);
+        if self.ahead.len() == AHEAD_MAX {
+            self.ahead.pop_front();
+        }
+        self.ahead.push_back((entry, ahead));
     }
 
     /// Fragments of so many payloads of an entry are here, and no record names it. Gives the entry
@@ -85,7 +111,10 @@ impl<M: Machine, A: Application> Host<M, A> {
     ) {
         let share = Arc::new(share);
         match self.store_early(&message, &share, checksums) {
-            Early::NotNeeded => self.hear(now, from, message, share),
+            Early::NotNeeded => {
+                self.remember_ahead(&message, &share, checksums);
+                self.hear(now, from, message, share);
+            }
             Early::NoRoom => {}
             Early::Behind(ticket) => self.payloads.staged.waiting.push_back(Waiting {
                 ticket,
@@ -114,6 +143,16 @@ impl<M: Machine, A: Application> Host<M, A> {
         let bulk = self.bulk.as_ref();
         let ticket = bulk.and_then(|bulk| bulk.ticket(entry.id, lengths.len() as u32, code));
         ticket.map_or(Early::NotNeeded, Early::Behind)
+    }
+
+    fn remember_ahead(&mut self, message: &M::Message, share: &Arc<Share>, checksums: &[u64]) {
+        let is_short = message.is_to_keep() && share.len() < self.limits.long_bytes_min;
+        if let (Some(attachment), true, Some(_)) = (message.attachment(), is_short, &self.bulk)
+            && !self.base_has(attachment.entry.id)
+        {
+            let ahead = (Arc::clone(share), checksums.into());
+            self.payloads.staged.remember(attachment.entry.id, ahead);
+        }
     }
 
     /// Appends fragments of an entry, unless they are here, before a record names them.

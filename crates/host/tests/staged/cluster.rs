@@ -23,6 +23,10 @@ pub(crate) struct Node {
     pub(crate) stores: bool,
     /// Whether a synced flush was performed since it was last looked at.
     pub(crate) synced: bool,
+    /// Whether it gets all messages, or only those that fragments are attached to.
+    pub(crate) hears_all: bool,
+    /// The clock of all but the first, which stands still.
+    pub(crate) stands_at: Option<Now>,
     pub(crate) answers: Vec<(Token, Answer<<Store as quorate_core::Application>::Answer>)>,
 }
 
@@ -31,26 +35,31 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
     pub(crate) now: Now,
     boots: u64,
-    flaw: Option<Flaw>,
+    limits: Limits,
 }
 
 impl Cluster {
     /// Replicas of which the first leads.
     pub(crate) fn led(flaw: Option<Flaw>) -> Cluster {
+        Cluster::led_with(limits(flaw))
+    }
+
+    /// The same with other limits.
+    pub(crate) fn led_with(limits: Limits) -> Cluster {
         let now = Now::default();
         let open = |index| {
             let mut disk = Disk::default();
-            let config = config((index, index as u64), flaw);
+            let config = config((index, index as u64), limits);
             let host = Host::open(config, Start::FirstBoot, &mut disk, Store::new(), now);
             let (host, _) = host.expect("nothing can be wrong with a first boot");
-            Node::new(host, disk)
+            Node::new(host, disk, (index > 0).then_some(now))
         };
         let nodes = (0..REPLICAS).map(open).collect();
         let mut cluster = Cluster {
             nodes,
             now,
             boots: REPLICAS as u64,
-            flaw,
+            limits,
         };
         (0..REPLICAS).for_each(|index| cluster.link(index));
         cluster.submit(0, 1, b"small");
@@ -67,8 +76,8 @@ impl Cluster {
     fn link(&mut self, index: usize) {
         for peer in (0..REPLICAS).filter(|peer| *peer != index) {
             let version = Some(Spoken::SHIPPED.newest);
-            let host = &mut self.nodes[index].host;
-            host.link(clock(index, self.now), replica(peer), version);
+            let node = &mut self.nodes[index];
+            node.host.link(node.clock(self.now), replica(peer), version);
         }
     }
 
@@ -98,7 +107,7 @@ impl Cluster {
         loop {
             let (mut mail, mut is_coding) = (Vec::new(), false);
             for (from, node) in self.nodes.iter_mut().enumerate() {
-                node.work(clock(from, self.now));
+                node.work(node.clock(self.now));
                 let frames = node.host.take_frames();
                 mail.extend(frames.into_iter().map(|frame| (from, frame)));
                 is_coding |= node.code();
@@ -118,9 +127,9 @@ impl Cluster {
                 Peers::All => to != from,
                 Peers::One(peer) => peer == replica(to),
             };
-            if is_meant {
+            if is_meant && (frame.bulk || node.hears_all) {
                 let bytes = frame.chunks.concat().into();
-                node.host.frame(clock(to, self.now), replica(from), bytes);
+                node.host.frame(node.clock(self.now), replica(from), bytes);
             }
         }
     }
@@ -128,31 +137,39 @@ impl Cluster {
     /// The process of a replica ends, and another goes on from what is written.
     pub(crate) fn restart(&mut self, index: usize) {
         self.boots += 1;
-        let config = config((index, self.boots), self.flaw);
-        let (node, now) = (&mut self.nodes[index], clock(index, self.now));
+        let config = config((index, self.boots), self.limits);
+        let node = &mut self.nodes[index];
+        let now = node.clock(self.now);
         let opened = Host::open(config, Start::Resume, &mut node.disk, Store::new(), now);
         let (host, found) = opened.unwrap();
         assert_eq!(found.bulk.damage, []);
-        *node = Node::new(host, std::mem::take(&mut node.disk));
+        *node = Node::new(host, std::mem::take(&mut node.disk), node.stands_at);
         self.link(index);
     }
 
     /// Writes what a replica was not to store.
     pub(crate) fn store(&mut self, index: usize) {
-        self.nodes[index].stores = true;
-        self.nodes[index].work(clock(index, self.now));
+        let node = &mut self.nodes[index];
+        node.stores = true;
+        node.work(node.clock(self.now));
     }
 }
 
 impl Node {
-    fn new(host: Host<Replica, Store>, disk: Disk) -> Node {
+    fn new(host: Host<Replica, Store>, disk: Disk, stands_at: Option<Now>) -> Node {
         Node {
             host,
             disk,
             stores: true,
             synced: false,
+            hears_all: true,
+            stands_at,
             answers: Vec::new(),
         }
+    }
+
+    fn clock(&self, of_the_first: Now) -> Now {
+        self.stands_at.unwrap_or(of_the_first)
     }
 
     /// Makes fragments; says whether there were any to make.
@@ -195,14 +212,17 @@ fn replica(index: usize) -> ReplicaId {
     ReplicaId(index as u16 + 1)
 }
 
-fn clock(index: usize, now: Now) -> Now {
-    match index {
-        0 => now,
-        _ => Now::default(),
+/// Under which almost everything is long.
+pub(crate) fn limits(flaw: Option<Flaw>) -> Limits {
+    Limits {
+        long_bytes_min: LONG / 4,
+        long_step_bytes: 16,
+        flaw,
+        ..Limits::default()
     }
 }
 
-fn config((index, boot): (usize, u64), flaw: Option<Flaw>) -> HostConfig<Config> {
+fn config((index, boot): (usize, u64), limits: Limits) -> HostConfig<Config> {
     let member = |index| Member {
         id: replica(index),
         incarnation: Incarnation(index as u128),
@@ -229,12 +249,7 @@ fn config((index, boot): (usize, u64), flaw: Option<Flaw>) -> HostConfig<Config>
         machine: RsPaxos::config(&seat).expect("the parameters are right"),
         seat,
         spoken: Spoken::SHIPPED,
-        limits: Limits {
-            long_bytes_min: LONG / 4,
-            long_step_bytes: 16,
-            flaw,
-            ..Limits::default()
-        },
+        limits,
         dice: index as u64,
     }
 }

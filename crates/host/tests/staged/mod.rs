@@ -2,8 +2,9 @@
 
 mod cluster;
 
-use cluster::{Cluster, LONG};
-use quorate_host::{Flaw, Fragment};
+use cluster::{Cluster, LONG, limits};
+use quorate_core::Now;
+use quorate_host::{Flaw, Fragment, Limits};
 
 const VALUE: &[u8] = &[7; 3 * LONG];
 
@@ -99,4 +100,36 @@ fn what_waited_is_forgotten_with_the_process_and_comes_again() {
         }
     }
     panic!("the fragment did not come again");
+}
+
+/// Scenario: a follower gets its short fragment of a large value, which is spread ahead of its slot, and
+/// misses what follows. It learns from a peer's log that the value is decided, and has its fragment at once:
+/// nobody sends it another.
+#[test]
+fn a_fragment_that_came_ahead_is_kept_when_its_slot_is_learned_from_a_peer() {
+    let mut cluster = Cluster::led_with(Limits {
+        long_bytes_min: 100 * LONG,
+        ..limits(None)
+    });
+    cluster.nodes[4].hears_all = false;
+    cluster.submit(0, 2, VALUE);
+    cluster.settle();
+    assert!(cluster.is_answered(0, 2));
+    assert_eq!(
+        fragments(&cluster, 4),
+        [],
+        "it does not know what becomes of it"
+    );
+    cluster.nodes[4].hears_all = true;
+    cluster.submit(0, 3, b"small");
+    cluster.settle();
+    cluster.nodes[4].stands_at = Some(Now {
+        mono_ns: 10_000_000,
+        ..Now::default()
+    });
+    cluster.settle();
+    let host = &cluster.nodes[4].host;
+    assert_eq!(host.applied(), cluster.nodes[0].host.applied());
+    assert_eq!(fragments(&cluster, 4).len(), 1);
+    assert_eq!(host.counters().rebuilt, 0);
 }
