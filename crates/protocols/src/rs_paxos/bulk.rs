@@ -130,7 +130,9 @@ impl Replica {
             return;
         };
         if is_proposed && !instance.attached.is_to(from) {
-            let until_ns = self.line.put(proposal.value.as_ref(), now_ns);
+            let until_ns = self
+                .line
+                .put(proposal.value.as_ref(), (code, 1 << from), now_ns);
             if let Some(instance) = self.instance_mut(slot) {
                 instance.attached.sent(1 << from, until_ns);
             }
@@ -195,7 +197,9 @@ impl Replica {
     pub(super) fn is_stuck(&mut self) -> bool {
         let unchosen = self.slots.iter().filter(|instance| !instance.is_chosen);
         let values = unchosen.filter_map(|instance| instance.accepted.as_ref()?.value.as_ref());
-        let bytes = values.map(Entry::bulk_len).sum();
+        let others = u64::from(self.config.others().count_ones());
+        let sent = |value| Entry::bulk_len(value) * others / u64::from(self.code_of(Some(value)));
+        let bytes = values.map(sent).sum();
         let has_unchosen = self.has_unchosen();
         let Role::Leader(leader) = &mut self.role else {
             return false;

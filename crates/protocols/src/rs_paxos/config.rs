@@ -105,6 +105,8 @@ pub struct Config {
     pub batch_commands_max: usize,
     /// Bytes in an entry, at most unless one command is larger (`batch_bytes`).
     pub batch_bytes_max: usize,
+    /// The same of an entry of values that are large enough to be spread (`spread_bytes`).
+    pub spread_bytes_max: usize,
     /// Bytes of entries in one part of a promise, about at most (`promise_bytes`).
     pub promise_bytes_max: usize,
     /// A leader not heard for this long to twice as long is given up (`election_ms`).
@@ -125,9 +127,10 @@ pub struct Config {
 }
 
 /// Parameters of both protocols.
-const COMMON: [&str; 13] = [
+const COMMON: [&str; 14] = [
     "payload_min",
     "spread_min",
+    "spread_bytes",
     "window",
     "outstanding",
     "queue",
@@ -186,6 +189,7 @@ impl Config {
             queue_bytes_max: 256 << 20,
             batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
+            spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
             promise_bytes_max: params.number("promise_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
             election_ns,
             lease_ns,

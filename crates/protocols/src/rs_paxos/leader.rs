@@ -169,7 +169,8 @@ impl Replica {
         }
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        attached.sent(lacking, self.line.put(value.as_ref(), now_ns));
+        let until_ns = self.line.put(value.as_ref(), (code, lacking), now_ns);
+        attached.sent(lacking, until_ns);
         self.store(offset, (self.promised, value), code, out);
         let instance = self.instance_grown(offset);
         (instance.is_fresh, instance.attached) = (true, attached);

@@ -3,6 +3,7 @@
 use super::Replica;
 use super::messages::{Message, Timer};
 use super::role::Trust;
+use super::under_way::Line;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal,
 };
@@ -16,6 +17,9 @@ pub(super) struct Offer {
     is_large: bool,
     /// Whether it was sent since the last retransmission timer.
     pub(super) is_fresh: bool,
+    /// When its payloads are with the leader, and what that spreads of them is here, on the own clock
+    /// in ns.
+    until_ns: u64,
 }
 
 impl Hash for Offer {
@@ -75,13 +79,11 @@ impl Replica {
     }
 
     fn form_entry(&mut self, is_large: bool, now: Now, out: &mut Out<Self>) {
-        let (commands_max, bytes_max) =
-            (self.config.batch_commands_max, self.config.batch_bytes_max);
-        let backlog = match is_large {
-            true => &mut self.large,
-            false => &mut self.backlog,
+        let (backlog, bytes_max) = match is_large {
+            true => (&mut self.large, self.config.spread_bytes_max),
+            false => (&mut self.backlog, self.config.batch_bytes_max),
         };
-        let batch = backlog.fill(commands_max, bytes_max);
+        let batch = backlog.fill(self.config.batch_commands_max, bytes_max);
         self.seq += 1;
         let id = EntryId {
             origin: self.config.my_id(),
@@ -89,22 +91,38 @@ impl Replica {
             seq: self.seq,
         };
         let entry = batch.finish(id, now.clock_ns);
-        self.hand_on(&entry, out);
+        let until_ns = self.hand_on(&entry, out);
         self.offers.push(Offer {
             entry,
             is_large,
             is_fresh: true,
+            until_ns,
         });
     }
 
-    /// Gives an own entry to the leader, if one is known.
-    fn hand_on(&mut self, entry: &Entry, out: &mut Out<Self>) {
+    /// Gives an own entry to the leader, if one is known. Says how long that may take.
+    fn hand_on(&mut self, entry: &Entry, out: &mut Out<Self>) -> u64 {
+        let now_ns = self.now_ns();
         if self.is_leader() {
             self.enqueue(entry.clone(), out);
         } else if let Some(leader) = self.leader {
+            let until_ns = self.back_ns(entry, leader, now_ns);
             let entry = entry.clone();
             out.send_early(self.peer(leader), Message::Forward { entry });
+            return until_ns;
         }
+        now_ns
+    }
+
+    /// When the payloads of an entry that is given to the leader are there, and what that spreads of them
+    /// is here.
+    fn back_ns(&mut self, entry: &Entry, leader: usize, now_ns: u64) -> u64 {
+        if entry.bulk_len() == 0 {
+            return now_ns;
+        }
+        let there_ns = self.line.put(Some(entry), (1, 1 << leader), now_ns);
+        let spread = (self.code_of(Some(entry)), self.config.others());
+        Line::default().put(Some(entry), spread, there_ns)
     }
 
     /// Gives a new leader all own entries.
@@ -112,20 +130,21 @@ impl Replica {
         for index in 0..self.offers.len() {
             self.offers[index].is_fresh = true;
             let entry = self.offers[index].entry.clone();
-            self.hand_on(&entry, out);
+            self.offers[index].until_ns = self.hand_on(&entry, out);
         }
     }
 
-    /// Gives the leader again what it has not proposed for a while.
+    /// Gives the leader again what it has not proposed for a while, unless it may be under way.
     pub(super) fn forward_stale(&mut self, out: &mut Out<Self>) {
         for index in 0..self.offers.len() {
+            let entry = self.offers[index].entry.clone();
+            let is_under_way = self.now_ns() < self.offers[index].until_ns;
             let offer = &mut self.offers[index];
-            let entry = offer.entry.clone();
-            let is_stale = !std::mem::take(&mut offer.is_fresh);
+            let is_stale = !std::mem::take(&mut offer.is_fresh) && !is_under_way;
             // The leader spreads what it has.
             let is_there = self.is_proposed(entry.id) || self.parked.has(entry.id);
             if is_stale && !is_there {
-                self.hand_on(&entry, out);
+                self.offers[index].until_ns = self.hand_on(&entry, out);
             }
         }
     }

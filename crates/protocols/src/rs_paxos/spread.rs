@@ -85,7 +85,8 @@ impl Replica {
         self.say_spread(others, &entry, (code, true), out);
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        attached.sent(others, self.line.put(Some(&entry), now_ns));
+        let until_ns = self.line.put(Some(&entry), (code, others), now_ns);
+        attached.sent(others, until_ns);
         if let Role::Leader(leader) = &mut self.role {
             leader.spreading.push(Spreading {
                 entry,
@@ -185,7 +186,7 @@ impl Replica {
             spreading.holders |= bit;
         } else if !spreading.attached.is_to(from) {
             let entry = spreading.entry.clone();
-            let until_ns = self.line.put(Some(&entry), now_ns);
+            let until_ns = self.line.put(Some(&entry), (code, bit), now_ns);
             spreading.attached.sent(bit, until_ns);
             self.say_spread(bit, &entry, (code, true), out);
         }
@@ -226,7 +227,9 @@ impl Replica {
             }
             spreading.is_fresh = is_smaller;
             if is_smaller {
-                let until_ns = self.line.put(Some(&spreading.entry), now_ns);
+                let until_ns = self
+                    .line
+                    .put(Some(&spreading.entry), (code, others), now_ns);
                 spreading.attached.sent(others, until_ns);
             } else {
                 spreading.attached.expire(now_ns);

@@ -4,12 +4,15 @@
 //! sent goes out again only when its time is over or its connection broke, however often a member
 //! says that it has none.
 
-use quorate_core::{Entry, MILLIS};
+use quorate_core::{Entry, MILLIS, SECONDS};
 use std::hash::{Hash, Hasher};
 
-/// Payload bytes that a leader's links move in a millisecond at least: what takes longer goes out
-/// again.
+/// Bytes of fragments that a leader's links together move in a millisecond at least: what takes longer
+/// goes out again.
 const BYTES_PER_MS: u64 = 10_000;
+/// No line is longer: where links are much faster, it would grow for as long as there is load, and what
+/// is lost would be taken to be on its way for as long.
+const LINE_NS_MAX: u64 = 30 * SECONDS;
 
 /// What a leader's links have to move: one value goes behind the other.
 #[derive(Clone, Copy, Default, Debug)]
@@ -19,10 +22,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Fragments of a value are given to the links. Says when they are through.
-    pub(super) fn put(&mut self, value: Option<&Entry>, now_ns: u64) -> u64 {
-        let bytes = value.map_or(0, Entry::bulk_len);
-        self.until_ns = self.until_ns.max(now_ns) + bytes / BYTES_PER_MS * MILLIS;
+    /// Fragments of a value, of which `code` rebuild it, are given to the links to these members. Says
+    /// when they are through.
+    pub(super) fn put(&mut self, value: Option<&Entry>, (code, to): (u8, u64), now_ns: u64) -> u64 {
+        let fragment_bytes = value.map_or(0, Entry::bulk_len) / u64::from(code.max(1));
+        let bytes = fragment_bytes * u64::from(to.count_ones());
+        let until_ns = self.until_ns.clamp(now_ns, now_ns + LINE_NS_MAX);
+        self.until_ns = until_ns + bytes / BYTES_PER_MS * MILLIS;
         self.until_ns
     }
 
@@ -73,5 +79,39 @@ impl UnderWay {
     /// The connection to a member broke.
     pub(super) fn lose(&mut self, member: usize) {
         self.to &= !(1 << member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quorate_core::{Class, Command, EntryBuilder, EntryId, Payload, Principal, RequestId};
+
+    fn value(len: usize) -> Entry {
+        let mut builder = EntryBuilder::default();
+        builder.push(&Command {
+            id: RequestId::default(),
+            acked: 0,
+            class: Class::Write,
+            principal: Principal(0),
+            body: Bytes::new(),
+            payloads: vec![Payload::of(Bytes::from(vec![1; len]))],
+        });
+        builder.finish(EntryId::default(), 0)
+    }
+
+    #[test]
+    fn the_line_is_as_long_as_what_the_links_carry_and_never_much_longer_than_they_may_need() {
+        let (value, mut line) = (value(30_000), Line::default());
+        assert_eq!(line.put(Some(&value), (1, 0b11110), 5), 5 + 12 * MILLIS);
+        assert_eq!(line.put(Some(&value), (3, 0b11110), 5), 5 + 16 * MILLIS);
+        assert_eq!(line.put(Some(&value), (3, 0), 5), 5 + 16 * MILLIS);
+        assert_eq!(line.put(None, (1, 0b11110), 5), 5 + 16 * MILLIS);
+        assert!(!line.is_through(15 * MILLIS) && line.is_through(17 * MILLIS));
+        for _ in 0..10_000 {
+            line.put(Some(&value), (1, 0b11110), 5);
+        }
+        assert!(line.is_through(LINE_NS_MAX + 13 * MILLIS));
     }
 }

@@ -53,7 +53,7 @@ fn what_is_forwarded_is_not_for_keeping() {
 #[test]
 fn what_may_be_under_way_is_not_sent_again() {
     let mut net = five(|_| {});
-    let request = net.write_bytes(A, Bytes::from(vec![7; 200_000]));
+    let request = net.write_bytes(A, Bytes::from(vec![7; 240_000]));
     net.lose(|_, to, _| to == D || to == E);
     net.run();
     let remind = |net: &mut Net| {
@@ -75,11 +75,11 @@ fn what_may_be_under_way_is_not_sent_again() {
         "{:?}",
         net.sent
     );
-    let request = net.write_bytes(A, Bytes::from(vec![8; 200_000]));
+    let request = net.write_bytes(A, Bytes::from(vec![8; 240_000]));
     net.lose(|_, to, _| to == D || to == E);
     net.run();
-    // It goes behind the first, and behind what of that was sent again.
-    net.now_ns += 59 * MILLIS;
+    // It goes behind four fragments of the first, and one of that which was sent again.
+    net.now_ns += 71 * MILLIS;
     remind(&mut net);
     assert_eq!(net.times(A, request), 0);
     net.now_ns += MILLIS;
@@ -242,4 +242,44 @@ fn silence_shrinks_the_code_of_a_large_value() {
         net.run();
     }
     assert_eq!((net.times(A, request), codes(&net, A)), (1, vec![2]));
+}
+
+/// Large values that wait share an entry, up to a bound of their own.
+#[test]
+fn large_values_that_wait_share_an_entry() {
+    let fragments = |spread_bytes| {
+        let params = [
+            ("spread_min", "10"),
+            ("outstanding", "1"),
+            ("batch_bytes", "1"),
+            ("spread_bytes", spread_bytes),
+        ];
+        let mut net = Net::coded(5, &params).led(A);
+        net.sent.clear();
+        let requests = [(); 4].map(|()| net.write_bulk(A));
+        net.run();
+        assert!(requests.iter().all(|request| net.times(E, *request) == 1));
+        net.count("fragment")
+    };
+    assert_eq!((fragments("1"), fragments("100000")), (16, 8));
+}
+
+/// What is forwarded has time to arrive and to come back in fragments, before it is forwarded again.
+#[test]
+fn what_may_be_on_its_way_to_the_leader_is_not_forwarded_again() {
+    let mut net = Net::coded(5, &[]).led(A);
+    net.sent.clear();
+    let request = net.write_bytes(C, Bytes::from(vec![7; 240_000]));
+    let remind = |net: &mut Net, ns| {
+        net.lose(|_, to, _| to == A);
+        net.now_ns += ns;
+        net.fire(C, Timer::Retransmit);
+        net.fire(C, Timer::Retransmit);
+        net.count("forward")
+    };
+    // 24 ms there, and 32 ms for four fragments.
+    assert_eq!(remind(&mut net, 55 * MILLIS), 1);
+    assert_eq!(remind(&mut net, MILLIS), 2);
+    net.run();
+    assert_eq!(net.times(A, request), 1);
 }
