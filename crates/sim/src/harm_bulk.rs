@@ -29,12 +29,21 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(());
         }
         // What shows that a fragment is whole may be lost with power: later, at a bad time.
-        let before = self.whole_on(index, &self.nodes[index].disk.settled())?;
+        let disk = self.nodes[index].disk.settled();
+        let Look { host: intact, .. } = self.look(index, &disk)?;
+        let before: BTreeSet<Name> = whole_of(intact.fragments(), &disk).collect();
         let elsewhere = self.whole_elsewhere(index)?;
         for _ in 0..TRIES {
             let mut disk = self.nodes[index].disk.clone();
             let what = harm(&mut disk.bulk, &extents, &mut self.nemesis.rng);
-            let after = self.whole_on(index, &disk.settled())?;
+            let settled = disk.settled();
+            let Look { host: harmed, .. } = self.look(index, &settled)?;
+            // With the fragments of a flush of which no mark tells, what that flush wrote to the log is
+            // taken for never written: rot and a lost mark at once are two faults.
+            if !intact.undecided_entries().all(|entry| harmed.has_entry(entry)) {
+                continue;
+            }
+            let after: BTreeSet<Name> = whole_of(harmed.fragments(), &settled).collect();
             let mut lost = before.difference(&after);
             let spare = self.setup.failures_survived;
             if lost.all(|(payload, ..)| are_enough(*payload, &elsewhere, spare)) {
@@ -61,8 +70,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    /// Whether a replica may lose its fragments of payloads that may be decided: others have enough
-    /// of each.
+    /// Whether a replica may lose its fragments of payloads that are live or may be decided: others
+    /// have enough of each. One that is down may have lost some that it had rebuilt.
     pub(crate) fn may_lose_fragments(&self, index: usize) -> Result<bool, Violation> {
         let looked;
         let host = match &self.nodes[index].host {
@@ -73,9 +82,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
         };
         let undecided = self.undecided_anywhere()?;
+        let running = self.nodes.iter().filter_map(|node| node.host.as_ref());
+        let running: Vec<_> = running.collect();
         let fragments = host.fragments().map(|found| found.payload);
         let payloads: Vec<PayloadId> = fragments
-            .filter(|payload| undecided.contains(&payload.entry))
+            .filter(|payload| {
+                let is_live = || running.iter().any(|host| host.app().is_live(*payload));
+                undecided.contains(&payload.entry) || is_live()
+            })
             .collect();
         if payloads.is_empty() {
             return Ok(true);
