@@ -1,6 +1,6 @@
 //! Attachments without their bytes, for checkers: who has which fragment is all that they look at.
 
-use crate::command::Entry;
+use crate::entry::Entry;
 use crate::machine::Carry;
 use crate::payload::Share;
 use bytes::Bytes;

@@ -1,7 +1,9 @@
 //! Epochs: what all replicas of a cluster must agree on before they agree on anything else.
 
+mod catalogue;
 mod chain;
 
+pub use catalogue::{Catalogue, Numbers, Unfit};
 pub use chain::{Chain, ChainError};
 
 use crate::ids::{Boot, Group, Incarnation, ReplicaId, Slot};

@@ -16,7 +16,8 @@
 //! - **The decided log is the host's.** It keeps, serves and fetches delivered entries whatever
 //!   the protocol; machines exchange only what is undecided.
 
-use crate::command::{Command, Entry, RequestId};
+use crate::command::{Command, RequestId};
+use crate::entry::Entry;
 use crate::ids::{EntryId, Lsn, ReplicaId, Slot};
 use crate::time::{Due, Now};
 use crate::wire::Wire;

@@ -18,6 +18,7 @@ fn commands() -> Vec<Command> {
         Class::Read,
         Class::OpenSession,
         Class::EndSession,
+        Class::Order,
     ];
     let command = |(number, class)| Command {
         id: RequestId {

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    ClusterId, Command, EntryId, Event, Incarnation, Payload, PayloadId, Peers, Principal, Refusal,
-    RequestId, Seat, Slot,
+    Catalogue, ClusterId, Command, EntryId, Epoch, Event, Incarnation, Payload, PayloadId, Peers,
+    Principal, Refusal, RequestId, Seat, Slot,
 };
 
+use crate::epochs::Order;
 use crate::flaw::Flaw;
 use crate::log::Position;
 use crate::snapshot::SnapshotId;
@@ -37,7 +38,11 @@ pub struct HostConfig<C> {
     pub cluster: ClusterId,
     /// The life of this replica's promises.
     pub incarnation: Incarnation,
-    /// This replica's place in the epoch.
+    /// The epoch that the group began with.
+    pub genesis: Epoch,
+    /// What protocols there are.
+    pub catalogue: &'static dyn Catalogue,
+    /// This replica's place in the newest epoch that the driver knows.
     pub seat: Seat,
     /// The protocol's configuration for that seat.
     pub machine: C,
@@ -149,6 +154,8 @@ pub enum Request<Q> {
     /// Get the bytes of a payload that an answer of this replica named. Another replica, or this one
     /// after a restart, may not have applied so much, and take it for dead.
     Payload(PayloadId, Payload),
+    /// Have the group decide something about itself; the result is an [`crate::epochs::Effect`].
+    Order(Order),
 }
 
 /// Why there are no bytes of a payload.
@@ -359,6 +366,20 @@ pub enum HostEvent {
         /// How many slots came from peers.
         slots: u64,
     },
+    /// The epoch ended; the machine of the next one is yet to begin.
+    Sealed {
+        /// The first slot of the next epoch.
+        next: Slot,
+        /// Its number.
+        epoch: u64,
+    },
+    /// The machine of an epoch was started.
+    Began {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// An epoch that does not list this replica needs it no longer: it may be switched off.
+    Left,
     /// Two replicas applied the same slots with different results. The driver must stop this
     /// replica: its state or the peer's is wrong.
     Diverged {

@@ -1,16 +1,19 @@
 //! The apply loop: decided entries become state, results and a digest of both.
 
-use crate::api::Limits;
+use crate::api::{HostConfig, Limits};
+use crate::epochs::{Effect, Order, State};
 use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
 use bytes::Bytes;
 use quorate_core::{
-    Application, At, Class, Command, Decoder, Encoder, Entry, PayloadId, Refusal, RequestId, Slot,
-    Wire, WireError,
+    Application, At, Catalogue, Class, Command, Decoder, Encoder, Entry, Epoch, PayloadId, Refusal,
+    RequestId, Slot, Wire, WireError,
 };
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+/// The feature level of a new group: what commands mean in the first program that had levels.
+const FIRST_LEVEL: u32 = 1;
 /// Checkpoints kept for comparison with peers that are behind or ahead.
 const CHECKPOINTS_KEPT: usize = 16;
 
@@ -30,22 +33,17 @@ pub(crate) struct AppliedState {
     digest: u64,
     bytes_total: u64,
     checkpoints: VecDeque<(Slot, u64)>,
+    epochs: State,
 }
 
-impl Wire for AppliedState {
-    fn encode(&self, out: &mut Encoder) {
-        out.u64(self.stamp_ns);
-        out.u64(self.digest);
-        out.u64(self.bytes_total);
-        out.varint(self.checkpoints.len() as u64);
-        for (slot, digest) in &self.checkpoints {
-            slot.encode(out);
-            out.u64(*digest);
-        }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+impl AppliedState {
+    /// As it was written when there was one epoch.
+    pub(crate) fn decode_without_epochs(
+        input: &mut Decoder,
+        epochs: State,
+    ) -> Result<Self, WireError> {
         let mut state = AppliedState {
+            epochs,
             stamp_ns: input.u64()?,
             digest: input.u64()?,
             bytes_total: input.u64()?,
@@ -59,11 +57,36 @@ impl Wire for AppliedState {
     }
 }
 
+impl Wire for AppliedState {
+    fn encode(&self, out: &mut Encoder) {
+        self.epochs.encode(out);
+        out.u64(self.stamp_ns);
+        out.u64(self.digest);
+        out.u64(self.bytes_total);
+        out.varint(self.checkpoints.len() as u64);
+        for (slot, digest) in &self.checkpoints {
+            slot.encode(out);
+            out.u64(*digest);
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let epochs = State::decode(input)?;
+        AppliedState::decode_without_epochs(input, epochs)
+    }
+}
+
+/// What a group that begins with this epoch knows of itself.
+pub(crate) fn first_state(genesis: &Epoch) -> State {
+    State::new(genesis.clone(), FIRST_LEVEL)
+}
+
 #[cfg(test)]
 impl AppliedState {
     /// One with something in every field.
     pub(crate) fn sample() -> Self {
         AppliedState {
+            epochs: State::new(crate::fuzz::epoch(), FIRST_LEVEL),
             stamp_ns: 1,
             digest: 2,
             bytes_total: 3,
@@ -77,6 +100,8 @@ impl AppliedState {
 pub(crate) struct Applier<A> {
     app: A,
     sessions: Sessions,
+    epochs: State,
+    catalogue: &'static dyn Catalogue,
     /// The first slot not applied.
     next: Slot,
     /// The stamp of the last entry, made monotone.
@@ -95,11 +120,15 @@ pub(crate) struct Applier<A> {
 }
 
 impl<A: Application> Applier<A> {
-    pub(crate) fn new(app: A, next: Slot, limits: &Limits) -> Self {
+    pub(crate) fn new<C>(app: A, config: &HostConfig<C>) -> Self {
+        let limits: &Limits = &config.limits;
+        let first = &config.genesis;
         Applier {
             app,
             sessions: Sessions::new(limits.sessions_max),
-            next,
+            next: first.first_slot,
+            epochs: first_state(first),
+            catalogue: config.catalogue,
             stamp_ns: 0,
             digest: 0,
             bytes_total: 0,
@@ -138,9 +167,26 @@ impl<A: Application> Applier<A> {
         &self.sessions
     }
 
+    /// What the group knows of itself.
+    pub(crate) fn epochs(&self) -> &State {
+        &self.epochs
+    }
+
+    /// The epoch that orders the next slot.
+    pub(crate) fn newest(&self) -> &Epoch {
+        self.epochs.chain.newest()
+    }
+
+    /// The members of the newest epoch that may fail while the others decide.
+    pub(crate) fn failures(&self) -> usize {
+        let numbers = self.catalogue.numbers(self.epochs.level, self.newest());
+        numbers.map_or(0, |numbers| numbers.failures)
+    }
+
     /// What a snapshot holds besides application and sessions.
     pub(crate) fn state(&self) -> AppliedState {
         AppliedState {
+            epochs: self.epochs.clone(),
             stamp_ns: self.stamp_ns,
             digest: self.digest,
             bytes_total: self.bytes_total,
@@ -159,6 +205,8 @@ impl<A: Application> Applier<A> {
         Applier {
             app,
             sessions,
+            epochs: state.epochs,
+            catalogue: self.catalogue,
             next,
             stamp_ns: state.stamp_ns,
             digest: state.digest,
@@ -231,8 +279,12 @@ impl<A: Application> Applier<A> {
         };
         for (index, command) in entry.commands().enumerate() {
             // A body that does not decode is the same on every replica: its rest is skipped by
-            // all, and the digest says where.
-            let Ok(command) = command else {
+            // all, and the digest says where. So is an order among other commands.
+            let is_in_place = |command: &Command| {
+                let is_order = command.class == Class::Order;
+                is_order == entry.is_order()
+            };
+            let Some(command) = command.ok().filter(is_in_place) else {
                 self.scratch.push(0xff);
                 break;
             };
@@ -257,7 +309,7 @@ impl<A: Application> Applier<A> {
                 self.sessions.end(command.id.client);
                 Applied::Result(slot, Bytes::new())
             }
-            Class::Write => self.execute(slot, place, &command),
+            Class::Write | Class::Order => self.execute(slot, place, &command),
             Class::Read => Applied::Refused(Refusal::NotServing),
         }
     }
@@ -275,21 +327,33 @@ impl<A: Application> Applier<A> {
             }
             Verdict::Refused(refusal) => Applied::Refused(refusal),
             Verdict::Execute => {
-                let stamp_ns = self.stamp_ns;
                 let at = At {
                     slot,
                     index,
-                    stamp_ns,
+                    stamp_ns: self.stamp_ns,
                     principal: command.principal,
                     payload,
                 };
-                let result = self.app.apply(at, &command.body, &command.payloads);
+                let result = match command.class {
+                    Class::Order => self.obey(slot, command).to_bytes(),
+                    _ => self.app.apply(at, &command.body, &command.payloads),
+                };
                 if self.flaw != Some(Flaw::NoDedup) {
                     self.sessions.record(command.id, slot, result.clone());
                 }
                 Applied::Result(slot, result)
             }
         }
+    }
+
+    /// Applies an order. One that does not decode does nothing, everywhere alike.
+    fn obey(&mut self, slot: Slot, command: &Command) -> Effect {
+        let Ok(order) = Order::from_bytes(command.body.clone()) else {
+            return Effect::Nothing;
+        };
+        let has_payloads = !self.app.live(None, 1).is_empty();
+        self.epochs
+            .apply(slot, &order, has_payloads, self.catalogue)
     }
 
     fn digest_result(&mut self, id: RequestId, applied: &Applied) {

@@ -13,7 +13,7 @@ use crate::log::Position;
 use crate::records::entry_of_record;
 use crate::timers::Timer;
 use bytes::Bytes;
-use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Seat, Slot};
+use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Slot};
 
 /// Slots in one answer: enough to keep a link busy, few enough to read from disk in one turn.
 const SLOTS_PER_ANSWER: usize = 256;
@@ -31,6 +31,18 @@ struct PeerState {
     informed_ns: Option<u64>,
     informed_from: Slot,
     serving: Option<Serving>,
+}
+
+impl PeerState {
+    fn new(id: ReplicaId) -> PeerState {
+        PeerState {
+            id,
+            applied: Slot(0),
+            informed_ns: None,
+            informed_from: Slot(0),
+            serving: None,
+        }
+    }
 }
 
 /// An answer to a peer, being put together.
@@ -60,25 +72,24 @@ pub(crate) struct CatchUp {
 }
 
 impl CatchUp {
-    pub(crate) fn new(seat: &Seat) -> Self {
-        let others = seat
-            .epoch
-            .members
-            .iter()
-            .filter(|member| member.id != seat.me);
-        let peers = others.map(|member| PeerState {
-            id: member.id,
-            applied: seat.epoch.first_slot,
-            informed_ns: None,
-            informed_from: Slot(0),
-            serving: None,
-        });
+    /// With nobody.
+    pub(crate) fn new() -> Self {
         CatchUp {
-            peers: peers.collect(),
+            peers: Vec::new(),
             fetching: None,
             fruitless: None,
             lag_seen_at: Slot(0),
             next_token: 1,
+        }
+    }
+
+    /// These are the peers now, ascending.
+    pub(crate) fn meet(&mut self, peers: &[ReplicaId]) {
+        self.peers.retain(|peer| peers.contains(&peer.id));
+        for id in peers {
+            if let Err(place) = self.peers.binary_search_by_key(id, |peer| peer.id) {
+                self.peers.insert(place, PeerState::new(*id));
+            }
         }
     }
 
@@ -87,11 +98,16 @@ impl CatchUp {
         self.fetching
     }
 
-    /// A peer says that every slot before `applied` is decided.
+    /// A peer says that every slot before `applied` is decided. It may be none that was met: who is to
+    /// become a member catches up first.
     pub(crate) fn saw(&mut self, peer: ReplicaId, applied: Slot) {
-        if let Some(state) = self.peer(peer) {
-            state.applied = state.applied.max(applied);
-        }
+        let place = self.peers.binary_search_by_key(&peer, |peer| peer.id);
+        let place = place.unwrap_or_else(|place| {
+            self.peers.insert(place, PeerState::new(peer));
+            place
+        });
+        let state = &mut self.peers[place];
+        state.applied = state.applied.max(applied);
     }
 
     /// What this peer has is of no use: others are asked before it.

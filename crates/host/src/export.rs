@@ -96,7 +96,7 @@ impl<'a, M: Machine, A: Application> Export<'a, M, A> {
     /// The first slot that will be exported.
     #[must_use]
     pub fn first(&self) -> Slot {
-        let first = self.config.seat.epoch.first_slot;
+        let first = self.config.genesis.first_slot;
         self.from.map_or(first, |(slot, _)| slot)
     }
 

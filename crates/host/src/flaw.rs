@@ -29,11 +29,15 @@ pub enum Flaw {
     DamageTakenForTorn,
     /// A record does not wait for the long fragments it names.
     FragmentsNotAwaited,
+    /// What a sealed epoch decides behind its seal is applied.
+    AppliesBehindSeal,
+    /// What a sealed epoch did not answer is not asked again in the next.
+    AsksNoneAgain,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 11] = [
+    pub const ALL: [Flaw; 13] = [
         Flaw::NoDedup,
         Flaw::SessionsNotCarried,
         Flaw::BaseNotCarried,
@@ -45,6 +49,8 @@ impl Flaw {
         Flaw::DigestsNotCompared,
         Flaw::DamageTakenForTorn,
         Flaw::FragmentsNotAwaited,
+        Flaw::AppliesBehindSeal,
+        Flaw::AsksNoneAgain,
     ];
 
     /// Its name on the command line.
@@ -62,6 +68,8 @@ impl Flaw {
             Flaw::DigestsNotCompared => "host-digests-not-compared",
             Flaw::DamageTakenForTorn => "host-damaged-log-taken-for-torn",
             Flaw::FragmentsNotAwaited => "host-fragments-not-awaited",
+            Flaw::AppliesBehindSeal => "host-applies-behind-seal",
+            Flaw::AsksNoneAgain => "host-asks-none-again",
         }
     }
 
@@ -80,6 +88,8 @@ impl Flaw {
             Flaw::DigestsNotCompared => "replicas that differ do not notice",
             Flaw::DamageTakenForTorn => "a damaged log is taken for one with a torn tail",
             Flaw::FragmentsNotAwaited => "a record does not wait for the long fragments it names",
+            Flaw::AppliesBehindSeal => "what a sealed epoch decides behind its seal is applied",
+            Flaw::AsksNoneAgain => "what a sealed epoch did not answer is not asked again",
         }
     }
 }

@@ -3,11 +3,12 @@
 //! A frame is a header, which names version, group and epoch and tells how far the sender is, and a
 //! body: machine messages, a request for decided slots or for a part of a snapshot, or the answer.
 
+use crate::epochs::Note;
 use crate::snapshot::SnapshotId;
 use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
 use quorate_codec::FragmentHeader;
-use quorate_core::{Decoder, Encoder, Entry, Group, PayloadId, Slot, Wire, WireError};
+use quorate_core::{Decoder, Encoder, Entry, Group, Incarnation, PayloadId, Slot, Wire, WireError};
 use std::fmt;
 
 /// In front of every frame.
@@ -80,6 +81,13 @@ pub(crate) enum Body {
         /// What the sender has of it.
         fragment: Option<Fragment>,
     },
+    /// About epochs, whichever the sender is in.
+    Note {
+        /// The sender's life.
+        incarnation: Incarnation,
+        /// What it says.
+        note: Note,
+    },
 }
 
 /// A fragment of a payload and what it says of itself.
@@ -105,6 +113,7 @@ const PIECE: u8 = 7;
 const ATTACHED: u8 = 8;
 const WANT_FRAGMENT: u8 = 9;
 const FRAGMENT: u8 = 10;
+const NOTE: u8 = 11;
 
 impl Wire for SnapshotId {
     fn encode(&self, out: &mut Encoder) {
@@ -263,6 +272,11 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
                 encode_fragment(fragment, &mut out);
             }
         }
+        Body::Note { incarnation, note } => {
+            out.u8(NOTE);
+            incarnation.encode(&mut out);
+            note.encode(&mut out);
+        }
     }
     out.take_chunks()
 }
@@ -310,6 +324,10 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
                 0 => None,
                 _ => Some(decode_fragment(&mut input)?),
             },
+        },
+        NOTE => Body::Note {
+            incarnation: Incarnation::decode(&mut input)?,
+            note: Note::decode(&mut input)?,
         },
         tag => return Err(WireError::Tag("frame", tag).into()),
     };

@@ -2,6 +2,7 @@
 
 use crate::apply::AppliedState;
 use crate::bulk::fuzz as bulk;
+use crate::epochs::{Known, Note};
 use crate::frame::{self, Body, Header};
 use crate::log::fuzz as log;
 use crate::records::{Decided, Learned};
@@ -10,7 +11,8 @@ use crate::snapshot::{SnapshotId, fuzz as snapshot};
 use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
-    Boot, ClientId, Entry, EntryBuilder, EntryId, Group, ReplicaId, RequestId, Slot, Wire,
+    Boot, ClientId, Durability, Entry, EntryBuilder, EntryId, Epoch, Group, Incarnation, Member,
+    ReplicaId, RequestId, Slot, Wire,
 };
 use quorate_fuzz::{Fuzz, Limits, check_recorded};
 
@@ -25,6 +27,23 @@ fn entry() -> Entry {
         seq: 3,
     };
     EntryBuilder::default().finish(id, 4)
+}
+
+/// An epoch of two members.
+pub(crate) fn epoch() -> Epoch {
+    let member = |id| Member {
+        id: ReplicaId(id),
+        incarnation: Incarnation(7 + u128::from(id)),
+    };
+    Epoch {
+        number: 1,
+        first_slot: Slot(0),
+        members: vec![member(1), member(2)],
+        protocol: "some".into(),
+        durability: Durability::Disk,
+        seed: 9,
+        params: [("lanes".to_owned(), "2".to_owned())].into(),
+    }
 }
 
 /// One frame of every kind.
@@ -49,6 +68,14 @@ fn frames(version: WireVersion) -> Vec<(Header, Body)> {
         Body::Decided {
             from: Slot(6),
             entries: vec![None, Some(entry()), None],
+        },
+        Body::Note {
+            incarnation: Incarnation(3),
+            note: Note::Moved {
+                epoch: epoch(),
+                known: Known::default(),
+                addresses: [(ReplicaId(1), "host:1".to_owned())].into(),
+            },
         },
         Body::Offer(snapshot),
         Body::Taken(snapshot),

@@ -2,33 +2,37 @@
 
 mod explain;
 mod look;
+mod passage;
 mod perform;
 mod queues;
+mod submit;
 mod traffic;
 
 pub(crate) use perform::answer;
 pub use queues::Queue;
 
 use crate::api::{
-    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Request, Token,
+    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Token,
 };
-use crate::apply::Applier;
+use crate::apply::{Applier, first_state};
 use crate::bulk::BulkStore;
 use crate::catch_up::CatchUp;
 use crate::decided::DecidedLog;
+use crate::epochs::Record;
 use crate::frame::Body;
 use crate::log::{LogWriter, Position};
 use crate::mend::Mending;
 use crate::payloads::Payloads;
 use crate::pins::Pins;
 use crate::repair::{Known, Repair};
-use crate::requests::{Requests, Waiting};
+use crate::requests::{NOBODY, Requests};
 use crate::snapshot::{Kept, Snapshots};
 use crate::timers::{Timer, Timers};
 use crate::version::{Tongue, WireVersion};
 use bytes::Bytes;
+use passage::Passage;
 use quorate_core::{
-    Application, Countdown, EntryId, Input, Lsn, Machine, Now, Out, Output, Past, Peers, Refusal,
+    Application, Countdown, EntryId, Input, Lsn, Machine, Member, Now, Out, Output, Past, Peers,
     ReplicaId, Seat, Slot,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -50,6 +54,8 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
     pub(crate) pins: Pins<M::Record>,
+    /// Own records about epochs, and the last of them again with its place.
+    pub(crate) epochs: Vec<(Position, Record)>,
     pub(crate) log: Option<LogWriter>,
     pub(crate) bulk: Option<BulkStore>,
     /// Snapshots on the disk, ascending.
@@ -63,6 +69,7 @@ pub(crate) struct Parts<M: Machine, A: Application> {
 /// A replica of one group, without I/O.
 pub struct Host<M: Machine, A: Application> {
     pub(crate) seat: Seat,
+    pub(crate) passage: Passage,
     pub(crate) limits: Limits,
     /// `None` while slots are missing that it knew to be decided.
     pub(crate) machine: Option<M>,
@@ -124,6 +131,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             applier,
             decided,
             pins,
+            epochs,
             log,
             mut bulk,
             kept,
@@ -134,7 +142,12 @@ impl<M: Machine, A: Application> Host<M, A> {
             bulk.put_behind(config.limits.long_bytes_min, config.limits.long_step_bytes);
         }
         let epoch = &seat.epoch;
-        let me = epoch.index_of(seat.me).expect("a seat is in its epoch");
+        // Whoever is no member has no fragments of its own.
+        let me = epoch.index_of(seat.me).unwrap_or(0);
+        let member = Member {
+            id: seat.me,
+            incarnation: config.incarnation,
+        };
         let cache_bytes_max = config.limits.payload_cache_bytes_max;
         // Without a disk there is no place for fragments.
         let rule = bulk.as_ref().and(M::payloads(&config.machine));
@@ -142,7 +155,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         let payloads = Payloads::new(me, epoch.members.len(), code, cache_bytes_max);
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
-            catch_up: CatchUp::new(&seat),
+            catch_up: CatchUp::new(),
+            passage: Passage::new(member, seat.boot),
             limits: config.limits,
             seat,
             machine: None,
@@ -154,7 +168,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             applier,
             decided,
             pins,
-            snapshots: Snapshots::new(config.cluster, kept),
+            snapshots: Snapshots::new(config.cluster, first_state(&config.genesis), kept),
             silent: log.is_some(),
             log,
             payload_min: rule.map(|rule| rule.min),
@@ -177,7 +191,14 @@ impl<M: Machine, A: Application> Host<M, A> {
             events: Vec::new(),
             counters: Counters::default(),
         };
-        host.start(&config.machine, past, now);
+        let is_lost = matches!(past, Past::Lost { .. });
+        let goes_on = host.recover_passage(now, &config.genesis, &epochs);
+        if is_lost {
+            host.passage.distrust();
+        }
+        if goes_on {
+            host.start(&config.machine, past, now);
+        }
         host
     }
 
@@ -195,37 +216,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.machine = Some(M::recover(config, past, now, &mut self.out));
         self.retain_payloads();
         self.settle(now);
-    }
-
-    /// Takes a request; it is ordered at the next turn. A refusal comes as an answer.
-    pub fn submit(&mut self, now: Now, token: Token, request: Request<A::Query>) {
-        if let Request::Peek(query) = &request {
-            let answer = Answer::Read(self.applier.next(), self.applier.app().query(query));
-            return self.answers.push((token, answer));
-        }
-        if let Some(refusal) = self.refusal(&request) {
-            return self.answers.push((token, Answer::Refused(refusal)));
-        }
-        let waiting = Waiting {
-            token,
-            submitted_ns: now.mono_ns,
-            ordered_ns: 0,
-        };
-        match request {
-            Request::Write {
-                body,
-                payloads,
-                principal,
-            } => self.requests.write(waiting, (body, payloads), principal),
-            Request::Read(query) => self.requests.read(waiting, query),
-            Request::Command(command) => match self.applier.result(command.id) {
-                // Executed here before: no need to order it again.
-                Some((slot, result)) => self.answers.push((token, Answer::Applied(slot, result))),
-                None => self.requests.command(waiting, command),
-            },
-            Request::Payload(id, payload) => self.read_payload(now, token, id, &payload),
-            Request::Peek(_) => unreachable!("answered above"),
-        }
     }
 
     /// Takes a frame from a peer. What cannot be used is dropped and reported.
@@ -300,6 +290,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.events.push(HostEvent::Spent(Place::Log, spent));
             self.step(now, Input::Durable(self.durable));
         }
+        self.passage_flushed(now);
     }
 
     /// Frames that may leave now.
@@ -318,7 +309,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.silent {
             Vec::new()
         } else {
-            std::mem::take(&mut self.answers)
+            let mut answers = std::mem::take(&mut self.answers);
+            answers.retain(|(token, _)| *token != NOBODY);
+            answers
         }
     }
 
@@ -383,18 +376,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.tidy_bulk();
         self.tidy_bulk();
         self.applier.app_mut().tidy() || more
-    }
-
-    fn refusal(&self, request: &Request<A::Query>) -> Option<Refusal> {
-        let body = match request {
-            Request::Write { body, .. } => body.len(),
-            Request::Command(command) => command.body.len(),
-            Request::Read(_) | Request::Peek(_) | Request::Payload(..) => 0,
-        };
-        if body > self.limits.command_bytes_max {
-            return Some(Refusal::TooLarge);
-        }
-        (self.waiting() >= self.limits.requests_max).then_some(Refusal::Overloaded)
     }
 
     /// Gives the machine one input and performs what follows.

@@ -76,6 +76,10 @@ fn resume<M: Machine, A: Application>(
     for (slot, _) in &bad_snapshots {
         replay.reached(*slot);
     }
+    let newest = replay.applier.newest();
+    if *newest != replay.config.seat.epoch {
+        return Err(OpenError::Epoch(Box::new(newest.clone())));
+    }
     let log = match &scanned {
         Some(scanned) if scanned.records > 0 => {
             let begins_late = scanned
@@ -267,6 +271,7 @@ fn start<M: Machine, A: Application>(
         pins,
         kept,
         ahead,
+        epochs,
         ..
     } = replay;
     let parts = Parts {
@@ -275,6 +280,7 @@ fn start<M: Machine, A: Application>(
         applier,
         decided,
         pins,
+        epochs,
         log,
         bulk,
         kept,

@@ -2,7 +2,7 @@
 
 use crate::bulk::BulkOpened;
 use crate::log::Position;
-use quorate_core::Slot;
+use quorate_core::{Epoch, Slot};
 use std::fmt;
 
 /// What opening a host found.
@@ -62,6 +62,8 @@ pub enum OpenError {
         /// The first behind them that is there.
         before: Slot,
     },
+    /// The group is in this epoch by now: the driver tries again with its seat in it.
+    Epoch(Box<Epoch>),
     /// A segment was written by a newer version of the format.
     Version {
         /// Which segment.
@@ -88,6 +90,7 @@ impl fmt::Display for OpenError {
                 "the log lacks slots from {from} to before {before}, and no snapshot covers them: \
                  start the replica, and it fetches them from its peers"
             ),
+            OpenError::Epoch(epoch) => write!(f, "the group is in epoch {} by now", epoch.number),
             OpenError::Version { segment, found } => write!(
                 f,
                 "log segment {segment} has format version {found}, newer than this program reads"

@@ -60,7 +60,7 @@ pub(crate) fn entry_of_record<M: Machine>(at: Position, bytes: &Bytes) -> Result
             record.entry().cloned()
         }
         Kind::Learned => Some(Learned::from_bytes(body).map_err(|e| e.to_string())?.entry),
-        Kind::Boot | Kind::Decided | Kind::Mark | Kind::Release | Kind::Lost => None,
+        Kind::Boot | Kind::Decided | Kind::Mark | Kind::Release | Kind::Lost | Kind::Epoch => None,
     };
     entry.ok_or_else(|| "the record carries no entry".to_string())
 }

@@ -57,6 +57,11 @@ impl<M: Machine> Repair<M> {
         });
     }
 
+    /// The machine that waits will not be needed: its epoch is over.
+    pub(crate) fn forget_machine(&mut self) {
+        self.asleep = None;
+    }
+
     /// Whether a slot is missing that was decided when this replica ran last.
     pub(crate) fn is_under_way(&self) -> bool {
         self.asleep.is_some() || !self.ahead.is_empty()

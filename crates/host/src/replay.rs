@@ -5,6 +5,7 @@ use crate::apply::Applier;
 use crate::attached::Attached;
 use crate::bulk::BulkStore;
 use crate::decided::{DecidedLog, Located};
+use crate::epochs;
 use crate::export::{Exported, Outcome, Witness};
 use crate::flaw::Flaw;
 use crate::log::{Found, Gap, Kind, Piece, Position, RECORD_HEADER_BYTES};
@@ -35,6 +36,8 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     pub(crate) until: Slot,
     /// Where acknowledged records are missing.
     pub(crate) gaps: Vec<Gap>,
+    /// Own records about epochs, and where they are.
+    pub(crate) epochs: Vec<(Position, epochs::Record)>,
     losses: Losses,
     attached: Attached,
     prune_at: usize,
@@ -77,10 +80,10 @@ impl Losses {
 
 impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     pub(crate) fn new(config: &'a HostConfig<M::Config>, app: A) -> Self {
-        let first = config.seat.epoch.first_slot;
+        let first = config.genesis.first_slot;
         let limits = &config.limits;
         Replay {
-            applier: Applier::new(app, first, limits),
+            applier: Applier::new(app, config),
             base: M::Base::default(),
             decided: DecidedLog::new(first, limits.recent_bytes_max),
             pins: Pins::new(),
@@ -89,6 +92,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             ahead: BTreeMap::new(),
             until: first,
             gaps: Vec::new(),
+            epochs: Vec::new(),
             losses: Losses::default(),
             attached: Attached::default(),
             prune_at: PRUNE_AT,
@@ -168,9 +172,8 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         let at = found.at;
         let unreadable = |what: String| OpenError::Unreadable { at, what };
         let seat = &self.config.seat;
-        if found.group != seat.group.0 || found.epoch != seat.epoch.number {
-            let what = format!("a record of group {} epoch {}", found.group, found.epoch);
-            return Err(unreadable(what));
+        if found.group != seat.group.0 {
+            return Err(unreadable(format!("a record of group {}", found.group)));
         }
         self.take(found).map_err(unreadable)
     }
@@ -203,6 +206,18 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             Kind::Boot | Kind::Release => Ok(()),
             Kind::Lost => {
                 self.forget_promises();
+                Ok(())
+            }
+            Kind::Epoch => {
+                let record = epochs::Record::from_bytes(found.body).map_err(wire)?;
+                self.epochs.push((found.at, record));
+                Ok(())
+            }
+            // Of an epoch that is over: nobody needs it.
+            Kind::Machine if found.epoch < self.applier.newest().number => Ok(()),
+            // The seal before it was lost, and so may be promises.
+            Kind::Machine if found.epoch > self.applier.newest().number => {
+                self.losses.concern_all = true;
                 Ok(())
             }
             Kind::Machine => {
@@ -334,9 +349,26 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         if self.decided.next() != slot {
             self.decided.restart(slot);
         }
+        let epoch_before = self.applier.newest().number;
         self.apply_and_tell(slot, entry.as_ref());
         self.base.advance(slot, entry.as_ref());
         self.decided.push(slot, entry, Some(located));
+        if self.applier.newest().number > epoch_before {
+            self.seal();
+        }
+    }
+
+    /// The epoch ends here, and what its machine promised counts no more.
+    fn seal(&mut self) {
+        self.base = M::Base::default();
+        self.records.clear();
+        self.pins = Pins::new();
+        self.attached = Attached::default();
+        self.losses = Losses {
+            began_anew: true,
+            seen: self.losses.seen,
+            ..Losses::default()
+        };
     }
 
     fn apply_and_tell(&mut self, slot: Slot, entry: Option<&Entry>) {

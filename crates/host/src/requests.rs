@@ -1,9 +1,12 @@
 //! Requests of this replica's clients, from submission to answer.
 
+mod again;
+
 use crate::api::Token;
+use crate::epochs::Order;
 use bytes::Bytes;
 use quorate_core::{
-    Boot, Class, ClientId, Command, Payload, Principal, ReplicaId, RequestId, Slot,
+    Boot, Class, ClientId, Command, Payload, Principal, ReplicaId, RequestId, Slot, Wire,
 };
 use std::collections::{BTreeMap, VecDeque};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -31,6 +34,17 @@ pub(crate) enum OwnSession {
     Open,
 }
 
+/// Nobody waits for the answer: this replica itself asks.
+pub(crate) const NOBODY: Token = Token::MAX;
+
+/// A write and who waits for it. The command stays until it is applied: an epoch that is sealed before
+/// has not ordered it.
+#[derive(Debug)]
+struct Write {
+    waiting: Waiting,
+    command: Command,
+}
+
 /// A read and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Read<Q> {
@@ -51,7 +65,7 @@ pub(crate) struct Requests<Q> {
     next_read: u64,
     /// Commands that the machine has not taken yet.
     queue: VecDeque<Command>,
-    writes: BTreeMap<RequestId, Waiting>,
+    writes: BTreeMap<RequestId, Write>,
     reads: BTreeMap<u64, Read<Q>>,
     /// Reads whose slot is known, by that slot.
     located: BTreeMap<Slot, Vec<Read<Q>>>,
@@ -101,29 +115,56 @@ impl<Q> Requests<Q> {
         (body, payloads): (Bytes, Vec<Payload>),
         principal: Principal,
     ) {
-        let id = RequestId {
-            client: self.client,
-            seq: self.next_seq,
-        };
+        let id = self.next_id();
+        self.enqueue(
+            waiting,
+            Command {
+                id,
+                acked: 0,
+                class: Class::Write,
+                principal,
+                body,
+                payloads,
+            },
+        );
+    }
+
+    /// Queues an order under the host's own session.
+    pub(crate) fn order(&mut self, waiting: Waiting, order: &Order) {
+        let id = self.next_id();
+        self.enqueue(
+            waiting,
+            Command {
+                id,
+                acked: 0,
+                class: Class::Order,
+                principal: Principal::default(),
+                body: order.to_bytes(),
+                payloads: Vec::new(),
+            },
+        );
+    }
+
+    fn next_id(&mut self) -> RequestId {
+        let (client, seq) = (self.client, self.next_seq);
         self.next_seq += 1;
-        self.writes.insert(id, waiting);
-        self.queue.push_back(Command {
-            id,
-            acked: 0,
-            class: Class::Write,
-            principal,
-            body,
-            payloads,
-        });
+        RequestId { client, seq }
+    }
+
+    fn enqueue(&mut self, waiting: Waiting, command: Command) {
+        self.queue.push_back(command.clone());
+        self.writes.insert(command.id, Write { waiting, command });
     }
 
     /// Queues a command of a client with its own session. Submitting it again replaces who waits.
     pub(crate) fn command(&mut self, waiting: Waiting, command: Command) {
-        let before = self.writes.insert(command.id, waiting);
+        let before = self.writes.get_mut(&command.id);
         // Who asks again and again must not fill the queue.
-        if before.is_none_or(|before| before.ordered_ns > 0) {
-            self.queue.push_back(command);
+        if let Some(before) = before.filter(|before| before.waiting.ordered_ns == 0) {
+            before.waiting = waiting;
+            return;
         }
+        self.enqueue(waiting, command);
     }
 
     /// Commands that the machine has not taken yet.
@@ -139,15 +180,7 @@ impl<Q> Requests<Q> {
         };
         self.next_read += 1;
         self.reads.insert(id.seq, Read { waiting, query });
-        let (class, principal) = (Class::Read, Principal::default());
-        self.queue.push_back(Command {
-            id,
-            acked: 0,
-            class,
-            principal,
-            body: Bytes::new(),
-            payloads: Vec::new(),
-        });
+        self.queue.push_back(reading(id));
     }
 
     /// Up to `room` commands for the machine. While the own session is not open, its opening goes
@@ -203,9 +236,12 @@ impl<Q> Requests<Q> {
             .iter_mut()
             .filter(|command| command.id.client == client)
         {
-            let waiting = self.writes.remove(&command.id);
+            let write = self.writes.remove(&command.id);
             command.id.client = self.client;
-            waiting.and_then(|waiting| self.writes.insert(command.id, waiting));
+            if let Some(mut write) = write {
+                write.command.id = command.id;
+                self.writes.insert(command.id, write);
+            }
         }
     }
 
@@ -232,14 +268,14 @@ impl<Q> Requests<Q> {
         let waiting = if id.client == READER {
             self.reads.get(&id.seq).map(|read| &read.waiting)
         } else {
-            self.writes.get(&id)
+            self.writes.get(&id).map(|write| &write.waiting)
         };
         waiting.map(|waiting| waiting.token)
     }
 
     /// Takes who waits for a write.
     pub(crate) fn take_write(&mut self, id: RequestId) -> Option<Waiting> {
-        self.writes.remove(&id)
+        self.writes.remove(&id).map(|write| write.waiting)
     }
 
     /// Takes a read that the machine refused.
@@ -282,7 +318,7 @@ impl<Q> Requests<Q> {
         self.queue = others;
         let own: VecDeque<Command> = own;
         own.iter()
-            .filter_map(|command| self.writes.remove(&command.id))
+            .filter_map(|command| self.take_write(command.id))
             .collect()
     }
 
@@ -297,8 +333,8 @@ impl<Q> Requests<Q> {
             if let Some(read) = self.reads.get_mut(&id.seq) {
                 read.waiting.ordered_ns = now_ns;
             }
-        } else if let Some(waiting) = self.writes.get_mut(&id) {
-            waiting.ordered_ns = now_ns;
+        } else if let Some(write) = self.writes.get_mut(&id) {
+            write.waiting.ordered_ns = now_ns;
         }
     }
 
@@ -332,6 +368,18 @@ impl<Q> Requests<Q> {
     }
 }
 
+/// A read, as machines see it.
+fn reading(id: RequestId) -> Command {
+    Command {
+        id,
+        acked: 0,
+        class: Class::Read,
+        principal: Principal::default(),
+        body: Bytes::new(),
+        payloads: Vec::new(),
+    }
+}
+
 /// A session of its own for every boot, and a new one for each that was lost: requests of an
 /// earlier one can never be mistaken for new ones.
 fn own_client(me: ReplicaId, boot: Boot, renewals: u64) -> ClientId {
@@ -340,63 +388,4 @@ fn own_client(me: ReplicaId, boot: Boot, renewals: u64) -> ClientId {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_asked_for_again_and_again_is_queued_once() {
-        let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
-        let (submitted_ns, ordered_ns) = (5, 0);
-        let id = RequestId {
-            client: ClientId(9),
-            seq: 3,
-        };
-        for token in 0..100 {
-            let waiting = Waiting {
-                token,
-                submitted_ns,
-                ordered_ns,
-            };
-            let command = Command {
-                id,
-                acked: 0,
-                class: Class::Write,
-                principal: Principal::default(),
-                body: Bytes::new(),
-                payloads: Vec::new(),
-            };
-            requests.command(waiting, command);
-        }
-        assert_eq!(requests.queued(), 1);
-        assert_eq!(requests.take(8, 6).len(), 1);
-        assert_eq!(
-            requests.take_write(id).map(|waiting| waiting.token),
-            Some(99)
-        );
-    }
-
-    #[test]
-    fn writes_that_wait_move_to_a_new_session_when_the_own_one_is_lost() {
-        let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
-        let body = Bytes::from_static(b"w");
-        let waiting = |token| Waiting {
-            token,
-            submitted_ns: 0,
-            ordered_ns: 0,
-        };
-        requests.write(waiting(1), (body.clone(), Vec::new()), Principal::default());
-        let lost = requests.take(8, 0)[0].id.client;
-        requests.set_session(OwnSession::Open);
-        let sent = requests.take(8, 0)[0].id;
-        requests.write(waiting(2), (body, Vec::new()), Principal::default());
-        requests.session_lost(lost);
-        let opening = requests.take(8, 0);
-        assert_eq!((opening.len(), opening[0].class), (1, Class::OpenSession));
-        assert_ne!(opening[0].id.client, lost);
-        requests.set_session(OwnSession::Open);
-        let moved = requests.take(8, 0)[0].id;
-        assert_eq!(moved.client, opening[0].id.client);
-        let tokens = [sent, moved].map(|id| requests.take_write(id).map(|waiting| waiting.token));
-        assert_eq!(tokens, [Some(1), Some(2)]);
-    }
-}
+mod tests;

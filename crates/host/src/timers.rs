@@ -23,6 +23,8 @@ pub(crate) enum Timer<T> {
     Gather,
     /// Tell peers how far this replica is, after activity has ended.
     Beat,
+    /// Say again what may not have been heard about epochs.
+    Epochs,
 }
 
 /// Armed timers and when they are due, on the monotonic clock in ns.
@@ -45,6 +47,12 @@ impl<T: Copy + Ord> Timers<T> {
 
     pub(crate) fn disarm(&mut self, timer: Timer<T>) {
         self.due.remove(&timer);
+    }
+
+    /// Disarms all that are the machine's.
+    pub(crate) fn disarm_machine(&mut self) {
+        self.due
+            .retain(|timer, _| !matches!(timer, Timer::Machine(_)));
     }
 
     pub(crate) fn is_armed(&self, timer: Timer<T>) -> bool {

@@ -101,6 +101,11 @@ impl Tongue {
         };
     }
 
+    /// Whether a connection to this peer is up.
+    pub(crate) fn is_up(&self, peer: ReplicaId) -> bool {
+        self.agreed.contains_key(&peer)
+    }
+
     /// The version of a frame for these peers. A broadcast is encoded once, so in the oldest version
     /// that any connected peer wants.
     pub(crate) fn towards(&self, peers: Peers) -> WireVersion {

@@ -25,6 +25,7 @@ pub fn frame_in_words<T: Wire>(frame: &Bytes, words: fn(&T) -> String) -> Vec<St
             Some((header, _)) => format!("fragment {} of {payload:?}", header.index),
             None => format!("no fragment of {payload:?}"),
         },
+        Body::Note { note, .. } => format!("{note:?}"),
         Body::Beat => format!("beat: applied before {:?}", header.applied),
         Body::Fetch { from } => format!("fetch from {from:?}"),
         Body::Decided { from, entries } => {

@@ -1,6 +1,6 @@
 //! Commands that wait for an entry.
 
-use quorate_core::{Command, EntryBuilder};
+use quorate_core::{Class, Command, EntryBuilder};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
@@ -31,14 +31,15 @@ impl Backlog {
         self.commands.push_back(command);
     }
 
-    /// Begins an entry: the oldest commands within the limits, and at least one if there is any.
+    /// Begins an entry: the oldest commands within the limits, and at least one if there is any. An
+    /// order gets one for itself.
     pub(crate) fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
         let mut batch = EntryBuilder::with_capacity(self.bytes.min(bytes_max));
         while let Some(command) = self.commands.front() {
             let size = size_of(command);
             let filled = batch.body_len() + batch.bulk_len() as usize;
             let is_full = batch.count() >= commands_max || filled + size > bytes_max;
-            if is_full && batch.count() > 0 {
+            if is_full && batch.count() > 0 || !batch.has_place_for(command) {
                 break;
             }
             batch.push(command);
@@ -64,6 +65,7 @@ impl Hash for Backlog {
     fn hash<H: Hasher>(&self, to: &mut H) {
         for command in &self.commands {
             (command.id, command.acked, command.principal).hash(to);
+            (command.class == Class::Order).hash(to);
             command.body.hash(to);
         }
     }

@@ -4,6 +4,7 @@
 //! nothing that knows a clock, a socket, a file or a thread.
 
 mod backlog;
+mod catalogue;
 mod code;
 mod done;
 mod paper;
@@ -13,6 +14,7 @@ mod registry;
 pub mod rs_paxos;
 mod sabotage;
 
+pub use catalogue::Registered;
 pub use code::Code;
 pub use done::Done;
 pub use paper::{Paper, Setting, Shares};

@@ -411,6 +411,11 @@ impl<M: Machine, A: Application> Core<M, A> {
                 | HostEvent::SnapshotWanted { .. }
                 | HostEvent::SnapshotFailed { .. }
                 | HostEvent::Installed { .. }) => self.note_snapshot(event),
+                HostEvent::Sealed { next, epoch } => {
+                    tracing::info!(%next, epoch, "the epoch is sealed, and the next one begins");
+                }
+                HostEvent::Began { epoch } => tracing::info!(epoch, "takes part in the epoch"),
+                HostEvent::Left => tracing::warn!("this replica is no member any more"),
                 HostEvent::Diverged {
                     peer,
                     slot,

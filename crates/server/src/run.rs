@@ -19,7 +19,7 @@ use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Machine, ReplicaId, Seat, Slot};
 use quorate_host::{Host, HostConfig, Limits, LogSource, Opened as OpenedHost, Spoken, Start};
-use quorate_protocols::Protocol;
+use quorate_protocols::{Protocol, Registered};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
 use std::io;
@@ -413,6 +413,8 @@ pub(crate) fn host_config<P: Protocol>(
     Ok(HostConfig {
         cluster: meta.cluster,
         incarnation: meta.incarnation,
+        genesis: meta.epoch.clone(),
+        catalogue: &Registered,
         machine: P::config(&seat).map_err(ServerError::Epoch)?,
         seat,
         spoken: Spoken::SHIPPED,

@@ -2,6 +2,7 @@
 
 use crate::bounds::INBOX_MAX;
 use crate::leases::Leases;
+use crate::nemesis::ORDER;
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
@@ -107,6 +108,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(());
         };
         host.turn(now);
+        if let Some(seat) = host.next_seat() {
+            let config =
+                (self.setup.configure)(&seat).expect("it was judged before it was ordered");
+            host.begin_epoch(now, seat, &config);
+        }
         node.lost &= !host.is_serving();
         let more_to_tidy = host.tidy();
         self.perform(index)?;
@@ -241,6 +247,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         token: Token,
         answer: Answer<A::Answer>,
     ) -> Result<(), Violation> {
+        if token == ORDER {
+            return Ok(());
+        }
         if Leases::owns(token) {
             return self.chore_answered(token, &answer);
         }

@@ -69,6 +69,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     self.film(|| What::Decided { lane, slot, noop });
                     self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
                 }
+                HostEvent::Sealed { .. } => self.totals.hit("seal applied"),
+                HostEvent::Began { .. } => {
+                    self.nodes[index].was_member = true;
+                    self.totals.hit("epoch begun");
+                }
+                HostEvent::Left => {
+                    self.nodes[index].left = true;
+                    self.totals.hit("member left");
+                }
                 HostEvent::SnapshotWanted { .. }
                 | HostEvent::SnapshotFailed { .. }
                 | HostEvent::CatchUp { .. }

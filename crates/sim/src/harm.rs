@@ -8,10 +8,12 @@ use crate::disk::Disk;
 use crate::network::chance;
 use crate::report::Violation;
 use crate::rot::harm;
+use crate::start::open_in_its_epoch;
 use crate::subject::Subject;
 use crate::world::{World, replica};
 use quorate_core::{Boot, EntryId, Group, MILLIS, Machine, Now, Seat};
 use quorate_host::{Host, HostConfig, Opened, Start};
+use quorate_protocols::Registered;
 
 /// How often another place is tried when damage would be too much.
 const TRIES: usize = 6;
@@ -219,9 +221,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             boot: Boot(0),
         };
         let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
-        let config = HostConfig {
+        let mut config = HostConfig {
             cluster: self.cluster,
             incarnation: self.nodes[index].incarnation,
+            genesis: self.epoch.clone(),
+            catalogue: &Registered,
             seat,
             machine,
             limits: self.plan.limits,
@@ -229,13 +233,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             spoken: self.nodes[index].spoken,
         };
         let mut disk = disk.clone();
-        let opened = Host::<M, A>::open(
-            config,
-            Start::Resume,
-            &mut disk,
-            A::fresh(self.setup.store_flaw),
-            Now::default(),
-        );
+        let flaw = self.setup.store_flaw;
+        let opened = open_in_its_epoch::<M, _>(&mut config, self.setup.configure, |config| {
+            let (start, now) = (Start::Resume, Now::default());
+            Host::<M, A>::open(config, start, &mut disk, A::fresh(flaw), now)
+        });
         let (host, found) = opened.map_err(|error| {
             let what = format!("replica {}: {error}", index + 1);
             Violation::new("open", what)

@@ -40,7 +40,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let Look { host: harmed, .. } = self.look(index, &settled)?;
             // With the fragments of a flush of which no mark tells, what that flush wrote to the log is
             // taken for never written: rot and a lost mark at once are two faults.
-            if !intact.undecided_entries().all(|entry| harmed.has_entry(entry)) {
+            if !intact
+                .undecided_entries()
+                .all(|entry| harmed.has_entry(entry))
+            {
                 continue;
             }
             let after: BTreeSet<Name> = whole_of(harmed.fragments(), &settled).collect();

@@ -2,7 +2,7 @@
 //! faults also hide each other.
 
 use crate::plan::Plan;
-use crate::profiles::{CLASSIC, Draw, PROFILES, Profile};
+use crate::profiles::{CLASSIC, Draw, EPOCHS, PROFILES, Profile};
 use fastrand::Rng;
 use quorate_core::Durability;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ const SWARM: &str = "swarm";
 /// Which profiles seeds are run with.
 #[derive(Clone)]
 pub(crate) enum Mix {
-    /// Each seed draws some.
-    Swarm,
+    /// Each seed draws some; these always.
+    Swarm(Vec<&'static Profile>),
     /// These, always.
     Chosen(Vec<&'static Profile>),
 }
@@ -26,14 +26,15 @@ impl Mix {
     /// # Errors
     /// Says which name is unknown, and which are known.
     pub(crate) fn parse(names: &[String]) -> Result<Mix, String> {
-        if names == [SWARM] {
-            return Ok(Mix::Swarm);
-        }
-        for name in names {
+        for name in names.iter().filter(|name| *name != SWARM) {
             check(name)?;
         }
         let is_chosen = |profile: &&Profile| names.iter().any(|name| name == profile.name);
-        Ok(Mix::Chosen(PROFILES.iter().filter(is_chosen).collect()))
+        let chosen = PROFILES.iter().filter(is_chosen).collect();
+        Ok(match names.iter().any(|name| name == SWARM) {
+            true => Mix::Swarm(chosen),
+            false => Mix::Chosen(chosen),
+        })
     }
 
     /// The names of the profiles that take part in a seed: chosen together, they do to it what
@@ -47,7 +48,7 @@ impl Mix {
 
     fn profiles(&self, seed: u64) -> Vec<&'static Profile> {
         match self {
-            Mix::Swarm => swarm(seed),
+            Mix::Swarm(always) => swarm(seed, always),
             Mix::Chosen(profiles) => profiles.clone(),
         }
     }
@@ -55,7 +56,7 @@ impl Mix {
     /// Faults that many seeds must show and none of these has. Without disks, some cannot.
     pub(crate) fn unseen(&self, seen: &BTreeMap<&'static str, u64>) -> Vec<&'static str> {
         let profiles = match self {
-            Mix::Swarm => PROFILES.iter().collect(),
+            Mix::Swarm(always) => usual(always).collect(),
             Mix::Chosen(profiles) => profiles.clone(),
         };
         let expected: BTreeSet<_> = profiles.iter().flat_map(|profile| profile.shows).collect();
@@ -95,22 +96,39 @@ fn check(name: &str) -> Result<(), String> {
     }
     let known: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
     Err(format!(
-        "unknown profile {name}: known are {}, and on its own {SWARM}",
+        "unknown profile {name}: known are {}, and {SWARM}",
         known.join(", ")
     ))
 }
 
-/// Some profiles: a few, a quarter or half of them.
-fn swarm(seed: u64) -> Vec<&'static Profile> {
+/// Some profiles: a few, a quarter or half of them, and those that take part always.
+fn swarm(seed: u64, always: &[&'static Profile]) -> Vec<&'static Profile> {
     let mut rng = generator(seed, SWARM);
     let one_in = [2, 4, 8][rng.usize(..3)];
-    PROFILES.iter().filter(|_| rng.u8(..one_in) == 0).collect()
+    let is_always = |profile: &Profile| always.iter().any(|other| other.name == profile.name);
+    let chosen = usual(always).filter(|profile| rng.u8(..one_in) == 0 || is_always(profile));
+    chosen.collect()
 }
+
+/// Those that take part with others. How many disks may be lost is counted for the members that the
+/// group began with: where it changes, none is.
+fn usual(always: &[&'static Profile]) -> impl Iterator<Item = &'static Profile> {
+    let changes = always.iter().any(|profile| profile.name == EPOCHS);
+    PROFILES.iter().filter(move |profile| match changes {
+        true => !LOSING.contains(&profile.name),
+        false => profile.name != EPOCHS,
+    })
+}
+
+/// The profiles that take away what was durable.
+const LOSING: [&str; 5] = [CLASSIC, "wipes", "bit-rot", "rot-everywhere", "read-errors"];
 
 /// The lines of `--list-profiles`: name, tab, what it does.
 pub(crate) fn lines() -> Vec<String> {
     let one = |profile: &Profile| format!("{}\t{}", profile.name, profile.what);
-    let swarm = format!("{SWARM}\teach seed draws some of the others (the default)");
+    let swarm = format!(
+        "{SWARM}\teach seed draws some of the others (the default); with {EPOCHS}, those that lose no disks"
+    );
     PROFILES.iter().map(one).chain([swarm]).collect()
 }
 

@@ -110,6 +110,8 @@ fn catcher_of(flaw: Flaw) -> Catcher {
         | Flaw::SessionsNotCarried
         | Flaw::BaseNotCarried
         | Flaw::ReleasesTooEarly => Catcher::seeds("", 0..200),
+        Flaw::AppliesBehindSeal => Catcher::seeds("--profile epochs", 0..200),
+        Flaw::AsksNoneAgain => Catcher::seeds("--profile epochs", 0..200),
         Flaw::ScalarsNotCarried => {
             Catcher::Test("crates/host/tests/flaws: what_a_release_must_carry_on")
         }

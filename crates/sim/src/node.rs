@@ -30,6 +30,10 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) lost: bool,
     /// Its disk was damaged.
     pub(crate) harmed: bool,
+    /// It was a member in this life.
+    pub(crate) was_member: bool,
+    /// The group needs it no longer.
+    pub(crate) left: bool,
     /// There is no space on its disk for another segment or snapshot before.
     pub(crate) full_until_ns: u64,
     /// It stays down or cut off until everybody is healed.
@@ -114,6 +118,8 @@ impl<M: Machine, A: Application> Node<M, A> {
             wiped: false,
             lost: false,
             harmed: false,
+            was_member: true,
+            left: false,
             full_until_ns: 0,
             left_out: false,
             life: 0,

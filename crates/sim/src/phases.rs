@@ -149,6 +149,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.nodes[node].left_out = false;
             self.revive(node)?;
         }
+        self.watch_members();
         Ok(())
     }
 
@@ -174,9 +175,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Whether the replicas have applied the same, and have answered whatever they were asked.
     fn converged(&self) -> bool {
-        let in_service = self.nodes.iter().filter(|node| !node.left_out);
+        let newest = self.newest_epoch();
+        let in_service = (0..self.nodes.len()).filter(|index| !self.nodes[*index].left_out);
+        let members = in_service.filter(|index| newest.has(self.member(*index)));
         let state = |host: &Host<M, A>| (host.digest(), host.waiting());
-        let states = in_service.map(|node| node.host.as_ref().map(state));
+        let states = members.map(|index| self.nodes[index].host.as_ref().map(state));
         let states: Vec<_> = states.collect();
         states.iter().all(|state| matches!(state, Some((_, 0))))
             && states.windows(2).all(|pair| pair[0] == pair[1])

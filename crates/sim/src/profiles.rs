@@ -31,6 +31,9 @@ pub(crate) struct Draw<'a> {
 /// The profile that is a mixture itself, with generators of its own.
 pub(crate) const CLASSIC: &str = "classic";
 
+/// The profile that changes the group itself.
+pub(crate) const EPOCHS: &str = "epochs";
+
 /// All profiles, in the order they are listed to people.
 pub(crate) const PROFILES: &[Profile] = &[
     Profile {
@@ -275,6 +278,23 @@ pub(crate) const PROFILES: &[Profile] = &[
         what: "a sync fails now and then, what it was for may be lost, and the replica stops",
         shows: &["failed sync"],
         hurt: |d| d.plan.disk.sync_failure = d.rng.f64() * 0.002,
+    },
+    Profile {
+        name: EPOCHS,
+        what: "members are added, removed and replaced",
+        shows: &[
+            "epoch renewed",
+            "member removed",
+            "member added",
+            "member replaced",
+            "member left",
+        ],
+        hurt: |d| {
+            if d.durability == Durability::Disk {
+                d.plan.quorum_first = false;
+                d.strike(Fault::Reconfigure, 50..1_000);
+            }
+        },
     },
     Profile {
         name: "full-disks",

@@ -5,11 +5,12 @@ use crate::network::chance;
 use crate::node::Node;
 use crate::report::Violation;
 use crate::subject::Subject;
-use crate::world::{Event, World, replica};
+use crate::world::{Configure, Event, World, replica};
 use fastrand::Rng;
 use quorate_core::{Boot, Durability, Group, MILLIS, Machine, Now, Seat, Slot};
 use quorate_host::{Host, HostConfig, OpenError, Opened, Start};
 use quorate_kv::Flaw;
+use quorate_protocols::Registered;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Starts a replica that is down, from what its disk holds.
@@ -27,7 +28,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             me: replica(index),
             boot,
         };
-        let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
+        let configure = self.setup.configure;
+        let machine = configure(&seat).expect("the parameters were checked before");
         let node = &mut self.nodes[index];
         let start = if node.wiped {
             Start::Lost
@@ -37,9 +39,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Start::FirstBoot
         };
         node.lost |= node.started && self.setup.durability == Durability::Memory;
-        let config = HostConfig {
+        let mut config = HostConfig {
             cluster: self.cluster,
             incarnation: node.incarnation,
+            genesis: self.epoch.clone(),
+            catalogue: &Registered,
             seat,
             machine,
             spoken: node.spoken,
@@ -50,7 +54,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let flaw = self.setup.store_flaw;
         let rots = start == Start::Resume && chance(&mut self.rng, self.plan.disk.snapshot_rot);
         let opened = if rots {
-            open_rotten(node, config.clone(), now, flaw, &mut self.rng)
+            open_rotten(node, &mut config, configure, (now, flaw), &mut self.rng)
         } else {
             Ok(None)
         };
@@ -60,7 +64,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 self.totals.hit("snapshot rotten");
                 Ok(opened)
             }
-            None => Host::open(config, start, &mut node.disk, A::fresh(flaw), now),
+            None => open_in_its_epoch::<M, _>(&mut config, configure, |config| {
+                Host::open(config, start, &mut node.disk, A::fresh(flaw), now)
+            }),
         });
         let (host, opened) = opened
             .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
@@ -120,21 +126,43 @@ type Started<M, A> = (Host<M, A>, Opened);
 /// without this one because its log begins behind it.
 fn open_rotten<M: Machine, A: Subject>(
     node: &mut Node<M, A>,
-    config: HostConfig<M::Config>,
-    now: Now,
-    flaw: Option<Flaw>,
+    config: &mut HostConfig<M::Config>,
+    configure: Configure<'_, M>,
+    (now, flaw): (Now, Option<Flaw>),
     rng: &mut Rng,
 ) -> Result<Option<Started<M, A>>, OpenError> {
     let mut rotten = node.disk.clone();
     if !rotten.snapshots.rot(rng) {
         return Ok(None);
     }
-    match Host::open(config, Start::Resume, &mut rotten, A::fresh(flaw), now) {
+    let opened = open_in_its_epoch::<M, _>(config, configure, |config| {
+        Host::open(config, Start::Resume, &mut rotten, A::fresh(flaw), now)
+    });
+    match opened {
         Ok((_, found)) if found.next < found.until => Ok(None),
         Ok(opened) => {
             node.disk = rotten;
             Ok(Some(opened))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Opens a host in the epoch that its disk tells of.
+pub(crate) fn open_in_its_epoch<M: Machine, H>(
+    config: &mut HostConfig<M::Config>,
+    configure: Configure<'_, M>,
+    mut open: impl FnMut(HostConfig<M::Config>) -> Result<H, OpenError>,
+) -> Result<H, OpenError> {
+    loop {
+        let opened = open(config.clone());
+        let Err(OpenError::Epoch(epoch)) = opened else {
+            return opened;
+        };
+        config.seat.epoch = *epoch;
+        // Who is no member needs no configuration.
+        if let Ok(machine) = configure(&config.seat) {
+            config.machine = machine;
+        }
     }
 }

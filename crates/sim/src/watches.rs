@@ -56,6 +56,20 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
+    /// All watchers go to members of the group.
+    pub(crate) fn watch_members(&mut self) {
+        let newest = self.newest_epoch();
+        let is_member = |index: &usize| newest.has(self.member(*index));
+        let members: Vec<usize> = (0..self.nodes.len()).filter(is_member).collect();
+        for watcher in &mut self.watchers {
+            if !members.contains(&watcher.home)
+                && let Some(home) = self.nemesis.rng.choice(&members)
+            {
+                watcher.home = *home;
+            }
+        }
+    }
+
     /// Everybody at a replica reads what it has newly applied.
     pub(crate) fn read_changes(&mut self, index: usize) -> Result<(), Violation> {
         let now_ns = self.queue.now_ns();

@@ -13,9 +13,9 @@
 //!
 //! [`Order::Settled`]: super::Order::Settled
 
-use super::rule::{Catalogue, Invalid, Numbers};
+use super::rule::Invalid;
 use super::state::State;
-use quorate_core::Epoch;
+use quorate_core::{Catalogue, Epoch, Numbers};
 
 /// Holders in the new epoch that a payload needs: `X + F'`.
 #[must_use]
@@ -75,7 +75,7 @@ pub fn next_move(code: usize, holders: usize, reachable: usize, new: &Numbers) -
 ///
 /// That also covers what the newest epoch wrote itself: a value is chosen by at least `X + F`.
 #[must_use]
-pub fn nothing_to_move(state: &State, next: &Epoch, catalogue: &impl Catalogue) -> bool {
+pub fn nothing_to_move(state: &State, next: &Epoch, catalogue: &(impl Catalogue + ?Sized)) -> bool {
     let newest = state.chain.newest();
     let numbers = [newest, next].map(|epoch| catalogue.numbers(state.level, epoch));
     let [Ok(old), Ok(new)] = numbers else {
@@ -96,7 +96,7 @@ pub fn stays_safe(old: &Numbers, leavers: usize, new: &Numbers) -> bool {
 pub(super) fn check_unsettled(
     state: &State,
     next: &Epoch,
-    catalogue: &impl Catalogue,
+    catalogue: &(impl Catalogue + ?Sized),
 ) -> Result<(), Invalid> {
     let Some(since) = state.unsettled else {
         return Ok(());

@@ -34,7 +34,7 @@ mod window;
 pub use change::{Configuration, Expect, Order, Reconfigure};
 pub use edit::{Edit, EditError};
 pub use note::{Known, Note, Record};
-pub use rule::{Catalogue, Invalid, Numbers, Unfit, judge};
+pub use rule::{Invalid, judge};
 pub use state::{Effect, State};
 pub use succession::{Input, Output, Standing, Succession};
 pub use window::Window;

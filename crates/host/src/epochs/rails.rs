@@ -6,9 +6,9 @@
 //! from what it sees; safety never depends on it, and members may still fail right afterwards.
 
 use super::change::Reconfigure;
-use super::rule::{Catalogue, Invalid, Unfit, judge};
+use super::rule::{Invalid, judge};
 use super::state::State;
-use quorate_core::{Epoch, Member, ReplicaId, SECONDS, Slot};
+use quorate_core::{Catalogue, Epoch, Member, ReplicaId, SECONDS, Slot, Unfit};
 use std::fmt;
 
 /// What counts as ready.
@@ -121,7 +121,7 @@ pub fn check(
     view: &View<'_>,
     change: &Reconfigure,
     limits: &Limits,
-    catalogue: &impl Catalogue,
+    catalogue: &(impl Catalogue + ?Sized),
 ) -> Result<(), Refused> {
     let state = view.state;
     let newest = state.chain.newest();
@@ -151,7 +151,7 @@ pub fn check(
 fn judged(
     view: &View<'_>,
     change: &Reconfigure,
-    catalogue: &impl Catalogue,
+    catalogue: &(impl Catalogue + ?Sized),
 ) -> Result<Epoch, Refused> {
     judge(view.state, view.applied, change, catalogue).map_err(|invalid| {
         let newest = view.state.chain.newest();
@@ -163,7 +163,11 @@ fn judged(
     })
 }
 
-fn quorum(state: &State, epoch: &Epoch, catalogue: &impl Catalogue) -> Result<usize, Refused> {
+fn quorum(
+    state: &State,
+    epoch: &Epoch,
+    catalogue: &(impl Catalogue + ?Sized),
+) -> Result<usize, Refused> {
     let numbers = catalogue.numbers(state.level, epoch);
     let numbers = numbers.map_err(|_| Refused::Invalid(Invalid::Parameters))?;
     Ok(numbers.quorum())

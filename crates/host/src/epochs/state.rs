@@ -3,8 +3,8 @@
 use super::change::{self, Expect, Order};
 use super::handoff;
 use super::note::{self, ADDRESSES_MAX};
-use super::rule::{Catalogue, Invalid, judge};
-use quorate_core::{Chain, Decoder, Encoder, Epoch, ReplicaId, Slot, Wire, WireError};
+use super::rule::{Invalid, judge};
+use quorate_core::{Catalogue, Chain, Decoder, Encoder, Epoch, ReplicaId, Slot, Wire, WireError};
 use std::collections::BTreeMap;
 
 /// What a group knows of itself. It is in every snapshot, and changes with applied orders alone.
@@ -58,7 +58,7 @@ impl State {
         slot: Slot,
         order: &Order,
         has_payloads: bool,
-        catalogue: &impl Catalogue,
+        catalogue: &(impl Catalogue + ?Sized),
     ) -> Effect {
         match order {
             Order::Reconfigure(change) => match judge(self, slot, change, catalogue) {
@@ -88,7 +88,12 @@ impl State {
         }
     }
 
-    fn seal(&mut self, next: Epoch, has_payloads: bool, catalogue: &impl Catalogue) -> Effect {
+    fn seal(
+        &mut self,
+        next: Epoch,
+        has_payloads: bool,
+        catalogue: &(impl Catalogue + ?Sized),
+    ) -> Effect {
         let moves = has_payloads && !handoff::nothing_to_move(self, &next, catalogue);
         if moves && self.unsettled.is_none() {
             self.unsettled = Some(next.number);

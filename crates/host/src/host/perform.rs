@@ -33,6 +33,10 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn perform_one(&mut self, now: Now, output: Output<M>) {
+        // It has delivered its seal: what else it wants is void.
+        if self.machine.is_none() {
+            return;
+        }
         match output {
             Output::Send {
                 to,
@@ -107,6 +111,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         located: Option<Located>,
     ) {
         let bytes_before = self.applier.bytes_total();
+        let epoch_before = self.applier.newest().number;
         let (requests, answers, events) = (&mut self.requests, &mut self.answers, &mut self.events);
         let (follow, entry_id) = (self.limits.follow, entry.as_ref().map(|entry| entry.id));
         self.applier.apply(slot, entry.as_ref(), |id, applied| {
@@ -138,9 +143,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.base.advance(slot, entry.as_ref());
         self.pins.decided(slot, entry_id);
         self.decided.push(slot, entry, located);
+        // What is read behind a seal may be older than what the next epoch has decided.
+        self.answer_reads(now);
+        self.passed(now, slot, epoch_before);
         self.cut_if_due(bytes_before);
         self.counters.slots += 1;
-        self.answer_reads(now);
         self.arm_beat(now, 0);
     }
 

@@ -8,7 +8,7 @@ use crate::payloads::lacks_attachment;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Carry, Decoder, Encoder, Input, Machine, Now, Peers, ReplicaId, Slot, Wire,
+    Application, Carry, Decoder, Encoder, Input, Machine, Member, Now, Peers, ReplicaId, Slot, Wire,
 };
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -18,19 +18,29 @@ impl<M: Machine, A: Application> Host<M, A> {
         from: ReplicaId,
         frame: Bytes,
     ) -> Result<(), String> {
-        if from == self.seat.me || self.seat.epoch.index_of(from).is_none() {
-            return Err(format!("replica {from} is not a peer in this epoch"));
+        if !self.knows(from) {
+            return Err(format!("replica {from} is not a peer in any epoch"));
         }
         let (header, body) = frame::decode(frame, self.tongue.spoken).map_err(|e| e.to_string())?;
-        if header.group != self.seat.group || header.epoch != self.seat.epoch.number {
+        if header.group != self.seat.group {
+            let (its, mine) = (header.group, self.seat.group);
             return Err(format!(
-                "it is for group {} epoch {}, this replica is in group {} epoch {}",
-                header.group, header.epoch, self.seat.group, self.seat.epoch.number
+                "it is for group {its}, this replica is in group {mine}"
             ));
         }
         self.compare_digests(from, header.checkpoint);
         self.catch_up.saw(from, header.applied);
+        let epoch = self.applier.newest().number;
         match body {
+            Body::Messages(_) | Body::Attached { .. } if header.epoch < epoch => {
+                self.hear_late(now, from);
+            }
+            // Of an epoch to come: loss is normal.
+            Body::Messages(_) | Body::Attached { .. } if header.epoch > epoch => {}
+            Body::Note { incarnation, note } => {
+                let id = from;
+                self.hear_note(now, Member { id, incarnation }, note);
+            }
             Body::Messages(messages) => self.take_messages(now, from, messages)?,
             Body::Attached { message, fragments } => {
                 self.take_attached(now, from, message, fragments)?;
@@ -118,7 +128,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         Header {
             version: self.tongue.towards(to),
             group: self.seat.group,
-            epoch: self.seat.epoch.number,
+            epoch: self.applier.newest().number,
             applied: self.applier.next(),
             checkpoint: self.applier.checkpoint(),
         }
@@ -174,6 +184,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::FetchTimeout => self.fetch_timed_out(now),
             Timer::WriteBehind => self.write_all(),
             Timer::Mend => self.mend_next(now),
+            Timer::Epochs => self.pass(now, crate::epochs::Input::Timer),
             Timer::Pull => self.pull_further(now),
             Timer::Forget => self.forget_snapshot(now),
             Timer::Gather => self.gather_further(now),

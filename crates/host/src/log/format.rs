@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     Release,
     /// Promises before this were lost to damage: the machine's records there count no more.
     Lost,
+    /// The replica's own part in epochs.
+    Epoch,
 }
 
 impl Kind {
@@ -60,6 +62,7 @@ impl Kind {
             Kind::Mark => 5,
             Kind::Release => 6,
             Kind::Lost => 7,
+            Kind::Epoch => 8,
         }
     }
 
@@ -72,6 +75,7 @@ impl Kind {
             Kind::Mark,
             Kind::Release,
             Kind::Lost,
+            Kind::Epoch,
         ]
         .into_iter()
         .find(|kind| kind.code() == code)

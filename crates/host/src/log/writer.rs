@@ -148,6 +148,16 @@ impl LogWriter {
         (at, RECORD_HEADER_BYTES + body_bytes)
     }
 
+    /// Records belong to this epoch from here on.
+    pub(crate) fn enter(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
+    /// What was appended so far must become durable.
+    pub(crate) fn want_sync(&mut self) {
+        self.sync_wanted = true;
+    }
+
     /// The next record concerns all slots: it is counted.
     pub(crate) fn count(&mut self) {
         self.census = self.census.next();

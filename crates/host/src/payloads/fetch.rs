@@ -92,9 +92,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Asks so many peers; which ones depends on the payload, so that they share the work.
     fn ask_some(&mut self, id: PayloadId, count: usize) {
-        let me = self.seat.me;
-        let members = self.seat.epoch.members.iter().map(|member| member.id);
-        let others: Vec<ReplicaId> = members.filter(|peer| *peer != me).collect();
+        let others = self.passage.peers().to_vec();
         let first = (id.entry.seq as usize).wrapping_add(id.part as usize);
         for step in 0..count.min(others.len()) {
             let peer = others[(first + step) % others.len()];

@@ -46,7 +46,7 @@ impl Lacking {
         }
     }
 
-    /// It is here, or dead. Says whether it was lacking.
+    /// It is here, or dead. Gives it, if it was lacking.
     pub(crate) fn remove(&mut self, id: PayloadId) -> Option<Payload> {
         let (due_ns, payload) = self.payloads.remove(&id)?;
         self.due.remove(&(due_ns, id));

@@ -92,6 +92,21 @@ impl Payloads {
         u64::from(payload.len) * others / u64::from(self.code.max(1))
     }
 
+    /// Another epoch begins, in which this replica is the member `me` of `n`.
+    pub(crate) fn enter(&mut self, me: usize, n: usize, code: u8) {
+        self.coder = Arc::new(Coder::new(n));
+        self.me = u8::try_from(me).expect("members are few");
+        self.code = code;
+        self.coded = Coded::default();
+        self.to_code.clear();
+        self.staged = Staged::default();
+    }
+
+    /// What nobody has a use for any more is to be freed once more.
+    pub(crate) fn release(&mut self) {
+        self.is_retained = false;
+    }
+
     /// Bytes of payloads kept for those who read them next, and the most there may be.
     pub(crate) fn cached(&self) -> (usize, usize) {
         self.cache.size()

@@ -69,7 +69,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let slot = self.applier.next();
         let piece_bytes = self.limits.snapshot_piece_bytes;
-        let header = Header::new(self.snapshots.cluster, &self.seat, slot);
+        let header = Header::new(self.snapshots.cluster, self.seat.group, slot);
         let base = match self.limits.flaw {
             Some(Flaw::BaseNotCarried) => M::Base::default(),
             _ => self.base.clone(),

@@ -2,13 +2,13 @@
 //! kind and a checksum, and at the end their number and a digest over all of them.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use quorate_core::{
-    ClusterId, Decoder, ENTRY_BYTES_MAX, Encoder, Group, Seat, Slot, Wire, WireError,
-};
+use quorate_core::{ClusterId, Decoder, ENTRY_BYTES_MAX, Encoder, Group, Slot, Wire, WireError};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The version this program writes, and the only one it reads.
-const FORMAT_VERSION: u32 = 1;
+/// The version this program writes; it reads this one and all before.
+const FORMAT_VERSION: u32 = 2;
+/// The epoch that version 1 names.
+const ONLY_EPOCH: u64 = 1;
 const MAGIC: [u8; 8] = *b"QUORATES";
 /// Bytes in front of the body of a piece.
 pub(super) const HEAD_BYTES: usize = 16;
@@ -53,29 +53,43 @@ impl Kind {
 pub(crate) struct Header {
     pub(crate) cluster: ClusterId,
     pub(crate) group: Group,
-    pub(crate) epoch: u64,
     /// The first slot that is not in it.
     pub(crate) next: Slot,
+    /// The version that the rest is in.
+    version: u32,
 }
 
 impl Header {
-    pub(crate) fn new(cluster: ClusterId, seat: &Seat, next: Slot) -> Header {
+    pub(crate) fn new(cluster: ClusterId, group: Group, next: Slot) -> Header {
         Header {
             cluster,
-            group: seat.group,
-            epoch: seat.epoch.number,
+            group,
             next,
+            version: FORMAT_VERSION,
         }
+    }
+
+    /// Whether it is the snapshot of the same slot and group, in whatever version.
+    pub(crate) fn is_of(&self, other: &Header) -> bool {
+        let name = |header: &Header| (header.cluster, header.group, header.next);
+        name(self) == name(other)
+    }
+
+    /// Whether the state says which epochs there were. Before, there was only the first.
+    pub(crate) fn has_epochs(&self) -> bool {
+        self.version >= 2
     }
 }
 
 impl Wire for Header {
     fn encode(&self, out: &mut Encoder) {
         out.slice(&MAGIC);
-        out.u32(FORMAT_VERSION);
+        out.u32(self.version);
         self.cluster.encode(out);
         self.group.encode(out);
-        out.varint(self.epoch);
+        if self.version == 1 {
+            out.varint(ONLY_EPOCH);
+        }
         self.next.encode(out);
     }
 
@@ -83,14 +97,19 @@ impl Wire for Header {
         if input.array()? != MAGIC {
             return Err(WireError::Range("a snapshot's magic"));
         }
-        if input.u32()? != FORMAT_VERSION {
+        let version = input.u32()?;
+        if !(1..=FORMAT_VERSION).contains(&version) {
             return Err(WireError::Range("a snapshot's version"));
         }
+        let (cluster, group) = (ClusterId::decode(input)?, Group::decode(input)?);
+        if version == 1 && input.varint()? != ONLY_EPOCH {
+            return Err(WireError::Range("a snapshot's epoch"));
+        }
         Ok(Header {
-            cluster: ClusterId::decode(input)?,
-            group: Group::decode(input)?,
-            epoch: input.varint()?,
+            cluster,
+            group,
             next: Slot::decode(input)?,
+            version,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::format::{Framer, HEAD_BYTES, Header, Kind, Progress, Unframer};
 use super::load::{HostState, Loaded, Loading};
-use crate::apply::AppliedState;
+use crate::apply::{AppliedState, first_state};
 use crate::fuzz::fuzz;
 use bytes::Bytes;
 use quorate_core::{Application, ClusterId, Encoder, Group, Machine, Slot, Wire};
@@ -11,12 +11,7 @@ use quorate_kv::Store;
 use quorate_protocols::{Protocol, Visitor, names, visit};
 
 fn header() -> Header {
-    Header {
-        cluster: ClusterId(5),
-        group: Group(0),
-        epoch: 1,
-        next: Slot(9),
-    }
+    Header::new(ClusterId(5), Group(0), Slot(9))
 }
 
 /// The first piece of a snapshot.
@@ -124,7 +119,8 @@ fn whole_of<M: Machine>(name: &str) {
         pieces.push((Kind::App, piece));
     }
     let load = |input: Bytes| {
-        let mut loading = Loading::<M, Store>::new(header(), Store::new(), 10);
+        let first = first_state(&crate::fuzz::epoch());
+        let mut loading = Loading::<M, Store>::new(header(), first, Store::new(), 10);
         loading.feed(&input)?;
         loading.finish().map(Shown)
     };

@@ -19,11 +19,15 @@ impl<M: Machine, A: Application> Host<M, A> {
             return;
         }
         self.release_cut();
+        let epoch_before = self.applier.newest().number;
         (self.applier, self.base) = loaded.into_applier(&self.applier);
         self.forget_before(id);
         self.snapshots.installed_total += 1;
         self.events.push(HostEvent::Installed { slot: id.slot });
         self.settle_requests();
+        if self.applier.newest().number > epoch_before {
+            self.note_seal(now);
+        }
         self.retain_payloads();
         self.installed(now);
         self.go_on_from_own_log(now);

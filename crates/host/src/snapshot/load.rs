@@ -3,11 +3,12 @@
 
 use super::format::{Header, Kind, Unframer};
 use crate::api::HostConfig;
-use crate::apply::{AppliedState, Applier};
+use crate::apply::{AppliedState, Applier, first_state};
+use crate::epochs::State;
 use crate::log::LogSource;
 use crate::sessions::Sessions;
 use bytes::Bytes;
-use quorate_core::{Application, ClientId, Machine, Slot, Wire};
+use quorate_core::{Application, ClientId, Decoder, Encoder, Machine, Slot, Wire, WireError};
 
 /// Bytes read from a file at a time.
 const READ_BYTES: usize = 1 << 20;
@@ -19,23 +20,32 @@ pub(crate) struct HostState<B> {
     pub(crate) base: B,
 }
 
-impl<B: Wire> Wire for HostState<B> {
-    fn encode(&self, out: &mut quorate_core::Encoder) {
-        self.applied.encode(out);
-        self.base.encode(out);
+impl<B: Wire> HostState<B> {
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        let mut out = Encoder::new();
+        self.applied.encode(&mut out);
+        self.base.encode(&mut out);
+        out.into_bytes()
     }
 
-    fn decode(input: &mut quorate_core::Decoder) -> Result<Self, quorate_core::WireError> {
-        Ok(HostState {
-            applied: AppliedState::decode(input)?,
-            base: B::decode(input)?,
-        })
+    /// `first` is what the group knew of itself when it began.
+    fn from_bytes(bytes: Bytes, header: &Header, first: &State) -> Result<Self, WireError> {
+        let mut input = Decoder::new(bytes);
+        let applied = match header.has_epochs() {
+            true => AppliedState::decode(&mut input)?,
+            false => AppliedState::decode_without_epochs(&mut input, first.clone())?,
+        };
+        let base = B::decode(&mut input)?;
+        input.finish()?;
+        Ok(HostState { applied, base })
     }
 }
 
 /// A snapshot that is being loaded.
 pub(crate) struct Loading<M: Machine, A> {
     header: Header,
+    /// What the group knew of itself when it began.
+    first: State,
     header_seen: bool,
     unframer: Unframer,
     state: Option<HostState<M::Base>>,
@@ -55,9 +65,10 @@ pub(crate) struct Loaded<M: Machine, A> {
 
 impl<M: Machine, A: Application> Loading<M, A> {
     /// Begins to load the snapshot that `header` names; `app` is empty.
-    pub(crate) fn new(header: Header, app: A, sessions_max: usize) -> Self {
+    pub(crate) fn new(header: Header, first: State, app: A, sessions_max: usize) -> Self {
         Loading {
             header,
+            first,
             header_seen: false,
             unframer: Unframer::default(),
             state: None,
@@ -95,14 +106,15 @@ impl<M: Machine, A: Application> Loading<M, A> {
         match kind {
             Kind::Header if !self.header_seen => {
                 let header = Header::from_bytes(body).map_err(wire)?;
-                if header != self.header {
+                if !header.is_of(&self.header) {
                     return Err(format!("it is {header:?}, not {:?}", self.header));
                 }
-                self.header_seen = true;
+                (self.header, self.header_seen) = (header, true);
                 Ok(())
             }
             Kind::Host if self.header_seen && self.state.is_none() => {
-                self.state = Some(HostState::from_bytes(body).map_err(wire)?);
+                let state = HostState::from_bytes(body, &self.header, &self.first);
+                self.state = Some(state.map_err(wire)?);
                 Ok(())
             }
             Kind::Sessions if self.state.is_some() => self
@@ -142,8 +154,9 @@ pub(crate) fn load<M: Machine, A: Application>(
     stored: Stored,
     app: A,
 ) -> Result<Loaded<M, A>, String> {
-    let header = Header::new(config.cluster, &config.seat, stored.0);
-    let mut loading = Loading::new(header, app, config.limits.sessions_max);
+    let header = Header::new(config.cluster, config.seat.group, stored.0);
+    let first = first_state(&config.genesis);
+    let mut loading = Loading::new(header, first, app, config.limits.sessions_max);
     read(source, stored, |part| loading.feed(part))?;
     loading.finish()
 }
@@ -154,13 +167,14 @@ pub(crate) fn verify<C>(
     source: &mut dyn LogSource,
     stored: Stored,
 ) -> Result<u64, String> {
-    let header = Header::new(config.cluster, &config.seat, stored.0).to_bytes();
+    let header = Header::new(config.cluster, config.seat.group, stored.0);
     let mut unframer = Unframer::default();
     let mut is_first = true;
     read(source, stored, |part| {
         unframer.feed(part);
         while let Some((_, body)) = unframer.next()? {
-            if std::mem::take(&mut is_first) && body != header {
+            let is_right = || Header::from_bytes(body).is_ok_and(|found| found.is_of(&header));
+            if std::mem::take(&mut is_first) && !is_right() {
                 return Err("it is the snapshot of another slot or replica".to_owned());
             }
         }

@@ -20,6 +20,7 @@ pub use api::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, S
 pub(crate) use load::{Loaded, Stored, list, load, verify};
 
 use crate::api::HostEvent;
+use crate::epochs::State;
 use crate::flaw::Flaw;
 use crate::host::Host;
 use crate::log::{Gap, Position};
@@ -45,6 +46,8 @@ pub(crate) struct Kept {
 /// Everything about snapshots but the state itself.
 pub(crate) struct Snapshots<M: Machine, A: Application> {
     cluster: ClusterId,
+    /// What the group knew of itself when it began.
+    first: State,
     /// The one being taken.
     cutting: Option<Cutting<A>>,
     /// The one being fetched.
@@ -79,9 +82,10 @@ const SEEN_MAX: usize = 16;
 
 impl<M: Machine, A: Application> Snapshots<M, A> {
     /// With these on the disk, ascending.
-    pub(crate) fn new(cluster: ClusterId, kept: VecDeque<Kept>) -> Self {
+    pub(crate) fn new(cluster: ClusterId, first: State, kept: VecDeque<Kept>) -> Self {
         Snapshots {
             cluster,
+            first,
             cutting: None,
             pull: None,
             pull_after_ns: 0,

@@ -56,7 +56,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if id.slot <= self.applied() || now.mono_ns < self.snapshots.pull_after_ns {
             return;
         }
-        let peers = self.seat.epoch.members.len() - 1;
+        let peers = self.passage.peers().len();
         let Some(pull) = &mut self.snapshots.pull else {
             return self.begin_pull(now, peer, id);
         };
@@ -88,13 +88,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.log.is_some() {
             self.snapshots.writes.push(SnapshotWrite::Begin { slot });
         }
-        let header = Header::new(self.snapshots.cluster, &self.seat, slot);
+        let header = Header::new(self.snapshots.cluster, self.seat.group, slot);
         let (app, sessions_max) = (self.app().empty(), self.limits.sessions_max);
+        let first = self.snapshots.first.clone();
         self.snapshots.pull = Some(Pull {
             id,
             peer,
             offset: 0,
-            loading: Some(Loading::new(header, app, sessions_max)),
+            loading: Some(Loading::new(header, first, app, sessions_max)),
             loaded: None,
             asked_ns: 0,
             is_asking: false,
@@ -125,20 +126,13 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
-        let me = self.seat.me;
-        let members = &self.seat.epoch.members;
-        let others = || {
-            members
-                .iter()
-                .map(|member| member.id)
-                .filter(|id| *id != me)
-        };
-        let next = others()
-            .find(|id| *id > pull.peer)
-            .or_else(|| others().next());
+        let mut others = self.passage.peers().iter().copied();
+        let count = others.len();
+        let first = others.clone().next();
+        let next = others.find(|id| *id > pull.peer).or(first);
         pull.peer = next.unwrap_or(pull.peer);
         pull.silent += 1;
-        let (peer, is_round) = (pull.peer, pull.silent >= others().count());
+        let (peer, is_round) = (pull.peer, pull.silent >= count);
         if is_round {
             let from = self.applied();
             self.post(Peers::One(peer), &Body::Fetch { from });

@@ -11,7 +11,7 @@ use quorate_core::{
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_host::{Counters, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start};
 use quorate_kv::{Query, Store, command};
-use quorate_protocols::Protocol;
+use quorate_protocols::{Protocol, Registered};
 use std::hash::{DefaultHasher, Hasher};
 
 const REPLICAS: usize = 3;
@@ -264,6 +264,8 @@ fn config<P: Protocol>(
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
+        genesis: seat.epoch.clone(),
+        catalogue: &Registered,
         machine: P::config(&seat).expect("defaults are right"),
         seat,
         spoken: Spoken::SHIPPED,

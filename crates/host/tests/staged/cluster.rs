@@ -11,8 +11,8 @@ use quorate_host::{
     Answer, Flaw, Frame, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start, Token,
 };
 use quorate_kv::{Store, command};
-use quorate_protocols::Protocol;
 use quorate_protocols::rs_paxos::{Config, Replica, RsPaxos};
+use quorate_protocols::{Protocol, Registered};
 
 const REPLICAS: usize = 5;
 
@@ -246,6 +246,8 @@ fn config((index, boot): (usize, u64), limits: Limits) -> HostConfig<Config> {
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
+        genesis: seat.epoch.clone(),
+        catalogue: &Registered,
         machine: RsPaxos::config(&seat).expect("the parameters are right"),
         seat,
         spoken: Spoken::SHIPPED,

@@ -223,11 +223,15 @@ impl Replica {
             None if is_kept => value,
             None => value.map(|entry| entry.with_share(None)),
         };
+        let is_order = value.as_ref().is_some_and(Entry::is_order);
         instance.accepted = Some(Proposal {
             ballot,
             value,
             fragments,
         });
+        if is_order {
+            self.orders_end = self.orders_end.max(slot.next());
+        }
         if is_voting {
             out.persist(record);
         }

@@ -58,6 +58,8 @@ pub struct Rules {
     pub bars_after_start: bool,
     /// A lease runs from when it was asked for.
     pub counts_from_question: bool,
+    /// A leader's reads wait for the orders it has accepted: one of them may end the epoch.
+    pub reads_wait_for_orders: bool,
 }
 
 const RULES: Rules = Rules {
@@ -67,6 +69,7 @@ const RULES: Rules = Rules {
     waits_for_fragments: true,
     bars_after_start: true,
     counts_from_question: true,
+    reads_wait_for_orders: true,
 };
 
 /// All that is equal on the replicas of an epoch, and who this replica is.

@@ -114,6 +114,8 @@ pub struct Replica {
     done: Done,
     /// The slots from `ap` on, as far as anything is known of them.
     slots: VecDeque<Instance>,
+    /// The first slot behind every order accepted since the start.
+    orders_end: Slot,
     /// What the last leader heard of knows to be chosen.
     claim: (Ballot, Claim),
     /// Names of the values chosen in the last slots before `ap`.
@@ -213,6 +215,7 @@ impl Machine for Replica {
         (&self.rejoin, &self.lives, self.promised, self.ap).hash(to);
         self.done.to_bytes().hash(to);
         (&self.slots, self.claim, &self.recent).hash(to);
+        self.orders_end.max(self.ap).hash(to);
         (&self.role, self.trust, self.leader, self.led).hash(to);
         (self.round_seen, self.campaign, self.is_wanted).hash(to);
         (&self.large, &self.parked, &self.lease).hash(to);

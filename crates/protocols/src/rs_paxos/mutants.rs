@@ -219,6 +219,15 @@ fn omissions() -> Vec<Mutant<Replica>> {
             ),
         ),
         Mutant::new(
+            "hasty-reads",
+            "a leader's reads do not wait for an order, which may end the epoch",
+            Sabotage::Config(|config: &mut Config| config.rules.reads_wait_for_orders = false),
+            Catcher::Test(
+                "crates/protocols/src/rs_paxos/tests/leases.rs: \
+                 reads_wait_for_orders_even_under_a_lease",
+            ),
+        ),
+        Mutant::new(
             "short-grant",
             "a grant runs half as long as the lease",
             Sabotage::Config(|config: &mut Config| config.hold_ns = config.lease_ns / 2),

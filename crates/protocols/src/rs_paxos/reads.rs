@@ -107,9 +107,17 @@ impl Replica {
     }
 
     /// If this replica leads: the first slot behind all that may hold a completed write.
+    ///
+    /// An order of its own may end the epoch before it knows: then writes complete in the next, which
+    /// no lease and no promise here tells of. So reads wait for orders, whose slots say what became of
+    /// them.
     pub(super) fn own_mark(&self) -> Option<Slot> {
+        let orders_end = match self.config.rules.reads_wait_for_orders {
+            true => self.orders_end,
+            false => Slot(0),
+        };
         match &self.role {
-            Role::Leader(leader) => Some(self.ap.max(leader.recovered)),
+            Role::Leader(leader) => Some(self.ap.max(leader.recovered).max(orders_end)),
             _ => None,
         }
     }

@@ -53,6 +53,7 @@ impl Replica {
             ap,
             done,
             slots: VecDeque::new(),
+            orders_end: ap,
             claim: Default::default(),
             recent: VecDeque::with_capacity(config.window),
             role: Role::Follower,

@@ -137,6 +137,7 @@ impl CommandLine {
             Class::Read => ("read", None),
             Class::OpenSession => ("open-session", None),
             Class::EndSession => ("end-session", None),
+            Class::Order => ("order", None),
         };
         let refused = match (outcome, &applied) {
             (Outcome::Refused(refusal), _) => Some(describe(*refusal).to_owned()),

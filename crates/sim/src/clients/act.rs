@@ -78,7 +78,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Every key is read once more through every replica, and every payload.
     pub(crate) fn read_everything(&mut self) {
+        let newest = self.newest_epoch().clone();
         for node in 0..self.nodes.len() {
+            if !newest.has(self.member(node)) {
+                continue;
+            }
             let host = self.nodes[node].host.as_ref();
             let mut live = host.map_or(Vec::new(), |host| host.app().live(None, usize::MAX));
             live.retain(|(id, _)| self.is_live(*id));

@@ -1,8 +1,11 @@
 //! What breaks, and when.
 
 mod clocks;
+mod epochs;
 mod links;
 mod process;
+
+pub(crate) use epochs::ORDER;
 
 use crate::film::What;
 use crate::mix::generator;
@@ -39,10 +42,11 @@ pub(crate) enum Fault {
     RollingUpgrade,
     Rot,
     FullDisk,
+    Reconfigure,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 19] = [
+pub(crate) const FAULTS: [(Fault, &str); 20] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -62,6 +66,7 @@ pub(crate) const FAULTS: [(Fault, &str); 19] = [
     (Fault::RollingUpgrade, "rolling-upgrade"),
     (Fault::Rot, "rot-everywhere"),
     (Fault::FullDisk, "full-disk"),
+    (Fault::Reconfigure, "reconfiguration"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -141,6 +146,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::RollingUpgrade => self.change_over_in_turn(),
             Fault::Rot => self.rot_everywhere()?,
             Fault::FullDisk => self.fill_disk(),
+            Fault::Reconfigure => self.reconfigure(),
         }
         self.schedule_fault(fault);
         Ok(())

@@ -10,7 +10,7 @@ use quorate_host::{
     Answer, Countdowns, Flush, Host, HostConfig, Limits, LogSource, Request, Spoken, Start, Token,
 };
 use quorate_kv::{Answer as Found, Query, Store};
-use quorate_protocols::Protocol;
+use quorate_protocols::{Protocol, Registered};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -79,6 +79,8 @@ pub(crate) fn open<P: Protocol>(
     let config = HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
+        genesis: seat.epoch.clone(),
+        catalogue: &Registered,
         machine: P::config(&seat).expect("the parameters are sound"),
         seat,
         spoken: Spoken::SHIPPED,

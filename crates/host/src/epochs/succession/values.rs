@@ -10,7 +10,7 @@ use quorate_core::{Member, Slot};
 pub struct Standing<'a> {
     /// The applied state.
     pub state: &'a State,
-    /// The members of the newest epoch that may fail ([`crate::epochs::Numbers::failures`]).
+    /// The members of the newest epoch that may fail ([`quorate_core::Numbers::failures`]).
     pub failures: usize,
     /// The first slot not applied.
     pub applied: Slot,

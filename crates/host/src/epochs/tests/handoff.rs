@@ -2,8 +2,8 @@
 //! whether the value can be read whoever fails.
 
 use super::pairs::Pair;
-use crate::epochs::Numbers;
 use crate::epochs::handoff::{Move, is_safe, next_move, stays_safe};
+use quorate_core::Numbers;
 use std::collections::{BTreeSet, VecDeque};
 
 /// A naive variant of the hand-off.

@@ -1,6 +1,6 @@
 //! Pairs of small configurations of RS-Paxos.
 
-use crate::epochs::Numbers;
+use quorate_core::Numbers;
 
 /// `N`, `QR` and `X` of RS-Paxos.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

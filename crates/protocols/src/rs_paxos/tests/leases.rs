@@ -3,7 +3,7 @@
 use super::net::{Net, seat};
 use crate::registry::Protocol;
 use crate::rs_paxos::{Config, Message, MultiPaxos};
-use quorate_core::{MILLIS, Outcome, Slot};
+use quorate_core::{Class, MILLIS, Outcome, Slot};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -150,6 +150,39 @@ fn grants_forgotten_at_a_restart_let_a_leader_read_stale() {
     );
     let stale = net.read(A);
     assert_eq!(net.outcome(A, stale), Some(Outcome::ReadAt(Slot(1))));
+}
+
+/// The slot that a leased leader's read waits for, while the leader has an order under way.
+fn beside_an_order(edit: fn(&mut Config)) -> Option<Outcome> {
+    let mut net = leased(edit);
+    net.write(A);
+    net.run();
+    net.submit(A, Class::Order, Vec::new());
+    net.write(A);
+    assert!(!net.wire.is_empty() && net.nodes[A].log.len() == 2);
+    let read = net.read(A);
+    net.outcome(A, read)
+}
+
+#[test]
+fn reads_wait_for_orders_even_under_a_lease() {
+    let behind_the_order = Some(Outcome::ReadAt(Slot(3)));
+    assert_eq!(beside_an_order(|_| {}), behind_the_order);
+    let hasty = beside_an_order(|config| config.rules.reads_wait_for_orders = false);
+    assert_eq!(hasty, Some(Outcome::ReadAt(Slot(2))));
+}
+
+#[test]
+fn an_order_is_alone_in_its_entry() {
+    let mut net = three(|config| config.outstanding = 1);
+    net.write(A);
+    net.submit(A, Class::Order, Vec::new());
+    net.write(A);
+    let before = net.nodes[A].log.len();
+    net.run();
+    let log = net.nodes[A].log[before..].iter().flatten();
+    let orders: Vec<bool> = log.map(quorate_core::Entry::is_order).collect();
+    assert_eq!(orders, [false, true, false]);
 }
 
 /// The answers to A's question take longer than the grants run; meanwhile B leads.

@@ -165,7 +165,7 @@ impl Net {
         }
     }
 
-    fn submit(&mut self, me: usize, class: Class, payloads: Vec<Payload>) -> RequestId {
+    pub(super) fn submit(&mut self, me: usize, class: Class, payloads: Vec<Payload>) -> RequestId {
         self.commands += 1;
         let id = RequestId {
             client: ClientId(1),

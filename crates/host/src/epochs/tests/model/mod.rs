@@ -24,9 +24,11 @@ mod search;
 mod stage;
 mod walks;
 
-use crate::epochs::{Catalogue, Note, Numbers, Order, State, Unfit};
+use crate::epochs::{Note, Order, State};
 use node::{Applied, Node};
-use quorate_core::{Durability, Epoch, Incarnation, Member, ReplicaId, Slot};
+use quorate_core::{
+    Catalogue, Durability, Epoch, Incarnation, Member, Numbers, ReplicaId, Slot, Unfit,
+};
 use reads::Read;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,6 +99,7 @@ struct Counts {
 }
 
 /// A protocol with the parameter `f`; it needs `2 f + 1` members.
+#[derive(Debug)]
 pub(super) struct Sample;
 
 impl Catalogue for Sample {

@@ -1,0 +1,45 @@
+//! What protocols make of epochs, as far as the change from one to the next depends on it.
+
+use super::Epoch;
+use std::fmt;
+
+/// What an epoch's protocol makes of its members and parameters, as far as the change to another
+/// epoch depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numbers {
+    /// Members.
+    pub n: usize,
+    /// `f`: members that may fail at once while the others decide, and keep what was decided.
+    pub failures: usize,
+    /// The largest code: fragments that rebuild a value, 1 where values are whole.
+    pub code: usize,
+}
+
+impl Numbers {
+    /// `n - f`: members that decide by themselves.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.n - self.failures
+    }
+}
+
+/// Why a protocol cannot run an epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unfit {
+    /// The feature level does not have this protocol.
+    Protocol,
+    /// It does not work with these members and parameters; why, for people.
+    Parameters(String),
+}
+
+/// What protocols there are.
+///
+/// The answer is a function of its arguments, the same in every program that knows the level. A
+/// program that does not know it must stop before it applies anything at that level.
+pub trait Catalogue: fmt::Debug + Sync {
+    /// The numbers of an epoch at a feature level.
+    ///
+    /// # Errors
+    /// [`Unfit`] when its protocol cannot run it.
+    fn numbers(&self, level: u32, epoch: &Epoch) -> Result<Numbers, Unfit>;
+}

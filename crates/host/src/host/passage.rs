@@ -1,0 +1,383 @@
+//! The way from one epoch to the next: performing what [`Succession`] decides.
+//!
+//! Where a seal is applied the machine ends, at once: whatever it decides behind the seal is void, and
+//! what it promised stays in the log until the state through the seal is durable, so that a crash
+//! before that brings it back. What it did not answer is asked again in the next epoch, under the same
+//! ids. The driver makes the configuration for the next seat ([`Host::next_seat`]) and starts the machine
+//! ([`Host::begin_epoch`]).
+
+use super::Host;
+use crate::api::{Answer, HostEvent};
+use crate::epochs::{Input, Note, Order, Output, Record, Standing, State, Succession};
+use crate::flaw::Flaw;
+use crate::frame::Body;
+use crate::log::{Kind, LogWriter, Position};
+use crate::pins::Pins;
+use crate::requests::{NOBODY, Waiting};
+use crate::timers::Timer;
+use quorate_core::{
+    Application, Boot, Encoder, Epoch, Input as MachineInput, Lsn, Machine, Member, Now, Past,
+    Peers, Refusal, ReplicaId, Seat, Slot, Wire,
+};
+use std::collections::VecDeque;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A replica on its way through epochs.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    me: Member,
+    /// The process's own; machines of later epochs have others, so that no name is given twice.
+    boot: Boot,
+    /// `None` only while it takes a step.
+    succession: Option<Succession>,
+    /// The newest epoch it had a part in before this start, and may have lost its promises of.
+    started_before: u64,
+    /// Own records that are not durable yet, and where they end.
+    writing: VecDeque<(Position, Record)>,
+    /// The last own record, and where it is.
+    last: Option<(Position, Record)>,
+    /// The newest epoch waits for the driver to start its machine.
+    is_due: bool,
+    /// Those this replica talks to.
+    peers: Vec<ReplicaId>,
+    is_member: bool,
+}
+
+impl Passage {
+    pub(crate) fn new(me: Member, boot: Boot) -> Passage {
+        Passage {
+            me,
+            boot,
+            succession: None,
+            started_before: 0,
+            writing: VecDeque::new(),
+            last: None,
+            is_due: false,
+            peers: Vec::new(),
+            is_member: false,
+        }
+    }
+
+    /// Those this replica talks to: the other members of the newest epoch, and of the one before.
+    pub(crate) fn peers(&self) -> &[ReplicaId] {
+        &self.peers
+    }
+
+    /// Promises may be lost, and nobody knows of which epochs.
+    pub(crate) fn distrust(&mut self) {
+        self.started_before = u64::MAX;
+    }
+
+    /// The last own record, if it lies before `end`.
+    pub(crate) fn take_before(&mut self, end: Position) -> Option<Record> {
+        let (_, record) = self.last.take_if(|(at, _)| *at < end)?;
+        Some(record)
+    }
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// The epoch that orders commands, as far as this replica knows.
+    #[must_use]
+    pub fn epoch(&self) -> &Epoch {
+        self.applier.newest()
+    }
+
+    /// What the group knows of itself.
+    #[must_use]
+    pub fn epochs(&self) -> &State {
+        self.applier.epochs()
+    }
+
+    /// Whether the newest epoch lists this replica in its present life.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.passage.is_member
+    }
+
+    /// The newest epoch's seat, while its machine waits to be started ([`Host::begin_epoch`]).
+    #[must_use]
+    pub fn next_seat(&self) -> Option<Seat> {
+        let epoch = self.applier.newest();
+        let number = epoch.number;
+        self.passage.is_due.then(|| Seat {
+            boot: Boot(xxh3_64_with_seed(
+                &number.to_le_bytes(),
+                self.passage.boot.0,
+            )),
+            epoch: epoch.clone(),
+            ..self.seat.clone()
+        })
+    }
+
+    /// Starts the machine of the newest epoch, in the seat that was asked for.
+    pub fn begin_epoch(&mut self, now: Now, seat: Seat, config: &M::Config) {
+        if !self.passage.is_due || seat.epoch != *self.applier.newest() {
+            return;
+        }
+        self.passage.is_due = false;
+        let number = seat.epoch.number;
+        let me = seat.epoch.index_of(seat.me).expect("it is a member");
+        let rule = self.bulk.as_ref().and(M::payloads(config));
+        self.payload_min = rule.map(|rule| rule.min);
+        let code = rule.map_or(1, |rule| rule.code);
+        self.payloads.enter(me, seat.epoch.n(), code);
+        let first = seat.epoch.first_slot;
+        self.seat = seat;
+        (self.appended, self.flushing, self.durable) = (Lsn(0), Lsn(0), Lsn(0));
+        let (next, base) = (self.applied(), self.base.clone());
+        let past = if number <= self.passage.started_before {
+            Past::Lost { next, base }
+        } else if next == first {
+            Past::Fresh
+        } else {
+            let records = Vec::new();
+            Past::Intact {
+                next,
+                base,
+                records,
+            }
+        };
+        self.events.push(HostEvent::Began { epoch: number });
+        self.start_machine(config, past, now);
+        for peer in self.passage.peers.clone() {
+            if !self.tongue.is_up(peer) {
+                let up = false;
+                self.step(now, MachineInput::Link { peer, up });
+            }
+        }
+    }
+
+    /// Finds where this replica is after a start; says whether the newest epoch's machine goes on.
+    pub(crate) fn recover_passage(
+        &mut self,
+        now: Now,
+        genesis: &Epoch,
+        written: &[(Position, Record)],
+    ) -> bool {
+        let me = self.passage.me;
+        // The driver starts the first epoch, and keeps a note of that itself.
+        let epoch = genesis.number;
+        let first = genesis.has(me).then_some(Record::Started { epoch });
+        let records: Vec<Record> = first
+            .into_iter()
+            .chain(written.iter().map(|(_, record)| *record))
+            .collect();
+        let started = records.iter().filter_map(|record| match record {
+            Record::Started { epoch } => Some(*epoch),
+            Record::Retired { .. } => None,
+        });
+        self.passage.started_before = started.max().unwrap_or(0);
+        self.passage.last = written.last().copied();
+        self.meet_peers();
+        let mut outputs = Vec::new();
+        let standing = self.standing();
+        let succession = Succession::recover(me, &records, &standing, &mut outputs);
+        self.passage.succession = Some(succession);
+        let goes_on = outputs
+            .iter()
+            .any(|output| matches!(output, Output::Start { again: true, .. }));
+        self.perform_passage(now, outputs);
+        goes_on
+    }
+
+    /// A slot was applied. `before` was the newest epoch until then.
+    pub(super) fn passed(&mut self, now: Now, slot: Slot, before: u64) {
+        let newest = self.applier.newest();
+        let is_sealed = newest.number > before;
+        if is_sealed {
+            self.base = M::Base::default();
+            self.note_seal(now);
+        } else if slot == newest.first_slot {
+            // Whoever decided it holds the state before it: the epoch is open.
+            self.pass(now, Input::Progress);
+        }
+    }
+
+    /// The state has become that of a later epoch.
+    pub(crate) fn note_seal(&mut self, now: Now) {
+        let number = self.applier.newest().number;
+        if let Some(log) = &mut self.log {
+            log.enter(number);
+            log.want_sync();
+        }
+        self.passage.is_due = false;
+        self.meet_peers();
+        let next = self.applied();
+        self.events.push(HostEvent::Sealed {
+            next,
+            epoch: number,
+        });
+        self.pass(now, Input::Progress);
+    }
+
+    /// A flush was performed.
+    pub(super) fn passage_flushed(&mut self, now: Now) {
+        while let Some(log) = &self.log
+            && let Some((end, record)) = self.passage.writing.front().copied()
+            && log.is_durable(end)
+        {
+            self.passage.writing.pop_front();
+            self.pass(now, Input::Durable(record));
+        }
+    }
+
+    /// A peer says something about epochs.
+    pub(super) fn hear_note(&mut self, now: Now, from: Member, note: Note) {
+        self.pass(now, Input::Heard { from, note });
+    }
+
+    /// A peer speaks in an epoch that is over.
+    pub(super) fn hear_late(&mut self, now: Now, from: ReplicaId) {
+        if let Some(from) = self.last_life(from) {
+            self.pass(now, Input::Late { from });
+        }
+    }
+
+    /// The life in which a replica was last a member.
+    fn last_life(&self, id: ReplicaId) -> Option<Member> {
+        let epochs = self.applier.epochs().chain.epochs().rev();
+        let mut lives = epochs.flat_map(|epoch| &epoch.members);
+        lives.find(|member| member.id == id).copied()
+    }
+
+    /// Whether this is somebody a frame may come from.
+    pub(super) fn knows(&self, peer: ReplicaId) -> bool {
+        let state = self.applier.epochs();
+        let mut epochs = state.chain.epochs().rev();
+        let is_member = epochs.any(|epoch| epoch.index_of(peer).is_some());
+        peer != self.seat.me && (is_member || state.addresses.contains_key(&peer))
+    }
+
+    /// Takes a step.
+    pub(crate) fn pass(&mut self, now: Now, input: Input) {
+        let Some(mut succession) = self.passage.succession.take() else {
+            return;
+        };
+        let mut outputs = Vec::new();
+        succession.step(&self.standing(), input, &mut outputs);
+        self.passage.succession = Some(succession);
+        self.perform_passage(now, outputs);
+    }
+
+    fn standing(&self) -> Standing<'_> {
+        let applied = self.applied();
+        Standing {
+            state: self.applier.epochs(),
+            failures: self.applier.failures(),
+            applied,
+            // The log is one sequence: whatever is written behind a seal is durable no sooner than it,
+            // and nothing is done without being written first. That goes for taking part in the next
+            // epoch, for leaving, and for the release of what the sealed one promised.
+            durable: applied,
+        }
+    }
+
+    fn perform_passage(&mut self, now: Now, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Seal { .. } => self.end_machine(),
+                Output::Stop { .. } => {
+                    // Who leaves may do so before it has applied the seal.
+                    self.end_machine();
+                    self.forget_promises();
+                }
+                Output::Persist(record) => self.write_passage(now, record),
+                Output::Start { again, .. } => self.passage.is_due = !again,
+                Output::Propose(order) => self.propose(now, &order),
+                Output::Send { to, note } => {
+                    let incarnation = self.passage.me.incarnation;
+                    self.post(Peers::One(to.id), &Body::Note { incarnation, note });
+                }
+                Output::Fetch { from } => self.fetch_from(now, from.id),
+                Output::Arm { after_ns } => self.arm(Timer::Epochs, now.mono_ns + after_ns),
+                Output::Leave => self.leave(),
+            }
+        }
+    }
+
+    /// The machine's epoch is over.
+    fn end_machine(&mut self) {
+        if self.limits.flaw != Some(Flaw::AppliesBehindSeal) {
+            self.machine = None;
+        }
+        self.repair.forget_machine();
+        self.gated.clear();
+        self.early.clear();
+        self.coding.clear();
+        self.out = Default::default();
+        self.timers.disarm_machine();
+        if self.limits.flaw != Some(Flaw::AsksNoneAgain) {
+            self.requests.start_over(self.applier.next());
+        }
+        if !self.passage.is_member {
+            self.refuse_all(Refusal::NotServing);
+        }
+    }
+
+    /// Nobody will order here what waits.
+    fn refuse_all(&mut self, refusal: Refusal) {
+        let refused = self.requests.take_all().into_iter();
+        let refused = refused.map(|waiting| (waiting.token, Answer::Refused(refusal)));
+        self.answers.extend(refused);
+    }
+
+    /// The group needs this replica no longer. It may not know what became of its last slots.
+    fn leave(&mut self) {
+        self.passage.is_member = false;
+        self.refuse_all(Refusal::Unknown);
+        self.events.push(HostEvent::Left);
+    }
+
+    /// The state through the seal is durable: nobody needs the promises of the sealed epoch, nor what
+    /// it left undecided.
+    fn forget_promises(&mut self) {
+        self.pins = Pins::new();
+        self.payloads.release();
+    }
+
+    fn write_passage(&mut self, now: Now, record: Record) {
+        let Some(log) = &mut self.log else {
+            return self.pass(now, Input::Durable(record));
+        };
+        self.passage.last = Some((append(log, record), record));
+        self.passage.writing.push_back((log.tail(), record));
+    }
+
+    /// The last own record goes on in the log, of which everything before `end` is released.
+    pub(crate) fn carry_on_passage(&mut self, end: Position) {
+        if let Some(record) = self.passage.take_before(end)
+            && let Some(log) = &mut self.log
+        {
+            self.passage.last = Some((append(log, record), record));
+        }
+    }
+
+    fn propose(&mut self, now: Now, order: &Order) {
+        let waiting = Waiting {
+            token: NOBODY,
+            submitted_ns: now.mono_ns,
+            ordered_ns: 0,
+        };
+        self.requests.order(waiting, order);
+    }
+
+    /// Finds out whom to talk to.
+    fn meet_peers(&mut self) {
+        let epochs = self.applier.epochs().chain.epochs().rev().take(2);
+        let members = epochs.flat_map(|epoch| epoch.members.iter().map(|member| member.id));
+        let mut peers: Vec<ReplicaId> = members.filter(|id| *id != self.seat.me).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        self.passage.is_member = self.applier.newest().has(self.passage.me);
+        self.catch_up.meet(&peers);
+        self.passage.peers = peers;
+    }
+}
+
+/// Appends a record that concerns all slots; says where it is.
+fn append(log: &mut LogWriter, record: Record) -> Position {
+    let mut body = Encoder::new();
+    record.encode(&mut body);
+    log.count();
+    log.append(Kind::Epoch, body, true).0
+}

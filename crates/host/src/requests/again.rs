@@ -1,0 +1,58 @@
+//! What becomes of requests when an epoch ends.
+
+use super::{OwnSession, READER, Requests, Waiting, reading};
+use quorate_core::{Command, RequestId, Slot};
+use std::collections::VecDeque;
+
+impl<Q> Requests<Q> {
+    /// The epoch is sealed, and `next` is the first slot behind: what it did not order is to be
+    /// ordered in the next one, and reads that it did not answer are to be asked there. Whatever the
+    /// machine got may or may not have been applied: under its id it is executed once.
+    pub(crate) fn start_over(&mut self, next: Slot) {
+        if self.session == OwnSession::Opening {
+            self.session = OwnSession::Closed;
+        }
+        for (_, read) in self
+            .located
+            .split_off(&next)
+            .into_iter()
+            .flat_map(|(slot, reads)| reads.into_iter().map(move |read| (slot, read)))
+        {
+            self.located_count -= 1;
+            self.reads.insert(self.next_read, read);
+            self.next_read += 1;
+        }
+        let is_taken = |waiting: &Waiting| waiting.ordered_ns > 0;
+        let writes = self
+            .writes
+            .values_mut()
+            .filter(|write| is_taken(&write.waiting));
+        let again = writes.map(|write| {
+            write.waiting.ordered_ns = 0;
+            write.command.clone()
+        });
+        let mut queue: VecDeque<Command> = again.collect();
+        let reads = self
+            .reads
+            .iter_mut()
+            .filter(|(_, read)| is_taken(&read.waiting));
+        queue.extend(reads.map(|(seq, read)| {
+            read.waiting.ordered_ns = 0;
+            let (client, seq) = (READER, *seq);
+            reading(RequestId { client, seq })
+        }));
+        queue.append(&mut self.queue);
+        self.queue = queue;
+    }
+
+    /// Takes everything that waits.
+    pub(crate) fn take_all(&mut self) -> Vec<Waiting> {
+        self.queue.clear();
+        self.located_count = 0;
+        let located = std::mem::take(&mut self.located).into_values().flatten();
+        let reads = std::mem::take(&mut self.reads).into_values();
+        let writes = std::mem::take(&mut self.writes).into_values();
+        let reads = reads.chain(located).map(|read| read.waiting);
+        writes.map(|write| write.waiting).chain(reads).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! The way of single requests.
+
+use super::*;
+
+#[test]
+fn a_command_asked_for_again_and_again_is_queued_once() {
+    let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+    let (submitted_ns, ordered_ns) = (5, 0);
+    let id = RequestId {
+        client: ClientId(9),
+        seq: 3,
+    };
+    for token in 0..100 {
+        let waiting = Waiting {
+            token,
+            submitted_ns,
+            ordered_ns,
+        };
+        let command = Command {
+            id,
+            acked: 0,
+            class: Class::Write,
+            principal: Principal::default(),
+            body: Bytes::new(),
+            payloads: Vec::new(),
+        };
+        requests.command(waiting, command);
+    }
+    assert_eq!(requests.queued(), 1);
+    assert_eq!(requests.take(8, 6).len(), 1);
+    assert_eq!(
+        requests.take_write(id).map(|waiting| waiting.token),
+        Some(99)
+    );
+}
+
+#[test]
+fn what_a_sealed_epoch_did_not_answer_is_asked_again_under_its_id() {
+    let mut requests = Requests::new(ReplicaId(1), Boot(7));
+    let waiting = |token| Waiting {
+        token,
+        submitted_ns: 0,
+        ordered_ns: 0,
+    };
+    let body = Bytes::from_static(b"w");
+    requests.set_session(OwnSession::Open);
+    requests.write(waiting(1), (body.clone(), Vec::new()), Principal::default());
+    requests.read(waiting(2), 'a');
+    requests.read(waiting(3), 'b');
+    let taken = requests.take(8, 5);
+    assert_eq!(taken.len(), 3);
+    requests.locate(taken[1].id, Slot(9));
+    requests.locate(taken[2].id, Slot(10));
+    requests.write(waiting(4), (body, Vec::new()), Principal::default());
+    requests.start_over(Slot(10));
+    let due: Vec<Token> = requests
+        .take_located(Slot(10))
+        .iter()
+        .map(|r| r.waiting.token)
+        .collect();
+    assert_eq!(due, [2], "it asks for nothing behind the seal");
+    let again = requests.take(8, 6);
+    let tokens: Vec<_> = again.iter().map(|c| requests.token_of(c.id)).collect();
+    assert_eq!(tokens, [Some(1), Some(3), Some(4)]);
+    assert_eq!(again[0].id, taken[0].id);
+    requests.start_over(Slot(10));
+    assert_eq!(
+        requests.take(8, 7).len(),
+        3,
+        "as often as epochs are sealed"
+    );
+}
+
+#[test]
+fn writes_that_wait_move_to_a_new_session_when_the_own_one_is_lost() {
+    let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+    let body = Bytes::from_static(b"w");
+    let waiting = |token| Waiting {
+        token,
+        submitted_ns: 0,
+        ordered_ns: 0,
+    };
+    requests.write(waiting(1), (body.clone(), Vec::new()), Principal::default());
+    let lost = requests.take(8, 0)[0].id.client;
+    requests.set_session(OwnSession::Open);
+    let sent = requests.take(8, 0)[0].id;
+    requests.write(waiting(2), (body, Vec::new()), Principal::default());
+    requests.session_lost(lost);
+    let opening = requests.take(8, 0);
+    assert_eq!((opening.len(), opening[0].class), (1, Class::OpenSession));
+    assert_ne!(opening[0].id.client, lost);
+    requests.set_session(OwnSession::Open);
+    let moved = requests.take(8, 0)[0].id;
+    assert_eq!(moved.client, opening[0].id.client);
+    let tokens = [sent, moved].map(|id| requests.take_write(id).map(|waiting| waiting.token));
+    assert_eq!(tokens, [Some(1), Some(2)]);
+}

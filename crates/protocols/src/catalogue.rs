@@ -1,0 +1,41 @@
+//! The registered protocols, as epochs know them.
+
+use crate::registry::{Protocol, Visitor, visit};
+use quorate_core::{Boot, Catalogue, Epoch, Group, Machine, Numbers, Seat, Unfit};
+
+/// All registered protocols. What they make of an epoch is part of the feature level: it must never
+/// change for one that has been in use.
+#[derive(Clone, Copy, Debug)]
+pub struct Registered;
+
+impl Catalogue for Registered {
+    fn numbers(&self, _level: u32, epoch: &Epoch) -> Result<Numbers, Unfit> {
+        visit(&epoch.protocol, Judge(epoch)).unwrap_or(Err(Unfit::Protocol))
+    }
+}
+
+/// What one protocol makes of an epoch.
+struct Judge<'a>(&'a Epoch);
+
+impl Visitor for Judge<'_> {
+    type Output = Result<Numbers, Unfit>;
+
+    fn visit<P: Protocol>(self) -> Self::Output {
+        let epoch = self.0;
+        let first = epoch.members.first();
+        let none = || Unfit::Parameters("an epoch without members".into());
+        let seat = Seat {
+            group: Group(0),
+            epoch: epoch.clone(),
+            me: first.ok_or_else(none)?.id,
+            boot: Boot(0),
+        };
+        let config = P::config(&seat).map_err(Unfit::Parameters)?;
+        let rule = P::Machine::payloads(&config);
+        Ok(Numbers {
+            n: epoch.n(),
+            failures: P::failures_survived(epoch),
+            code: rule.map_or(1, |rule| usize::from(rule.code)),
+        })
+    }
+}

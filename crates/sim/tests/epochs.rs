@@ -1,0 +1,66 @@
+//! Groups whose members change: seeds that must pass, and mutants that must not.
+
+use quorate_sim::{Report, Simulator, parse};
+use std::ops::Range;
+
+fn simulator(line: &str) -> Simulator {
+    Simulator::new(&parse(line).unwrap()).unwrap()
+}
+
+fn pass(line: &str, seeds: Range<u64>) {
+    let simulator = simulator(line);
+    let reports: Vec<Report> = seeds.map(|seed| simulator.seed(seed)).collect();
+    for report in &reports {
+        assert_eq!(report.violation, None, "seed {}", report.seed);
+        assert!(report.totals.ops >= 500, "{report:?}");
+    }
+    let count = |what| -> u64 {
+        let faults = reports.iter().map(|report| report.totals.faults.get(what));
+        faults.flatten().sum()
+    };
+    let (sealed, left) = (count("seal applied"), count("member left"));
+    assert!(
+        sealed > 20 && left > 0,
+        "{line}: {sealed} seals, {left} left"
+    );
+}
+
+#[test]
+fn members_come_and_go() {
+    for protocol in ["rabia", "multi-paxos"] {
+        pass(&format!("--protocol {protocol} --profile epochs"), 0..10);
+        pass(
+            &format!("--protocol {protocol} --replicas 5 --profile epochs"),
+            0..5,
+        );
+    }
+    pass(
+        "--protocol multi-paxos --param payload_min=1 --profile epochs",
+        0..10,
+    );
+}
+
+#[test]
+fn members_come_and_go_while_others_fail() {
+    for protocol in ["rabia", "multi-paxos"] {
+        pass(
+            &format!("--protocol {protocol} --profile swarm,epochs"),
+            0..20,
+        );
+        pass(
+            &format!("--protocol {protocol} --replicas 5 --profile swarm,epochs"),
+            0..10,
+        );
+    }
+}
+
+#[test]
+fn mutants_are_found() {
+    for mutant in ["host-applies-behind-seal", "host-asks-none-again"] {
+        let simulator = simulator(&format!(
+            "--protocol rabia --profile epochs --mutant {mutant}"
+        ));
+        let found = (0..80).any(|seed| simulator.seed(seed).violation.is_some());
+        assert!(found, "{mutant} was not found within 80 seeds");
+    }
+}
