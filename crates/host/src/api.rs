@@ -38,6 +38,9 @@ pub struct HostConfig<C> {
     pub cluster: ClusterId,
     /// The life of this replica's promises.
     pub incarnation: Incarnation,
+    /// The life under which epochs list it, if they do: an earlier one where it lost its promises and
+    /// makes up for that within the epoch.
+    pub known_as: Incarnation,
     /// The epoch that the group began with.
     pub genesis: Epoch,
     /// What protocols there are.

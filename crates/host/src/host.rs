@@ -146,7 +146,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let me = epoch.index_of(seat.me).unwrap_or(0);
         let member = Member {
             id: seat.me,
-            incarnation: config.incarnation,
+            incarnation: config.known_as,
         };
         let cache_bytes_max = config.limits.payload_cache_bytes_max;
         // Without a disk there is no place for fragments.

@@ -17,7 +17,7 @@ use crate::snap::Archive;
 use crate::test_source::TestSource;
 use crate::timed::Timed;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Durability, Machine, ReplicaId, Seat, Slot};
+use quorate_core::{Application, Boot, Durability, Incarnation, Machine, ReplicaId, Seat, Slot};
 use quorate_host::{Host, HostConfig, Limits, LogSource, Opened as OpenedHost, Spoken, Start};
 use quorate_protocols::{Protocol, Registered};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -413,6 +413,7 @@ pub(crate) fn host_config<P: Protocol>(
     Ok(HostConfig {
         cluster: meta.cluster,
         incarnation: meta.incarnation,
+        known_as: known_as(meta),
         genesis: meta.epoch.clone(),
         catalogue: &Registered,
         machine: P::config(&seat).map_err(ServerError::Epoch)?,
@@ -421,6 +422,14 @@ pub(crate) fn host_config<P: Protocol>(
         limits,
         dice,
     })
+}
+
+/// The life under which the epoch lists a replica: one that lost its data comes back within the epoch,
+/// in another life.
+fn known_as(meta: &Meta) -> Incarnation {
+    let mut members = meta.epoch.members.iter();
+    let listed = members.find(|member| member.id == meta.replica);
+    listed.map_or(meta.incarnation, |member| member.incarnation)
 }
 
 /// A host's configuration, for a protocol.

@@ -224,6 +224,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let mut config = HostConfig {
             cluster: self.cluster,
             incarnation: self.nodes[index].incarnation,
+            known_as: self.nodes[index].incarnation,
             genesis: self.epoch.clone(),
             catalogue: &Registered,
             seat,

@@ -42,6 +42,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let mut config = HostConfig {
             cluster: self.cluster,
             incarnation: node.incarnation,
+            known_as: node.incarnation,
             genesis: self.epoch.clone(),
             catalogue: &Registered,
             seat,

@@ -264,6 +264,7 @@ fn config<P: Protocol>(
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
+        known_as: Incarnation(index as u128),
         genesis: seat.epoch.clone(),
         catalogue: &Registered,
         machine: P::config(&seat).expect("defaults are right"),

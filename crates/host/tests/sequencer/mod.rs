@@ -352,6 +352,7 @@ pub(crate) fn config(me: u16) -> HostConfig<Seat> {
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(u128::from(me)),
+        known_as: Incarnation(u128::from(me)),
         genesis: seat.epoch.clone(),
         catalogue: &Anything,
         machine: seat.clone(),

@@ -246,6 +246,7 @@ fn config((index, boot): (usize, u64), limits: Limits) -> HostConfig<Config> {
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
+        known_as: Incarnation(index as u128),
         genesis: seat.epoch.clone(),
         catalogue: &Registered,
         machine: RsPaxos::config(&seat).expect("the parameters are right"),

@@ -79,6 +79,7 @@ pub(crate) fn open<P: Protocol>(
     let config = HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
+        known_as: Incarnation(index as u128),
         genesis: seat.epoch.clone(),
         catalogue: &Registered,
         machine: P::config(&seat).expect("the parameters are sound"),
