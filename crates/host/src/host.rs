@@ -54,7 +54,7 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
     pub(crate) pins: Pins<M::Record>,
-    /// Own records about epochs, and the last of them again with its place.
+    /// Own records about epochs, and where they are.
     pub(crate) epochs: Vec<(Position, Record)>,
     pub(crate) log: Option<LogWriter>,
     pub(crate) bulk: Option<BulkStore>,

@@ -10,6 +10,7 @@
 //! ```text
 //! submit · frame · link · read_done · …      any number of inputs, then
 //! turn(now)                                  fires due timers, submits what waits
+//! next_seat    -> configure the protocol, then begin_epoch  (its parameters and members may be new)
 //! loop {
 //!     take_frames  -> peers                  first: what leaves early overlaps the flush
 //!     take_answers -> clients

@@ -115,40 +115,34 @@ impl<Q> Requests<Q> {
         (body, payloads): (Bytes, Vec<Payload>),
         principal: Principal,
     ) {
-        let id = self.next_id();
-        self.enqueue(
-            waiting,
-            Command {
-                id,
-                acked: 0,
-                class: Class::Write,
-                principal,
-                body,
-                payloads,
-            },
-        );
+        self.own(waiting, Class::Write, (body, payloads), principal);
     }
 
     /// Queues an order under the host's own session.
     pub(crate) fn order(&mut self, waiting: Waiting, order: &Order) {
-        let id = self.next_id();
-        self.enqueue(
-            waiting,
-            Command {
-                id,
-                acked: 0,
-                class: Class::Order,
-                principal: Principal::default(),
-                body: order.to_bytes(),
-                payloads: Vec::new(),
-            },
-        );
+        let content = (order.to_bytes(), Vec::new());
+        self.own(waiting, Class::Order, content, Principal::default());
     }
 
-    fn next_id(&mut self) -> RequestId {
+    /// Queues the next command of the host's own session.
+    fn own(
+        &mut self,
+        waiting: Waiting,
+        class: Class,
+        (body, payloads): (Bytes, Vec<Payload>),
+        principal: Principal,
+    ) {
         let (client, seq) = (self.client, self.next_seq);
         self.next_seq += 1;
-        RequestId { client, seq }
+        let command = Command {
+            id: RequestId { client, seq },
+            acked: 0,
+            class,
+            principal,
+            body,
+            payloads,
+        };
+        self.enqueue(waiting, command);
     }
 
     fn enqueue(&mut self, waiting: Waiting, command: Command) {

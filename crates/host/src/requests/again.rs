@@ -12,12 +12,7 @@ impl<Q> Requests<Q> {
         if self.session == OwnSession::Opening {
             self.session = OwnSession::Closed;
         }
-        for (_, read) in self
-            .located
-            .split_off(&next)
-            .into_iter()
-            .flat_map(|(slot, reads)| reads.into_iter().map(move |read| (slot, read)))
-        {
+        for read in self.located.split_off(&next).into_values().flatten() {
             self.located_count -= 1;
             self.reads.insert(self.next_read, read);
             self.next_read += 1;
