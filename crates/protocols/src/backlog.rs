@@ -34,7 +34,7 @@ impl Backlog {
     /// Begins an entry: the oldest commands within the limits, and at least one if there is any. An
     /// order gets one for itself.
     pub(crate) fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
-        let mut batch = EntryBuilder::with_capacity(self.bytes.min(bytes_max));
+        let mut batch = EntryBuilder::with_capacity(self.inline_bytes(commands_max, bytes_max));
         while let Some(command) = self.commands.front() {
             let size = size_of(command);
             let filled = batch.body_len() + batch.bulk_len() as usize;
@@ -47,6 +47,20 @@ impl Backlog {
             self.commands.pop_front();
         }
         batch
+    }
+
+    /// About how many bytes of an entry the oldest commands take within the limits. Their payloads
+    /// are beside it: room for those would be kept, empty, for as long as the entry is.
+    fn inline_bytes(&self, commands_max: usize, bytes_max: usize) -> usize {
+        let (mut inline, mut all) = (0, 0);
+        for command in self.commands.iter().take(commands_max) {
+            all += size_of(command);
+            if inline > 0 && all > bytes_max {
+                break;
+            }
+            inline += command.encoded_len_max();
+        }
+        inline
     }
 
     /// Takes everything that waits.
@@ -68,5 +82,39 @@ impl Hash for Backlog {
             (command.class == Class::Order).hash(to);
             command.body.hash(to);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quorate_core::{Payload, Principal, RequestId};
+
+    fn command(body: usize, payload: Option<usize>) -> Command {
+        let payload = payload.map(|len| Payload::of(Bytes::from(vec![1; len])));
+        Command {
+            id: RequestId::default(),
+            acked: 0,
+            class: Class::Write,
+            principal: Principal(0),
+            body: Bytes::from(vec![2; body]),
+            payloads: payload.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn an_entry_has_room_for_what_is_in_it_and_not_for_what_is_beside_it() {
+        let mut backlog = Backlog::default();
+        backlog.push(command(100, Some(1 << 20)));
+        assert!((100..1_000).contains(&backlog.inline_bytes(10, 4 << 20)));
+        for _ in 0..8 {
+            backlog.push(command(100, Some(1 << 20)));
+        }
+        // As many as are taken, by either limit.
+        let three = backlog.inline_bytes(3, 100 << 20);
+        assert!(three < 4 * 200);
+        assert_eq!(backlog.inline_bytes(10, (3 << 20) + 1_000), three);
+        assert_eq!(backlog.fill(10, (3 << 20) + 1_000).count(), 3);
     }
 }
