@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use support::{Client, Home, expect_failure, output, quorate, signal};
+use tokio::net::TcpSocket;
 
 fn status(flags: &[&str]) -> (i32, String) {
     let output = output(quorate().arg("status").args(flags));
@@ -87,8 +88,10 @@ fn an_endpoint_that_is_none_is_exit_code_2_and_a_silent_one_1() {
         2,
         "at least 0.1",
     );
-    let port = support::free_ports(1);
-    let (code, text) = status(&["--endpoints", &format!("127.0.0.1:{port}")]);
+    // Bound, so that nobody else takes it, and not listening.
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (code, text) = status(&["--endpoints", &silent.local_addr().unwrap().to_string()]);
     assert_eq!(code, 1);
     assert!(text.contains("no replica answers"), "{text}");
     assert!(text.contains("refused"), "{text}");

@@ -83,6 +83,7 @@ fn cells(page: &StatusPage, figures: &Figures) -> Vec<String> {
         (Role::Rejoining, _) => "rejoining",
         (Role::Voting, true) => "voting",
         (Role::Voting, false) => "no quorum",
+        (Role::Learner, _) => "learner",
     };
     let percent =
         |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.0}", s * 100.0));
@@ -142,15 +143,17 @@ fn name(replica: &ReplicaReport) -> String {
         .map_or("?".to_owned(), |id| id.to_string())
 }
 
-/// `7.5us`, `140us`, `2.1ms`, `1.4s`.
+/// `7.5us`, `140us`, `2.1ms`, `38ms`, `1.4s`: five characters at most, so that a row of pairs of
+/// them stays within a hundred.
 fn time(us: f64) -> String {
-    match us {
-        us if us < 10.0 => format!("{us:.1}us"),
-        us if us < 1e3 => format!("{us:.0}us"),
-        us if us < 1e5 => format!("{:.1}ms", us / 1e3),
-        us if us < 1e6 => format!("{:.0}ms", us / 1e3),
-        us => format!("{:.1}s", us / 1e6),
+    for (unit, size) in [("us", 1.0), ("ms", 1e3), ("s", 1e6)] {
+        match us / size {
+            count if count < 9.95 => return format!("{count:.1}{unit}"),
+            count if count < 999.5 => return format!("{count:.0}{unit}"),
+            _ => {}
+        }
     }
+    "long".to_owned()
 }
 
 /// `950`, `12.3k`.
@@ -209,6 +212,11 @@ mod tests {
             [time(7.51), time(140.2), time(2140.0), time(1.4e6)],
             ["7.5us", "140us", "2.1ms", "1.4s"]
         );
+        for us in [
+            9.949, 9.96, 999.4, 999.6, 9_960.0, 37_500.0, 999_600.0, 1e8, 1e12,
+        ] {
+            assert!(time(us).len() <= 5, "{}", time(us));
+        }
         assert_eq!([bytes(5 << 20), bytes(3 << 29)], ["5M", "1.5G"]);
         assert_eq!(
             [uptime(59), uptime(61), uptime(90_061)],
