@@ -40,6 +40,7 @@ pub mod floor;
 pub mod large;
 pub mod latency;
 pub mod load;
+pub mod members;
 mod namespaces;
 mod observe;
 pub mod process;
@@ -95,6 +96,9 @@ pub enum BenchCommand {
     /// Kill leaders under load: throughput over time, how soon writes go on, whether one was lost
     #[command(after_help = FAILOVER_EXAMPLES)]
     Failover(failover::FailoverArgs),
+    /// Replace and add members under load: how long each change takes, and how long writes stand still
+    #[command(after_help = MEMBERS_EXAMPLES)]
+    Members(members::MembersArgs),
     /// Ask the same random things of a real etcd and of a cluster, and compare every answer
     #[command(after_help = DIFFERENTIAL_EXAMPLES)]
     Differential(differential::DifferentialArgs),
@@ -143,6 +147,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Verify(args) => verify::run(&args),
         BenchCommand::Survive(args) => survive::run(&args),
         BenchCommand::Failover(args) => failover::run(&args),
+        BenchCommand::Members(args) => members::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
         BenchCommand::Sizes(args) => sizes::run(&args),
         BenchCommand::Large(args) => ended(large::run(&args)),
@@ -283,6 +288,13 @@ Examples:
     quorate bench failover --plot failover.svg
   One of them, large values:
     quorate bench failover --alone --loads write --val-size 256KiB";
+
+const MEMBERS_EXAMPLES: &str = "\
+Examples:
+  All three machines die and are replaced, one after the other, three times round:
+    quorate bench members --plan replace --rounds 3
+  From three members to five, to seven, and back, under RS-Paxos:
+    quorate bench members --plan resize --protocol rs-paxos";
 
 const DIFFERENTIAL_EXAMPLES: &str = "\
 Examples:

@@ -1,13 +1,15 @@
 //! The Cluster service.
 
-use crate::face::{Face, failed, unsupported};
+use crate::face::{Face, failed, status};
 use crate::server::Cluster;
+use quorate_core::ReplicaId;
+use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{
     Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
     MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
     MemberUpdateRequest, MemberUpdateResponse,
 };
-use quorate_server::{Consistency, MemberInfo};
+use quorate_server::{Change, ChangeError, Consistency, MemberInfo};
 use tonic::{Request, Response, Status, async_trait};
 
 type Answered<M> = Result<Response<M>, Status>;
@@ -22,38 +24,132 @@ impl Cluster for Face {
             // Proves that this member has seen everything that was decided before the request.
             self.figures(Consistency::Linearizable).await?;
         }
-        let status = self.handle.status().await.map_err(failed)?;
         Ok(Response::new(MemberListResponse {
             header: Some(self.header(0).await?),
-            members: status.members.into_iter().map(member).collect(),
+            members: self.members().await?,
         }))
     }
 
-    async fn member_add(&self, _: Request<MemberAddRequest>) -> Answered<MemberAddResponse> {
-        Err(unsupported("adding a member"))
+    /// The number is the next that no replica has. What is added follows the group from now on; once it
+    /// has caught up it becomes a member, unless it was started to stay a learner.
+    async fn member_add(&self, request: Request<MemberAddRequest>) -> Answered<MemberAddResponse> {
+        let request = request.into_inner();
+        let url = one_url(request.peer_urls)?;
+        self.figures(Consistency::Linearizable).await?;
+        let before = self.handle.status().await.map_err(failed)?.members;
+        if before.iter().any(|member| member.peer_url == url) {
+            return Err(status(errors::PEER_URL_EXISTS));
+        }
+        let last = before.iter().map(|member| member.id.0).max();
+        let id = ReplicaId(last.unwrap_or(0) + 1);
+        self.change(Change::Address { id, url }).await?;
+        let members = self.members().await?;
+        Ok(Response::new(MemberAddResponse {
+            header: Some(self.header(0).await?),
+            member: members
+                .iter()
+                .find(|one| one.id == u64::from(id.0))
+                .cloned(),
+            members,
+        }))
     }
 
     async fn member_remove(
         &self,
-        _: Request<MemberRemoveRequest>,
+        request: Request<MemberRemoveRequest>,
     ) -> Answered<MemberRemoveResponse> {
-        Err(unsupported("removing a member"))
+        let id = replica(request.into_inner().id)?;
+        let forget = self.handle.change(Change::Forget(id));
+        match self.handle.change_soon(Change::Remove(id)).await {
+            // Of a member it need not ever have been decided where it is.
+            Ok(()) => drop(forget.await),
+            // A learner has nothing but an address.
+            Err(ChangeError::Unknown(_)) => forget.await.map_err(not_changed)?,
+            Err(why) => return Err(not_changed(why)),
+        }
+        Ok(Response::new(MemberRemoveResponse {
+            header: Some(self.header(0).await?),
+            members: self.members().await?,
+        }))
     }
 
     async fn member_update(
         &self,
-        _: Request<MemberUpdateRequest>,
+        request: Request<MemberUpdateRequest>,
     ) -> Answered<MemberUpdateResponse> {
-        Err(unsupported("updating a member"))
+        let request = request.into_inner();
+        let (id, url) = (replica(request.id)?, one_url(request.peer_urls)?);
+        let before = self.handle.status().await.map_err(failed)?.members;
+        if !before.iter().any(|member| member.id == id) {
+            return Err(status(errors::MEMBER_NOT_FOUND));
+        }
+        let mut others = before.iter().filter(|member| member.id != id);
+        if others.any(|member| member.peer_url == url) {
+            return Err(status(errors::PEER_URL_EXISTS));
+        }
+        self.change(Change::Address { id, url }).await?;
+        Ok(Response::new(MemberUpdateResponse {
+            header: Some(self.header(0).await?),
+            members: self.members().await?,
+        }))
     }
 
     async fn member_promote(
         &self,
-        _: Request<MemberPromoteRequest>,
+        request: Request<MemberPromoteRequest>,
     ) -> Answered<MemberPromoteResponse> {
-        Err(unsupported("promoting a member"))
+        let id = replica(request.into_inner().id)?;
+        self.change(Change::Promote(id)).await?;
+        Ok(Response::new(MemberPromoteResponse {
+            header: Some(self.header(0).await?),
+            members: self.members().await?,
+        }))
     }
 }
+
+impl Face {
+    async fn members(&self) -> Result<Vec<Member>, Status> {
+        let status = self.handle.status().await.map_err(failed)?;
+        Ok(status.members.into_iter().map(member).collect())
+    }
+
+    async fn change(&self, change: Change) -> Result<(), Status> {
+        let changed = self.handle.change_soon(change).await;
+        changed.map_err(not_changed)
+    }
+}
+
+fn not_changed(error: ChangeError) -> Status {
+    match error {
+        ChangeError::Failed(failure) => failed(failure),
+        ChangeError::Unknown(_) => status(errors::MEMBER_NOT_FOUND),
+        ChangeError::IsMember(_) => status(errors::MEMBER_NOT_LEARNER),
+        ChangeError::NotYet(why) | ChangeError::Refused(why) => {
+            Status::failed_precondition(format!("quorate: {why}"))
+        }
+    }
+}
+
+/// The replica that a client means.
+fn replica(id: u64) -> Result<ReplicaId, Status> {
+    let id = u16::try_from(id).map_err(|_| status(errors::MEMBER_NOT_FOUND))?;
+    Ok(ReplicaId(id))
+}
+
+/// A replica has one port for its peers.
+fn one_url(urls: Vec<String>) -> Result<String, Status> {
+    let bad = || status(errors::MEMBER_BAD_URLS);
+    let [url] = <[String; 1]>::try_from(urls).map_err(|_| bad())?;
+    let rest = url.strip_prefix("http://").ok_or_else(bad)?;
+    let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
+    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+    (is_port && !host.is_empty() && url.len() <= URL_BYTES_MAX)
+        .then_some(url)
+        .ok_or_else(bad)
+}
+
+/// As long as a name of a host may be, with what is around it.
+const URL_BYTES_MAX: usize = 300;
 
 fn member(info: MemberInfo) -> Member {
     let known = |url: String| Some(url).filter(|url| !url.is_empty());
@@ -62,6 +158,6 @@ fn member(info: MemberInfo) -> Member {
         name: info.name,
         peer_urls: known(info.peer_url).into_iter().collect(),
         client_urls: known(info.client_url).into_iter().collect(),
-        is_learner: false,
+        is_learner: info.is_learner,
     }
 }

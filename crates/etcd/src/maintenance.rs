@@ -41,7 +41,7 @@ impl Maintenance for Face {
             raft_applied_index: replica.applied.0,
             raft_term: TERM,
             errors,
-            is_learner: false,
+            is_learner: !replica.is_member,
             storage_version: VERSION.to_owned(),
             db_size_quota: 0,
             downgrade_info: Some(DowngradeInfo::default()),

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    Catalogue, ClusterId, Command, EntryId, Epoch, Event, Incarnation, Payload, PayloadId, Peers,
-    Principal, Refusal, RequestId, Seat, Slot,
+    Catalogue, ClusterId, Command, EntryId, Epoch, Event, Incarnation, Member, Payload, PayloadId,
+    Peers, Principal, Refusal, RequestId, Seat, Slot,
 };
 
 use crate::epochs::Order;
@@ -380,6 +380,11 @@ pub enum HostEvent {
     Began {
         /// The epoch.
         epoch: u64,
+    },
+    /// A replica that is no member has nearly all of the state, and would like to be one.
+    Volunteered {
+        /// Which, in which life.
+        member: Member,
     },
     /// An epoch that does not list this replica needs it no longer: it may be switched off.
     Left,

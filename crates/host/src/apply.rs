@@ -172,6 +172,11 @@ impl<A: Application> Applier<A> {
         &self.epochs
     }
 
+    /// What protocols there are.
+    pub(crate) fn catalogue(&self) -> &'static dyn Catalogue {
+        self.catalogue
+    }
+
     /// The epoch that orders the next slot.
     pub(crate) fn newest(&self) -> &Epoch {
         self.epochs.chain.newest()

@@ -10,7 +10,6 @@ use crate::flaw::Flaw;
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
 use crate::host::Host;
 use crate::log::Position;
-use crate::records::entry_of_record;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Slot};
@@ -110,6 +109,18 @@ impl CatchUp {
         state.applied = state.applied.max(applied);
     }
 
+    /// The first slot that a peer has not applied, as far as it has told.
+    pub(crate) fn applied_by(&self, peer: ReplicaId) -> Slot {
+        let place = self.peers.binary_search_by_key(&peer, |peer| peer.id);
+        place.map_or(Slot(0), |place| self.peers[place].applied)
+    }
+
+    /// How many slots the peer that is ahead of all has beyond `next`.
+    pub(crate) fn ahead_by(&self, next: Slot) -> u64 {
+        let furthest = self.peers.iter().map(|peer| peer.applied.0).max();
+        furthest.unwrap_or(0).saturating_sub(next.0)
+    }
+
     /// What this peer has is of no use: others are asked before it.
     pub(crate) fn avoid(&mut self, peer: ReplicaId) {
         self.fruitless = Some(peer);
@@ -151,11 +162,12 @@ impl CatchUp {
             .map(|peer| (peer.id, peer.applied))
     }
 
-    /// A read of the log is done; says what follows.
-    pub(crate) fn read_done<M: Machine>(
+    /// A read of the log is done; says what follows. `entry_at` finds the entry in a record.
+    pub(crate) fn read_done(
         &mut self,
         token: u64,
         bytes: Result<Bytes, String>,
+        entry_at: impl FnOnce(Position, &Bytes) -> Result<Entry, String>,
     ) -> Option<ReadDone> {
         let mut serving = self.peers.iter_mut().filter_map(|peer| {
             let place = peer.serving.as_ref()?.position_of(token)?;
@@ -164,7 +176,7 @@ impl CatchUp {
         let (peer, (index, at)) = serving.next()?;
         let serving = peer.serving.as_mut()?;
         let slot = Slot(serving.from.0 + index as u64);
-        let damaged = match bytes.and_then(|bytes| entry_of_record::<M>(at, &bytes)) {
+        let damaged = match bytes.and_then(|bytes| entry_at(at, &bytes)) {
             Ok(entry) => {
                 serving.slots[index] = Ready::Entry(Some(entry));
                 serving.missing -= 1;

@@ -1,6 +1,7 @@
 //! The host: one machine, one application, and everything between them and the world.
 
 mod explain;
+mod group;
 mod look;
 mod passage;
 mod perform;
@@ -240,7 +241,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         if BulkStore::owns(token) {
             return self.bulk_read_done(token, bytes);
         }
-        let Some(done) = self.catch_up.read_done::<M>(token, bytes) else {
+        let entry_at = |at, bytes: &Bytes| self.applier.entry_at(at, bytes);
+        let Some(done) = self.catch_up.read_done(token, bytes, entry_at) else {
             return;
         };
         let is_known = done.damaged.is_some_and(|(slot, at, why)| {
@@ -291,6 +293,13 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.step(now, Input::Durable(self.durable));
         }
         self.passage_flushed(now);
+    }
+
+    /// Whether nothing has left since the start: what is applied may be gone after a power failure, and
+    /// nobody has seen it.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.silent
     }
 
     /// Frames that may leave now.

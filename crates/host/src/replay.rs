@@ -14,7 +14,7 @@ use crate::pins::Pins;
 use crate::records::{Decided, Learned};
 use crate::repair::{Known, still_needed};
 use crate::snapshot::{Kept, Loaded};
-use quorate_core::{Application, Base, Entry, Machine, Record, Slot, Wire, WireError};
+use quorate_core::{Application, Base, Entry, EntryId, Machine, Record, Slot, Wire, WireError};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Records kept before those that no longer matter are dropped.
@@ -40,6 +40,8 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     pub(crate) epochs: Vec<(Position, epochs::Record)>,
     losses: Losses,
     attached: Attached,
+    /// Entries that records of other machines carry: of epochs that are over, or of another protocol.
+    others: BTreeMap<EntryId, (Located, Entry)>,
     prune_at: usize,
     /// Who wants to see every slot that is applied.
     witness: Option<Witness<'a, A>>,
@@ -95,6 +97,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             epochs: Vec::new(),
             losses: Losses::default(),
             attached: Attached::default(),
+            others: BTreeMap::new(),
             prune_at: PRUNE_AT,
             witness: None,
             config,
@@ -213,11 +216,17 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
                 self.epochs.push((found.at, record));
                 Ok(())
             }
-            // Of an epoch that is over: nobody needs it.
-            Kind::Machine if found.epoch < self.applier.newest().number => Ok(()),
             // The seal before it was lost, and so may be promises.
             Kind::Machine if found.epoch > self.applier.newest().number => {
                 self.losses.concern_all = true;
+                Ok(())
+            }
+            Kind::Machine if !self.is_own(found.epoch) => {
+                let entry = self.applier.entry_of(found.epoch, found.body);
+                // Of one that nobody remembers any more, the slots are in a snapshot.
+                if let Ok(Some(entry)) = entry {
+                    self.others.insert(entry.id, (located, entry));
+                }
                 Ok(())
             }
             Kind::Machine => {
@@ -238,16 +247,25 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
                     self.decide(found.at, slot, None, Located::NOOP);
                     return Ok(());
                 };
-                let entry = self.pins.entry(id).cloned();
-                match (entry, self.pins.entry_place(id)) {
-                    (Some(entry), Some(located)) => {
-                        self.decide(found.at, slot, Some(entry), located);
-                    }
-                    _ => self.decide_unknown(slot),
+                match self.take_entry(id) {
+                    Some((located, entry)) => self.decide(found.at, slot, Some(entry), located),
+                    None => self.decide_unknown(slot),
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Whether the records of this epoch's machine are those of the machine to be started.
+    fn is_own(&self, epoch: u64) -> bool {
+        let newest = self.applier.newest();
+        epoch == newest.number && newest.protocol == self.config.seat.epoch.protocol
+    }
+
+    /// The entry of this name, and where it is.
+    fn take_entry(&mut self, id: EntryId) -> Option<(Located, Entry)> {
+        let own = self.pins.entry_place(id).zip(self.pins.entry(id).cloned());
+        own.or_else(|| self.others.remove(&id))
     }
 
     /// A start found that promises were lost, and began without any.
@@ -364,6 +382,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         self.records.clear();
         self.pins = Pins::new();
         self.attached = Attached::default();
+        self.others.clear();
         self.losses = Losses {
             began_anew: true,
             seen: self.losses.seen,

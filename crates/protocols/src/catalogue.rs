@@ -1,7 +1,10 @@
 //! The registered protocols, as epochs know them.
 
 use crate::registry::{Protocol, Visitor, visit};
-use quorate_core::{Boot, Catalogue, Epoch, Group, Machine, Numbers, Seat, Unfit};
+use bytes::Bytes;
+use quorate_core::{
+    Boot, Catalogue, Entry, Epoch, Group, Machine, Numbers, Record, Seat, Unfit, Wire, WireError,
+};
 
 /// All registered protocols. What they make of an epoch is part of the feature level: it must never
 /// change for one that has been in use.
@@ -11,6 +14,23 @@ pub struct Registered;
 impl Catalogue for Registered {
     fn numbers(&self, _level: u32, epoch: &Epoch) -> Result<Numbers, Unfit> {
         visit(&epoch.protocol, Judge(epoch)).unwrap_or(Err(Unfit::Protocol))
+    }
+
+    fn entry_of(&self, protocol: &str, record: Bytes) -> Result<Option<Entry>, WireError> {
+        let unknown = Err(WireError::Range("name of a protocol"));
+        visit(protocol, Read(record)).unwrap_or(unknown)
+    }
+}
+
+/// What a record of one protocol carries.
+struct Read(Bytes);
+
+impl Visitor for Read {
+    type Output = Result<Option<Entry>, WireError>;
+
+    fn visit<P: Protocol>(self) -> Self::Output {
+        let record = <P::Machine as Machine>::Record::from_bytes(self.0)?;
+        Ok(record.entry().cloned())
     }
 }
 

@@ -76,6 +76,7 @@ impl Genesis {
             cluster: self.cluster(),
             replica: me,
             incarnation: own.map(|member| member.incarnation).unwrap_or_default(),
+            known_as: None,
             state: State::Bootstrapped,
             group: Group(0),
             epoch,
@@ -83,7 +84,8 @@ impl Genesis {
     }
 }
 
-/// Asks the epoch's protocol whether it can work with it; returns how many failures it survives.
+/// Asks the epoch's protocol whether it can work with it; returns how many failures it survives. Who is
+/// not listed asks for one that is.
 pub(crate) fn failures_survived(epoch: &Epoch, me: ReplicaId) -> Result<usize, String> {
     struct Ask<'a>(&'a Epoch, ReplicaId);
     impl Visitor for Ask<'_> {
@@ -98,6 +100,11 @@ pub(crate) fn failures_survived(epoch: &Epoch, me: ReplicaId) -> Result<usize, S
             P::config(&seat).map(|_| P::failures_survived(self.0))
         }
     }
+    let first = epoch
+        .members
+        .first()
+        .filter(|_| epoch.index_of(me).is_none());
+    let me = first.map_or(me, |member| member.id);
     quorate_protocols::visit(&epoch.protocol, Ask(epoch, me))
         .unwrap_or_else(|| Err(unknown_protocol(&epoch.protocol)))
 }

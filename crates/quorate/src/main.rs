@@ -7,6 +7,8 @@
 
 mod address;
 mod allocator;
+mod cluster;
+mod endpoints;
 mod genesis;
 mod layers;
 mod log;
@@ -36,6 +38,9 @@ enum Command {
     Up(up::UpOptions),
     /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
     Status(status::StatusOptions),
+    /// Show and change what a cluster consists of
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Show what a replica's log holds
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -68,6 +73,7 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },
+        Command::Cluster(command) => cluster::run(&command),
         Command::Log(command) => log::run(&command),
         Command::Sim(args) => return quorate_sim::run(&args),
         Command::Model(options) => return quorate_model::run(&options),

@@ -9,14 +9,15 @@ use crate::clock::{Alarm, Clock};
 use crate::disk::{Disk, DiskError};
 use crate::error::ServerError;
 use crate::folder::Folder;
-use crate::handle::{Consistency, Failure, Handle, MemberInfo, Request};
+use crate::group::Group;
+use crate::handle::{Consistency, Failure, Handle, Request};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
 use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
-use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, majority};
+use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, Seat, majority};
 use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,16 +54,18 @@ pub(crate) struct Core<M: Machine, A: Application> {
     pub(crate) aside: Aside,
     pub(crate) links: Links,
     pub(crate) clock: Clock,
-    pub(crate) members: Vec<MemberInfo>,
+    pub(crate) group: Group,
+    /// Makes the machine's configuration for the seat in an epoch.
+    pub(crate) config_of: fn(&Seat) -> Result<M::Config, String>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) state: State<A>,
 }
 
 /// What the core keeps between turns.
 pub(crate) struct State<A: Application> {
-    replies: Replies<A::Answer>,
+    pub(crate) replies: Replies<A::Answer>,
     countdowns: Countdowns,
-    links_up: BTreeSet<ReplicaId>,
+    pub(crate) links_up: BTreeSet<ReplicaId>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     upkeep: Upkeep,
     turns: u64,
@@ -116,6 +119,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 self.host.next_wake(),
                 self.state.countdowns.next(),
                 self.state.replies.next(),
+                self.volunteers_at(),
                 self.held
                     .as_ref()
                     .map(|_| self.clock.now().mono_ns + SPACE_RETRY_NS),
@@ -152,6 +156,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 self.request(now, request);
             }
             self.order_due(now);
+            self.look_after_volunteers(now);
             self.state.replies.expire(now.mono_ns);
             self.turn()?;
             self.metrics.turn.record(began.elapsed());
@@ -243,6 +248,7 @@ impl<M: Machine, A: Application> Core<M, A> {
                 let left = self.state.countdowns.remaining_ns(now.mono_ns, id);
                 let _ = reply.send(left.map(Duration::from_nanos));
             }
+            Request::Change { change, reply } => self.change(now, change, reply),
             Request::Status { reply } => {
                 self.publish();
                 let _ = reply.send(self.status());
@@ -297,13 +303,15 @@ impl<M: Machine, A: Application> Core<M, A> {
         loop {
             let now = self.clock.now();
             self.host.turn(now);
+            let begun = self.begin_epoch(now)?;
             let performed = self.perform(now)?;
             let flushed = self.flush(now)?;
             self.set_aside()?;
-            if !performed && !flushed {
+            if !begun && !performed && !flushed {
                 break;
             }
         }
+        self.meet();
         Ok(())
     }
 
@@ -324,7 +332,7 @@ impl<M: Machine, A: Application> Core<M, A> {
         for read in &reads {
             self.read(now, read);
         }
-        self.note_events()?;
+        self.note_events(now)?;
         if let Some(mean) = self.host.app().take_mean() {
             self.metrics.apply.record(mean);
         }
@@ -377,7 +385,7 @@ impl<M: Machine, A: Application> Core<M, A> {
         self.state.replies.answer(token, answer);
     }
 
-    fn note_events(&mut self) -> Result<(), ServerError> {
+    fn note_events(&mut self, now: Now) -> Result<(), ServerError> {
         let events = self.host.take_events();
         self.state.upkeep.sampled(&self.metrics, events.len());
         for event in events {
@@ -415,7 +423,8 @@ impl<M: Machine, A: Application> Core<M, A> {
                     tracing::info!(%next, epoch, "the epoch is sealed, and the next one begins");
                 }
                 HostEvent::Began { epoch } => tracing::info!(epoch, "takes part in the epoch"),
-                HostEvent::Left => tracing::warn!("this replica is no member any more"),
+                HostEvent::Volunteered { member } => self.take_in(now, member),
+                HostEvent::Left => return Err(self.removed()),
                 HostEvent::Diverged {
                     peer,
                     slot,
@@ -508,20 +517,28 @@ impl<M: Machine, A: Application> Core<M, A> {
     }
 
     fn has_quorum(&self) -> bool {
-        self.state.links_up.len() + 1 >= majority(self.members.len())
+        let epoch = self.host.epoch();
+        let me = self.folder.meta().replica;
+        let is_there = |id: &ReplicaId| *id == me || self.state.links_up.contains(id);
+        let members = epoch.members.iter().map(|member| member.id);
+        members.filter(is_there).count() >= majority(epoch.n())
     }
 
     fn status(&self) -> Status {
         let meta = self.folder.meta();
+        let epoch = self.host.epoch();
         let trouble = self.disk.as_ref().and_then(Disk::trouble);
         Status {
             cluster: meta.cluster,
             me: meta.replica,
             incarnation: meta.incarnation,
-            members: self.members.clone(),
-            protocol: meta.epoch.protocol.clone(),
-            params: meta.epoch.params.clone(),
-            durability: meta.epoch.durability,
+            members: self.group.members(self.host.epochs()),
+            epochs: self.host.epochs().chain.epochs().cloned().collect(),
+            is_open: self.host.is_open(),
+            protocol: epoch.protocol.clone(),
+            params: epoch.params.clone(),
+            durability: epoch.durability,
+            is_member: self.host.is_member(),
             serving: self.host.is_serving(),
             applied: self.host.applied(),
             log_segments: self.folder.log_segments(),

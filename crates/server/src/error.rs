@@ -54,6 +54,15 @@ pub enum ServerError {
         /// The digest there.
         theirs: u64,
     },
+    /// The cluster goes on without this replica.
+    Removed {
+        /// Which it was.
+        me: ReplicaId,
+        /// The epoch that no longer lists it.
+        epoch: u64,
+        /// Where its data is.
+        dir: PathBuf,
+    },
     /// The face ended by itself.
     Face(String),
     /// The core ended by itself.
@@ -126,6 +135,13 @@ impl fmt::Display for ServerError {
                  with different results (digest {mine:016x} here, {theirs:016x} there): it stops, \
                  for one of the two is wrong; compare `etcdctl endpoint hashkv` of all replicas \
                  and report this"
+            ),
+            ServerError::Removed { me, epoch, dir } => write!(
+                f,
+                "replica {me} was removed from the cluster, which is in epoch {epoch} without it: its \
+                 data in {} is not needed any more. To have it back, delete that folder, add the \
+                 replica to the cluster and start it again",
+                dir.display()
             ),
             ServerError::Face(why) => write!(f, "serving clients ended: {why}"),
             ServerError::Core(why) => write!(f, "the replica's core ended: {why}"),

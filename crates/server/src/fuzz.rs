@@ -117,8 +117,14 @@ fn answers() -> Vec<Answer> {
         cluster: ClusterId(7),
         from: ReplicaId(2),
         stage,
+        newest: None,
     };
-    stages.map(answer).into()
+    let mut answers = Vec::from(stages.map(answer));
+    answers.extend(answers.last().cloned().map(|last| Answer {
+        newest: Some(meta(1).epoch),
+        ..last
+    }));
+    answers
 }
 
 fn question() -> Question {
@@ -133,7 +139,7 @@ fn welcomes() -> [Welcome; 2] {
     let one = identity(1);
     let lives = Lives::of(&one.epoch);
     let hello = one.hello(ReplicaId(2), Lane::Messages);
-    let rejection = identity(3).judge(&hello, &lives);
+    let rejection = identity(3).judge(&hello, &lives, false);
     let rejection = rejection.expect_err("it is for another");
     [None, Some(rejection)].map(|rejected| one.welcome(rejected))
 }

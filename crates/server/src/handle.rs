@@ -1,5 +1,6 @@
 //! The bounded ring between faces and a replica's core.
 
+use crate::group::{Change, ChangeError};
 use crate::status::Status;
 use bytes::Bytes;
 use metrics::Histogram;
@@ -9,6 +10,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
+
+/// How long a change of the group is asked for that comes too early, and how often.
+const CHANGE_WAITS_MAX: Duration = Duration::from_secs(3);
+const CHANGE_RETRY: Duration = Duration::from_millis(50);
 
 /// What a read may return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +93,13 @@ pub enum Request<A: Application> {
         /// Where the answer goes; `None` if there is no such countdown.
         reply: oneshot::Sender<Option<Duration>>,
     },
+    /// Change the group.
+    Change {
+        /// How.
+        change: Change,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<(), ChangeError>>,
+    },
     /// Describe the replica.
     Status {
         /// Where the answer goes.
@@ -106,6 +118,8 @@ pub struct MemberInfo {
     pub peer_url: String,
     /// Where clients reach it, as a URL; empty when unknown.
     pub client_url: String,
+    /// Whether it only follows.
+    pub is_learner: bool,
 }
 
 /// How faces reach a replica: cheap to clone, bounded, without locks.
@@ -243,6 +257,33 @@ impl<A: Application> Handle<A> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Request::Remaining { id, reply })?;
         self.wait(answer).await
+    }
+
+    /// Changes the group; done once the change is decided.
+    ///
+    /// # Errors
+    /// Why it was not proposed, did nothing, or what became of it is not known.
+    pub async fn change(&self, change: Change) -> Result<(), ChangeError> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Request::Change { change, reply })
+            .map_err(ChangeError::Failed)?;
+        self.wait(answer).await.map_err(ChangeError::Failed)?
+    }
+
+    /// The same, and where it is too early for a change, asks again for a while.
+    ///
+    /// # Errors
+    /// See [`Handle::change`].
+    pub async fn change_soon(&self, change: Change) -> Result<(), ChangeError> {
+        let began = Instant::now();
+        loop {
+            let changed = self.change(change.clone()).await;
+            if !matches!(changed, Err(ChangeError::NotYet(_))) || began.elapsed() > CHANGE_WAITS_MAX
+            {
+                return changed;
+            }
+            tokio::time::sleep(CHANGE_RETRY).await;
+        }
     }
 
     /// Describes the replica.

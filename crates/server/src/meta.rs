@@ -58,6 +58,9 @@ pub struct Meta {
     pub replica: ReplicaId,
     /// The life of its promises.
     pub incarnation: Incarnation,
+    /// The life under which epochs behind the first list it, if it may have another than there: an earlier
+    /// one where it lost its promises and makes up for that within the epoch.
+    pub known_as: Option<Incarnation>,
     /// Whether it ever spoke.
     pub state: State,
     /// The log it takes part in.
@@ -82,6 +85,8 @@ struct Text {
     cluster: String,
     replica: u16,
     incarnation: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    known_as: Option<String>,
     state: State,
     group: u32,
     epoch: EpochText,
@@ -180,6 +185,7 @@ impl From<&Meta> for Text {
             cluster: meta.cluster.to_string(),
             replica: meta.replica.0,
             incarnation: meta.incarnation.to_string(),
+            known_as: meta.known_as.map(|life| life.to_string()),
             state: meta.state,
             group: meta.group.0,
             epoch: EpochText {
@@ -221,13 +227,14 @@ impl TryFrom<Text> for Meta {
                 })
             })
             .collect::<Result<Vec<_>, String>>()?;
-        if !members.iter().any(|member| member.id.0 == text.replica) {
-            return Err(format!("replica {} is not among its members", text.replica));
-        }
         Ok(Meta {
             cluster: ClusterId(wide(&text.cluster)?),
             replica: ReplicaId(text.replica),
             incarnation: Incarnation(wide(&text.incarnation)?),
+            known_as: match &text.known_as {
+                Some(life) => Some(Incarnation(wide(life)?)),
+                None => None,
+            },
             state: text.state,
             group: Group(text.group),
             epoch: Epoch {
@@ -266,6 +273,7 @@ pub(crate) mod tests {
             cluster: ClusterId(0xabcd << 64),
             replica: ReplicaId(replica),
             incarnation: members[usize::from(replica) - 1].incarnation,
+            known_as: None,
             state: State::Bootstrapped,
             group: Group(0),
             epoch: Epoch {
@@ -287,6 +295,7 @@ pub(crate) mod tests {
         meta.state = State::Started;
         meta.epoch.durability = Durability::Memory;
         meta.epoch.params.clear();
+        meta.known_as = Some(Incarnation(3 << 70));
         assert_eq!(Meta::from_text(&meta.to_text()), Ok(meta));
     }
 

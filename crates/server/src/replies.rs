@@ -1,5 +1,6 @@
 //! Who waits for which answer.
 
+use crate::group::ChangeError;
 use crate::handle::Failure;
 use bytes::Bytes;
 use quorate_core::Refusal;
@@ -14,6 +15,7 @@ pub(crate) enum Reply<A> {
     Write(oneshot::Sender<Result<Bytes, Failure>>),
     Read(oneshot::Sender<Result<A, Failure>>),
     Payload(oneshot::Sender<Result<Result<Bytes, PayloadGone>, Failure>>),
+    Change(oneshot::Sender<Result<(), ChangeError>>),
 }
 
 /// A slab: tokens are places in it, used again once answered.
@@ -93,6 +95,7 @@ impl<A> Replies<A> {
                 Some(Reply::Write(reply)) => drop(reply.send(Err(Failure::Timeout))),
                 Some(Reply::Read(reply)) => drop(reply.send(Err(Failure::Timeout))),
                 Some(Reply::Payload(reply)) => drop(reply.send(Err(Failure::Timeout))),
+                Some(Reply::Change(reply)) => drop(reply.send(Err(Failure::Timeout.into()))),
                 None => {}
             }
         }
@@ -110,10 +113,16 @@ impl<A> Replies<A> {
             (Reply::Read(reply), Answer::Read(_, answer)) => drop(reply.send(Ok(answer))),
             (Reply::Payload(reply), Answer::Payload(found)) => drop(reply.send(Ok(found))),
             (Reply::Payload(reply), Answer::Refused(why)) => drop(reply.send(Err(failure(why)))),
+            (Reply::Change(reply), Answer::Applied(_, effect)) => {
+                drop(reply.send(ChangeError::of(effect)));
+            }
+            (Reply::Change(reply), Answer::Refused(why)) => {
+                drop(reply.send(Err(failure(why).into())));
+            }
             (Reply::Write(reply), Answer::Refused(why)) => drop(reply.send(Err(failure(why)))),
             (Reply::Read(reply), Answer::Refused(why)) => drop(reply.send(Err(failure(why)))),
-            (Reply::Write(_) | Reply::Read(_), Answer::Payload(_))
-            | (Reply::Write(_) | Reply::Payload(_), Answer::Read(..))
+            (Reply::Write(_) | Reply::Read(_) | Reply::Change(_), Answer::Payload(_))
+            | (Reply::Write(_) | Reply::Payload(_) | Reply::Change(_), Answer::Read(..))
             | (Reply::Read(_) | Reply::Payload(_), Answer::Applied(..)) => {
                 debug_assert!(false, "token {token} got an answer of the other kind");
             }

@@ -6,6 +6,7 @@ use crate::core::{Core, Inputs, State as CoreState};
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
+use crate::group::Group;
 use crate::handle::{Handle, MemberInfo, Request};
 use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
@@ -18,7 +19,9 @@ use crate::test_source::TestSource;
 use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Incarnation, Machine, ReplicaId, Seat, Slot};
-use quorate_host::{Host, HostConfig, Limits, LogSource, Opened as OpenedHost, Spoken, Start};
+use quorate_host::{
+    Host, HostConfig, Limits, LogSource, OpenError, Opened as OpenedHost, Spoken, Start,
+};
 use quorate_protocols::{Protocol, Registered};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
@@ -44,10 +47,12 @@ pub struct ServerConfig {
     pub client_port: TcpListener,
     /// The bound port for peers.
     pub peer_port: TcpListener,
-    /// All members, itself included, ascending.
+    /// The members that it was started with, itself included, ascending.
     pub members: Vec<MemberInfo>,
-    /// Where the other members' peer ports are: `host:port`.
+    /// Where the other members' peer ports are: `host:port`. What the group knows goes before it.
     pub peer_addresses: Vec<(ReplicaId, String)>,
+    /// Whether it offers to become a member, when it is none.
+    pub volunteers: bool,
     /// Sizes of everything in the host.
     pub limits: Limits,
     /// Requests that may wait between faces and core.
@@ -173,6 +178,7 @@ where
         members: config.members,
         peer_port: config.peer_port,
         peer_addresses: config.peer_addresses,
+        volunteers: config.volunteers,
         request_timeout: config.request_timeout,
         identity: identity(&meta, boot),
         metrics: Arc::clone(&metrics),
@@ -214,6 +220,7 @@ struct Replica<P: Protocol, A: Application> {
     members: Vec<MemberInfo>,
     peer_port: TcpListener,
     peer_addresses: Vec<(ReplicaId, String)>,
+    volunteers: bool,
     request_timeout: Duration,
     identity: Identity,
     metrics: Arc<Metrics>,
@@ -249,7 +256,8 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             aside,
             links,
             clock: self.clock,
-            members: self.members,
+            group: Group::new(self.members, self.peer_addresses, self.volunteers),
+            config_of: P::config,
             metrics: self.metrics,
             state: CoreState::new(self.request_timeout),
         };
@@ -343,7 +351,9 @@ fn open_host<P: Protocol, A: Application>(
         Some(disk) => disk,
         None => &mut NoLog,
     };
-    let opened = Host::open(host_config, start, log, Timed::new(app), clock.now());
+    let opened = open_in_its_epoch::<P, _>(host_config, |config| {
+        Host::open(config, start, log, Timed::new(app.empty()), clock.now())
+    });
     let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;
     tracing::info!(
         replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,
@@ -354,6 +364,33 @@ fn open_host<P: Protocol, A: Application>(
     tell_of_damage(&found, disk.as_ref());
     metrics.storage.opened(config.folder.was_damaged(), &found);
     Ok((host, disk))
+}
+
+/// Opens in the epoch that the log turns out to end in.
+fn open_in_its_epoch<P: Protocol, H>(
+    mut config: ReplicaConfig<P>,
+    mut open: impl FnMut(ReplicaConfig<P>) -> Result<H, OpenError>,
+) -> Result<H, OpenError> {
+    loop {
+        match open(config.clone()) {
+            Err(OpenError::Epoch(epoch)) => config.seat.epoch = *epoch,
+            opened => return opened,
+        }
+        if let Ok(machine) = machine_config::<P>(&config.seat) {
+            config.machine = machine;
+        }
+    }
+}
+
+/// The machine's configuration for a seat. Who is no member needs none that is right: its machine does
+/// not start, and only what is the same for all is looked at.
+fn machine_config<P: Protocol>(seat: &Seat) -> Result<<P::Machine as Machine>::Config, String> {
+    let is_member = seat.epoch.index_of(seat.me).is_some();
+    let first = seat.epoch.members.first().filter(|_| !is_member);
+    P::config(&Seat {
+        me: first.map_or(seat.me, |member| member.id),
+        ..seat.clone()
+    })
 }
 
 /// Tells people what is not as it was written, and what follows from it.
@@ -416,7 +453,7 @@ pub(crate) fn host_config<P: Protocol>(
         known_as: known_as(meta),
         genesis: meta.epoch.clone(),
         catalogue: &Registered,
-        machine: P::config(&seat).map_err(ServerError::Epoch)?,
+        machine: machine_config::<P>(&seat).map_err(ServerError::Epoch)?,
         seat,
         spoken: Spoken::SHIPPED,
         limits,
@@ -424,9 +461,12 @@ pub(crate) fn host_config<P: Protocol>(
     })
 }
 
-/// The life under which the epoch lists a replica: one that lost its data comes back within the epoch,
-/// in another life.
+/// The life under which epochs list a replica: one that lost its data comes back within the epoch, in
+/// another life.
 fn known_as(meta: &Meta) -> Incarnation {
+    if let Some(life) = meta.known_as {
+        return life;
+    }
     let mut members = meta.epoch.members.iter();
     let listed = members.find(|member| member.id == meta.replica);
     listed.map_or(meta.incarnation, |member| member.incarnation)

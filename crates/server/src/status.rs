@@ -1,7 +1,7 @@
 //! What a replica tells of itself: to faces, and as a page for operators.
 
 use crate::handle::MemberInfo;
-use quorate_core::{ClusterId, Durability, Incarnation, ReplicaId, Slot};
+use quorate_core::{ClusterId, Durability, Epoch, Incarnation, ReplicaId, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,14 +15,20 @@ pub struct Status {
     pub me: ReplicaId,
     /// The life of its promises.
     pub incarnation: Incarnation,
-    /// Everybody, itself included, ascending.
+    /// Everybody, learners included, ascending.
     pub members: Vec<MemberInfo>,
+    /// The epochs that it remembers; the last one is the present.
+    pub epochs: Vec<Epoch>,
+    /// Whether enough members are known to have the state that the present epoch began with.
+    pub is_open: bool,
     /// The protocol that orders commands.
     pub protocol: String,
     /// Its agreed parameters, where they are not the defaults.
     pub params: BTreeMap<String, String>,
     /// What survives a crash.
     pub durability: Durability,
+    /// Whether the epoch lists it, or it is a learner.
+    pub is_member: bool,
     /// Whether it orders commands, or has to learn first what it had promised.
     pub serving: bool,
     /// Slots applied: every slot before this one.
@@ -54,6 +60,10 @@ pub struct StatusPage {
     pub replica_id: u16,
     /// The life of its promises, in hexadecimal digits.
     pub incarnation: String,
+    /// The configurations of the cluster that it remembers; the last one is the present.
+    pub epochs: Vec<EpochPage>,
+    /// Whether the change to the present one is done.
+    pub is_open: bool,
     /// The protocol that orders commands.
     pub protocol: String,
     /// Its agreed parameters, where they are not the defaults.
@@ -84,6 +94,33 @@ pub struct StatusPage {
     pub alarms: Vec<String>,
 }
 
+/// A configuration on the page.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EpochPage {
+    /// Counts them, from 1.
+    pub number: u64,
+    /// The first slot that was decided in it.
+    pub first_slot: u64,
+    /// The protocol that orders commands.
+    pub protocol: String,
+    /// Its agreed parameters, where they are not the defaults.
+    pub params: BTreeMap<String, String>,
+    /// The members' numbers, ascending.
+    pub members: Vec<u16>,
+}
+
+impl From<&Epoch> for EpochPage {
+    fn from(epoch: &Epoch) -> EpochPage {
+        EpochPage {
+            number: epoch.number,
+            first_slot: epoch.first_slot.0,
+            protocol: epoch.protocol.clone(),
+            params: epoch.params.clone(),
+            members: epoch.members.iter().map(|member| member.id.0).collect(),
+        }
+    }
+}
+
 /// What a replica does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -92,6 +129,8 @@ pub enum Role {
     Voting,
     /// It lost what it had promised and learns how far that may have gone; it does not vote.
     Rejoining,
+    /// It has the state, or fetches it, and is no member.
+    Learner,
 }
 
 /// A member on the page.
@@ -105,6 +144,8 @@ pub struct MemberPage {
     pub peer_url: String,
     /// Where clients reach it; empty when this replica was not told.
     pub client_url: String,
+    /// Whether it only follows.
+    pub is_learner: bool,
 }
 
 impl From<Status> for StatusPage {
@@ -114,15 +155,18 @@ impl From<Status> for StatusPage {
             cluster_id: status.cluster.to_string(),
             replica_id: status.me.0,
             incarnation: status.incarnation.to_string(),
+            epochs: status.epochs.iter().map(EpochPage::from).collect(),
+            is_open: status.is_open,
             protocol: status.protocol,
             params: status.params,
             durability: match status.durability {
                 Durability::Disk => "disk".to_owned(),
                 Durability::Memory => "memory".to_owned(),
             },
-            role: match status.serving {
-                true => Role::Voting,
-                false => Role::Rejoining,
+            role: match (status.is_member, status.serving) {
+                (false, _) => Role::Learner,
+                (true, true) => Role::Voting,
+                (true, false) => Role::Rejoining,
             },
             has_quorum: status.quorum,
             applied_slot: status.applied.0,
@@ -145,6 +189,7 @@ impl From<MemberInfo> for MemberPage {
             name: member.name,
             peer_url: member.peer_url,
             client_url: member.client_url,
+            is_learner: member.is_learner,
         }
     }
 }

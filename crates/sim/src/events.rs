@@ -81,6 +81,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 HostEvent::SnapshotWanted { .. }
                 | HostEvent::SnapshotFailed { .. }
                 | HostEvent::CatchUp { .. }
+                | HostEvent::Volunteered { .. }
                 | HostEvent::Ordered { .. }
                 | HostEvent::Applied { .. } => {}
             }

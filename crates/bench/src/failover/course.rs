@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Mix;
-use super::load::Sample;
+use crate::trial::Sample;
 use crate::units::{show_count, show_ns};
 
 /// One run.

@@ -6,7 +6,6 @@
 //! loops, spread over the replicas, and go on with the next replica when theirs fails.
 
 mod course;
-mod load;
 mod plot;
 
 use std::path::PathBuf;
@@ -20,10 +19,9 @@ use crate::cleanup;
 use crate::replicas::Replicas;
 use crate::rounds::say;
 use crate::scrape;
-use crate::trial::{self, ClusterArgs};
+use crate::trial::{self, ClusterArgs, Load};
 use crate::units;
 use course::{Course, Kill};
-use load::Load;
 
 /// The options of `bench failover`.
 #[derive(Debug, Clone, Args)]

@@ -4,9 +4,11 @@
 mod args;
 mod asker;
 mod leader;
+mod load;
 mod values;
 
 pub use args::ClusterArgs;
 pub(crate) use asker::Asker;
 pub(crate) use leader::leader;
+pub(crate) use load::{Load, Sample};
 pub(crate) use values::Values;

@@ -1,6 +1,9 @@
 //! What protocols make of epochs, as far as the change from one to the next depends on it.
 
 use super::Epoch;
+use crate::entry::Entry;
+use crate::wire::WireError;
+use bytes::Bytes;
 use std::fmt;
 
 /// What an epoch's protocol makes of its members and parameters, as far as the change to another
@@ -42,4 +45,11 @@ pub trait Catalogue: fmt::Debug + Sync {
     /// # Errors
     /// [`Unfit`] when its protocol cannot run it.
     fn numbers(&self, level: u32, epoch: &Epoch) -> Result<Numbers, Unfit>;
+
+    /// The entry that a record of a protocol's machine carries, if it carries one. A log keeps records
+    /// of all protocols that a group has had.
+    ///
+    /// # Errors
+    /// When there is no such protocol, or the record is none of its.
+    fn entry_of(&self, protocol: &str, record: Bytes) -> Result<Option<Entry>, WireError>;
 }

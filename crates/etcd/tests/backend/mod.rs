@@ -9,7 +9,7 @@ use quorate_core::{
     ReplicaId, Slot,
 };
 use quorate_kv::Store;
-use quorate_server::{Handle, MemberInfo, Request, Status};
+use quorate_server::{ChangeError, Handle, MemberInfo, Request, Status};
 use shelf::Shelf;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,6 +106,10 @@ async fn run(
                 let end = countdowns.get(&id).map(|(end, _)| *end);
                 let _ = reply.send(end.map(|end| end.saturating_duration_since(Instant::now())));
             }
+            Request::Change { reply, .. } => {
+                let why = "there is no group here".to_owned();
+                let _ = reply.send(Err(ChangeError::Refused(why)));
+            }
             Request::Status { reply } => {
                 let _ = reply.send(status(applied));
             }
@@ -138,7 +142,11 @@ fn status(applied: u64) -> Status {
             name: "two".to_owned(),
             peer_url: "http://127.0.0.1:2380".to_owned(),
             client_url: String::new(),
+            is_learner: false,
         }],
+        epochs: Vec::new(),
+        is_open: true,
+        is_member: true,
         protocol: "none".to_owned(),
         incarnation: Incarnation(3),
         params: BTreeMap::new(),

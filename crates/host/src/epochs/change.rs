@@ -167,7 +167,7 @@ pub enum Order {
     Address {
         /// Which replica.
         id: ReplicaId,
-        /// Its peer address.
+        /// Its peer address; empty to forget it.
         address: String,
     },
     /// From here on commands mean what this feature level says. Whoever submits it has seen that every

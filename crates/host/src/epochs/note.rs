@@ -29,6 +29,11 @@ pub enum Note {
         /// Where replicas are reached.
         addresses: BTreeMap<ReplicaId, String>,
     },
+    /// The sender is no member, has nearly all of the state and would like to be one.
+    Ready {
+        /// The newest epoch that it knows.
+        epoch: u64,
+    },
     /// The receiver need not be told again.
     Heard {
         /// The newest epoch that the sender knows.
@@ -66,6 +71,7 @@ const HOLDS: u8 = 0;
 const ASK: u8 = 1;
 const MOVED: u8 = 2;
 const HEARD: u8 = 3;
+const READY: u8 = 4;
 
 /// Addresses known, at most: far more than members, for replicas come and go.
 pub(super) const ADDRESSES_MAX: usize = 4096;
@@ -108,6 +114,10 @@ impl Wire for Note {
                 known.encode(out);
                 encode_addresses(addresses, out);
             }
+            Note::Ready { epoch } => {
+                out.u8(READY);
+                out.varint(*epoch);
+            }
             Note::Heard { epoch, known } => {
                 out.u8(HEARD);
                 out.varint(*epoch);
@@ -133,6 +143,9 @@ impl Wire for Note {
             HEARD => Note::Heard {
                 epoch: input.varint()?,
                 known: Known::decode(input)?,
+            },
+            READY => Note::Ready {
+                epoch: input.varint()?,
             },
             tag => return Err(WireError::Tag("note about epochs", tag)),
         })

@@ -72,6 +72,12 @@ impl State {
                 }
             }
             Order::Settled { .. } | Order::Opened { .. } => Effect::Nothing,
+            Order::Address { id, address } if address.is_empty() => {
+                match self.addresses.remove(id) {
+                    Some(_) => Effect::Noted,
+                    None => Effect::Nothing,
+                }
+            }
             Order::Address { id, address } => {
                 let is_full = self.addresses.len() >= ADDRESSES_MAX;
                 if is_full && !self.addresses.contains_key(id) {

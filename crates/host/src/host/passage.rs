@@ -41,6 +41,8 @@ pub(crate) struct Passage {
     /// Those this replica talks to.
     peers: Vec<ReplicaId>,
     is_member: bool,
+    /// The member that was asked last to take this replica in.
+    asked: Option<ReplicaId>,
 }
 
 impl Passage {
@@ -55,12 +57,30 @@ impl Passage {
             is_due: false,
             peers: Vec::new(),
             is_member: false,
+            asked: None,
         }
     }
 
     /// Those this replica talks to: the other members of the newest epoch, and of the one before.
     pub(crate) fn peers(&self) -> &[ReplicaId] {
         &self.peers
+    }
+
+    /// This replica, in the life that epochs list.
+    pub(crate) fn me(&self) -> Member {
+        self.me
+    }
+
+    /// What it knows of epochs; `None` only while it takes a step.
+    pub(crate) fn succession(&self) -> Option<&Succession> {
+        self.succession.as_ref()
+    }
+
+    /// The member to ask next, of these, ascending.
+    pub(crate) fn asks_next(&mut self, members: &[ReplicaId]) -> Option<ReplicaId> {
+        let mut later = members.iter().filter(|id| Some(**id) > self.asked);
+        self.asked = later.next().or(members.first()).copied();
+        self.asked
     }
 
     /// Promises may be lost, and nobody knows of which epochs.
@@ -223,6 +243,9 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A peer says something about epochs.
     pub(super) fn hear_note(&mut self, now: Now, from: Member, note: Note) {
+        if matches!(note, Note::Ready { .. }) && !self.epoch().has(from) {
+            self.events.push(HostEvent::Volunteered { member: from });
+        }
         self.pass(now, Input::Heard { from, note });
     }
 
@@ -240,12 +263,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         lives.find(|member| member.id == id).copied()
     }
 
-    /// Whether this is somebody a frame may come from.
+    /// Whether this is somebody a frame may come from. Who is no member, or not yet, may know none of
+    /// those that the group consists of by now: it listens to whomever it was told of.
     pub(super) fn knows(&self, peer: ReplicaId) -> bool {
         let state = self.applier.epochs();
         let mut epochs = state.chain.epochs().rev();
         let is_member = epochs.any(|epoch| epoch.index_of(peer).is_some());
-        peer != self.seat.me && (is_member || state.addresses.contains_key(&peer))
+        let is_known = is_member || state.addresses.contains_key(&peer);
+        peer != self.seat.me && (is_known || !self.is_member())
     }
 
     /// Takes a step.
@@ -259,7 +284,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.perform_passage(now, outputs);
     }
 
-    fn standing(&self) -> Standing<'_> {
+    pub(super) fn standing(&self) -> Standing<'_> {
         let applied = self.applied();
         Standing {
             state: self.applier.epochs(),
@@ -277,7 +302,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             match output {
                 Output::Seal { .. } => self.end_machine(),
                 Output::Stop { .. } => {
-                    // Who leaves may do so before it has applied the seal.
+                    // Who leaves may do so before it has applied the seal, or before its machine began.
+                    self.passage.is_due = false;
                     self.end_machine();
                     self.forget_promises();
                 }
@@ -307,7 +333,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.out = Default::default();
         self.timers.disarm_machine();
         if self.limits.flaw != Some(Flaw::AsksNoneAgain) {
-            self.requests.start_over(self.applier.next());
+            // Of a seal that is too old to be known, everything is behind.
+            let seal = self.epochs().chain.seal_of(self.seat.epoch.number);
+            self.requests.start_over(seal.map_or(Slot(0), Slot::next));
         }
         if !self.passage.is_member {
             self.refuse_all(Refusal::NotServing);

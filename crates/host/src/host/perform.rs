@@ -143,9 +143,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.base.advance(slot, entry.as_ref());
         self.pins.decided(slot, entry_id);
         self.decided.push(slot, entry, located);
-        // What is read behind a seal may be older than what the next epoch has decided.
-        self.answer_reads(now);
+        // First what follows from a seal: what is read behind it may be older than what the next epoch has
+        // decided.
         self.passed(now, slot, epoch_before);
+        self.answer_reads(now);
         self.cut_if_due(bytes_before);
         self.counters.slots += 1;
         self.arm_beat(now, 0);

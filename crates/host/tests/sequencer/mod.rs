@@ -98,6 +98,11 @@ impl Catalogue for Anything {
             code: 1,
         })
     }
+
+    fn entry_of(&self, _: &str, record: Bytes) -> Result<Option<Entry>, WireError> {
+        let record = <Sequencer as Machine>::Record::from_bytes(record)?;
+        Ok(Record::entry(&record).cloned())
+    }
 }
 
 impl Machine for Sequencer {

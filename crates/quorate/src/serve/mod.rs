@@ -57,18 +57,6 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
             settings.data_dir.display()
         ))
     })?;
-    let listed = settings.members.iter().map(|member| member.id);
-    if !epoch.members.iter().map(|member| member.id).eq(listed) {
-        let known: Vec<_> = epoch
-            .members
-            .iter()
-            .map(|member| member.id.to_string())
-            .collect();
-        return Err(Failure::Usage(format!(
-            "--initial-cluster does not list the members of this cluster, which are {}",
-            known.join(", ")
-        )));
-    }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
         protocol, replicas = epoch.n(), failures_survived = survived,
@@ -129,6 +117,7 @@ fn open_folder(settings: &Settings) -> Result<Data, Failure> {
                 Some(folder) => folder.meta().cluster,
                 None => settings.cluster.unwrap_or_else(|| genesis.cluster()),
             },
+            is_guess: folder.is_none() && settings.cluster.is_none(),
             peers: settings.peer_addresses.clone(),
             folder,
         })),
@@ -175,6 +164,7 @@ impl Visitor for Replica {
             peer_port: self.peer_port,
             members: settings.members,
             peer_addresses: settings.peer_addresses,
+            volunteers: !settings.stays_learner,
             limits,
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,

@@ -50,6 +50,17 @@ pub(crate) struct ServeOptions {
     )]
     pub(super) initial_cluster_state: Option<String>,
 
+    /// Whether a replica that was added to a running cluster stays a learner until somebody promotes it;
+    /// otherwise it becomes a member once it has caught up [default: false]
+    #[arg(
+        long,
+        env = "QUORATE_LEARNER",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    pub(super) learner: Option<bool>,
+
     /// A text that no other cluster has: the cluster's identity is made from it [default:
     /// quorate-cluster]
     #[arg(long, env = "QUORATE_INITIAL_CLUSTER_TOKEN", value_name = "TEXT")]

@@ -43,6 +43,7 @@ pub(super) struct Settings {
     pub(super) state: ClusterState,
     pub(super) members: Vec<MemberInfo>,
     pub(super) peer_addresses: Vec<(ReplicaId, String)>,
+    pub(super) stays_learner: bool,
     token: String,
     /// These are `None` or empty unless asked for: a folder with data knows better.
     pub(super) cluster: Option<ClusterId>,
@@ -110,6 +111,7 @@ impl Settings {
             listen_peer: host_port("listen-peer-urls", &peer_url)?,
             members: members(id, &name, &urls, advertised)?,
             peer_addresses: peer_addresses(id, &urls)?,
+            stays_learner: options.learner.unwrap_or(false),
             state,
             token: options
                 .initial_cluster_token
@@ -229,6 +231,7 @@ fn members(
             },
             peer_url: peer_url.clone(),
             client_url: client_urls.remove(id).unwrap_or_default(),
+            is_learner: false,
         })
         .collect();
     match client_urls.first_key_value() {

@@ -1,6 +1,7 @@
 //! Asks all replicas of a cluster, found from any of them.
 
 use super::scrape::Reading;
+use crate::endpoints::{host_port, status_page};
 use quorate_bench::scrape::get;
 use quorate_server::StatusPage;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,10 @@ pub(super) struct Seen {
 /// Asks the endpoints given, and all members they know of.
 pub(super) fn gather(endpoints: &[String]) -> Vec<Sight> {
     let mut sights: BTreeMap<String, Sight> = BTreeMap::new();
-    let mut to_ask: BTreeSet<String> = endpoints.iter().map(|url| plain(url)).collect();
+    let mut to_ask: BTreeSet<String> = endpoints
+        .iter()
+        .map(|url| host_port(url).to_owned())
+        .collect();
     // Those given, then the members those named.
     for _ in 0..2 {
         for sight in ask_all(&to_ask) {
@@ -76,7 +80,7 @@ fn members<'a>(sights: impl Iterator<Item = &'a Sight>) -> BTreeMap<u16, String>
         for member in &page.page.members {
             let url = members.entry(member.replica_id).or_default();
             if url.is_empty() && !member.client_url.is_empty() {
-                *url = plain(&member.client_url);
+                *url = host_port(&member.client_url).to_owned();
             }
         }
     }
@@ -96,9 +100,7 @@ fn ask_all(urls: &BTreeSet<String>) -> Vec<Sight> {
 
 fn ask(url: &str) -> Sight {
     let seen = || {
-        let page = get(url, "/status")?;
-        let page: StatusPage = serde_json::from_str(&page)
-            .map_err(|error| format!("{url} is no Quorate replica: {error}"))?;
+        let page = status_page(url)?;
         let reading = Reading::parse(&get(url, "/metrics")?);
         Ok(Seen {
             page,
@@ -116,10 +118,4 @@ fn ask(url: &str) -> Sight {
         url: url.to_owned(),
         seen,
     }
-}
-
-/// `host:port`, however it was written.
-fn plain(url: &str) -> String {
-    let url = url.strip_prefix("http://").unwrap_or(url);
-    url.trim_end_matches('/').to_owned()
 }

@@ -7,6 +7,7 @@ mod scrape;
 mod table;
 
 use crate::Failure;
+use crate::endpoints::Endpoints;
 use clap::Args;
 use gather::gather;
 use report::Report;
@@ -19,15 +20,8 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// The options of `quorate status`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusOptions {
-    /// Where clients reach any replica, or several; the others are found from there
-    #[arg(
-        long,
-        env = "QUORATE_ENDPOINTS",
-        value_name = "HOST:PORT",
-        value_delimiter = ',',
-        default_value = "127.0.0.1:2379"
-    )]
-    endpoints: Vec<String>,
+    #[command(flatten)]
+    endpoints: Endpoints,
 
     /// Show it again every SECONDS, in place, until q or Ctrl-C
     #[arg(
@@ -46,10 +40,8 @@ pub(crate) struct StatusOptions {
 
 /// Shows the cluster. The exit code says whether a quorum of it serves.
 pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
-    for endpoint in &options.endpoints {
-        check(endpoint).map_err(Failure::Usage)?;
-    }
-    let mut before = gather(&options.endpoints);
+    let endpoints = options.endpoints.urls()?;
+    let mut before = gather(endpoints);
     if let Some(seconds) = options.watch {
         let interval = Duration::try_from_secs_f64(seconds)
             .ok()
@@ -60,7 +52,7 @@ pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
             ))
         })?;
         live::watch(interval, || {
-            let now = gather(&options.endpoints);
+            let now = gather(endpoints);
             let text = table::render(&Report::of(&before, &now));
             before = now;
             text
@@ -68,7 +60,7 @@ pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     std::thread::sleep(LOOK_PAUSE);
-    let report = Report::of(&before, &gather(&options.endpoints));
+    let report = Report::of(&before, &gather(endpoints));
     if options.json {
         let json = serde_json::to_string(&report);
         println!(
@@ -82,15 +74,4 @@ pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(1),
     })
-}
-
-fn check(endpoint: &str) -> Result<(), String> {
-    let rest = endpoint.strip_prefix("http://").unwrap_or(endpoint);
-    let port = rest.trim_end_matches('/').rsplit_once(':');
-    match port.filter(|(host, _)| !host.is_empty() && !host.contains('/')) {
-        Some((_, port)) if port.parse::<u16>().is_ok() => Ok(()),
-        _ => Err(format!(
-            "--endpoints {endpoint:?} is not of the form host:port or http://host:port"
-        )),
-    }
 }

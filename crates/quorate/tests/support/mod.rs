@@ -20,6 +20,8 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use tonic::transport::{Channel, Endpoint};
@@ -75,9 +77,14 @@ pub fn expect_failure(command: &mut Command, code: i32, message: &str) {
 
 /// The first of `count` ports in a row that nobody has. They are below the range the kernel gives
 /// to connections.
+///
+/// The tests of one process run side by side, and a port may not be taken until long after it was
+/// given: no port is given twice.
 pub fn free_ports(count: u16) -> u16 {
+    static NEXT: LazyLock<AtomicU16> =
+        LazyLock::new(|| AtomicU16::new(fastrand::u16(10_000..30_000)));
     loop {
-        let first = fastrand::u16(10_000..32_000);
+        let first = NEXT.fetch_add(count, Ordering::Relaxed);
         if (first..first + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return first;
         }
@@ -226,15 +233,21 @@ pub struct Client {
 
 impl Client {
     pub async fn connect(url: &str) -> Client {
+        let client = Client::try_connect(url).await;
+        client.unwrap_or_else(|| panic!("nobody listens at {url}"))
+    }
+
+    /// `None` if nobody listens.
+    pub async fn try_connect(url: &str) -> Option<Client> {
         let endpoint = Endpoint::from_shared(url.to_owned())
             .unwrap()
             .timeout(PATIENCE);
-        let channel = endpoint.connect().await.unwrap();
-        Client {
+        let channel = endpoint.connect().await.ok()?;
+        Some(Client {
             kv: KvClient::new(channel.clone()),
             lease: LeaseClient::new(channel.clone()),
             maintenance: MaintenanceClient::new(channel),
-        }
+        })
     }
 
     pub async fn put(&mut self, key: &str, value: &str) -> Result<(), tonic::Status> {

@@ -11,7 +11,7 @@ use crate::peer::opening::{self, Caller, HandshakeError};
 use crate::peer::question::{Answer, Question, Stage};
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
-use quorate_core::{ClusterId, ReplicaId};
+use quorate_core::{ClusterId, Epoch, ReplicaId};
 use quorate_host::Spoken;
 use rule::{Joiner, Next, Waiting};
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub struct Join {
     pub expected: Expected,
     /// Its cluster.
     pub cluster: ClusterId,
+    /// Whether that is only a guess: a replica that is to be added to a cluster may not know which it is.
+    pub is_guess: bool,
     /// The other replicas, and where their peer ports are.
     pub peers: Vec<(ReplicaId, String)>,
     /// Its data, if it was told that the cluster is new; nothing is there otherwise.
@@ -61,8 +63,8 @@ impl Join {
         let (tell, stage) = watch::channel(self.stage());
         let mut last = None;
         loop {
-            let heard = tokio::select! {
-                heard = self.ask_all() => heard?,
+            let (heard, newest) = tokio::select! {
+                heard = self.ask_all() => self.sort(heard)?,
                 () = answer_all(listener, self.cluster, me, &stage) => continue,
             };
             let joiner = Joiner {
@@ -70,6 +72,7 @@ impl Join {
                 cluster: self.cluster,
                 mine: self.folder.as_ref().map(|folder| folder.meta().clone()),
                 heard,
+                newest,
             };
             match joiner
                 .next(now_ms(), random_u64()?)
@@ -116,8 +119,47 @@ impl Join {
         Ok(folder.unwrap_or_else(|| unreachable!("it was written")))
     }
 
+    /// What was answered by replicas of this cluster. One whose cluster was a guess takes that of its
+    /// peers, if they agree and do not know it as one of theirs: that may be another replica.
+    fn sort(&mut self, answers: Answers) -> Result<Heard, ServerError> {
+        let me = self.expected.replica;
+        let mut all = answers
+            .iter()
+            .filter_map(|(peer, answer)| Some((*peer, answer.as_ref()?)));
+        let is_other = |(_, answer): &(ReplicaId, &Answer)| answer.cluster != self.cluster;
+        if let Some((peer, answer)) = all.clone().find(is_other) {
+            let found = answer.cluster;
+            let lists_me = all.any(|(_, answer)| match (&answer.newest, &answer.stage) {
+                (Some(epoch), _) | (None, Stage::Begun { epoch, .. }) => {
+                    epoch.index_of(me).is_some()
+                }
+                _ => false,
+            });
+            let mut clusters = answers.values().flatten().map(|answer| answer.cluster);
+            let is_agreed = clusters.all(|cluster| cluster == found);
+            if !self.is_guess || lists_me || !is_agreed {
+                return Err(ServerError::Join(JoinError::OtherCluster {
+                    peer,
+                    found,
+                    expected: self.cluster,
+                }));
+            }
+            self.cluster = found;
+        }
+        let told = answers
+            .values()
+            .flatten()
+            .filter_map(|answer| answer.newest.clone());
+        let newest = told.max_by_key(|epoch| epoch.number);
+        let stage = |answer: Option<Answer>| answer.map(|answer| answer.stage);
+        let heard = answers
+            .into_iter()
+            .map(|(peer, answer)| (peer, stage(answer)));
+        Ok((heard.collect(), newest))
+    }
+
     /// One question to everybody at once.
-    async fn ask_all(&self) -> Result<BTreeMap<ReplicaId, Option<Stage>>, ServerError> {
+    async fn ask_all(&self) -> Answers {
         let mut asking = tokio::task::JoinSet::new();
         let mut heard = BTreeMap::new();
         for (peer, address) in &self.peers {
@@ -134,21 +176,18 @@ impl Join {
             });
         }
         while let Some(Ok((peer, answer))) = asking.join_next().await {
-            let Some(answer) = answer.filter(|answer| answer.from == peer) else {
-                continue;
-            };
-            if answer.cluster != self.cluster {
-                return Err(ServerError::Join(JoinError::OtherCluster {
-                    peer,
-                    found: answer.cluster,
-                    expected: self.cluster,
-                }));
+            if let Some(answer) = answer.filter(|answer| answer.from == peer) {
+                heard.insert(peer, Some(answer));
             }
-            heard.insert(peer, Some(answer.stage));
         }
-        Ok(heard)
+        heard
     }
 }
+
+/// What each peer answered, if it did.
+type Answers = BTreeMap<ReplicaId, Option<Answer>>;
+/// How far each peer is, and the newest epoch that any of them told of.
+type Heard = (BTreeMap<ReplicaId, Option<Stage>>, Option<Epoch>);
 
 async fn ask(address: &str, question: &Question) -> Result<Answer, HandshakeError> {
     let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
@@ -173,6 +212,7 @@ async fn answer_all(
             cluster,
             from: me,
             stage: stage.borrow().clone(),
+            newest: None,
         };
         tokio::spawn(async move {
             // Whoever gets no answer asks again.

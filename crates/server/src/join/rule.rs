@@ -7,6 +7,8 @@
 //! - *Peers have begun with another incarnation of this replica*: a former life may have spoken. It
 //!   comes back in a new life, without its promises, once a quorum of the others can tell it how
 //!   far that life may have gone.
+//! - *Peers run in an epoch that does not list this replica*: it is new, and takes no part before an
+//!   epoch lists it in the life it draws now.
 
 use crate::meta::{Meta, State};
 use crate::peer::question::Stage;
@@ -23,6 +25,8 @@ pub(super) struct Joiner {
     pub(super) mine: Option<Meta>,
     /// The other replicas, and what each has said in this round of questions.
     pub(super) heard: BTreeMap<ReplicaId, Option<Stage>>,
+    /// The newest epoch that any of them told of, if that is not the first.
+    pub(super) newest: Option<Epoch>,
 }
 
 /// What follows.
@@ -104,13 +108,16 @@ impl Joiner {
 
     /// The way back of a replica that others have known, or `None` if nobody has.
     fn comes_back(&self, now_ms: u64, dice: u64) -> Result<Option<Next>, JoinError> {
-        let begun: Vec<(&Epoch, Option<Incarnation>)> = self
+        let begun: Vec<Begun<'_>> = self
             .said()
             .filter_map(|(_, stage)| match stage {
                 Stage::Begun { epoch, later } => Some((epoch, *later)),
                 _ => None,
             })
             .collect();
+        if let Some(next) = self.comes_new(&begun, now_ms, dice) {
+            return Ok(Some(next));
+        }
         let empty: Vec<ReplicaId> = self
             .said()
             .filter(|(_, stage)| matches!(stage, Stage::Empty | Stage::Joining { .. }))
@@ -131,16 +138,45 @@ impl Joiner {
         if begun.len() < majority(n) {
             return Ok(Some(self.waits_for_quorum(begun.len())));
         }
-        let last = begun.iter().filter_map(|(_, later)| *later).max();
-        let number = last.map_or(0, |last| (last.0 >> 64) as u64 + 1).max(now_ms);
+        let listed = self.newest.as_ref().map(|newest| &newest.members);
+        let listed = listed.and_then(|all| all.iter().find(|member| member.id == self.me));
         Ok(Some(Next::Begin(Meta {
             cluster: self.cluster,
             replica: self.me,
-            incarnation: Incarnation(u128::from(number) << 64 | u128::from(dice)),
+            incarnation: new_life(&begun, now_ms, dice),
+            known_as: listed.map(|member| member.incarnation),
             state: State::Lost,
             group: Group(0),
             epoch: (*epoch).clone(),
         })))
+    }
+
+    /// The way in of a replica that the group does not list, any more or yet: nobody waits for what an
+    /// earlier life of it may have promised, and in this one it has promised nothing.
+    fn comes_new(&self, begun: &[Begun<'_>], now_ms: u64, dice: u64) -> Option<Next> {
+        let (first, _) = begun.first()?;
+        let newest = self.newest.as_ref().unwrap_or(first);
+        if newest.index_of(self.me).is_some() {
+            return None;
+        }
+        let needed = majority(newest.n());
+        if begun.len() < needed {
+            return Some(Next::Wait(Waiting::Return {
+                begun: begun.len(),
+                needed,
+                silent: self.silent(),
+            }));
+        }
+        let incarnation = new_life(begun, now_ms, dice);
+        Some(Next::Begin(Meta {
+            cluster: self.cluster,
+            replica: self.me,
+            incarnation,
+            known_as: Some(incarnation),
+            state: State::Bootstrapped,
+            group: Group(0),
+            epoch: (*first).clone(),
+        }))
     }
 
     /// The way into a new cluster.
@@ -216,6 +252,16 @@ impl Joiner {
         let silent = self.heard.iter().filter(|(_, stage)| stage.is_none());
         silent.map(|(id, _)| *id).collect()
     }
+}
+
+/// The first epoch of a peer that runs, and the latest life in which it knew this replica.
+type Begun<'a> = (&'a Epoch, Option<Incarnation>);
+
+/// A life later than any that peers have known, made unique by `dice`.
+fn new_life(begun: &[Begun<'_>], now_ms: u64, dice: u64) -> Incarnation {
+    let last = begun.iter().filter_map(|(_, later)| *later).max();
+    let number = last.map_or(0, |last| (last.0 >> 64) as u64 + 1).max(now_ms);
+    Incarnation(u128::from(number) << 64 | u128::from(dice))
 }
 
 fn with_state(meta: &Meta, state: State) -> Meta {

@@ -25,7 +25,7 @@ pub(crate) struct Identity {
     pub spoken: Spoken,
     /// The log.
     pub group: Group,
-    /// What all replicas must have agreed on before.
+    /// The first epoch: what all replicas must have agreed on before.
     pub epoch: Epoch,
     /// Its digest.
     pub epoch_digest: u64,
@@ -156,8 +156,13 @@ impl Identity {
         }
     }
 
-    /// Whether frames of the replica that says `hello` may be taken.
-    pub(crate) fn judge(&self, hello: &Hello, lives: &Lives) -> Result<(), Rejection> {
+    /// Whether frames of the replica that says `hello` may be taken, which is a peer or is not.
+    pub(crate) fn judge(
+        &self,
+        hello: &Hello,
+        lives: &Lives,
+        is_peer: bool,
+    ) -> Result<(), Rejection> {
         let reject = |code, text| Err(Rejection { code, text });
         if hello.cluster != self.cluster {
             let text = format!(
@@ -170,8 +175,11 @@ impl Identity {
             let text = format!("it looks for replica {}, I am {}", hello.to, self.me);
             return reject(RejectCode::Recipient, text);
         }
-        if hello.from == self.me || self.epoch.index_of(hello.from).is_none() {
-            let text = format!("replica {} is not among my peers", hello.from);
+        if hello.from == self.me || !is_peer {
+            let text = format!(
+                "replica {} is not among my peers: a new one has to be added to the cluster first",
+                hello.from
+            );
             return reject(RejectCode::UnknownReplica, text);
         }
         if hello.protocol != self.epoch.protocol {
@@ -349,7 +357,7 @@ pub(crate) mod tests {
         let lives = Lives::of(&identity(1).epoch);
         let hello = identity(1).hello(ReplicaId(2), Lane::Messages);
         assert_eq!(Hello::from_bytes(hello.to_bytes()), Ok(hello.clone()));
-        assert_eq!(identity(2).judge(&hello, &lives), Ok(()));
+        assert_eq!(identity(2).judge(&hello, &lives, true), Ok(()));
         let welcome = identity(2).welcome(None);
         assert_eq!(Welcome::from_bytes(welcome.to_bytes()), Ok(welcome.clone()));
         let judge = |to| identity(1).judge_welcome(ReplicaId(to), &welcome, &lives);
@@ -386,7 +394,8 @@ pub(crate) mod tests {
             let mut hello = identity(1).hello(ReplicaId(2), Lane::Messages);
             hello.incarnation = Incarnation(12);
             change(&mut hello);
-            let rejection = identity(2).judge(&hello, &lives).unwrap_err();
+            let is_peer = identity(2).epoch.index_of(hello.from).is_some();
+            let rejection = identity(2).judge(&hello, &lives, is_peer).unwrap_err();
             assert_eq!(rejection.code, code);
             let welcome = identity(2).welcome(Some(rejection.clone()));
             let back = Welcome::from_bytes(welcome.to_bytes()).unwrap();

@@ -3,16 +3,14 @@
 use super::frame::FrameDecoder;
 use super::handshake::{Lane, RejectCode, Rejection};
 use super::opening::{self, Caller, HandshakeError};
-use super::outgoing::Shared;
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
 use quorate_core::ReplicaId;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 /// Strangers that may be in a handshake at once.
 const STRANGERS_MAX: usize = 64;
@@ -25,12 +23,7 @@ pub(super) struct Acceptor {
     pub(super) bulk_arrivals: Arrivals,
     /// Where their connections live.
     pub(super) bulk_handle: Option<Handle>,
-    pub(super) metrics: BTreeMap<ReplicaId, PeerMetrics>,
     pub(super) strangers: metrics::Counter,
-    /// To wake a dialler when its peer calls.
-    pub(super) dialers: Vec<Arc<Shared>>,
-    /// The present connection of each peer and lane; a new one ends the one before.
-    pub(super) current: Mutex<BTreeMap<(ReplicaId, Lane), Arc<Notify>>>,
 }
 
 /// Takes connections for as long as the replica runs.
@@ -72,15 +65,20 @@ async fn greet(
     connection: &mut Connection,
     acceptor: &Acceptor,
 ) -> Result<Option<(ReplicaId, Lane)>, HandshakeError> {
-    let Home { identity, lives } = &acceptor.home;
+    let Home {
+        identity,
+        lives,
+        contacts,
+    } = &acceptor.home;
     let spoken = identity.spoken;
     let judged = match opening::receive_caller(connection, spoken).await {
         Ok(Caller::Peer(hello, _)) => {
             let caller = (hello.from, hello.lane);
-            identity.judge(&hello, lives).map(|()| caller)
+            let is_peer = contacts.knows(hello.from);
+            identity.judge(&hello, lives, is_peer).map(|()| caller)
         }
         Ok(Caller::Asking(question)) => {
-            let answer = identity.answer(&question, lives);
+            let answer = identity.answer(&question, lives, contacts.newest());
             let sent = opening::send(connection, &answer, spoken).await;
             return sent.map(|()| None).map_err(HandshakeError::Io);
         }
@@ -123,15 +121,13 @@ async fn serve_at_home(connection: Connection, caller: (ReplicaId, Lane), accept
 /// Passes a peer's frames to the core until the connection ends.
 async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acceptor) {
     let (peer, lane) = caller;
-    let dialers = acceptor.dialers.iter();
-    dialers
-        .filter(|dialer| (dialer.peer, dialer.lane) == caller)
-        .for_each(|dialer| dialer.heard());
-    let replaced = acceptor.replace(caller);
+    let Some((metrics, ends)) = acceptor.home.contacts.called(caller) else {
+        return;
+    };
     let from = connection.peer_addr().ok();
     tokio::select! {
-        () = replaced.notified() => {}
-        why = read(connection, caller, acceptor) => {
+        () = ends.notified() => {}
+        why = read(connection, caller, acceptor, &metrics) => {
             if let Some(why) = why {
                 acceptor.strangers.increment(1);
                 tracing::warn!(%peer, ?lane, ?from, "connection closed: the peer sent {why}");
@@ -140,28 +136,17 @@ async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acc
     }
 }
 
-impl Acceptor {
-    fn replace(&self, caller: (ReplicaId, Lane)) -> Arc<Notify> {
-        let mine = Arc::new(Notify::new());
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = current.insert(caller, Arc::clone(&mine)) {
-            before.notify_one();
-        }
-        mine
-    }
-}
-
 /// Returns what was wrong with the bytes, or nothing if the connection just ended.
 async fn read(
     mut connection: Connection,
     (peer, lane): (ReplicaId, Lane),
     acceptor: &Acceptor,
+    metrics: &PeerMetrics,
 ) -> Option<String> {
     let arrivals = match lane {
         Lane::Messages => &acceptor.arrivals,
         Lane::Bulk => &acceptor.bulk_arrivals,
     };
-    let metrics = acceptor.metrics.get(&peer)?;
     let mut decoder = FrameDecoder::default();
     loop {
         match connection.read_buf(&mut decoder.input()).await {

@@ -63,6 +63,11 @@ impl Lives {
         later.get(&peer).copied()
     }
 
+    /// The latest life of a peer, if it is known at all.
+    pub(crate) fn present(&self, peer: ReplicaId) -> Option<Incarnation> {
+        self.later(peer).or_else(|| self.first.get(&peer).copied())
+    }
+
     /// Takes a peer in its latest life, or in one later than any known before, which is noted.
     pub(crate) fn admit(&self, peer: ReplicaId, incarnation: Incarnation) -> Result<(), Rejection> {
         let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +88,10 @@ impl Lives {
             }
             _ => {}
         }
-        tracing::warn!(%peer, %incarnation, "the peer lost its data and is back in a new life");
+        match self.first.get(&peer) {
+            Some(_) => tracing::warn!(%peer, %incarnation, "the peer is back in a new life"),
+            None => tracing::info!(%peer, %incarnation, "a new replica"),
+        }
         later.insert(peer, incarnation);
         match self.dir.as_deref().map(|dir| write(dir, &later)) {
             None | Some(Ok(())) => Ok(()),

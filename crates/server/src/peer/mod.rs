@@ -2,6 +2,7 @@
 //! from the dialler to the acceptor.
 
 mod bulk;
+mod contacts;
 pub(crate) mod frame;
 pub(crate) mod handshake;
 mod incoming;
@@ -14,15 +15,15 @@ use crate::metrics::Metrics;
 use crate::security::Listener;
 use bulk::BulkThread;
 use bytes::Bytes;
+use contacts::Contacts;
 use handshake::{Identity, Lane};
 use incoming::{Acceptor, accept_all};
 use lives::Lives;
 use outgoing::{Outgoing, keep_connected};
-use quorate_core::{Peers, ReplicaId};
+use quorate_core::{Epoch, Member, Peers, ReplicaId};
 use quorate_host::{Frame, WireVersion};
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -57,6 +58,7 @@ pub(crate) enum Arrival {
 struct Home {
     identity: Arc<Identity>,
     lives: Arc<Lives>,
+    contacts: Arc<Contacts>,
 }
 
 /// The connections' end of the queue to the core.
@@ -98,7 +100,9 @@ pub(crate) struct Links {
     outgoing: Vec<(ReplicaId, Outgoing)>,
     /// For frames with bulk; empty where no protocol has any.
     bulk: Vec<(ReplicaId, Outgoing)>,
-    _bulk_thread: Option<BulkThread>,
+    bulk_thread: Option<BulkThread>,
+    home: Home,
+    arrivals: Arrivals,
     metrics: Arc<Metrics>,
 }
 
@@ -124,50 +128,82 @@ impl Links {
             budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
             ..arrivals.clone()
         };
-        let (identity, lives) = (Arc::new(identity), Arc::new(lives));
-        let per_peer: BTreeMap<_, _> = addresses
-            .iter()
-            .map(|(peer, _)| (*peer, metrics.peer(*peer)))
-            .collect();
-        let dial = |lane| -> Vec<_> {
-            let dial_one = |(peer, address): &(ReplicaId, String)| {
-                let metrics = per_peer[peer].clone();
-                let link = Outgoing::new((*peer, lane), address.clone(), metrics);
-                let home = Home {
-                    identity: Arc::clone(&identity),
-                    lives: Arc::clone(&lives),
-                };
-                let connection = keep_connected(link.shared(), home, arrivals.clone());
-                match (lane, &bulk_handle) {
-                    (Lane::Bulk, Some(handle)) => handle.spawn(connection),
-                    _ => tokio::spawn(connection),
-                };
-                (*peer, link)
-            };
-            addresses.iter().map(dial_one).collect()
+        let home = Home {
+            identity: Arc::new(identity),
+            lives: Arc::new(lives),
+            contacts: Arc::default(),
         };
-        let outgoing = dial(Lane::Messages);
-        let bulk = if bulk { dial(Lane::Bulk) } else { Vec::new() };
-        let links = outgoing.iter().chain(&bulk);
-        let dialers = links.map(|(_, link)| link.shared()).collect();
         let acceptor = Acceptor {
-            home: Home { identity, lives },
-            arrivals,
+            home: home.clone(),
+            arrivals: arrivals.clone(),
             bulk_arrivals,
             bulk_handle,
-            metrics: per_peer,
             strangers: metrics.peer_rejected.clone(),
-            dialers,
-            current: Mutex::default(),
         };
-        tokio::spawn(accept_all(listener, Arc::new(acceptor)));
-        let links = Links {
-            outgoing,
-            bulk,
-            _bulk_thread: bulk_thread,
+        let mut links = Links {
+            outgoing: Vec::new(),
+            bulk: Vec::new(),
+            bulk_thread,
+            home,
+            arrivals,
             metrics: Arc::clone(metrics),
         };
+        links.meet(addresses);
+        tokio::spawn(accept_all(listener, Arc::new(acceptor)));
         Ok((links, receiver))
+    }
+
+    /// From now on these are the peers, and where each is: others are not listened to any more. Says who
+    /// is no peer now, or is one somewhere else.
+    ///
+    /// Must be called inside the runtime that drives them.
+    pub(crate) fn meet(&mut self, addresses: &[(ReplicaId, String)]) -> Vec<ReplicaId> {
+        let stays = |(peer, link): &(ReplicaId, Outgoing)| {
+            let at = addresses.iter().find(|(id, _)| id == peer);
+            at.is_some_and(|(_, address)| *address == link.address())
+        };
+        let before: Vec<ReplicaId> = self.outgoing.iter().map(|(peer, _)| *peer).collect();
+        self.outgoing.retain(stays);
+        self.bulk.retain(stays);
+        let is_here = |id: &ReplicaId| self.outgoing.iter().any(|(peer, _)| peer == id);
+        let gone: Vec<ReplicaId> = before.into_iter().filter(|id| !is_here(id)).collect();
+        gone.iter()
+            .for_each(|peer| self.home.contacts.forget(*peer));
+        let new = addresses.iter().filter(|(id, _)| !is_here(id));
+        let new: Vec<_> = new.cloned().collect();
+        for (peer, address) in new {
+            let link = self.dial((peer, Lane::Messages), &address);
+            self.outgoing.push((peer, link));
+            if self.bulk_thread.is_some() {
+                let link = self.dial((peer, Lane::Bulk), &address);
+                self.bulk.push((peer, link));
+            }
+        }
+        gone
+    }
+
+    fn dial(&self, (peer, lane): (ReplicaId, Lane), address: &str) -> Outgoing {
+        let metrics = self.metrics.peer(peer);
+        let mut link = Outgoing::new((peer, lane), address.to_owned(), metrics.clone());
+        self.home.contacts.know(peer, metrics, link.shared());
+        let connection = keep_connected(link.shared(), self.home.clone(), self.arrivals.clone());
+        let task = match (lane, &self.bulk_thread) {
+            (Lane::Bulk, Some(thread)) => thread.handle.spawn(connection),
+            _ => tokio::spawn(connection),
+        };
+        link.ends_with(task.abort_handle());
+        link
+    }
+
+    /// What those who ask are told of the group.
+    pub(crate) fn tell_newest(&self, epoch: &Epoch) {
+        self.home.contacts.tell_newest(epoch.clone());
+    }
+
+    /// A peer in the life it was heard in last.
+    pub(crate) fn life_of(&self, id: ReplicaId) -> Option<Member> {
+        let incarnation = self.home.lives.present(id)?;
+        Some(Member { id, incarnation })
     }
 
     /// Sends frames: everything for one peer in as few system calls as possible.

@@ -15,6 +15,7 @@ use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
 /// What may wait for a slow peer; beyond it frames are dropped, as the protocols expect of links.
 /// One frame of any size may go over.
@@ -35,6 +36,19 @@ const BACKOFF_REJECTED_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Outgoing {
     shared: Arc<Shared>,
+    task: Option<AbortHandle>,
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.shared.attach(None);
+        if self.shared.lane == Lane::Messages {
+            self.shared.metrics.connected.set(0.0);
+        }
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
 }
 
 /// What the core and the connection's task share.
@@ -78,7 +92,18 @@ impl Outgoing {
         };
         Outgoing {
             shared: Arc::new(shared),
+            task: None,
         }
+    }
+
+    /// The connection's task goes when this does.
+    pub(super) fn ends_with(&mut self, task: AbortHandle) {
+        self.task = Some(task);
+    }
+
+    /// Where the peer is.
+    pub(super) fn address(&self) -> &str {
+        &self.shared.address
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {

@@ -26,6 +26,8 @@ pub(crate) struct Answer {
     pub(crate) from: ReplicaId,
     /// How far it is.
     pub(crate) stage: Stage,
+    /// The newest epoch, where it runs and that is not the first.
+    pub(crate) newest: Option<Epoch>,
 }
 
 /// How far a replica is on its way to its first word.
@@ -66,7 +68,12 @@ impl Opening for Answer {
 
 impl Identity {
     /// The answer of a replica that runs.
-    pub(crate) fn answer(&self, question: &Question, lives: &Lives) -> Answer {
+    pub(crate) fn answer(
+        &self,
+        question: &Question,
+        lives: &Lives,
+        newest: Option<Epoch>,
+    ) -> Answer {
         Answer {
             cluster: self.cluster,
             from: self.me,
@@ -74,6 +81,7 @@ impl Identity {
                 epoch: self.epoch.clone(),
                 later: lives.later(question.from),
             },
+            newest,
         }
     }
 }
@@ -123,6 +131,10 @@ impl Wire for Answer {
         self.cluster.encode(out);
         self.from.encode(out);
         self.stage.encode(out);
+        // Programs that know of one epoch only take no more.
+        if let Some(newest) = &self.newest {
+            newest.encode(out);
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -130,6 +142,10 @@ impl Wire for Answer {
             cluster: ClusterId::decode(input)?,
             from: ReplicaId::decode(input)?,
             stage: Stage::decode(input)?,
+            newest: match input.remaining() {
+                0 => None,
+                _ => Some(Epoch::decode(input)?),
+            },
         })
     }
 }
@@ -205,9 +221,15 @@ mod tests {
                 cluster: ClusterId(7),
                 from: ReplicaId(2),
                 stage,
+                newest: None,
             };
             let bytes = answer.to_bytes();
+            let later = Answer {
+                newest: Some(meta.epoch.clone()),
+                ..answer.clone()
+            };
             assert_eq!(Answer::from_bytes(bytes.clone()), Ok(answer));
+            assert_eq!(Answer::from_bytes(later.to_bytes()), Ok(later));
             for end in 0..bytes.len() {
                 assert!(Answer::from_bytes(bytes.slice(..end)).is_err());
             }

@@ -32,6 +32,9 @@ impl Succession {
                 }
             }
             Note::Ask { .. } => self.tell(at, from, out),
+            // Whether it becomes one is for people, or their driver, to decide.
+            Note::Ready { epoch } if epoch < newest.number => self.tell(at, from, out),
+            Note::Ready { .. } => {}
             Note::Moved { epoch, .. } if epoch.number < newest.number => self.tell(at, from, out),
             Note::Moved { epoch, known, .. } => self.learn(at, from, epoch, known, out),
             Note::Heard { epoch, known } if epoch >= newest.number => {
@@ -97,7 +100,7 @@ impl Succession {
         let epoch = match note {
             Note::Holds { epoch, .. } => epoch.epoch,
             Note::Moved { epoch, .. } => epoch.number,
-            Note::Ask { .. } | Note::Heard { .. } => return,
+            Note::Ask { .. } | Note::Ready { .. } | Note::Heard { .. } => return,
         };
         let known = Known {
             opened: true,

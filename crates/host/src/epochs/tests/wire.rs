@@ -120,6 +120,7 @@ fn notes_and_records_bear_any_bytes() {
             addresses: [(ReplicaId(1), "node-1".to_owned())].into(),
         },
         Note::Heard { epoch: 2, known },
+        Note::Ready { epoch: 2 },
     ];
     let limits = Limits {
         // A short address in a tree of its own.

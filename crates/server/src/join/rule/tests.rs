@@ -31,6 +31,7 @@ fn joiner(index: usize, mine: Option<Meta>, heard: [Option<Stage>; 2]) -> Joiner
         cluster: meta(1).cluster,
         mine,
         heard: others.zip(heard).collect(),
+        newest: None,
     }
 }
 
@@ -96,6 +97,63 @@ fn it_waits_for_a_quorum_of_others_and_gives_up_when_there_can_be_none() {
     );
     let texts = [lost.to_string()];
     assert!(texts[0].contains("no leave to begin anew"), "{}", texts[0]);
+}
+
+/// Scenario: a replica that the group does not list: one to be added, or one that was removed. Then one
+/// that a later epoch lists in a life that is gone.
+#[test]
+fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
+    let runs = || begun([5, 6, 7], None);
+    let mut stranger = joiner(0, None, [runs(), None]);
+    stranger.me = ReplicaId(4);
+    let next = stranger.next(NOW_MS, 9).unwrap();
+    assert!(matches!(
+        next,
+        Next::Wait(Waiting::Return {
+            begun: 1,
+            needed: 2,
+            ..
+        })
+    ));
+    stranger.heard.insert(id(2), runs());
+    let Next::Begin(meta) = stranger.next(NOW_MS, 9).unwrap() else {
+        panic!("nothing is in its way");
+    };
+    assert_eq!(
+        (meta.state, meta.replica),
+        (State::Bootstrapped, ReplicaId(4))
+    );
+    assert_eq!(meta.known_as, Some(meta.incarnation));
+
+    let Some(Stage::Begun { epoch, .. }) = runs() else {
+        unreachable!("it runs")
+    };
+    let mut removed = joiner(0, None, [runs(), runs()]);
+    let mut newest = epoch.clone();
+    newest.number = 2;
+    newest.members.remove(0);
+    removed.newest = Some(newest.clone());
+    let Next::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
+        panic!("nothing is in its way");
+    };
+    assert_eq!(meta.state, State::Bootstrapped);
+    assert_eq!(
+        (meta.epoch, meta.known_as),
+        (epoch.clone(), Some(meta.incarnation))
+    );
+
+    let listed = Incarnation(77);
+    let member = Member {
+        id: id(0),
+        incarnation: listed,
+    };
+    newest.members.insert(0, member);
+    removed.newest = Some(newest);
+    let Next::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
+        panic!("a quorum of others runs");
+    };
+    assert_eq!((meta.state, meta.known_as), (State::Lost, Some(listed)));
+    assert_ne!(meta.incarnation, listed);
 }
 
 #[test]
@@ -182,6 +240,7 @@ impl Walk {
                 .map(|id| (id, heard.get(&id).cloned().flatten()))
                 .collect(),
             mine: Some(mine),
+            newest: None,
         };
         match joiner.next(NOW_MS, self.dice.u64(..)) {
             Ok(Next::Wait(_)) | Err(_) => {}

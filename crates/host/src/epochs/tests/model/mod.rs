@@ -25,9 +25,11 @@ mod stage;
 mod walks;
 
 use crate::epochs::{Note, Order, State};
+use bytes::Bytes;
 use node::{Applied, Node};
 use quorate_core::{
-    Catalogue, Durability, Epoch, Incarnation, Member, Numbers, ReplicaId, Slot, Unfit,
+    Catalogue, Durability, Entry, Epoch, Incarnation, Member, Numbers, ReplicaId, Slot, Unfit,
+    WireError,
 };
 use reads::Read;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +125,10 @@ impl Catalogue for Sample {
             failures,
             code,
         })
+    }
+
+    fn entry_of(&self, _: &str, _: Bytes) -> Result<Option<Entry>, WireError> {
+        Err(WireError::Range("records"))
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::trial::{Asker, Values};
+use super::{Asker, Values};
 
 /// What all clients share.
 #[derive(Debug, Clone)]
-pub(super) struct Load {
+pub(crate) struct Load {
     shared: Arc<Shared>,
 }
 
@@ -21,7 +21,7 @@ struct Shared {
     values: Values,
     val_size: usize,
     read_share: f64,
-    endpoints: Vec<String>,
+    endpoints: Mutex<Vec<String>>,
     next: AtomicU64,
     /// Numbers of the values that were acknowledged.
     kept: Mutex<Vec<u64>>,
@@ -30,24 +30,24 @@ struct Shared {
 
 /// An operation that was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Since the load began.
-    pub(super) sent: Duration,
+    pub(crate) sent: Duration,
     /// Since the load began.
-    pub(super) done: Duration,
-    pub(super) is_write: bool,
+    pub(crate) done: Duration,
+    pub(crate) is_write: bool,
 }
 
 /// What a client did.
 type Told = Result<Vec<Sample>, String>;
 
 impl Load {
-    pub(super) fn new(seed: u64, val_size: usize, read_share: f64, endpoints: &[String]) -> Load {
+    pub(crate) fn new(seed: u64, val_size: usize, read_share: f64, endpoints: &[String]) -> Load {
         let shared = Shared {
             values: Values::new(seed),
             val_size,
             read_share,
-            endpoints: endpoints.to_vec(),
+            endpoints: endpoints.to_vec().into(),
             next: 0.into(),
             kept: Mutex::default(),
             is_over: false.into(),
@@ -58,13 +58,12 @@ impl Load {
     }
 
     /// Writes so many values before the load begins.
-    pub(super) async fn fill(&self, count: u64) -> Result<(), String> {
+    pub(crate) async fn fill(&self, count: u64) -> Result<(), String> {
         let mut clients = JoinSet::new();
         for client in 0..FILLERS {
             let shared = self.shared.clone();
             clients.spawn(async move {
-                let url = &shared.endpoints[client as usize % shared.endpoints.len()];
-                let mut asker = Asker::new(url, TIMEOUT)?;
+                let mut asker = shared.asker(client as usize)?;
                 loop {
                     let number = shared.next.fetch_add(1, SeqCst);
                     if number >= count {
@@ -84,7 +83,7 @@ impl Load {
     }
 
     /// Starts the clients.
-    pub(super) fn start(&self, runtime: &Runtime, clients: u16, began: Instant) -> JoinSet<Told> {
+    pub(crate) fn start(&self, runtime: &Runtime, clients: u16, began: Instant) -> JoinSet<Told> {
         let mut tasks = JoinSet::new();
         for client in 0..clients {
             let shared = self.shared.clone();
@@ -94,8 +93,13 @@ impl Load {
         tasks
     }
 
+    /// From now on, clients that lose theirs go on with one of these.
+    pub(crate) fn go_on_with(&self, endpoints: &[String]) {
+        *self.shared.endpoints() = endpoints.to_vec();
+    }
+
     /// Ends the load, and gives all that was acknowledged in the order in which it was.
-    pub(super) async fn stop(&self, mut clients: JoinSet<Told>) -> Told {
+    pub(crate) async fn stop(&self, mut clients: JoinSet<Told>) -> Told {
         self.shared.is_over.store(true, SeqCst);
         let mut samples = Vec::new();
         while let Some(client) = clients.join_next().await {
@@ -106,7 +110,7 @@ impl Load {
     }
 
     /// Reads every value that was acknowledged through each replica; what is wrong.
-    pub(super) async fn verify(&self, endpoints: &[String]) -> Result<Vec<String>, String> {
+    pub(crate) async fn verify(&self, endpoints: &[String]) -> Result<Vec<String>, String> {
         let mut readers = JoinSet::new();
         for url in endpoints {
             let (shared, url) = (self.shared.clone(), url.clone());
@@ -153,7 +157,17 @@ impl Shared {
     }
 
     fn asker(&self, at: usize) -> Result<Asker, String> {
-        Asker::new(&self.endpoints[at % self.endpoints.len()], TIMEOUT)
+        let url = {
+            let endpoints = self.endpoints();
+            endpoints[at % endpoints.len()].clone()
+        };
+        Asker::new(&url, TIMEOUT)
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, Vec<String>> {
+        self.endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn write(&self, asker: &mut Asker) -> Result<Option<String>, String> {

@@ -1,0 +1,90 @@
+//! The group as whoever runs a replica sees it: whom to be in touch with, which changes to propose, and
+//! how a replica that is no member offers to become one.
+
+use super::Host;
+use crate::epochs::rails::{self, Limits, Refused, Seen, View};
+use crate::epochs::{Note, Reconfigure, Succession};
+use crate::frame::Body;
+use quorate_core::{Application, Machine, Member, Peers, ReplicaId, Slot};
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Everybody this replica should be in touch with, ascending: the other members of the newest epoch
+    /// and of the one before, and whoever has an address.
+    #[must_use]
+    pub fn acquaintances(&self) -> Vec<ReplicaId> {
+        let addressed = self.epochs().addresses.keys().copied();
+        let peers = self.passage.peers().iter().copied();
+        let mut all: Vec<ReplicaId> = peers.chain(addressed).collect();
+        all.retain(|id| *id != self.seat.me);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether the newest epoch is known to be open: the last change is done.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let succession = self.passage.succession();
+        succession.is_some_and(|succession| succession.is_open(&self.standing()))
+    }
+
+    /// The first slot that a peer has not applied, as far as it has told.
+    #[must_use]
+    pub fn applied_by(&self, peer: ReplicaId) -> Slot {
+        self.catch_up.applied_by(peer)
+    }
+
+    /// Whether a change would leave the group able to go on, as far as can be seen from here: `heard` are
+    /// the replicas that a connection leads to, in the lives they are in.
+    ///
+    /// # Errors
+    /// [`Refused`]: why not now.
+    pub fn may_change(&self, change: &Reconfigure, heard: &[Member]) -> Result<(), Refused> {
+        let level = self.epochs().level;
+        let seen = |member: Member, durable| Seen {
+            member,
+            ago_ns: 0,
+            durable,
+            level,
+        };
+        let peers = heard.iter();
+        let peers = peers.map(|member| seen(*member, self.applied_by(member.id)));
+        let own = seen(self.passage.me(), self.applied());
+        let all: Vec<Seen> = peers.chain([own]).collect();
+        let view = View {
+            state: self.epochs(),
+            applied: self.applied(),
+            is_open: self.is_open(),
+            seen: &all,
+        };
+        rails::check(&view, change, &Limits::default(), self.applier.catalogue())
+    }
+
+    /// Asks everybody how far they are: where a leader hears all, others may know little of each other. The
+    /// answers are notes, and every frame tells how far its sender is.
+    pub fn ask_around(&mut self) {
+        let (epoch, incarnation) = (self.epoch().number, self.passage.me().incarnation);
+        for peer in self.acquaintances() {
+            let note = Note::Ask { epoch };
+            self.post(Peers::One(peer), &Body::Note { incarnation, note });
+        }
+    }
+
+    /// Offers to become a member, to one member after the other, once nearly everything is here. The
+    /// driver repeats it now and then; whoever is a member, or has left, says nothing.
+    pub fn volunteer(&mut self) {
+        let has_left = self.passage.succession().is_none_or(Succession::has_left);
+        let behind = self.catch_up.ahead_by(self.applied());
+        if self.is_member() || has_left || behind > Limits::default().lag_slots_max {
+            return;
+        }
+        let epoch = self.epoch().number;
+        let members = self.epoch().members.iter().map(|member| member.id);
+        let members: Vec<ReplicaId> = members.filter(|id| self.tongue.is_up(*id)).collect();
+        if let Some(to) = self.passage.asks_next(&members) {
+            let incarnation = self.passage.me().incarnation;
+            let note = Note::Ready { epoch };
+            self.post(Peers::One(to), &Body::Note { incarnation, note });
+        }
+    }
+}

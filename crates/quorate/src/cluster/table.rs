@@ -1,0 +1,140 @@
+//! What people read.
+
+use quorate_server::{MemberPage, StatusPage};
+use std::fmt::Write;
+
+/// Members and learners.
+pub(super) fn status(page: &StatusPage) -> String {
+    let epoch = page.epochs.last().map_or(0, |epoch| epoch.number);
+    let done = match page.is_open {
+        true => "done",
+        false => "under way: too few members are known to have the state it began with",
+    };
+    let mut text = format!(
+        "cluster {}, {}, epoch {epoch}; last change: {done}\n",
+        page.cluster_id,
+        configuration(&page.protocol, &page.params),
+    );
+    let _ = writeln!(
+        text,
+        "{:>3}  {:<8}  {:<9}  {:<30}  name",
+        "id", "role", "connected", "peer url"
+    );
+    for member in &page.members {
+        let role = if member.is_learner {
+            "learner"
+        } else {
+            "member"
+        };
+        let MemberPage {
+            replica_id,
+            peer_url,
+            name,
+            ..
+        } = member;
+        let connected = match (
+            *replica_id == page.replica_id,
+            page.links_up.contains(replica_id),
+        ) {
+            (true, _) => "asked",
+            (false, true) => "yes",
+            (false, false) => "NO",
+        };
+        let _ = writeln!(
+            text,
+            "{replica_id:>3}  {role:<8}  {connected:<9}  {peer_url:<30}  {name}"
+        );
+    }
+    text
+}
+
+/// Configurations, the first on top.
+pub(super) fn history(page: &StatusPage) -> String {
+    let mut text = format!(
+        "{:>5}  {:>12}  {:<20}  configuration\n",
+        "epoch", "first slot", "members"
+    );
+    for epoch in &page.epochs {
+        let members: Vec<String> = epoch.members.iter().map(u16::to_string).collect();
+        let _ = writeln!(
+            text,
+            "{:>5}  {:>12}  {:<20}  {}",
+            epoch.number,
+            epoch.first_slot,
+            members.join(" "),
+            configuration(&epoch.protocol, &epoch.params),
+        );
+    }
+    text
+}
+
+fn configuration(protocol: &str, params: &std::collections::BTreeMap<String, String>) -> String {
+    let params = params
+        .iter()
+        .map(|(name, value)| format!(" {name}={value}"));
+    format!("{protocol}{}", params.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_server::{EpochPage, Role};
+
+    fn page() -> StatusPage {
+        let member = |replica_id: u16| MemberPage {
+            replica_id,
+            name: format!("replica-{replica_id}"),
+            peer_url: format!("http://h{replica_id}:2380"),
+            client_url: String::new(),
+            is_learner: replica_id == 4,
+        };
+        let epoch = |number, members: &[u16]| EpochPage {
+            number,
+            first_slot: 10 * number,
+            protocol: "rs-paxos".into(),
+            params: [("code".to_owned(), "2".to_owned())].into(),
+            members: members.into(),
+        };
+        StatusPage {
+            version: String::new(),
+            cluster_id: "c1".into(),
+            replica_id: 1,
+            incarnation: String::new(),
+            epochs: vec![epoch(1, &[1, 2]), epoch(2, &[1, 2, 3])],
+            is_open: true,
+            protocol: "rs-paxos".into(),
+            params: [("code".to_owned(), "2".to_owned())].into(),
+            durability: "disk".into(),
+            role: Role::Voting,
+            has_quorum: true,
+            applied_slot: 0,
+            links_up: vec![2],
+            members: (1..=4).map(member).collect(),
+            log_bytes: 0,
+            log_segments: 0,
+            snapshot_bytes: 0,
+            memory_rss_bytes: 0,
+            uptime_ms: 0,
+            alarms: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn tables_are_aligned_and_say_who_is_out_of_reach() {
+        let expected = "\
+cluster c1, rs-paxos code=2, epoch 2; last change: done
+ id  role      connected  peer url                        name
+  1  member    asked      http://h1:2380                  replica-1
+  2  member    yes        http://h2:2380                  replica-2
+  3  member    NO         http://h3:2380                  replica-3
+  4  learner   NO         http://h4:2380                  replica-4
+";
+        assert_eq!(status(&page()), expected);
+        let expected = "\
+epoch    first slot  members               configuration
+    1            10  1 2                   rs-paxos code=2
+    2            20  1 2 3                 rs-paxos code=2
+";
+        assert_eq!(history(&page()), expected);
+    }
+}

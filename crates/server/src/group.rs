@@ -1,0 +1,363 @@
+//! The group that this replica is in, as it changes: whom to be in touch with and where, changes that
+//! operators ask for, and replicas that offer to become members.
+
+use crate::core::Core;
+use crate::error::ServerError;
+use crate::handle::{Failure, MemberInfo};
+use crate::replies::Reply;
+use bytes::Bytes;
+use quorate_core::{Application, Machine, Member, Now, ReplicaId, Wire};
+use quorate_host::Request as HostRequest;
+use quorate_host::epochs::rails::{NotReady, Refused};
+use quorate_host::epochs::{Edit, Effect, Expect, Invalid, Order, Reconfigure, State};
+use std::collections::BTreeMap;
+use std::fmt;
+use tokio::sync::oneshot;
+
+/// How often a replica that is no member offers to become one, in ns.
+const VOLUNTEERS_EVERY_NS: u64 = 500_000_000;
+
+/// After how long to look again whether one that came too early may become one, in ns.
+const LOOKS_AGAIN_NS: u64 = 20_000_000;
+
+/// A change of the group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// This is where a replica is: one that is no member may from now on follow the group.
+    Address {
+        /// Which replica.
+        id: ReplicaId,
+        /// Its peer port, as a URL.
+        url: String,
+    },
+    /// A replica that is no member is not to follow any more.
+    Forget(ReplicaId),
+    /// A replica that follows becomes a member, in the life it is in.
+    Promote(ReplicaId),
+    /// A member leaves.
+    Remove(ReplicaId),
+}
+
+/// Why a change of the group did not come about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChangeError {
+    /// The request did not get through, or what became of it is not known.
+    Failed(Failure),
+    /// There is no such replica in the group.
+    Unknown(ReplicaId),
+    /// It is a member already.
+    IsMember(ReplicaId),
+    /// It was not proposed, because the change before it is not done, or too many replicas are behind or not
+    /// connected, as far as is known here. Asked again soon, it may be.
+    NotYet(String),
+    /// It was not proposed, or did nothing where it was decided: why, and what to do.
+    Refused(String),
+}
+
+impl From<Failure> for ChangeError {
+    fn from(failure: Failure) -> Self {
+        ChangeError::Failed(failure)
+    }
+}
+
+impl ChangeError {
+    /// What a change came to, by the encoded result of its order.
+    pub(crate) fn of(effect: Bytes) -> Result<(), ChangeError> {
+        match Effect::from_bytes(effect) {
+            Ok(Effect::Refused(why)) => Err(ChangeError::Refused(why.to_string())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeError::Failed(failure) => failure.fmt(f),
+            ChangeError::Unknown(id) => write!(f, "there is no replica {id} in this cluster"),
+            ChangeError::IsMember(id) => write!(f, "replica {id} is a member already"),
+            ChangeError::NotYet(why) | ChangeError::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ChangeError {}
+
+/// What this replica was told when it started, and what it made of the group last.
+#[derive(Debug)]
+pub(crate) struct Group {
+    told: Vec<MemberInfo>,
+    told_addresses: Vec<(ReplicaId, String)>,
+    /// When to offer to become a member next; `None` if it is to stay a learner.
+    volunteers_at: Option<u64>,
+    /// Who offered itself too early, when to look again, and until when.
+    candidate: Option<(Member, u64, u64)>,
+    /// The newest epoch and the addresses that connections were last made for.
+    met: Option<(u64, BTreeMap<ReplicaId, String>)>,
+}
+
+impl Group {
+    pub(crate) fn new(
+        told: Vec<MemberInfo>,
+        told_addresses: Vec<(ReplicaId, String)>,
+        volunteers: bool,
+    ) -> Group {
+        Group {
+            told,
+            told_addresses,
+            volunteers_at: volunteers.then_some(0),
+            candidate: None,
+            met: None,
+        }
+    }
+
+    /// Members and learners, ascending.
+    pub(crate) fn members(&self, state: &State) -> Vec<MemberInfo> {
+        let newest = state.chain.newest();
+        let members = newest.members.iter().map(|member| member.id);
+        let mut ids: Vec<ReplicaId> = members.chain(state.addresses.keys().copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into_iter()
+            .map(|id| {
+                let told = self.told.iter().find(|info| info.id == id).cloned();
+                let mut info = told.unwrap_or_else(|| MemberInfo {
+                    id,
+                    name: format!("replica-{id}"),
+                    peer_url: String::new(),
+                    client_url: String::new(),
+                    is_learner: false,
+                });
+                if let Some(url) = state.addresses.get(&id) {
+                    info.peer_url.clone_from(url);
+                }
+                info.is_learner = newest.index_of(id).is_none();
+                info
+            })
+            .collect()
+    }
+
+    /// Where these are, as far as anybody said.
+    fn addresses(&self, state: &State, ids: &[ReplicaId]) -> Vec<(ReplicaId, String)> {
+        let address = |id: &ReplicaId| {
+            let told = self.told_addresses.iter().find(|(told, _)| told == id);
+            let decided = state.addresses.get(id).map(|url| host_port(url).to_owned());
+            Some((*id, decided.or_else(|| told.map(|(_, at)| at.clone()))?))
+        };
+        ids.iter().filter_map(address).collect()
+    }
+}
+
+/// Whether a change may make sense in a moment.
+fn may_pass(why: &Refused) -> bool {
+    let passes = |why: &NotReady| matches!(why, NotReady::Behind(_) | NotReady::Unheard);
+    match why {
+        Refused::NotOpen { .. } | Refused::NoQuorumNow { .. } => true,
+        Refused::NoQuorumNext { others, .. } => others.iter().any(|(_, why)| passes(why)),
+        Refused::JoinerNotReady { why, .. } => passes(why),
+        _ => false,
+    }
+}
+
+/// `host:port` of a URL.
+fn host_port(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
+impl<M: Machine, A: Application> Core<M, A> {
+    /// Starts the machine of the newest epoch, if that waits for it. Says whether it did.
+    pub(crate) fn begin_epoch(&mut self, now: Now) -> Result<bool, ServerError> {
+        let Some(seat) = self.host.next_seat() else {
+            return Ok(false);
+        };
+        let config = (self.config_of)(&seat).map_err(ServerError::Epoch)?;
+        self.host.begin_epoch(now, seat, &config);
+        Ok(true)
+    }
+
+    /// Has connections to whom the group consists of by now.
+    pub(crate) fn meet(&mut self) {
+        let state = self.host.epochs();
+        let number = state.chain.newest().number;
+        let is_met = |(epoch, addresses): &(u64, BTreeMap<_, _>)| {
+            *epoch == number && *addresses == state.addresses
+        };
+        if self.group.met.as_ref().is_some_and(is_met) {
+            return;
+        }
+        let mut ids = self.host.acquaintances();
+        if !self.host.is_member() {
+            // What it was told may be all it knows of a group that went on long ago.
+            ids.extend(self.group.told_addresses.iter().map(|(id, _)| *id));
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        let addresses = self.group.addresses(state, &ids);
+        for id in ids
+            .iter()
+            .filter(|id| !addresses.iter().any(|(known, _)| known == *id))
+        {
+            tracing::warn!(replica = %id, "nobody said where this replica is: --initial-cluster \
+                does not list it");
+        }
+        if number > 1 {
+            self.links.tell_newest(state.chain.newest());
+        }
+        self.group.met = Some((number, state.addresses.clone()));
+        for peer in self.links.meet(&addresses) {
+            if self.state.links_up.remove(&peer) {
+                let now = self.clock.now();
+                self.host.link(now, peer, None);
+            }
+        }
+    }
+
+    /// When to look after who would like to be a member: this replica, or one that offered itself.
+    pub(crate) fn volunteers_at(&self) -> Option<u64> {
+        let own = self.group.volunteers_at.filter(|_| !self.host.is_member());
+        let candidate = self.group.candidate.map(|(_, at, _)| at);
+        own.into_iter().chain(candidate).min()
+    }
+
+    /// Looks after that, when it is time.
+    pub(crate) fn look_after_volunteers(&mut self, now: Now) {
+        let is_due = |at: &mut u64| *at <= now.mono_ns;
+        if !self.host.is_member() && self.group.volunteers_at.take_if(is_due).is_some() {
+            self.group.volunteers_at = Some(now.mono_ns + VOLUNTEERS_EVERY_NS);
+            self.host.volunteer();
+        }
+        let candidate = self
+            .group
+            .candidate
+            .take_if(|(_, at, _)| *at <= now.mono_ns);
+        if let Some((member, _, until)) = candidate.filter(|(_, _, until)| *until > now.mono_ns) {
+            self.try_to_take_in(now, member, until);
+        }
+    }
+
+    /// A learner would like to be a member.
+    pub(crate) fn take_in(&mut self, now: Now, member: Member) {
+        self.try_to_take_in(now, member, now.mono_ns + VOLUNTEERS_EVERY_NS);
+    }
+
+    /// Has the group take a learner in, or looks again in a moment, when others have told how far they are.
+    fn try_to_take_in(&mut self, now: Now, member: Member, until: u64) {
+        let is_wanted = self.host.epochs().addresses.contains_key(&member.id);
+        if !is_wanted || self.links.life_of(member.id) != Some(member) {
+            return;
+        }
+        let change = Change::Promote(member.id);
+        if let Err(ChangeError::NotYet(_)) = self.order_of(&change) {
+            self.group.candidate = Some((member, now.mono_ns + LOOKS_AGAIN_NS, until));
+            return self.host.ask_around();
+        }
+        let (reply, _) = oneshot::channel();
+        self.change(now, change, reply);
+    }
+
+    /// Has the group decide a change, if it makes sense.
+    pub(crate) fn change(
+        &mut self,
+        now: Now,
+        change: Change,
+        reply: oneshot::Sender<Result<(), ChangeError>>,
+    ) {
+        match self.order_of(&change) {
+            Ok(order) => {
+                tracing::info!(?change, "the group is asked to decide a change");
+                let token = self.state.replies.insert(now.mono_ns, Reply::Change(reply));
+                self.host.submit(now, token, HostRequest::Order(order));
+            }
+            Err(why) => {
+                tracing::debug!(?change, "no change: {why}");
+                if matches!(why, ChangeError::NotYet(_)) {
+                    self.host.ask_around();
+                }
+                // Who asked may have left.
+                let _ = reply.send(Err(why));
+            }
+        }
+    }
+
+    fn order_of(&self, change: &Change) -> Result<Order, ChangeError> {
+        let state = self.host.epochs();
+        let is_listed = |id: ReplicaId| self.host.epoch().index_of(id).is_some();
+        match change {
+            Change::Address { id, url } => Ok(Order::Address {
+                id: *id,
+                address: url.clone(),
+            }),
+            Change::Forget(id) if !state.addresses.contains_key(id) => {
+                Err(ChangeError::Unknown(*id))
+            }
+            Change::Forget(id) => Ok(Order::Address {
+                id: *id,
+                address: String::new(),
+            }),
+            Change::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
+            Change::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
+            // One that came back in a new life makes up for that within the epoch, under the life listed.
+            Change::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),
+            Change::Promote(id) if !state.addresses.contains_key(id) => {
+                Err(ChangeError::Unknown(*id))
+            }
+            Change::Promote(id) => {
+                let heard = self.heard().find(|member| member.id == *id);
+                let Some(member) = heard else {
+                    let why = format!("replica {id} is not connected: is it running?");
+                    return Err(ChangeError::Refused(why));
+                };
+                self.reconfigure(&Edit::Add(member))
+            }
+        }
+    }
+
+    fn reconfigure(&self, edit: &Edit) -> Result<Order, ChangeError> {
+        let refused = |why: String| ChangeError::Refused(why);
+        let epoch = self.host.epoch();
+        let configuration = edit.of(epoch).map_err(|why| refused(why.to_string()))?;
+        let Some(configuration) = configuration else {
+            let newest = Expect::of(epoch);
+            return Err(refused(Invalid::Stale { newest }.to_string()));
+        };
+        let change = Reconfigure {
+            expect: Expect::of(epoch),
+            configuration,
+        };
+        let heard: Vec<Member> = self.heard().collect();
+        let judged = self.host.may_change(&change, &heard);
+        judged.map_err(|why| match may_pass(&why) {
+            true => ChangeError::NotYet(why.to_string()),
+            false => refused(why.to_string()),
+        })?;
+        Ok(Order::Reconfigure(change))
+    }
+
+    /// Those that a connection leads to.
+    fn heard(&self) -> impl Iterator<Item = Member> {
+        let up = self.state.links_up.iter();
+        up.filter_map(|id| self.links.life_of(*id))
+    }
+
+    /// The cluster goes on without this replica.
+    pub(crate) fn removed(&self) -> ServerError {
+        ServerError::Removed {
+            me: self.folder.meta().replica,
+            epoch: self.host.epoch().number,
+            dir: self.folder.dir().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_an_url_is_found() {
+        for url in ["http://a:1", "a:1", "http://a:1/"] {
+            assert_eq!(host_port(url), "a:1");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Whom this replica is in touch with by now: members come and go.
+
+use super::handshake::Lane;
+use super::outgoing::Shared;
+use crate::metrics::PeerMetrics;
+use quorate_core::{Epoch, ReplicaId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// The peers as connections know them; the core says who they are.
+#[derive(Debug, Default)]
+pub(super) struct Contacts(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    peers: BTreeMap<ReplicaId, Contact>,
+    /// The newest epoch, once it is not the first.
+    newest: Option<Epoch>,
+}
+
+#[derive(Debug)]
+struct Contact {
+    metrics: PeerMetrics,
+    /// To wake a dialler when its peer calls.
+    dialers: Vec<Arc<Shared>>,
+    /// The present connection from it on each lane; a new one ends the one before.
+    current: BTreeMap<Lane, Arc<Notify>>,
+}
+
+impl Contacts {
+    /// A peer is dialled.
+    pub(super) fn know(&self, peer: ReplicaId, metrics: PeerMetrics, dialer: Arc<Shared>) {
+        let mut state = self.state();
+        let contact = state.peers.entry(peer).or_insert_with(|| Contact {
+            metrics,
+            dialers: Vec::new(),
+            current: BTreeMap::new(),
+        });
+        contact.dialers.push(dialer);
+    }
+
+    /// It is no peer any more: its connections end.
+    pub(super) fn forget(&self, peer: ReplicaId) {
+        if let Some(contact) = self.state().peers.remove(&peer) {
+            contact.current.values().for_each(|ends| ends.notify_one());
+        }
+    }
+
+    /// Whether it is a peer.
+    pub(super) fn knows(&self, peer: ReplicaId) -> bool {
+        self.state().peers.contains_key(&peer)
+    }
+
+    /// A peer has called: says what is counted of it, and when this connection is to end. `None` if it is
+    /// no peer by now.
+    pub(super) fn called(
+        &self,
+        (peer, lane): (ReplicaId, Lane),
+    ) -> Option<(PeerMetrics, Arc<Notify>)> {
+        let mut state = self.state();
+        let contact = state.peers.get_mut(&peer)?;
+        let dialers = contact.dialers.iter();
+        dialers
+            .filter(|dialer| dialer.lane == lane)
+            .for_each(|dialer| dialer.heard());
+        let mine = Arc::new(Notify::new());
+        if let Some(before) = contact.current.insert(lane, Arc::clone(&mine)) {
+            before.notify_one();
+        }
+        Some((contact.metrics.clone(), mine))
+    }
+
+    /// The newest epoch, for those who ask before they join.
+    pub(super) fn tell_newest(&self, epoch: Epoch) {
+        self.state().newest = Some(epoch);
+    }
+
+    /// See [`Contacts::tell_newest`].
+    pub(super) fn newest(&self) -> Option<Epoch> {
+        self.state().newest.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
