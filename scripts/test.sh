@@ -42,10 +42,12 @@ for replicas in 3 5; do
   "$QUORATE" sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \
     --durability memory
   "$QUORATE" sim --protocol multi-paxos --replicas "$replicas" --seeds "0..$((seeds / 2))"
-  # Members come and go.
-  for protocol in rabia multi-paxos; do
-    "$QUORATE" sim --protocol "$protocol" --replicas "$replicas" --profile swarm,epochs \
-      --seeds "0..$((seeds / 4))"
+  # Members and protocols come and go.
+  for changes in epochs switches,epochs; do
+    for protocol in rabia multi-paxos; do
+      "$QUORATE" sim --protocol "$protocol" --replicas "$replicas" --profile "swarm,$changes" \
+        --seeds "0..$((seeds / 4))"
+    done
   done
 done
 for code in 3,1 5,3 7,5; do

@@ -90,6 +90,23 @@ impl Counters {
 
 /// Fetches a path of a plain HTTP server and returns the body of a 200 answer.
 pub fn get(url: &str, path: &str) -> Result<String, String> {
+    match ask(url, &format!("GET {path}"), "", PATIENCE)? {
+        (200, body) => Ok(body),
+        (status, _) => Err(format!("{url}{path}: status {status}")),
+    }
+}
+
+/// Posts a short text to a plain HTTP server: the status of its answer, and the body.
+pub fn post(
+    url: &str,
+    path: &str,
+    body: &str,
+    patience: Duration,
+) -> Result<(u16, String), String> {
+    ask(url, &format!("POST {path}"), body, patience)
+}
+
+fn ask(url: &str, what: &str, body: &str, patience: Duration) -> Result<(u16, String), String> {
     let authority = authority(url)?;
     let address = authority
         .to_socket_addrs()
@@ -98,9 +115,13 @@ pub fn get(url: &str, path: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{url}: the name resolves to no address"))?;
     let exchange = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
         // HTTP/1.0 makes the server close the connection after an unchunked body.
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")?;
+        let length = body.len();
+        write!(
+            stream,
+            "{what} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
+        )?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
@@ -109,13 +130,10 @@ pub fn get(url: &str, path: &str) -> Result<String, String> {
     let (head, body) = answer
         .split_once("\r\n\r\n")
         .ok_or_else(|| format!("{url}: not an HTTP answer"))?;
-    match head.split_ascii_whitespace().nth(1) {
-        Some("200") => Ok(body.to_owned()),
-        status => Err(format!(
-            "{url}{path}: status {}",
-            status.unwrap_or("missing")
-        )),
-    }
+    let status = head.split_ascii_whitespace().nth(1);
+    let status = status.and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| format!("{url}: not an HTTP answer"))?;
+    Ok((status, body.to_owned()))
 }
 
 /// The `host:port` of an `http://host:port[/...]` URL.

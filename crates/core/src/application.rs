@@ -65,6 +65,14 @@ pub trait Application: Sized {
     /// depend on those. An application keeps the names of the payloads it will want to read.
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes;
 
+    /// The body of the same command with its payloads inside, whose bytes are all at hand: for an epoch
+    /// in which nothing is kept apart. `None` if that cannot be; an application that makes no payloads
+    /// is never asked.
+    fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
+        let _ = (body, payloads);
+        None
+    }
+
     /// Whether it still has a name for this payload: what is not live may be forgotten.
     fn is_live(&self, payload: PayloadId) -> bool {
         let _ = payload;

@@ -3,6 +3,7 @@
 use crate::entry::Entry;
 use crate::machine::Carry;
 use crate::payload::Share;
+use crate::wire::Wire;
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub fn hollow_share(entry: &Entry, code: u8, index: u8) -> Arc<Share> {
 /// # Panics
 /// If it does not decode.
 #[must_use]
-pub fn carried<T: Carry>(said: &T, index: u8) -> T {
+pub fn carried<T: Carry + Wire>(said: &T, index: u8) -> T {
     let mut there = T::from_bytes(said.to_bytes()).expect("what was said can be read");
     let code = there.attachment().map(|attachment| attachment.code);
     if let (Some(code), Some(entry)) = (code, there.entry_mut()) {

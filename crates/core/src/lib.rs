@@ -17,8 +17,10 @@ mod epoch;
 mod ids;
 mod intervals;
 mod machine;
+mod out;
 mod payload;
 mod quorum;
+mod step;
 mod time;
 mod wire;
 
@@ -30,11 +32,10 @@ pub use entry::{ENTRY_BYTES_MAX, Entry, EntryBuilder};
 pub use epoch::{Catalogue, Chain, ChainError, Durability, Epoch, Member, Numbers, Seat, Unfit};
 pub use ids::{Boot, ClientId, ClusterId, EntryId, Group, Incarnation, Lsn, ReplicaId, Slot};
 pub use intervals::EntrySet;
-pub use machine::{
-    Attachment, Base, Carry, Event, Input, Machine, Out, Outcome, Output, Past, PayloadRule, Peers,
-    Record, Refusal,
-};
+pub use machine::{Attachment, Base, Carry, Machine, PayloadRule, Plain, Record};
+pub use out::Out;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadId, Share};
 pub use quorum::majority;
+pub use step::{Event, Input, Outcome, Output, Past, Peers, Refusal};
 pub use time::{Due, MICROS, MILLIS, Now, SECONDS};
-pub use wire::{Decoder, Encoder, Wire, WireError};
+pub use wire::{Decoder, Encoder, Wire, WireError, Written};

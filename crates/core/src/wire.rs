@@ -62,6 +62,25 @@ pub trait Wire: Sized {
     }
 }
 
+/// What has an encoding that somebody else reads back, who may have to know more than the bytes.
+pub trait Written {
+    /// Appends the encoding to `out`.
+    fn write(&self, out: &mut Encoder);
+
+    /// The complete encoding as one piece of memory (copies attachments: not for hot paths).
+    fn written(&self) -> Bytes {
+        let mut out = Encoder::new();
+        self.write(&mut out);
+        out.into_bytes()
+    }
+}
+
+impl<T: Wire> Written for T {
+    fn write(&self, out: &mut Encoder) {
+        self.encode(out);
+    }
+}
+
 /// Builds an encoding as a list of chunks: small parts are copied together, bulk is attached by
 /// reference, so that payload bytes are not copied on their way to the socket or the log.
 #[derive(Default, Debug)]

@@ -5,8 +5,9 @@ use axum::Router;
 use axum::extract::RawQuery;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use quorate_server::{Consistency, StatusPage};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use quorate_server::{Change, ChangeError, Consistency, ProtocolPage, StatusPage};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,10 @@ pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
         .route("/status", {
             let face = face.clone();
             get(async move || status(&face).await)
+        })
+        .route("/cluster/protocol", {
+            let face = face.clone();
+            post(async move |body: Bytes| protocol(&face, &body).await)
         })
         .route("/metrics", {
             let face = face.clone();
@@ -100,6 +105,23 @@ async fn status(face: &Face) -> Response {
         Ok(Ok(page)) => json(StatusCode::OK, page),
         Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
         Err(failure) => (StatusCode::SERVICE_UNAVAILABLE, failure.to_string()).into_response(),
+    }
+}
+
+/// Has the cluster go on with another protocol; answers once that is decided.
+async fn protocol(face: &Face, body: &Bytes) -> Response {
+    let page: ProtocolPage = match serde_json::from_slice(body) {
+        Ok(page) => page,
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
+    let (name, params) = (page.protocol, page.params);
+    let change = Change::Protocol { name, params };
+    match face.handle.change_soon(change).await {
+        Ok(()) => StatusCode::OK.into_response(),
+        Err(why @ ChangeError::Failed(_)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, why.to_string()).into_response()
+        }
+        Err(why) => (StatusCode::CONFLICT, why.to_string()).into_response(),
     }
 }
 

@@ -339,6 +339,7 @@ impl<A: Application> Applier<A> {
                     principal: command.principal,
                     payload,
                 };
+                self.epochs.has_payloads |= !command.payloads.is_empty();
                 let result = match command.class {
                     Class::Order => self.obey(slot, command).to_bytes(),
                     _ => self.app.apply(at, &command.body, &command.payloads),
@@ -356,9 +357,7 @@ impl<A: Application> Applier<A> {
         let Ok(order) = Order::from_bytes(command.body.clone()) else {
             return Effect::Nothing;
         };
-        let has_payloads = !self.app.live(None, 1).is_empty();
-        self.epochs
-            .apply(slot, &order, has_payloads, self.catalogue)
+        self.epochs.apply(slot, &order, self.catalogue)
     }
 
     fn digest_result(&mut self, id: RequestId, applied: &Applied) {

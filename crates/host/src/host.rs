@@ -269,6 +269,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.requests.has_queued() {
             let room = self.machine.as_ref().map_or(0, M::room);
             let commands = self.requests.take(room, now.mono_ns);
+            let commands = self.fitting(commands);
             if !commands.is_empty() {
                 if self.limits.follow {
                     self.report_ordered(&commands);

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::log::{Kind, Position, RECORD_HEADER_BYTES, decode_record};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Decoder, Encoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
+    Application, Decoder, Encoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError, Written,
 };
 
 /// The body of a [`Kind::Decided`] record: the entry's bytes are in an earlier record.
@@ -99,7 +99,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             log.count();
         }
         let mut body = Encoder::new();
-        record.encode(&mut body);
+        record.write(&mut body);
         let (at, len) = log.append(Kind::Machine, body, sync);
         self.pins.appended(record, Located { at, len }, next);
     }

@@ -14,7 +14,10 @@ use crate::pins::Pins;
 use crate::records::{Decided, Learned};
 use crate::repair::{Known, still_needed};
 use crate::snapshot::{Kept, Loaded};
-use quorate_core::{Application, Base, Entry, EntryId, Machine, Record, Slot, Wire, WireError};
+use bytes::Bytes;
+use quorate_core::{
+    Application, Base, Decoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Records kept before those that no longer matter are dropped.
@@ -231,7 +234,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             }
             Kind::Machine => {
                 self.losses.unknown = false;
-                let record = M::Record::from_bytes(found.body).map_err(wire)?;
+                let record = self.read_record(found.body).map_err(wire)?;
                 self.attached.note(&record, found.at, found.boot);
                 self.keep(record, located);
                 Ok(())
@@ -260,6 +263,14 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     fn is_own(&self, epoch: u64) -> bool {
         let newest = self.applier.newest();
         epoch == newest.number && newest.protocol == self.config.seat.epoch.protocol
+    }
+
+    /// A record of the machine to be started.
+    fn read_record(&self, body: Bytes) -> Result<M::Record, WireError> {
+        let mut input = Decoder::new(body);
+        let record = M::record(&self.config.seat.epoch.protocol, &mut input)?;
+        input.finish()?;
+        Ok(record)
     }
 
     /// The entry of this name, and where it is.

@@ -42,7 +42,7 @@ use quorate_etcd_api::has_too_many_parts;
 mod split;
 
 pub(crate) use split::each_put_of;
-pub use split::{split_put, split_txn};
+pub use split::{join, split_put, split_txn};
 
 const PUT: u8 = 0x11;
 const DELETE_RANGE: u8 = 0x12;

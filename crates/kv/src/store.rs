@@ -234,6 +234,10 @@ impl Application for Store {
         result
     }
 
+    fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
+        command::join(body, payloads)
+    }
+
     fn is_live(&self, payload: PayloadId) -> bool {
         self.payloads.is_live(payload)
     }

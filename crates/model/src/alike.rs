@@ -5,7 +5,7 @@ use crate::duties::{Act, Duties, Fault, Told};
 use crate::node::{Node, Print};
 use crate::panics::Guard;
 use crate::scope::{Disks, Scope};
-use quorate_core::{Machine, Seat};
+use quorate_core::{Machine, Plain, Seat};
 use quorate_protocols::Protocol;
 use quorate_protocols::rabia::Rabia;
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ fn compare<P: Protocol>(scope: &Scope, pieces: usize, states_max: usize) -> Pair
 }
 
 /// Everything that may happen to a replica by itself or through a message said so far.
-fn acts<M: Machine>(scope: &Scope, node: &Node<M>, book: &Book<M>) -> Vec<Act> {
+fn acts<M: Plain>(scope: &Scope, node: &Node<M>, book: &Book<M>) -> Vec<Act> {
     if node.machine.is_none() {
         return Vec::new();
     }
@@ -119,7 +119,7 @@ fn acts<M: Machine>(scope: &Scope, node: &Node<M>, book: &Book<M>) -> Vec<Act> {
 
 /// What comes of a step; what one replica hears here is not what one cluster could say, so that
 /// lemmas may be broken, which ends the way.
-fn apply<M: Machine>(
+fn apply<M: Plain>(
     duties: &Duties<'_, M>,
     node: &Node<M>,
     act: Act,
@@ -133,7 +133,7 @@ fn apply<M: Machine>(
 type Answer = (Act, Vec<String>, Result<Option<Print>, Fault>);
 
 /// What a state answers to everything: every output in words, and the print of what comes of it.
-fn answers<M: Machine>(
+fn answers<M: Plain>(
     duties: &Duties<'_, M>,
     node: &Node<M>,
     book: &mut Book<M>,

@@ -10,14 +10,14 @@ use crate::kinds::is_kind;
 use crate::node::{Node, Print};
 use crate::panics::Guard;
 use crate::scope::Disks;
-use quorate_core::{Class, Machine, Slot};
+use quorate_core::{Class, Plain, Slot};
 use std::collections::BTreeMap;
 
 /// No state: the step leads beyond the search.
 pub(crate) const CUT: u32 = u32::MAX;
 
 /// All states of single replicas.
-pub(crate) struct Atlas<'a, M: Machine> {
+pub(crate) struct Atlas<'a, M: Plain> {
     pub(crate) duties: Duties<'a, M>,
     pub(crate) book: Book<M>,
     pub(crate) guard: Guard,
@@ -44,7 +44,7 @@ struct Facts {
     steps: BTreeMap<Act, u32>,
 }
 
-impl<'a, M: Machine> Atlas<'a, M> {
+impl<'a, M: Plain> Atlas<'a, M> {
     pub(crate) fn new(duties: Duties<'a, M>, guard: Guard) -> Self {
         Atlas {
             book: Book::new(),

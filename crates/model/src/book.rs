@@ -1,6 +1,6 @@
 //! Names for what states are made of, so that a state is a few small numbers.
 
-use quorate_core::{Entry, Machine, Wire, carried};
+use quorate_core::{Entry, Plain, Wire, carried};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -12,21 +12,21 @@ pub(crate) const NOOP: Code = 0;
 
 /// A message on its way.
 #[derive(Clone)]
-pub(crate) struct Mail<M: Machine> {
+pub(crate) struct Mail<M: Plain> {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) message: M::Message,
 }
 
 /// Every message and entry seen so far, once.
-pub(crate) struct Book<M: Machine> {
+pub(crate) struct Book<M: Plain> {
     mails: Vec<Mail<M>>,
     /// By sender, receiver and digest.
     numbers: BTreeMap<(usize, usize, u128), u32>,
     entries: Vec<Entry>,
 }
 
-impl<M: Machine> Book<M> {
+impl<M: Plain> Book<M> {
     pub(crate) fn new() -> Self {
         Book {
             mails: Vec::new(),

@@ -22,7 +22,7 @@ use crate::node::{Disk, Line, Node};
 use crate::scope::{Scope, replica, seat};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Class, ClientId, Command, Entry, Input, Lsn, Machine, Now, Out, Past, Payload, Principal,
+    Base, Class, ClientId, Command, Entry, Input, Lsn, Now, Out, Past, Payload, Plain, Principal,
     RequestId, Seat, Slot, hollow_share,
 };
 
@@ -73,14 +73,14 @@ impl Told {
 }
 
 /// Everything that is fixed during a search.
-pub(crate) struct Duties<'a, M: Machine> {
+pub(crate) struct Duties<'a, M: Plain> {
     pub(crate) scope: &'a Scope,
     pub(crate) seed: u64,
     /// Makes the configuration of a seat.
     pub(crate) configure: &'a dyn Fn(&Seat) -> M::Config,
 }
 
-impl<M: Machine> Duties<'_, M> {
+impl<M: Plain> Duties<'_, M> {
     /// A replica as it starts for the first time.
     pub(crate) fn first(&self, me: usize, book: &mut Book<M>) -> Result<Node<M>, Fault> {
         let node = Node::new(me);

@@ -26,7 +26,7 @@ use crate::panics::Guard;
 use crate::scope::Scope;
 use essence::{Key, Looks, Way, combinations};
 use listening::{End, Heard, Outcomes, Prospect, Prospects, Situation};
-use quorate_core::{Machine, Seat};
+use quorate_core::{Plain, Seat};
 use quorate_protocols::Layers;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,7 @@ impl State {
     }
 }
 
-struct Search<'a, M: Machine> {
+struct Search<'a, M: Plain> {
     /// By outcome of every coin.
     duties: [Duties<'a, M>; 2],
     layers: Layers<M>,
@@ -115,7 +115,7 @@ struct Search<'a, M: Machine> {
 }
 
 /// Searches `scope.depth` layers of one instance for the requests of a scope.
-pub(crate) fn search<M: Machine>(
+pub(crate) fn search<M: Plain>(
     scope: &Scope,
     configure: &dyn Fn(&Seat) -> M::Config,
     layers: Layers<M>,
@@ -132,7 +132,7 @@ pub(crate) fn search<M: Machine>(
     search.found
 }
 
-impl<'a, M: Machine> Search<'a, M> {
+impl<'a, M: Plain> Search<'a, M> {
     fn new(
         scope: &'a Scope,
         configure: &'a dyn Fn(&Seat) -> M::Config,

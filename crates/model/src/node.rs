@@ -1,6 +1,6 @@
 //! A replica as the search sees it: the machine as it ships, and what its host keeps for it.
 
-use quorate_core::{Entry, Lsn, Machine, Out, Peers, Record, Slot, Wire};
+use quorate_core::{Entry, Lsn, Out, Peers, Plain, Record, Slot, Wire};
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hasher;
 use xxhash_rust::xxh3::Xxh3;
@@ -10,7 +10,7 @@ pub(crate) type Print = u128;
 
 /// One replica, and everything of the past that the future depends on.
 #[derive(Clone)]
-pub(crate) struct Node<M: Machine> {
+pub(crate) struct Node<M: Plain> {
     pub(crate) me: usize,
     /// `None` once it has delivered all slots of the search.
     pub(crate) machine: Option<M>,
@@ -39,7 +39,7 @@ pub(crate) struct Node<M: Machine> {
 
 /// The log of a replica: a prefix of it survives every crash.
 #[derive(Clone)]
-pub(crate) struct Disk<M: Machine> {
+pub(crate) struct Disk<M: Plain> {
     pub(crate) lines: Vec<Line<M>>,
     /// Lines that are durable.
     pub(crate) durable: usize,
@@ -51,14 +51,14 @@ pub(crate) struct Disk<M: Machine> {
 
 /// One line of the log.
 #[derive(Clone)]
-pub(crate) enum Line<M: Machine> {
+pub(crate) enum Line<M: Plain> {
     /// The machine's.
     Record(M::Record),
     /// The host's: the next slot is decided.
     Decided(Option<Entry>),
 }
 
-impl<M: Machine> Disk<M> {
+impl<M: Plain> Disk<M> {
     pub(crate) fn new() -> Self {
         Disk {
             lines: Vec::new(),
@@ -95,7 +95,7 @@ impl<M: Machine> Disk<M> {
     }
 }
 
-impl<M: Machine> Line<M> {
+impl<M: Plain> Line<M> {
     pub(crate) fn record(&self) -> Option<&M::Record> {
         match self {
             Line::Record(record) => Some(record),
@@ -114,7 +114,7 @@ impl<M: Machine> Line<M> {
     }
 }
 
-impl<M: Machine> Node<M> {
+impl<M: Plain> Node<M> {
     /// A replica that has not started.
     pub(crate) fn new(me: usize) -> Self {
         Node {

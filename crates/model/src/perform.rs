@@ -5,10 +5,10 @@ use crate::duties::{Duties, Fault, Told};
 use crate::kinds::is_kind;
 use crate::node::{Line, Node};
 use crate::scope::{Disks, replica};
-use quorate_core::{Event, Input, Lsn, Machine, Out, Outcome, Output, Peers, RequestId, carried};
+use quorate_core::{Event, Input, Lsn, Out, Outcome, Output, Peers, Plain, RequestId, carried};
 
 /// One step of one replica, on its way.
-struct Turn<'a, M: Machine> {
+struct Turn<'a, M: Plain> {
     node: Node<M>,
     book: &'a mut Book<M>,
     told: &'a mut Told,
@@ -17,7 +17,7 @@ struct Turn<'a, M: Machine> {
     lost: &'static [&'static str],
 }
 
-impl<M: Machine> Duties<'_, M> {
+impl<M: Plain> Duties<'_, M> {
     /// Performs what the machine wants done.
     pub(crate) fn perform(
         &self,
@@ -129,7 +129,7 @@ impl<M: Machine> Duties<'_, M> {
 
 /// A replica that has delivered every slot of the search takes no further part: what it would say
 /// and write from now on is lost with it. It may still crash, and then be in the middle again.
-fn retire<M: Machine>(node: &mut Node<M>) {
+fn retire<M: Plain>(node: &mut Node<M>) {
     node.machine = None;
     node.out = Out::default();
     node.gated.clear();
@@ -141,7 +141,7 @@ fn retire<M: Machine>(node: &mut Node<M>) {
     node.disk.flushed = Lsn(0);
 }
 
-impl<M: Machine> Turn<'_, M> {
+impl<M: Plain> Turn<'_, M> {
     /// What waited for the disk leaves.
     fn release(&mut self, n: usize) {
         while let Some((after, ..)) = self.node.gated.front()
@@ -187,7 +187,7 @@ impl<M: Machine> Turn<'_, M> {
 }
 
 /// An output in words.
-fn describe<M: Machine>(output: &Output<M>) -> String {
+fn describe<M: Plain>(output: &Output<M>) -> String {
     match output {
         Output::Send { to, message, after } => {
             let waits = if after.0 > 0 { ", once written" } else { "" };

@@ -11,7 +11,7 @@ use crate::panics::{self, Guard};
 use crate::report::{Row, peak_mib};
 use crate::scope::Scope;
 use crate::{layers, search, table};
-use quorate_core::{Machine, Seat};
+use quorate_core::{Plain, Seat};
 use quorate_protocols::{Layers, Mutant, Protocol, Sabotaged, SabotagedConfig, Visitor, visit};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -220,7 +220,7 @@ impl Visitor for Searching<'_> {
 }
 
 impl Searching<'_> {
-    fn search<M: Machine>(
+    fn search<M: Plain>(
         self,
         configure: &dyn Fn(&Seat) -> M::Config,
         layers: Option<Layers<M>>,

@@ -19,7 +19,7 @@ use crate::duties::{Act, Duties, Fault};
 use crate::guises::Guises;
 use crate::panics::Guard;
 use crate::tuples::Tuples;
-use quorate_core::{Class, Machine};
+use quorate_core::{Class, Plain};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -45,7 +45,7 @@ pub(crate) struct Found {
 }
 
 /// A search under way.
-struct Search<'a, M: Machine> {
+struct Search<'a, M: Plain> {
     atlas: Atlas<'a, M>,
     guises: Guises,
     /// By replica, its guise.
@@ -96,7 +96,7 @@ struct Stop {
 }
 
 /// Searches the scope of these duties under their seed of the coin.
-pub(crate) fn search<M: Machine>(duties: Duties<'_, M>, states_max: u64, guard: Guard) -> Found {
+pub(crate) fn search<M: Plain>(duties: Duties<'_, M>, states_max: u64, guard: Guard) -> Found {
     let mut search = Search::<M>::new(duties, guard);
     if let Err(stop) = search.run(states_max) {
         let story = search.tell(&stop);
@@ -109,7 +109,7 @@ pub(crate) fn search<M: Machine>(duties: Duties<'_, M>, states_max: u64, guard: 
     search.found
 }
 
-impl<'a, M: Machine> Search<'a, M> {
+impl<'a, M: Plain> Search<'a, M> {
     fn new(duties: Duties<'a, M>, guard: Guard) -> Self {
         let n = duties.scope.n;
         Search {

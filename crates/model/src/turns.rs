@@ -4,9 +4,9 @@ use crate::book::Book;
 use crate::duties::{Duties, Fault, Told};
 use crate::node::Node;
 use crate::scope::replica;
-use quorate_core::{Input, Machine, Past, Slot};
+use quorate_core::{Input, Past, Plain, Slot};
 
-impl<M: Machine> Duties<'_, M> {
+impl<M: Plain> Duties<'_, M> {
     /// A replica that restarts with all of its log, in a life after that in which requests came.
     pub(crate) fn reborn(&self, node: &Node<M>, book: &mut Book<M>) -> Result<Node<M>, Fault> {
         let mut node = node.clone();

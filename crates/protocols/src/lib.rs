@@ -3,6 +3,7 @@
 //! A protocol is a pure state machine behind [`quorate_core::Machine`]. This crate depends on
 //! nothing that knows a clock, a socket, a file or a thread.
 
+mod any;
 mod backlog;
 mod catalogue;
 mod code;
@@ -14,6 +15,7 @@ mod registry;
 pub mod rs_paxos;
 mod sabotage;
 
+pub use any::{AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, failures_survived};
 pub use catalogue::Registered;
 pub use code::Code;
 pub use done::Done;

@@ -1,7 +1,8 @@
 //! What a protocol registers, and the line that registers it.
 
+use crate::done::Done;
 use crate::paper::Paper;
-use quorate_core::{EntryId, Epoch, Machine, Output, Seat};
+use quorate_core::{EntryId, Epoch, Machine, Output, Plain, Seat};
 use std::ops::Range;
 
 /// A registered protocol. Its registration line gives it to the server, the simulator, the
@@ -10,7 +11,7 @@ pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
     /// The state machine of one replica.
-    type Machine: Machine<Config: Send, Message: Send, Record: Send, Timer: Send, Base: Send>
+    type Machine: Plain<Config: Send, Message: Send, Record: Send, Timer: Send, Base = Done>
         + Send
         + 'static;
 
@@ -168,8 +169,21 @@ pub trait Visitor {
     fn visit<P: Protocol>(self) -> Self::Output;
 }
 
-macro_rules! register {
-    ($($protocol:ty),* $(,)?) => {
+/// The registered protocols, a line each: calls another macro with them, in the order they are listed
+/// to people.
+macro_rules! registered {
+    ($then:ident) => {
+        $then! {
+            Rabia: $crate::rabia::Rabia,
+            MultiPaxos: $crate::rs_paxos::MultiPaxos,
+            RsPaxos: $crate::rs_paxos::RsPaxos,
+        }
+    };
+}
+pub(crate) use registered;
+
+macro_rules! visits {
+    ($($name:ident: $protocol:ty),* $(,)?) => {
         /// The names of all protocols, in the order they are listed to people.
         #[must_use]
         pub fn names() -> Vec<&'static str> {
@@ -187,8 +201,4 @@ macro_rules! register {
     };
 }
 
-register! {
-    crate::rabia::Rabia,
-    crate::rs_paxos::MultiPaxos,
-    crate::rs_paxos::RsPaxos,
-}
+registered!(visits);

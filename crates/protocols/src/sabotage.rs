@@ -3,7 +3,10 @@
 
 use crate::registry::Sabotage;
 use bytes::Bytes;
-use quorate_core::{Input, Lsn, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId, Wire};
+use quorate_core::{
+    Decoder, Input, Lsn, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId, WireError,
+    Written,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -49,6 +52,14 @@ impl<M: Machine> Machine for Sabotaged<M> {
     type Timer = M::Timer;
     type Base = M::Base;
     type Config = SabotagedConfig<M>;
+
+    fn message(protocol: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
+        M::message(protocol, input)
+    }
+
+    fn record(protocol: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
+        M::record(protocol, input)
+    }
 
     fn recover(config: &Self::Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let sabotage = config.sabotage;
@@ -140,7 +151,7 @@ impl<M: Machine> Sabotaged<M> {
         if !matches!(self.sabotage, Some(Sabotage::CountMessages)) {
             return None;
         }
-        let bytes = message.to_bytes();
+        let bytes = message.written();
         let before = self.heard.insert(from, bytes.clone());
         let others = self.heard.keys().filter(|peer| **peer != from);
         before.filter(|before| *before == bytes)?;

@@ -2,8 +2,13 @@
 
 use crate::Failure;
 use clap::Args;
-use quorate_bench::scrape::get;
+use quorate_bench::scrape::{get, post};
 use quorate_server::StatusPage;
+use serde::Serialize;
+use std::time::Duration;
+
+/// How long an answer may take.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Where to ask.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +41,21 @@ impl Endpoints {
         for url in self.urls()? {
             match status_page(url) {
                 Ok(page) => return Ok(page),
+                Err(error) => why = error,
+            }
+        }
+        Err(Failure::Failed(why))
+    }
+
+    /// Asks the first that answers at all for something.
+    pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<(), Failure> {
+        let body = serde_json::to_string(body);
+        let body = body.map_err(|error| Failure::Failed(error.to_string()))?;
+        let mut why = String::new();
+        for url in self.urls()? {
+            match post(host_port(url), path, &body, ANSWER_TIMEOUT) {
+                Ok((200, _)) => return Ok(()),
+                Ok((_, answer)) => return Err(Failure::Failed(answer)),
                 Err(error) => why = error,
             }
         }

@@ -8,7 +8,7 @@
 use quorate_core::{
     ClusterId, Durability, Epoch, Group, Incarnation, Member, ReplicaId, Seat, Slot,
 };
-use quorate_protocols::{Protocol, Visitor};
+use quorate_protocols::AnyConfig;
 use quorate_server::{Meta, State};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
@@ -87,26 +87,18 @@ impl Genesis {
 /// Asks the epoch's protocol whether it can work with it; returns how many failures it survives. Who is
 /// not listed asks for one that is.
 pub(crate) fn failures_survived(epoch: &Epoch, me: ReplicaId) -> Result<usize, String> {
-    struct Ask<'a>(&'a Epoch, ReplicaId);
-    impl Visitor for Ask<'_> {
-        type Output = Result<usize, String>;
-        fn visit<P: Protocol>(self) -> Self::Output {
-            let seat = Seat {
-                group: Group(0),
-                epoch: self.0.clone(),
-                me: self.1,
-                boot: quorate_core::Boot(0),
-            };
-            P::config(&seat).map(|_| P::failures_survived(self.0))
-        }
-    }
     let first = epoch
         .members
         .first()
         .filter(|_| epoch.index_of(me).is_none());
     let me = first.map_or(me, |member| member.id);
-    quorate_protocols::visit(&epoch.protocol, Ask(epoch, me))
-        .unwrap_or_else(|| Err(unknown_protocol(&epoch.protocol)))
+    let seat = Seat {
+        group: Group(0),
+        epoch: epoch.clone(),
+        me,
+        boot: quorate_core::Boot(0),
+    };
+    AnyConfig::of(&seat).map(|_| quorate_protocols::failures_survived(epoch))
 }
 
 /// What to say of a name that no protocol has.

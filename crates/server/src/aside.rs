@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::disk::{DiskError, LongRead, Step};
 use crate::error::ServerError;
 use bytes::Bytes;
-use quorate_core::{Application, Machine, Now};
+use quorate_core::{Application, Now};
 use quorate_host::{Coding, Fragments, LogRead};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
@@ -88,7 +88,7 @@ impl<J: Send + 'static, D: Send + 'static> Worker<J, D> {
     }
 }
 
-impl<M: Machine, A: Application> Core<M, A> {
+impl<A: Application> Core<A> {
     /// Gives others to do what the host wants done aside.
     pub(crate) fn set_aside(&mut self) -> Result<(), ServerError> {
         for coding in self.host.take_coding() {

@@ -10,15 +10,16 @@ use crate::disk::{Disk, DiskError};
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
-use crate::handle::{Consistency, Failure, Handle, Request};
+use crate::handle::{Apart, Consistency, Failure, Handle, Request};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::replies::{Replies, Reply};
 use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
-use quorate_core::{Application, Event, Machine, Now, Principal, ReplicaId, Seat, majority};
+use quorate_core::{Application, Event, Now, Principal, ReplicaId, majority};
 use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
+use quorate_protocols::AnyMachine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,8 +44,8 @@ pub(crate) struct Inputs<A: Application> {
 }
 
 /// What the core acts with.
-pub(crate) struct Core<M: Machine, A: Application> {
-    pub(crate) host: Host<M, Timed<A>>,
+pub(crate) struct Core<A: Application> {
+    pub(crate) host: Host<AnyMachine, Timed<A>>,
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
@@ -55,8 +56,7 @@ pub(crate) struct Core<M: Machine, A: Application> {
     pub(crate) links: Links,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
-    /// Makes the machine's configuration for the seat in an epoch.
-    pub(crate) config_of: fn(&Seat) -> Result<M::Config, String>,
+    pub(crate) apart: Apart,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) state: State<A>,
 }
@@ -90,7 +90,7 @@ impl<A: Application> State<A> {
     }
 }
 
-impl<M: Machine, A: Application> Core<M, A> {
+impl<A: Application> Core<A> {
     /// Performs what opening the host asked for and records that the replica has started, before
     /// anything is said to anybody.
     pub(crate) fn begin(&mut self) -> Result<(), ServerError> {
@@ -104,6 +104,16 @@ impl<M: Machine, A: Application> Core<M, A> {
             });
         }
         self.folder.mark_started()?;
+        Ok(())
+    }
+
+    /// The epoch's protocol may want payloads, or not.
+    pub(crate) fn expect_payloads(&mut self) -> Result<(), ServerError> {
+        let min = self.host.payload_min();
+        if let (Some(_), Some(disk)) = (min, &mut self.disk) {
+            disk.expect_bulk(self.host.limits().bulk_segment_bytes)?;
+        }
+        self.apart.set(min);
         Ok(())
     }
 

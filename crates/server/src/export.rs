@@ -7,7 +7,7 @@ use crate::snap::SnapFiles;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Slot};
 use quorate_host::{Export, Exported, Limits, LogSource};
-use quorate_protocols::Protocol;
+use quorate_protocols::AnyMachine;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub enum ExportStep<'a, A> {
 /// # Errors
 /// [`ServerError::Log`] when the log is damaged or not this replica's, [`ServerError::Epoch`] when
 /// the replica keeps none.
-pub fn export<P: Protocol, A: Application>(
+pub fn export<A: Application>(
     folder: &Folder,
     app: A,
     mut visit: impl FnMut(ExportStep<'_, A>),
@@ -48,7 +48,7 @@ pub fn export<P: Protocol, A: Application>(
         let why = "its replicas live in memory and keep no log".to_owned();
         return Err(ServerError::Epoch(why));
     }
-    let config = host_config::<P>(meta, Boot(0), Limits::default(), 0)?;
+    let config = host_config(meta, Boot(0), Limits::default(), 0)?;
     let dir = folder.log_dir();
     let mut source = Stopped {
         log: dir.clone(),
@@ -58,7 +58,7 @@ pub fn export<P: Protocol, A: Application>(
         dir: dir.clone(),
         error,
     };
-    let export = Export::<P::Machine, A>::new(&config, &mut source, app).map_err(log)?;
+    let export = Export::<AnyMachine, A>::new(&config, &mut source, app).map_err(log)?;
     let (first, snapshots) = (export.first(), export.snapshots().to_vec());
     let step = |app: &A, exported: Option<Exported<'_>>| {
         visit(match exported {

@@ -6,10 +6,11 @@ use crate::error::ServerError;
 use crate::handle::{Failure, MemberInfo};
 use crate::replies::Reply;
 use bytes::Bytes;
-use quorate_core::{Application, Machine, Member, Now, ReplicaId, Wire};
+use quorate_core::{Application, Member, Now, ReplicaId, Wire};
 use quorate_host::Request as HostRequest;
 use quorate_host::epochs::rails::{NotReady, Refused};
-use quorate_host::epochs::{Edit, Effect, Expect, Invalid, Order, Reconfigure, State};
+use quorate_host::epochs::{Edit, Effect, Expect, Order, Reconfigure, State};
+use quorate_protocols::AnyConfig;
 use std::collections::BTreeMap;
 use std::fmt;
 use tokio::sync::oneshot;
@@ -36,6 +37,13 @@ pub enum Change {
     Promote(ReplicaId),
     /// A member leaves.
     Remove(ReplicaId),
+    /// The members go on with another protocol, or with other parameters of the same.
+    Protocol {
+        /// Its name.
+        name: String,
+        /// All its parameters that are not to have their defaults.
+        params: BTreeMap<String, String>,
+    },
 }
 
 /// Why a change of the group did not come about.
@@ -165,14 +173,15 @@ fn host_port(url: &str) -> &str {
     rest.split('/').next().unwrap_or(rest)
 }
 
-impl<M: Machine, A: Application> Core<M, A> {
+impl<A: Application> Core<A> {
     /// Starts the machine of the newest epoch, if that waits for it. Says whether it did.
     pub(crate) fn begin_epoch(&mut self, now: Now) -> Result<bool, ServerError> {
         let Some(seat) = self.host.next_seat() else {
             return Ok(false);
         };
-        let config = (self.config_of)(&seat).map_err(ServerError::Epoch)?;
+        let config = AnyConfig::of(&seat).map_err(ServerError::Epoch)?;
         self.host.begin_epoch(now, seat, &config);
+        self.expect_payloads()?;
         Ok(true)
     }
 
@@ -297,6 +306,10 @@ impl<M: Machine, A: Application> Core<M, A> {
             }),
             Change::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
             Change::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
+            Change::Protocol { name, params } => self.reconfigure(&Edit::Protocol {
+                name: name.clone(),
+                params: params.clone(),
+            }),
             // One that came back in a new life makes up for that within the epoch, under the life listed.
             Change::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),
             Change::Promote(id) if !state.addresses.contains_key(id) => {
@@ -318,8 +331,7 @@ impl<M: Machine, A: Application> Core<M, A> {
         let epoch = self.host.epoch();
         let configuration = edit.of(epoch).map_err(|why| refused(why.to_string()))?;
         let Some(configuration) = configuration else {
-            let newest = Expect::of(epoch);
-            return Err(refused(Invalid::Stale { newest }.to_string()));
+            return Err(refused("it is so already".to_owned()));
         };
         let change = Reconfigure {
             expect: Expect::of(epoch),

@@ -8,6 +8,7 @@ use quorate_core::{Application, Payload, PayloadId, Principal, ReplicaId, Slot};
 use quorate_host::PayloadGone;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -122,13 +123,39 @@ pub struct MemberInfo {
     pub is_learner: bool,
 }
 
+/// How long values are that the replica wants as payloads. That may change with its epoch; commands
+/// made before fit all the same.
+#[derive(Clone, Debug)]
+pub struct Apart(Arc<AtomicUsize>);
+
+impl Apart {
+    /// For "none at all".
+    const NEVER: usize = usize::MAX;
+
+    /// From now on, so many bytes; `None` for never.
+    pub fn set(&self, min: Option<usize>) {
+        self.0.store(min.unwrap_or(Self::NEVER), Ordering::Relaxed);
+    }
+
+    fn min(&self) -> Option<usize> {
+        let min = self.0.load(Ordering::Relaxed);
+        (min != Self::NEVER).then_some(min)
+    }
+}
+
+impl Default for Apart {
+    fn default() -> Self {
+        Apart(Arc::new(AtomicUsize::new(Self::NEVER)))
+    }
+}
+
 /// How faces reach a replica: cheap to clone, bounded, without locks.
 pub struct Handle<A: Application> {
     requests: mpsc::Sender<Request<A>>,
     applied: Arc<watch::Sender<Slot>>,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
-    payload_min: Option<usize>,
+    apart: Apart,
 }
 
 impl<A: Application> fmt::Debug for Handle<A> {
@@ -143,7 +170,7 @@ impl<A: Application> Clone for Handle<A> {
             requests: self.requests.clone(),
             applied: Arc::clone(&self.applied),
             latency: self.latency.clone(),
-            payload_min: self.payload_min,
+            apart: self.apart.clone(),
         }
     }
 }
@@ -157,7 +184,7 @@ impl<A: Application> Handle<A> {
             requests,
             applied: Arc::new(watch::Sender::new(Slot(0))),
             latency: None,
-            payload_min: None,
+            apart: Apart::default(),
         };
         (handle, incoming)
     }
@@ -171,19 +198,17 @@ impl<A: Application> Handle<A> {
         }
     }
 
-    /// The same handle, for a replica that keeps values of so many bytes or more apart.
-    #[must_use]
-    pub fn keeping_apart(self, payload_min: Option<usize>) -> Self {
-        Handle {
-            payload_min,
-            ..self
-        }
-    }
-
-    /// How long values are that the replica wants as payloads, in bytes; `None` if it wants none.
+    /// How long values are that the replica wants as payloads at present, in bytes; `None` if it wants
+    /// none.
     #[must_use]
     pub fn payload_min(&self) -> Option<usize> {
-        self.payload_min
+        self.apart.min()
+    }
+
+    /// The core's side of [`Handle::payload_min`].
+    #[must_use]
+    pub fn apart(&self) -> Apart {
+        self.apart.clone()
     }
 
     /// Tells how far the replica has applied: the first slot it has not. Whoever shows what commands

@@ -18,11 +18,11 @@ use crate::snap::Archive;
 use crate::test_source::TestSource;
 use crate::timed::Timed;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Durability, Incarnation, Machine, ReplicaId, Seat, Slot};
+use quorate_core::{Application, Boot, Durability, Incarnation, ReplicaId, Seat, Slot};
 use quorate_host::{
     Host, HostConfig, Limits, LogSource, OpenError, Opened as OpenedHost, Spoken, Start,
 };
-use quorate_protocols::{Protocol, Registered};
+use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
 use std::io;
@@ -121,7 +121,7 @@ pub type Serving = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// Runs one replica until it is told to stop by SIGTERM or SIGINT.
 ///
 /// `ready` is called once the port for clients answers.
-pub fn run<P: Protocol, A: Application + Send + 'static>(
+pub fn run<A: Application + Send + 'static>(
     config: ServerConfig,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
@@ -133,7 +133,7 @@ where
     A::Cut: Send,
 {
     let runtime = runtime()?;
-    let result = runtime.block_on(serve::<P, A>(config, app, face, ready));
+    let result = runtime.block_on(serve(config, app, face, ready));
     // Connections are cut here: nothing waits for a client that holds one open.
     runtime.shutdown_background();
     if result.is_ok() {
@@ -148,7 +148,7 @@ fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-async fn serve<P: Protocol, A: Application + Send + 'static>(
+async fn serve<A: Application + Send + 'static>(
     config: ServerConfig,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
@@ -163,14 +163,13 @@ where
     let clock = Clock::new(config.test_source.clone());
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
-    let (host, disk) = open_host::<P, A>(&config, &meta, boot, app, &clock, &metrics)?;
+    let (host, disk) = open_host(&config, &meta, boot, app, &clock, &metrics)?;
     let (handle, requests) = Handle::new(config.queue_max);
-    let handle = handle.keeping_apart(host.payload_min());
     let handle = handle.recording(metrics.face.clone());
     let (tell_face, stopping) = watch::channel(false);
     let (tell_core, stop) = watch::channel(false);
     let (begun, has_begun) = oneshot::channel();
-    let replica = Replica::<P, A> {
+    let replica = Replica {
         host,
         disk,
         clock,
@@ -212,8 +211,8 @@ where
 }
 
 /// Everything on the core's side of the ring.
-struct Replica<P: Protocol, A: Application> {
-    host: Host<P::Machine, Timed<A>>,
+struct Replica<A: Application> {
+    host: Host<AnyMachine, Timed<A>>,
     disk: Option<Disk>,
     clock: Clock,
     folder: Folder,
@@ -229,7 +228,7 @@ struct Replica<P: Protocol, A: Application> {
     handle: Handle<A>,
 }
 
-impl<P: Protocol, A: Application> Replica<P, A> {
+impl<A: Application> Replica<A> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
     async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
         let peers = Listener::new(self.peer_port, Door::Peer)?;
@@ -239,7 +238,8 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             self.identity,
             lives,
             &self.peer_addresses,
-            self.host.payload_min().is_some(),
+            // What a later epoch's protocol orders may be long.
+            self.disk.is_some(),
             &self.metrics,
         )?;
         let archive = match &self.disk {
@@ -257,10 +257,11 @@ impl<P: Protocol, A: Application> Replica<P, A> {
             links,
             clock: self.clock,
             group: Group::new(self.members, self.peer_addresses, self.volunteers),
-            config_of: P::config,
+            apart: self.handle.apart(),
             metrics: self.metrics,
             state: CoreState::new(self.request_timeout),
         };
+        core.expect_payloads()?;
         core.begin()?;
         // Who waits for it may have been told to stop.
         let _ = begun.send(());
@@ -275,8 +276,8 @@ impl<P: Protocol, A: Application> Replica<P, A> {
 }
 
 /// Gives the core a thread and an event loop of its own.
-fn on_own_thread<P: Protocol, A: Application + Send + 'static>(
-    replica: Replica<P, A>,
+fn on_own_thread<A: Application + Send + 'static>(
+    replica: Replica<A>,
     begun: oneshot::Sender<()>,
 ) -> io::Result<JoinHandle<Result<(), ServerError>>>
 where
@@ -306,22 +307,22 @@ fn ended(core: Result<Result<(), ServerError>, JoinError>) -> Result<(), ServerE
 }
 
 /// A host and the disk its log is on, if it keeps one.
-type Opened<P, A> = (Host<<P as Protocol>::Machine, Timed<A>>, Option<Disk>);
+type Opened<A> = (Host<AnyMachine, Timed<A>>, Option<Disk>);
 
 /// Opens the log and the host, or says what is wrong with them.
-fn open_host<P: Protocol, A: Application>(
+fn open_host<A: Application>(
     config: &ServerConfig,
     meta: &Meta,
     boot: Boot,
     app: A,
     clock: &Clock,
     metrics: &Metrics,
-) -> Result<Opened<P, A>, ServerError> {
+) -> Result<Opened<A>, ServerError> {
     let limits = Limits {
         follow: tracing::enabled!(tracing::Level::TRACE),
         ..config.limits
     };
-    let host_config = host_config::<P>(meta, boot, limits, random_u64()?)?;
+    let host_config = host_config(meta, boot, limits, random_u64()?)?;
     let start = match meta.state {
         State::Bootstrapped => Start::FirstBoot,
         State::Lost => Start::Lost,
@@ -343,15 +344,11 @@ fn open_host<P: Protocol, A: Application>(
     if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {
         disk.clear()?;
     }
-    let has_payloads = P::Machine::payloads(&host_config.machine).is_some();
-    if let (true, Some(disk)) = (has_payloads, &mut disk) {
-        disk.expect_bulk(limits.bulk_segment_bytes)?;
-    }
     let log: &mut dyn LogSource = match &mut disk {
         Some(disk) => disk,
         None => &mut NoLog,
     };
-    let opened = open_in_its_epoch::<P, _>(host_config, |config| {
+    let opened = open_in_its_epoch(host_config, |config| {
         Host::open(config, start, log, Timed::new(app.empty()), clock.now())
     });
     let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;
@@ -367,16 +364,16 @@ fn open_host<P: Protocol, A: Application>(
 }
 
 /// Opens in the epoch that the log turns out to end in.
-fn open_in_its_epoch<P: Protocol, H>(
-    mut config: ReplicaConfig<P>,
-    mut open: impl FnMut(ReplicaConfig<P>) -> Result<H, OpenError>,
+fn open_in_its_epoch<H>(
+    mut config: ReplicaConfig,
+    mut open: impl FnMut(ReplicaConfig) -> Result<H, OpenError>,
 ) -> Result<H, OpenError> {
     loop {
         match open(config.clone()) {
             Err(OpenError::Epoch(epoch)) => config.seat.epoch = *epoch,
             opened => return opened,
         }
-        if let Ok(machine) = machine_config::<P>(&config.seat) {
+        if let Ok(machine) = machine_config(&config.seat) {
             config.machine = machine;
         }
     }
@@ -384,10 +381,10 @@ fn open_in_its_epoch<P: Protocol, H>(
 
 /// The machine's configuration for a seat. Who is no member needs none that is right: its machine does
 /// not start, and only what is the same for all is looked at.
-fn machine_config<P: Protocol>(seat: &Seat) -> Result<<P::Machine as Machine>::Config, String> {
+fn machine_config(seat: &Seat) -> Result<AnyConfig, String> {
     let is_member = seat.epoch.index_of(seat.me).is_some();
     let first = seat.epoch.members.first().filter(|_| !is_member);
-    P::config(&Seat {
+    AnyConfig::of(&Seat {
         me: first.map_or(seat.me, |member| member.id),
         ..seat.clone()
     })
@@ -435,12 +432,12 @@ fn tell_of_damage(found: &OpenedHost, disk: Option<&Disk>) {
 }
 
 /// What the host of a folder's replica is opened with.
-pub(crate) fn host_config<P: Protocol>(
+pub(crate) fn host_config(
     meta: &Meta,
     boot: Boot,
     limits: Limits,
     dice: u64,
-) -> Result<ReplicaConfig<P>, ServerError> {
+) -> Result<ReplicaConfig, ServerError> {
     let seat = Seat {
         group: meta.group,
         epoch: meta.epoch.clone(),
@@ -453,7 +450,7 @@ pub(crate) fn host_config<P: Protocol>(
         known_as: known_as(meta),
         genesis: meta.epoch.clone(),
         catalogue: &Registered,
-        machine: machine_config::<P>(&seat).map_err(ServerError::Epoch)?,
+        machine: machine_config(&seat).map_err(ServerError::Epoch)?,
         seat,
         spoken: Spoken::SHIPPED,
         limits,
@@ -472,8 +469,8 @@ fn known_as(meta: &Meta) -> Incarnation {
     listed.map_or(meta.incarnation, |member| member.incarnation)
 }
 
-/// A host's configuration, for a protocol.
-type ReplicaConfig<P> = HostConfig<<<P as Protocol>::Machine as Machine>::Config>;
+/// A host's configuration.
+type ReplicaConfig = HostConfig<AnyConfig>;
 
 /// The log of a replica that lives in memory.
 struct NoLog;

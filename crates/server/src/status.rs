@@ -49,6 +49,17 @@ pub struct Status {
     pub alarms: Vec<String>,
 }
 
+/// What is posted to `/cluster/protocol`: how the cluster is to agree from then on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolPage {
+    /// The protocol's name.
+    pub protocol: String,
+    /// All its parameters that are not to have their defaults.
+    #[serde(default)]
+    pub params: BTreeMap<String, String>,
+}
+
 /// The page `/status`: names are stable, units are in the names.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StatusPage {

@@ -51,6 +51,10 @@ impl<A: Application> Application for Timed<A> {
         result
     }
 
+    fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
+        A::join(body, payloads)
+    }
+
     fn is_live(&self, payload: PayloadId) -> bool {
         self.inner.is_live(payload)
     }

@@ -112,6 +112,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let config =
                 (self.setup.configure)(&seat).expect("it was judged before it was ordered");
             host.begin_epoch(now, seat, &config);
+            self.values.payload_min = host.payload_min();
         }
         node.lost &= !host.is_serving();
         let more_to_tidy = host.tidy();
@@ -122,6 +123,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.turn_soon(index);
         }
         self.compare(index)?;
+        self.count_changes(index);
         self.check_bounds(index)?;
         self.wake_when_due(index);
         Ok(())

@@ -22,7 +22,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 HostEvent::Spent(..) => continue,
                 HostEvent::Machine(quorate_core::Event::Branch(name)) => {
                     if !self.setup.branches.contains(&name) {
-                        let what = format!("the protocol does not list its branch {name:?}");
+                        let what = format!("no protocol lists the branch {name:?}");
                         return Err(Violation::new("registration", what));
                     }
                     *self.totals.branches.entry(name).or_default() += 1;

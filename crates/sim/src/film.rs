@@ -4,7 +4,7 @@ use crate::leases::Leases;
 use crate::subject::Subject;
 use crate::world::World;
 use bytes::Bytes;
-use quorate_core::{Machine, Slot};
+use quorate_core::{Decoder, Machine, Slot};
 use quorate_host::{Token, frame_in_words};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -120,7 +120,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             delays.push(None);
         }
         for delay in delays {
-            let words = || frame_in_words(frame, self.setup.words);
+            let host = self.nodes[from].host.as_ref();
+            let protocol = host.map_or("", |host| &host.epoch().protocol);
+            let one =
+                |input: &mut Decoder| M::message(protocol, input).map(|m| (self.setup.words)(&m));
+            let words = || frame_in_words(frame, one);
             self.film_arrow((from + 1, to + 1), delay, words);
         }
     }

@@ -33,6 +33,7 @@
 
 mod agreement;
 mod bounds;
+mod changes;
 mod clients;
 mod course;
 mod diagnosis;

@@ -2,7 +2,7 @@
 //! faults also hide each other.
 
 use crate::plan::Plan;
-use crate::profiles::{CLASSIC, Draw, EPOCHS, PROFILES, Profile};
+use crate::profiles::{CHANGING, CLASSIC, Draw, PROFILES, Profile};
 use fastrand::Rng;
 use quorate_core::Durability;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +44,12 @@ impl Mix {
             .iter()
             .map(|profile| profile.name)
             .collect()
+    }
+
+    /// Whether a profile was named.
+    pub(crate) fn may_have(&self, name: &str) -> bool {
+        let (Mix::Swarm(named) | Mix::Chosen(named)) = self;
+        named.iter().any(|profile| profile.name == name)
     }
 
     fn profiles(&self, seed: u64) -> Vec<&'static Profile> {
@@ -113,10 +119,12 @@ fn swarm(seed: u64, always: &[&'static Profile]) -> Vec<&'static Profile> {
 /// Those that take part with others. How many disks may be lost is counted for the members that the
 /// group began with: where it changes, none is.
 fn usual(always: &[&'static Profile]) -> impl Iterator<Item = &'static Profile> {
-    let changes = always.iter().any(|profile| profile.name == EPOCHS);
+    let is_changing = |profile: &Profile| CHANGING.contains(&profile.name);
+    let is_always = move |profile: &Profile| always.iter().any(|other| other.name == profile.name);
+    let changes = always.iter().any(|profile| is_changing(profile));
     PROFILES.iter().filter(move |profile| match changes {
-        true => !LOSING.contains(&profile.name),
-        false => profile.name != EPOCHS,
+        true if LOSING.contains(&profile.name) => false,
+        _ => !is_changing(profile) || is_always(profile),
     })
 }
 
@@ -127,7 +135,8 @@ const LOSING: [&str; 5] = [CLASSIC, "wipes", "bit-rot", "rot-everywhere", "read-
 pub(crate) fn lines() -> Vec<String> {
     let one = |profile: &Profile| format!("{}\t{}", profile.name, profile.what);
     let swarm = format!(
-        "{SWARM}\teach seed draws some of the others (the default); with {EPOCHS}, those that lose no disks"
+        "{SWARM}\teach seed draws some of the others (the default); with {}, those that lose no disks",
+        CHANGING.join(" or ")
     );
     PROFILES.iter().map(one).chain([swarm]).collect()
 }

@@ -1,6 +1,6 @@
 //! A machine around a machine that writes down what it does, when a trace is asked for.
 
-use quorate_core::{Input, Machine, Now, Out, Output, Past, PayloadRule};
+use quorate_core::{Decoder, Input, Machine, Now, Out, Output, Past, PayloadRule, WireError};
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::Hasher;
@@ -37,6 +37,14 @@ impl<M: Machine> Machine for Probe<M> {
     type Timer = M::Timer;
     type Base = M::Base;
     type Config = Config<M>;
+
+    fn message(protocol: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
+        M::message(protocol, input)
+    }
+
+    fn record(protocol: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
+        M::record(protocol, input)
+    }
 
     fn recover(config: &Self::Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut scratch = Out::default();

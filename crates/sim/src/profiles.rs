@@ -34,6 +34,12 @@ pub(crate) const CLASSIC: &str = "classic";
 /// The profile that changes the group itself.
 pub(crate) const EPOCHS: &str = "epochs";
 
+/// The profile that changes the group's protocol.
+pub(crate) const SWITCHES: &str = "switches";
+
+/// The profiles that begin epochs: they take part only where they are named.
+pub(crate) const CHANGING: [&str; 2] = [EPOCHS, SWITCHES];
+
 /// All profiles, in the order they are listed to people.
 pub(crate) const PROFILES: &[Profile] = &[
     Profile {
@@ -293,6 +299,17 @@ pub(crate) const PROFILES: &[Profile] = &[
             if d.durability == Durability::Disk {
                 d.plan.quorum_first = false;
                 d.strike(Fault::Reconfigure, 50..1_000);
+            }
+        },
+    },
+    Profile {
+        name: SWITCHES,
+        what: "the cluster goes from one protocol to another",
+        shows: &["protocol switched"],
+        hurt: |d| {
+            if d.durability == Durability::Disk {
+                d.plan.quorum_first = false;
+                d.strike(Fault::Switch, 50..1_000);
             }
         },
     },

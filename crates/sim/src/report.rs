@@ -58,6 +58,8 @@ pub struct Totals {
     pub faults: BTreeMap<&'static str, u64>,
     /// How often each named rare branch of the protocol was taken.
     pub branches: BTreeMap<&'static str, u64>,
+    /// How often each kind of change of the group led to an epoch that decided something.
+    pub changes: BTreeMap<String, u64>,
 }
 
 impl Totals {
@@ -106,6 +108,9 @@ impl Totals {
         }
         for (name, count) in &other.branches {
             *self.branches.entry(name).or_default() += count;
+        }
+        for (kind, count) in &other.changes {
+            *self.changes.entry(kind.clone()).or_default() += count;
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::options::SimOptions;
 use crate::panics;
 use crate::picture;
 use crate::probe::{self, Lines, Probe};
-use crate::profiles::PROFILES;
+use crate::profiles::{PROFILES, SWITCHES};
 use crate::report::{Report, Totals, Violation};
 use crate::steady::Steady;
 use crate::world::{Configure, Setup, World, replica};
@@ -17,7 +17,9 @@ use quorate_core::{
 };
 use quorate_host::Flaw;
 use quorate_kv::Store;
-use quorate_protocols::{Protocol, Sabotaged, SabotagedConfig, Visitor, names, visit};
+use quorate_protocols::{
+    AnyConfig, AnyMachine, AnyMessage, Protocol, Sabotaged, SabotagedConfig, Visitor, names, visit,
+};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -230,23 +232,27 @@ impl Visitor for Chosen {
             None => Fault::none(),
         };
         let sabotage = fault.sabotage;
+        if sabotage.is_some() && mix.may_have(SWITCHES) {
+            let name = P::NAME;
+            return Err(format!(
+                "a mutant of {name} knows no other protocol: without the profile {SWITCHES}"
+            ));
+        }
         let recipe = Recipe {
             protocol: P::NAME,
             replicas,
             durability,
             params,
             course,
-            branches: P::branches(),
+            branches: all_branches(),
             failures_survived,
             flaw: fault.flaw,
             store_flaw: fault.store_flaw,
         };
         let title = format!("{}, {replicas} replicas", P::NAME);
         let run = move |seed, watch: Watch| {
-            if sabotage.is_none() && watch.lines.is_none() {
-                let configure = |seat: &Seat| P::config(seat);
-                let setup = recipe.setup::<P::Machine>(seed, &configure, P::message, watch);
-                return World::<_, Store>::new(setup).run();
+            if sabotage.is_none() {
+                return run_any(&recipe, seed, watch);
             }
             let configure = |seat: &Seat| {
                 let inner = P::config(seat)?;
@@ -268,6 +274,36 @@ impl Visitor for Chosen {
     }
 }
 
+/// Runs a seed with the machines that servers run.
+fn run_any(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
+    if watch.lines.is_none() {
+        let setup = recipe.setup::<AnyMachine>(seed, &AnyConfig::of, AnyMessage::words, watch);
+        return World::<_, Store>::new(setup).run();
+    }
+    let configure = |seat: &Seat| {
+        let inner = AnyConfig::of(seat)?;
+        let lines = watch.lines.clone();
+        Ok(probe::Config { inner, lines })
+    };
+    let words = AnyMessage::words;
+    let setup = recipe.setup::<Probe<AnyMachine>>(seed, &configure, words, watch.clone());
+    World::<_, Store>::new(setup).run()
+}
+
+/// The rare branches of all protocols: a cluster may go from one to another.
+fn all_branches() -> Vec<&'static str> {
+    struct Branches;
+    impl Visitor for Branches {
+        type Output = &'static [&'static str];
+        fn visit<P: Protocol>(self) -> Self::Output {
+            P::branches()
+        }
+    }
+    let all = names().into_iter();
+    let all = all.filter_map(|name| visit(name, Branches));
+    all.flatten().copied().collect()
+}
+
 /// What all seeds have in common.
 struct Recipe {
     protocol: &'static str,
@@ -275,7 +311,7 @@ struct Recipe {
     durability: Durability,
     params: BTreeMap<String, String>,
     course: Course,
-    branches: &'static [&'static str],
+    branches: Vec<&'static str>,
     failures_survived: usize,
     flaw: Option<Flaw>,
     store_flaw: Option<quorate_kv::Flaw>,
@@ -296,7 +332,7 @@ impl Recipe {
             durability: self.durability,
             params: &self.params,
             course: &self.course,
-            branches: self.branches,
+            branches: &self.branches,
             failures_survived: self.failures_survived,
             flaw: self.flaw,
             store_flaw: self.store_flaw,

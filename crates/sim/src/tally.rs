@@ -142,6 +142,7 @@ impl Tally {
     }
 
     fn print(&self, sums: &Sums) {
+        let totals = &sums.totals;
         let named = |counts: &[(&'static str, u64)]| -> String {
             counts
                 .iter()
@@ -153,16 +154,21 @@ impl Tally {
             let lines = counts.map(|(name, count)| format!("\n  {count:>10}  {name}"));
             lines.collect()
         };
+        let changes = totals.changes.iter();
+        let changes = changes.map(|(kind, count)| format!("\n  {count:>10}  {kind}"));
+        let changes = changes.collect::<String>();
         let none = |names: Vec<&str>, what: &str| {
             if !names.is_empty() {
                 println!("{what}: {}", names.join(", "));
             }
         };
-        let totals = &sums.totals;
         println!("faults injected:{}", listed(&totals.faults));
         none(self.simulator.unseen(totals), "never injected");
         println!("rare branches reached:{}", listed(&totals.branches));
         none(self.simulator.untaken(totals), "never reached");
+        if !changes.is_empty() {
+            println!("changes of the group:{changes}");
+        }
         println!("{}", self.progress(sums));
         println!(
             "trace={:016x} seeds={} violations={}{} wall_s={:.1}",
@@ -205,6 +211,7 @@ impl Tally {
             "counts": object(totals.counts().to_vec()),
             "faults": object(totals.faults.clone().into_iter().collect()),
             "faults_never_injected": self.simulator.unseen(totals),
+            "changes": totals.changes,
             "branches": object(totals.branches.clone().into_iter().collect()),
             "branches_never_reached": self.simulator.untaken(totals),
             "wall_s": self.began.elapsed().as_secs_f64(),

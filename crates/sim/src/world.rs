@@ -45,8 +45,8 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) params: &'a BTreeMap<String, String>,
     /// How much happens, and what goes wrong.
     pub(crate) course: &'a Course,
-    /// The rare branches the protocol knows.
-    pub(crate) branches: &'static [&'static str],
+    /// The rare branches that protocols know.
+    pub(crate) branches: &'a [&'static str],
     /// Crashes a cluster survives that loses its promises with each.
     pub(crate) failures_survived: usize,
     /// A deliberate fault of the hosts.
@@ -160,6 +160,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) nemesis: Nemesis,
     pub(crate) agreement: Agreement,
+    /// The last epoch that has been counted as a change that came about.
+    pub(crate) counted: u64,
     pub(crate) trace: Trace,
     pub(crate) meter: Option<Meter>,
     pub(crate) phase: Phase,
@@ -209,6 +211,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             network: Network::new(n),
             nemesis: Nemesis::new(setup.seed),
             agreement: Agreement::default(),
+            counted: 1,
             trace: Trace::new(setup.watch.lines.clone()),
             meter: setup.course.steady.is_some().then(Meter::default),
             queue: Queue::new(),

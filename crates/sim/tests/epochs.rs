@@ -1,6 +1,7 @@
 //! Groups whose members change: seeds that must pass, and mutants that must not.
 
 use quorate_sim::{Report, Simulator, parse};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 fn simulator(line: &str) -> Simulator {
@@ -38,6 +39,37 @@ fn members_come_and_go() {
         "--protocol multi-paxos --param payload_min=1 --profile epochs",
         0..10,
     );
+}
+
+/// Every registered protocol follows every other.
+#[test]
+fn protocols_come_and_go() {
+    let mut seen = BTreeSet::new();
+    for (line, seeds) in [
+        ("--protocol rabia --profile switches", 0..15),
+        ("--protocol multi-paxos --profile swarm,switches", 0..15),
+        (
+            "--protocol rabia --replicas 5 --profile swarm,switches,epochs",
+            0..15,
+        ),
+    ] {
+        let simulator = simulator(line);
+        for seed in seeds {
+            let report = simulator.seed(seed);
+            assert_eq!(report.violation, None, "{line}, seed {seed}");
+            seen.extend(report.totals.changes.into_keys());
+        }
+    }
+    let names = quorate_protocols::names();
+    for from in &names {
+        for to in names.iter().filter(|to| *to != from) {
+            let is_pair = |kind: &String| {
+                let pair = kind.split_once(" -> ");
+                pair.is_some_and(|(one, other)| one.starts_with(from) && other.starts_with(to))
+            };
+            assert!(seen.iter().any(is_pair), "no {from} -> {to} in {seen:?}");
+        }
+    }
 }
 
 #[test]

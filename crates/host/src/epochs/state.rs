@@ -19,7 +19,13 @@ pub struct State {
     pub level: u32,
     /// The first epoch of those whose members do not yet have all live payloads safely.
     pub unsettled: Option<u64>,
+    /// Whether any command so far had payloads: some may be live. Which are is no part of this, as
+    /// every replica forgets dead ones in its own time.
+    pub has_payloads: bool,
 }
+
+/// In the place of the first unsettled epoch: no command has had payloads.
+const NO_PAYLOADS: u64 = u64::MAX;
 
 /// What an order came to where it was applied: the command's result, the same on every replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +51,11 @@ impl State {
             addresses: BTreeMap::new(),
             level,
             unsettled: None,
+            has_payloads: false,
         }
     }
 
-    /// Applies an order at its slot. `has_payloads` says whether any payload is live at that slot;
-    /// it must be the same on every replica.
+    /// Applies an order at its slot.
     ///
     /// After [`Effect::Sealed`] nothing that the epoch decided behind this order may be applied,
     /// neither in later slots nor in the rest of the same entry.
@@ -57,12 +63,11 @@ impl State {
         &mut self,
         slot: Slot,
         order: &Order,
-        has_payloads: bool,
         catalogue: &(impl Catalogue + ?Sized),
     ) -> Effect {
         match order {
             Order::Reconfigure(change) => match judge(self, slot, change, catalogue) {
-                Ok(next) => self.seal(next, has_payloads, catalogue),
+                Ok(next) => self.seal(next, catalogue),
                 Err(why) => Effect::Refused(why),
             },
             Order::Settled { epoch } if *epoch == self.chain.newest().number => {
@@ -94,13 +99,8 @@ impl State {
         }
     }
 
-    fn seal(
-        &mut self,
-        next: Epoch,
-        has_payloads: bool,
-        catalogue: &(impl Catalogue + ?Sized),
-    ) -> Effect {
-        let moves = has_payloads && !handoff::nothing_to_move(self, &next, catalogue);
+    fn seal(&mut self, next: Epoch, catalogue: &(impl Catalogue + ?Sized)) -> Effect {
+        let moves = self.has_payloads && !handoff::nothing_to_move(self, &next, catalogue);
         if moves && self.unsettled.is_none() {
             self.unsettled = Some(next.number);
         }
@@ -117,16 +117,21 @@ impl Wire for State {
         note::encode_addresses(&self.addresses, out);
         out.varint(u64::from(self.level));
         // Epochs count from 1.
-        out.varint(self.unsettled.unwrap_or(0));
+        out.varint(match (self.unsettled, self.has_payloads) {
+            (Some(epoch), _) => epoch,
+            (None, true) => 0,
+            (None, false) => NO_PAYLOADS,
+        });
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let chain = Chain::decode(input)?;
         let addresses = note::decode_addresses(input)?;
         let level = change::level(input)?;
-        let unsettled = match input.varint()? {
-            0 => None,
-            number if number <= chain.newest().number => Some(number),
+        let (unsettled, has_payloads) = match input.varint()? {
+            0 => (None, true),
+            NO_PAYLOADS => (None, false),
+            number if number <= chain.newest().number => (Some(number), true),
             _ => return Err(WireError::Range("epoch that is not settled")),
         };
         Ok(State {
@@ -134,6 +139,7 @@ impl Wire for State {
             addresses,
             level,
             unsettled,
+            has_payloads,
         })
     }
 }

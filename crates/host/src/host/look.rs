@@ -1,7 +1,7 @@
 //! What can be seen of a host from outside.
 
 use super::Host;
-use crate::api::Counters;
+use crate::api::{Counters, Limits};
 use crate::bulk::BulkStore;
 use crate::decided::Lookup;
 use crate::log::LogWriter;
@@ -38,10 +38,18 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.payload_min
     }
 
+    /// Sizes, as they were given.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Whether this replica lacks fragments that it should have, or may.
     #[must_use]
     pub fn lacks_fragments(&self) -> bool {
-        self.payload_min.is_some() && self.payloads.is_lacking()
+        // Those of former epochs stay.
+        let may_have_any = self.payload_min.is_some() || self.epoch().number > 1;
+        may_have_any && self.payloads.is_lacking()
     }
 
     /// Requests that wait for an answer.

@@ -330,6 +330,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.gated.clear();
         self.early.clear();
         self.coding.clear();
+        self.payloads.forget_messages();
         self.out = Default::default();
         self.timers.disarm_machine();
         if self.limits.flaw != Some(Flaw::AsksNoneAgain) {

@@ -3,7 +3,7 @@
 use super::Host;
 use crate::api::{Answer, Request, Token};
 use crate::requests::Waiting;
-use quorate_core::{Application, Machine, Now, Refusal, Wire};
+use quorate_core::{Application, Command, Machine, Now, Refusal, Wire};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Takes a request; it is ordered at the next turn. A refusal comes as an answer.
@@ -36,6 +36,33 @@ impl<M: Machine, A: Application> Host<M, A> {
             Request::Order(order) => self.requests.order(waiting, &order),
             Request::Peek(_) => unreachable!("answered above"),
         }
+    }
+
+    /// The same commands as this epoch takes them. They may have been made for another one: where
+    /// nothing is kept apart, payloads go inside, and what is too long then is refused.
+    pub(super) fn fitting(&mut self, mut commands: Vec<Command>) -> Vec<Command> {
+        if self.payload_min.is_some() {
+            return commands;
+        }
+        commands.retain_mut(|command| {
+            if command.payloads.is_empty() {
+                return true;
+            }
+            let len = command.body.len() as u64 + command.bulk_len();
+            let is_short = len <= self.limits.command_bytes_max as u64;
+            let joined = is_short.then(|| A::join(&command.body, &command.payloads));
+            let Some(body) = joined.flatten() else {
+                if let Some(waiting) = self.requests.take_write(command.id) {
+                    let refused = Answer::Refused(Refusal::TooLarge);
+                    self.answers.push((waiting.token, refused));
+                }
+                return false;
+            };
+            command.body = body;
+            command.payloads.clear();
+            true
+        });
+        commands
     }
 
     fn refusal(&self, request: &Request<A::Query>) -> Option<Refusal> {

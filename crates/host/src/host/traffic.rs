@@ -8,7 +8,8 @@ use crate::payloads::lacks_attachment;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Carry, Decoder, Encoder, Input, Machine, Member, Now, Peers, ReplicaId, Slot, Wire,
+    Application, Carry, Decoder, Encoder, Input, Machine, Member, Now, Peers, ReplicaId, Slot,
+    Written,
 };
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -35,8 +36,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             Body::Messages(_) | Body::Attached { .. } if header.epoch < epoch => {
                 self.hear_late(now, from);
             }
-            // Of an epoch to come: loss is normal.
-            Body::Messages(_) | Body::Attached { .. } if header.epoch > epoch => {}
+            // Of an epoch to come, or one in which this replica has not begun: loss is normal.
+            Body::Messages(_) | Body::Attached { .. }
+                if header.epoch > epoch || self.seat.epoch.number != epoch => {}
             Body::Note { incarnation, note } => {
                 let id = from;
                 self.hear_note(now, Member { id, incarnation }, note);
@@ -77,13 +79,26 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn take_messages(&mut self, now: Now, from: ReplicaId, bytes: Bytes) -> Result<(), String> {
         let mut input = Decoder::new(bytes);
         while input.remaining() > 0 {
-            let message = M::Message::decode(&mut input).map_err(|e| e.to_string())?;
+            let message = self.read_message(&mut input)?;
             if lacks_attachment(&message) {
                 return Err("a message came without what is attached to it".into());
             }
             self.step(now, Input::Message { from, message });
         }
         Ok(())
+    }
+
+    /// A message of the present epoch's machines.
+    fn read_message(&self, input: &mut Decoder) -> Result<M::Message, String> {
+        M::message(&self.seat.epoch.protocol, input).map_err(|e| e.to_string())
+    }
+
+    /// The same, alone.
+    pub(crate) fn read_one_message(&self, bytes: Bytes) -> Result<M::Message, String> {
+        let mut input = Decoder::new(bytes);
+        let message = self.read_message(&mut input)?;
+        input.finish().map_err(|e| e.to_string())?;
+        Ok(message)
     }
 
     fn compare_digests(&mut self, peer: ReplicaId, (slot, theirs): (Slot, u64)) {
@@ -160,7 +175,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
             let (_, out) =
                 packing.get_or_insert_with(|| (to, frame::begin_messages(&self.header(to))));
-            message.encode(out);
+            message.write(out);
         }
         self.finish_packing(packing);
         self.early = messages;

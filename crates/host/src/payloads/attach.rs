@@ -4,7 +4,7 @@ use crate::frame::{Body, Fragment};
 use crate::host::Host;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Attachment, Carry, Entry, Machine, Now, Payload, Peers, ReplicaId, Share, Wire,
+    Application, Attachment, Carry, Entry, Machine, Now, Payload, Peers, ReplicaId, Share, Written,
 };
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -21,7 +21,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.keep_own_early(attachment);
         }
         let payloads: Vec<Payload> = attachment.entry.payloads().collect();
-        let encoded = message.to_bytes();
+        let encoded = message.written();
         let members = &self.seat.epoch.members;
         let receivers: Vec<(usize, ReplicaId)> = members
             .iter()
@@ -84,7 +84,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         fragments: Vec<Fragment>,
     ) -> Result<(), String> {
         let encoded = message.clone();
-        let message = M::Message::from_bytes(message).map_err(|e| e.to_string())?;
+        let message = self.read_one_message(message)?;
         let Some(attachment) = message.attachment() else {
             return Err("something is attached to a message that has no attachment".into());
         };

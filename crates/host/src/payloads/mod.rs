@@ -102,6 +102,11 @@ impl Payloads {
         self.staged = Staged::default();
     }
 
+    /// The messages that wait are of an epoch that is over.
+    pub(crate) fn forget_messages(&mut self) {
+        self.staged.forget_messages();
+    }
+
     /// What nobody has a use for any more is to be freed once more.
     pub(crate) fn release(&mut self) {
         self.is_retained = false;

@@ -13,9 +13,7 @@
 
 use crate::host::Host;
 use bytes::Bytes;
-use quorate_core::{
-    Application, Carry, EntryId, Input, Machine, Now, PayloadId, ReplicaId, Share, Wire,
-};
+use quorate_core::{Application, Carry, EntryId, Input, Machine, Now, PayloadId, ReplicaId, Share};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -52,6 +50,11 @@ impl Staged {
     /// Messages that wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// The epoch is over: no machine is there for its messages.
+    pub(super) fn forget_messages(&mut self) {
+        self.waiting.clear();
     }
 
     /// Whether an entry's fragments are here, and no record names it yet.
@@ -194,7 +197,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             let Some(waiting) = staged.take_stored(|ticket| bulk.is_stored(ticket)) else {
                 return;
             };
-            let message = M::Message::from_bytes(waiting.message);
+            let message = self.read_one_message(waiting.message);
             let message = message.expect("it was decoded when it came");
             self.hear(now, waiting.from, message, waiting.share);
         }

@@ -112,6 +112,14 @@ impl Machine for Sequencer {
     type Base = Count;
     type Config = Seat;
 
+    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
+        Wire::decode(input)
+    }
+
+    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
+        Wire::decode(input)
+    }
+
     fn recover(seat: &Seat, past: Past<Self>, _now: Now, out: &mut Out<Self>) -> Self {
         let next = match past {
             Past::Fresh => {

@@ -50,6 +50,33 @@ pub fn split_txn(mut request: TxnRequest, bytes_min: Option<usize>) -> (Bytes, V
     (body.freeze(), payloads)
 }
 
+/// The body of the same command with nothing kept apart. `None` if it is not one that [`split_put`] or
+/// [`split_txn`] made, with the bytes of all its payloads.
+#[must_use]
+pub fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
+    let mut values = payloads.iter().map(|payload| payload.bytes.clone());
+    let joined = match Command::decode(body).ok()? {
+        Command::PutApart(mut request) => {
+            request.value = values.next()??;
+            encode(PUT, &request)
+        }
+        Command::TxnApart(mut request, places) => {
+            let (mut put, mut is_whole) = (0, true);
+            each_put_mut(&mut request, &mut |request| {
+                if places.binary_search(&put).is_ok() {
+                    let value = values.next().flatten();
+                    is_whole &= value.is_some();
+                    request.value = value.unwrap_or_default();
+                }
+                put += 1;
+            });
+            is_whole.then(|| encode(TXN, &request))?
+        }
+        _ => return None,
+    };
+    values.next().is_none().then_some(joined)
+}
+
 /// Takes the value out of a put, if it is to be kept apart.
 fn take_value(request: &mut PutRequest, bytes_min: Option<usize>) -> Option<Payload> {
     let length = request.value.len();
@@ -179,6 +206,26 @@ mod tests {
         let (body, payloads) = split_put(put.clone(), Some(4));
         assert_eq!((body[0], payloads.len()), (PUT_APART, 1));
         assert_eq!(split_put(put.clone(), Some(5)), (encode(PUT, &put), vec![]));
+    }
+
+    #[test]
+    fn what_was_split_can_be_joined() {
+        let (body, payloads) = split_txn(txn(), Some(4));
+        assert_eq!(join(&body, &payloads), Some(encode(TXN, &txn())));
+        assert_eq!(join(&body, &payloads[1..]), None);
+        let Request::RequestPut(put) = put("k", "long") else {
+            unreachable!()
+        };
+        let (body, payloads) = split_put(put.clone(), Some(4));
+        assert_eq!(join(&body, &payloads), Some(encode(PUT, &put)));
+        let too_many = [payloads.clone(), payloads.clone()].concat();
+        assert_eq!(join(&body, &too_many), None);
+        let unknown = Payload {
+            bytes: None,
+            ..payloads[0].clone()
+        };
+        assert_eq!(join(&body, &[unknown]), None);
+        assert_eq!(join(&encode(PUT, &put), &[]), None);
     }
 
     #[test]

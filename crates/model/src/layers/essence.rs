@@ -3,7 +3,7 @@
 use super::listening::Prospect;
 use super::{Local, Place, Search};
 use crate::book::Code;
-use quorate_core::{EntryId, Machine};
+use quorate_core::{EntryId, Plain};
 use quorate_protocols::Gist;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ pub(super) fn combinations(options: &[Vec<Way>]) -> Vec<Combination> {
     all
 }
 
-impl<M: Machine> Search<'_, M> {
+impl<M: Plain> Search<'_, M> {
     /// What a replica looks like in a layer.
     pub(super) fn look(&mut self, local: Local, layer: usize) -> Look {
         if let Some(look) = self.looks.known.get(&(local, layer)) {

@@ -5,7 +5,7 @@ use super::{Local, Outcome, Place, Search, State};
 use crate::book::Code;
 use crate::duties::Fault;
 use crate::node::{Node, Print};
-use quorate_core::Machine;
+use quorate_core::Plain;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -67,7 +67,7 @@ struct Ends {
     said: BTreeSet<Vec<u32>>,
 }
 
-impl<M: Machine> Search<'_, M> {
+impl<M: Plain> Search<'_, M> {
     /// All that a replica may come to in a layer, with the first way to each: worked out once for
     /// all that look like it, among others that look like these.
     pub(super) fn prospects(

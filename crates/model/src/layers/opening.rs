@@ -5,13 +5,13 @@ use super::{Keys, Local, Outcome, Place, Search, State};
 use crate::duties::{Act, Fault, Told};
 use crate::node::Node;
 use crate::scope::Scope;
-use quorate_core::{Class, Machine};
+use quorate_core::{Class, Plain};
 use std::collections::BTreeMap;
 
 /// What comes of it if a replica without a request hears one other and is woken.
 type Answers = BTreeMap<(Local, Local), Outcome>;
 
-impl<M: Machine> Search<'_, M> {
+impl<M: Plain> Search<'_, M> {
     /// The first layer: everybody has one of the requests, or none, and whoever has none may have
     /// proposed a no-op because of somebody else's proposal.
     pub(super) fn open(&mut self, scope: &Scope) -> Result<(), Fault> {

@@ -2,10 +2,10 @@
 
 use super::listening::{End, Heard, hears};
 use super::{Place, Search};
-use quorate_core::Machine;
+use quorate_core::Plain;
 use std::rc::Rc;
 
-impl<M: Machine> Search<'_, M> {
+impl<M: Plain> Search<'_, M> {
     /// The way to a state, and everything that may be decided in it.
     pub(super) fn tell(&mut self, state: u32) -> Vec<String> {
         let mut path = vec![state];

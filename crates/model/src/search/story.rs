@@ -3,9 +3,9 @@
 use super::{Path, Search, Stop};
 use crate::duties::Act;
 use crate::panics::INVARIANT;
-use quorate_core::Machine;
+use quorate_core::Plain;
 
-impl<M: Machine> Search<'_, M> {
+impl<M: Plain> Search<'_, M> {
     /// The shortest way to where the search stopped, step by step.
     pub(super) fn tell(&mut self, stop: &Stop) -> Vec<String> {
         let mut lines = Vec::new();

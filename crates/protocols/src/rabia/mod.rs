@@ -86,7 +86,8 @@ use crate::registry::{Layers, Mutant, Protocol};
 use pool::Pool;
 use queue::{Offer, Queue};
 use quorate_core::{
-    EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
+    Decoder, EntryId, Epoch, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Seat, Slot, Wire,
+    WireError,
 };
 use reads::Reads;
 use rejoin::Rejoin;
@@ -233,6 +234,14 @@ impl Machine for Replica {
     type Timer = Timer;
     type Base = Done;
     type Config = Config;
+
+    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
+        Wire::decode(input)
+    }
+
+    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
+        Wire::decode(input)
+    }
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)

@@ -87,7 +87,8 @@ use crate::done::Done;
 use lease::Lease;
 use offers::Offer;
 use quorate_core::{
-    EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId, Slot, Wire,
+    Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
+    Slot, Wire, WireError,
 };
 use reads::Reads;
 use rejoin::Rejoin;
@@ -173,6 +174,14 @@ impl Machine for Replica {
     type Timer = Timer;
     type Base = Done;
     type Config = Config;
+
+    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
+        Wire::decode(input)
+    }
+
+    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
+        Wire::decode(input)
+    }
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)

@@ -1,16 +1,12 @@
 //! Asking for changes: etcd's Cluster service, as `etcdctl member` does.
 
 use crate::Failure;
-use crate::endpoints::host_port;
+use crate::endpoints::{ANSWER_TIMEOUT, host_port};
 use quorate_etcd::client::ClusterClient;
 use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest};
-use std::time::Duration;
 use tokio::runtime::Runtime;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
-
-/// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A connection to a replica.
 pub(super) struct Admin {

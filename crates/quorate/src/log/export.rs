@@ -2,13 +2,11 @@
 
 use super::json::{self, CommandLine, Line, Values};
 use crate::Failure;
-use crate::genesis::unknown_protocol;
 use clap::Args;
 use quorate_core::{Application, Slot};
 use quorate_etcd_api::mvccpb::Event;
 use quorate_host::{Exported, Outcome};
 use quorate_kv::{Answer, Keys, Query, Store, Watched, decode_result};
-use quorate_protocols::{Protocol, Visitor};
 use quorate_server::{Expected, ExportStep, Folder, Meta, export, read_meta};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufWriter, Write};
@@ -46,44 +44,27 @@ pub(super) fn run(options: &ExportOptions) -> Result<(), Failure> {
         params: None,
     };
     let folder = Folder::open(&options.data_dir, &expected).map_err(failed)?;
-    let protocol = folder.meta().epoch.protocol.clone();
-    quorate_protocols::visit(&protocol, Exporter { folder, options })
-        .unwrap_or_else(|| Err(unknown_protocol(&protocol)))
-        .map_err(Failure::Failed)
-}
-
-/// An export whose protocol's type is about to be known.
-struct Exporter<'a> {
-    folder: Folder,
-    options: &'a ExportOptions,
-}
-
-impl Visitor for Exporter<'_> {
-    type Output = Result<(), String>;
-
-    fn visit<P: Protocol>(self) -> Self::Output {
-        let meta = self.folder.meta();
-        let mut writer = Writer {
-            out: BufWriter::new(io::stdout().lock()),
-            options: self.options,
-            snapshots: VecDeque::new(),
-            revision: 0,
-            next: Slot(0),
-            failed: None,
-        };
-        let result = export::<P, Store>(&self.folder, Store::new(), |step| match step {
-            ExportStep::Begin {
-                snapshots,
-                first,
-                app,
-            } => writer.begin(meta, first, snapshots, app),
-            ExportStep::Slot { exported, app } => writer.slot(&exported, app),
-        });
-        result.map_err(|error| error.to_string())?;
-        writer
-            .end()
-            .map_err(|error| format!("cannot write: {error}"))
-    }
+    let meta = folder.meta();
+    let mut writer = Writer {
+        out: BufWriter::new(io::stdout().lock()),
+        options,
+        snapshots: VecDeque::new(),
+        revision: 0,
+        next: Slot(0),
+        failed: None,
+    };
+    let result = export(&folder, Store::new(), |step| match step {
+        ExportStep::Begin {
+            snapshots,
+            first,
+            app,
+        } => writer.begin(meta, first, snapshots, app),
+        ExportStep::Slot { exported, app } => writer.slot(&exported, app),
+    });
+    result.map_err(|error| Failure::Failed(error.to_string()))?;
+    writer
+        .end()
+        .map_err(|error| Failure::Failed(format!("cannot write: {error}")))
 }
 
 /// Writes lines until that fails.

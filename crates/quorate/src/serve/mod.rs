@@ -11,7 +11,6 @@ use crate::{layers, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation};
 use quorate_host::Limits;
 use quorate_kv::Store;
-use quorate_protocols::{Protocol, Visitor};
 use quorate_server::{
     Expected, FaceContext, Folder, Join, ServerConfig, ServerError, Serving, bind, bootstrap,
     holds_data, join,
@@ -68,9 +67,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         peer_port,
         client_port,
     };
-    quorate_protocols::visit(&protocol, replica)
-        .unwrap_or_else(|| unreachable!("{protocol} judged its epoch"))
-        .map_err(failed)
+    replica.run().map_err(failed)
 }
 
 /// What a data folder says.
@@ -139,7 +136,7 @@ fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError>
     })
 }
 
-/// A replica whose protocol's type is about to be known.
+/// A replica that is ready to run.
 struct Replica {
     settings: Settings,
     folder: Folder,
@@ -147,10 +144,8 @@ struct Replica {
     client_port: TcpListener,
 }
 
-impl Visitor for Replica {
-    type Output = Result<(), ServerError>;
-
-    fn visit<P: Protocol>(self) -> Self::Output {
+impl Replica {
+    fn run(self) -> Result<(), ServerError> {
         let settings = self.settings;
         let limits = Limits {
             command_bytes_max: settings.max_request_bytes.min(COMMAND_BYTES_MAX)
@@ -178,7 +173,7 @@ impl Visitor for Replica {
         };
         let address = settings.listen_client;
         let ready = move || announce(&address);
-        quorate_server::run::<P, Store>(config, Store::new(), |context| etcd(context, face), ready)
+        quorate_server::run(config, Store::new(), |context| etcd(context, face), ready)
     }
 }
 

@@ -3,11 +3,11 @@
 use super::{Archive, Done, Writing};
 use crate::core::Core;
 use crate::metrics::seconds;
-use quorate_core::{Application, Machine, Slot};
+use quorate_core::{Application, Slot};
 use quorate_host::{HostEvent, SnapshotWrite};
 use std::time::Instant;
 
-impl<M: Machine, A: Application> Core<M, A> {
+impl<A: Application> Core<A> {
     /// Passes on what the host wants done to snapshots and to the log before them.
     pub(crate) fn keep_snapshots(&mut self) {
         for write in self.host.take_snapshot_writes() {

@@ -4,9 +4,11 @@ use crate::disk::Disk;
 use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World, replica};
-use quorate_core::{Epoch, Incarnation, MILLIS, Machine, Member};
+use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member};
 use quorate_host::epochs::{Configuration, Edit, Expect, Order, Reconfigure};
 use quorate_host::{Request, Token};
+use quorate_protocols::{Registered, names};
+use std::collections::BTreeMap;
 
 /// The token of orders: nobody waits for what comes of them.
 pub(crate) const ORDER: Token = Token::MAX - 1;
@@ -40,37 +42,70 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         newest.unwrap_or(&self.epoch)
     }
 
-    /// Some member is asked to have the group change.
-    pub(super) fn reconfigure(&mut self) {
+    /// A member that may be asked to have the group change, its epoch and its feature level.
+    fn asked(&mut self) -> Option<(usize, Epoch, u32)> {
         let is_asked = |index: &usize| {
             let host = self.nodes[*index].host.as_ref();
             host.is_some_and(|host| host.epoch().has(self.member(*index)))
         };
         let members: Vec<usize> = (0..self.nodes.len()).filter(is_asked).collect();
-        let rng = &mut self.nemesis.rng;
-        let Some(via) = rng.choice(&members).copied() else {
-            return;
-        };
-        let change = [Change::Renew, Change::Remove, Change::Add, Change::Replace][rng.usize(..4)];
-        let Some(host) = &self.nodes[via].host else {
-            return;
-        };
-        let epoch = host.epoch().clone();
-        let Some(configuration) = self.changed(&epoch, change) else {
-            return;
-        };
-        let expect = Expect::of(&epoch);
+        let via = self.nemesis.rng.choice(&members).copied()?;
+        let host = self.nodes[via].host.as_ref()?;
+        Some((via, host.epoch().clone(), host.epochs().level))
+    }
+
+    fn ask_for(&mut self, via: usize, epoch: &Epoch, configuration: Configuration) {
+        let expect = Expect::of(epoch);
         let order = Order::Reconfigure(Reconfigure {
             expect,
             configuration,
         });
+        self.send_request(via, ORDER, Request::Order(order));
+    }
+
+    /// The cluster is to go on with another protocol, or with other parameters.
+    pub(super) fn switch_protocol(&mut self) {
+        let Some((via, epoch, level)) = self.asked() else {
+            return;
+        };
+        let rng = &mut self.nemesis.rng;
+        let (n, known) = (epoch.n(), names());
+        let name = known[rng.usize(..known.len())].to_owned();
+        let mut params = BTreeMap::new();
+        if name != "rabia" {
+            params.insert("payload_min".into(), ["1", "4096"][rng.usize(..2)].into());
+        }
+        if name == "rs-paxos" {
+            params.insert("k".into(), rng.usize(1..=n).to_string());
+        }
+        let next = Edit::Protocol { name, params };
+        let Ok(Some(configuration)) = next.of(&epoch) else {
+            return;
+        };
+        let next = configuration.behind(&epoch, epoch.first_slot);
+        if Registered.numbers(level, &next).is_ok() {
+            self.totals.hit("protocol switched");
+            self.ask_for(via, &epoch, configuration);
+        }
+    }
+
+    /// Some member is asked to have the group change.
+    pub(super) fn reconfigure(&mut self) {
+        let Some((via, epoch, _)) = self.asked() else {
+            return;
+        };
+        let kinds = [Change::Renew, Change::Remove, Change::Add, Change::Replace];
+        let change = kinds[self.nemesis.rng.usize(..4)];
+        let Some(configuration) = self.changed(&epoch, change) else {
+            return;
+        };
         self.totals.hit(match change {
             Change::Renew => "epoch renewed",
             Change::Remove => "member removed",
             Change::Add => "member added",
             Change::Replace => "member replaced",
         });
-        self.send_request(via, ORDER, Request::Order(order));
+        self.ask_for(via, &epoch, configuration);
     }
 
     /// What an epoch becomes; `None` if it cannot be changed so now.

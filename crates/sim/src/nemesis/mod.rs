@@ -43,10 +43,11 @@ pub(crate) enum Fault {
     Rot,
     FullDisk,
     Reconfigure,
+    Switch,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 20] = [
+pub(crate) const FAULTS: [(Fault, &str); 21] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -67,6 +68,7 @@ pub(crate) const FAULTS: [(Fault, &str); 20] = [
     (Fault::Rot, "rot-everywhere"),
     (Fault::FullDisk, "full-disk"),
     (Fault::Reconfigure, "reconfiguration"),
+    (Fault::Switch, "protocol-switch"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -147,6 +149,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::Rot => self.rot_everywhere()?,
             Fault::FullDisk => self.fill_disk(),
             Fault::Reconfigure => self.reconfigure(),
+            Fault::Switch => self.switch_protocol(),
         }
         self.schedule_fault(fault);
         Ok(())

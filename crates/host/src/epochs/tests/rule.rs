@@ -54,7 +54,7 @@ fn every_reason_has_its_name_and_its_words() {
         change.configuration.members[2] = member(4, 1);
     });
     let gone = Order::Reconfigure(gone);
-    state.apply(Slot(8), &gone, false, &Sample);
+    state.apply(Slot(8), &gone, &Sample);
     let newest = Expect::of(state.chain.newest());
     type Edit = fn(&mut Reconfigure);
     let cases: [(Edit, Invalid, &str); 10] = [
@@ -132,7 +132,7 @@ fn of_two_changes_made_for_one_epoch_the_first_takes_effect() {
         });
         Order::Reconfigure(change)
     });
-    let apply = |state: &mut State, slot, order| state.apply(Slot(slot), order, false, &Sample);
+    let apply = |state: &mut State, slot, order| state.apply(Slot(slot), order, &Sample);
     let sealed = apply(&mut state, 3, &one);
     let newest = Expect::of(state.chain.newest());
     assert_eq!(sealed, Effect::Sealed(newest));
@@ -145,7 +145,7 @@ fn of_two_changes_made_for_one_epoch_the_first_takes_effect() {
 #[test]
 fn a_level_is_raised_and_never_lowered() {
     let mut state = state();
-    let mut raise = |level| state.apply(Slot(1), &Order::Level { level }, false, &Sample);
+    let mut raise = |level| state.apply(Slot(1), &Order::Level { level }, &Sample);
     assert_eq!(
         [3, 2, 3].map(&mut raise),
         [Effect::Noted, Effect::Nothing, Effect::Nothing]

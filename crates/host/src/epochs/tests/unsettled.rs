@@ -7,6 +7,7 @@ use quorate_core::{ReplicaId, Slot};
 /// Five members of which two may fail, one of them just replaced; payloads are under way.
 fn state() -> State {
     let mut state = State::new(first_epoch(5, 2), 1);
+    state.has_payloads = true;
     state.addresses = (1..=9)
         .map(|id| (ReplicaId(id), format!("node-{id}")))
         .collect();
@@ -25,7 +26,7 @@ fn change(state: &mut State, slot: u64, edit: impl FnOnce(&mut Configuration)) -
         expect,
         configuration,
     });
-    state.apply(Slot(slot), &order, true, &Sample)
+    state.apply(Slot(slot), &order, &Sample)
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
     assert_eq!(third, Effect::Refused(Invalid::Replaced { count, most }));
     // What was said of an older epoch counts for nothing.
     let settled =
-        |state: &mut State, epoch| state.apply(Slot(8), &Order::Settled { epoch }, true, &Sample);
+        |state: &mut State, epoch| state.apply(Slot(8), &Order::Settled { epoch }, &Sample);
     assert_eq!(settled(&mut state, 2), Effect::Nothing);
     assert_eq!(
         (settled(&mut state, 4), state.unsettled),
@@ -70,6 +71,7 @@ fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
 #[test]
 fn without_payloads_or_where_they_stay_safe_an_epoch_is_settled_at_once() {
     let mut state = State::new(first_epoch(5, 2), 1);
+    state.has_payloads = true;
     let effect = change(&mut state, 0, |next| {
         next.params.insert("f".to_owned(), "1".to_owned());
     });
@@ -80,4 +82,11 @@ fn without_payloads_or_where_they_stay_safe_an_epoch_is_settled_at_once() {
     });
     assert!(matches!(effect, Effect::Sealed(_)));
     assert_eq!(state.unsettled, Some(3));
+    let mut state = State::new(first_epoch(5, 2), 1);
+    let effect = change(&mut state, 0, |next| {
+        next.members.pop();
+        next.params.insert("f".to_owned(), "1".to_owned());
+    });
+    assert!(matches!(effect, Effect::Sealed(_)));
+    assert_eq!(state.unsettled, None);
 }

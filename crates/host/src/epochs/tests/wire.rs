@@ -91,6 +91,7 @@ fn the_state_of_a_group_bears_any_bytes() {
     let next = Configuration::of(newest).behind(newest, Slot(9));
     state.chain.push(next).expect("it follows");
     state.unsettled = Some(2);
+    state.has_payloads = true;
     let limits = Limits {
         // An epoch of 14 bytes is ten times as long in memory, in a queue that has just doubled.
         bytes_per_byte: 48,

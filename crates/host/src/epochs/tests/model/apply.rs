@@ -184,7 +184,10 @@ fn apply(
             applied.sessions.end(CLIENT);
             None
         }
-        Body::Order(order) => Some(applied.state.apply(slot, order, has_payloads, &Sample)),
+        Body::Order(order) => {
+            applied.state.has_payloads = has_payloads;
+            Some(applied.state.apply(slot, order, &Sample))
+        }
     };
     let result = effect.map_or(Bytes::new(), |effect| effect.to_bytes());
     applied.sessions.record(id(request), slot, result);

@@ -1,0 +1,292 @@
+//! What a machine starts from, what happens to it, and what it wants done.
+
+use crate::command::{Command, RequestId};
+use crate::entry::Entry;
+use crate::ids::{Lsn, ReplicaId, Slot};
+use crate::machine::Machine;
+use crate::time::Due;
+
+/// What a machine starts from. The host judges which; a machine never guesses.
+#[derive(Clone, Debug)]
+pub enum Past<M: Machine> {
+    /// A new epoch, started on purpose.
+    Fresh,
+    /// Everything this incarnation ever persisted that still matters.
+    Intact {
+        /// The first slot not decided in the host's log.
+        next: Slot,
+        /// The state after the slots before `next`.
+        base: M::Base,
+        /// The surviving records, in the order they were persisted.
+        records: Vec<M::Record>,
+    },
+    /// Promises may be missing: the machine must not vote as if they were not. Before it speaks it
+    /// persists a record by which its next start knows; as long as there is none, that start is
+    /// the same.
+    Lost {
+        /// The first slot not decided in the host's log.
+        next: Slot,
+        /// The state after the slots before `next`.
+        base: M::Base,
+    },
+}
+
+/// What happens to a machine.
+#[derive(Clone, Debug)]
+pub enum Input<M: Machine> {
+    /// Everything that waits; the machine forms its own batch.
+    Submit(Vec<Command>),
+    /// A peer said this.
+    Message {
+        /// Who, authenticated by the connection.
+        from: ReplicaId,
+        /// What; untrusted beyond its decoding.
+        message: M::Message,
+    },
+    /// A timer came due; it is disarmed.
+    Timer(M::Timer),
+    /// Every record up to here survives a crash.
+    Durable(Lsn),
+    /// The payloads of an entry that was asked for are here, all of them, checked.
+    Held(Entry),
+    /// The host caught up from a peer: every slot before `next` is decided and delivered.
+    Installed {
+        /// The first slot not covered.
+        next: Slot,
+        /// The state after the slots before `next`.
+        base: M::Base,
+    },
+    /// The connection to a peer came up or went down: a hint for speed, never for safety.
+    Link {
+        /// Which peer.
+        peer: ReplicaId,
+        /// Whether messages to it have a chance now.
+        up: bool,
+    },
+}
+
+impl<M: Machine> Past<M> {
+    /// The same for another machine, with records in its words.
+    pub fn map<N>(self, record: impl FnMut(M::Record) -> N::Record) -> Past<N>
+    where
+        N: Machine<Base = M::Base>,
+    {
+        match self {
+            Past::Fresh => Past::Fresh,
+            Past::Intact {
+                next,
+                base,
+                records,
+            } => Past::Intact {
+                next,
+                base,
+                records: records.into_iter().map(record).collect(),
+            },
+            Past::Lost { next, base } => Past::Lost { next, base },
+        }
+    }
+}
+
+impl<M: Machine> Input<M> {
+    /// The same for another machine, in its words; `None` if it has none for this.
+    pub fn try_map<N>(
+        self,
+        message: impl FnOnce(M::Message) -> Option<N::Message>,
+        timer: impl FnOnce(M::Timer) -> Option<N::Timer>,
+    ) -> Option<Input<N>>
+    where
+        N: Machine<Base = M::Base>,
+    {
+        Some(match self {
+            Input::Submit(commands) => Input::Submit(commands),
+            Input::Message {
+                from,
+                message: said,
+            } => Input::Message {
+                from,
+                message: message(said)?,
+            },
+            Input::Timer(due) => Input::Timer(timer(due)?),
+            Input::Durable(lsn) => Input::Durable(lsn),
+            Input::Held(entry) => Input::Held(entry),
+            Input::Installed { next, base } => Input::Installed { next, base },
+            Input::Link { peer, up } => Input::Link { peer, up },
+        })
+    }
+
+    /// The same for another machine of the same words: for a machine around another one.
+    #[must_use]
+    pub fn pass_on<N>(self) -> Input<N>
+    where
+        N: Machine<Message = M::Message, Timer = M::Timer, Base = M::Base>,
+    {
+        let same = self.try_map(Some, Some);
+        same.expect("every word is one of the other machine, too")
+    }
+}
+
+/// Who a message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peers {
+    /// Every other member; encoded once.
+    All,
+    /// One member.
+    One(ReplicaId),
+}
+
+/// What a machine wants done. Outputs take effect in the order emitted.
+#[derive(Clone, Debug)]
+pub enum Output<M: Machine> {
+    /// Send once every record up to `after` is durable.
+    Send {
+        /// To whom.
+        to: Peers,
+        /// What.
+        message: M::Message,
+        /// What it depends on; `Lsn(0)` for nothing.
+        after: Lsn,
+    },
+    /// Append to the log and make durable soon.
+    Persist {
+        /// Its number.
+        lsn: Lsn,
+        /// What.
+        record: M::Record,
+    },
+    /// Append to the log when convenient; nothing waits for it.
+    Note(M::Record),
+    /// Give [`Input::Timer`] later. An armed timer is moved.
+    Arm {
+        /// Which.
+        timer: M::Timer,
+        /// When.
+        due: Due,
+    },
+    /// Forget a timer.
+    Disarm(M::Timer),
+    /// Gather the payloads of this entry from whoever has fragments of them: [`Input::Held`] follows,
+    /// unless the entry is decided before.
+    Gather(Entry),
+    /// Slots at least up to `through` were decided elsewhere: fetch them from this peer.
+    CatchUp {
+        /// Who has them.
+        from: ReplicaId,
+        /// The last slot known decided there.
+        through: Slot,
+    },
+    /// A peer asked about a slot that is decided here: give it the decided log from there on.
+    Inform {
+        /// Who.
+        peer: ReplicaId,
+        /// The first slot it misses.
+        from: Slot,
+    },
+    /// Decided, in slot order without gaps: apply it and answer clients. `None` is a no-op.
+    Deliver {
+        /// The slot.
+        slot: Slot,
+        /// The entry.
+        entry: Option<Entry>,
+    },
+    /// The fate of a request that is known without applying it.
+    Reply {
+        /// Which.
+        id: RequestId,
+        /// How it went.
+        outcome: Outcome,
+    },
+    /// For metrics and traces.
+    Emit(Event),
+}
+
+impl<M: Machine> Output<M> {
+    /// The same of another machine, in its words.
+    pub fn map<N: Machine>(
+        self,
+        message: impl FnOnce(M::Message) -> N::Message,
+        record: impl FnOnce(M::Record) -> N::Record,
+        timer: impl FnOnce(M::Timer) -> N::Timer,
+    ) -> Output<N> {
+        match self {
+            Output::Send {
+                to,
+                message: said,
+                after,
+            } => Output::Send {
+                to,
+                message: message(said),
+                after,
+            },
+            Output::Persist { lsn, record: kept } => Output::Persist {
+                lsn,
+                record: record(kept),
+            },
+            Output::Note(kept) => Output::Note(record(kept)),
+            Output::Arm { timer: armed, due } => Output::Arm {
+                timer: timer(armed),
+                due,
+            },
+            Output::Disarm(armed) => Output::Disarm(timer(armed)),
+            Output::Gather(entry) => Output::Gather(entry),
+            Output::CatchUp { from, through } => Output::CatchUp { from, through },
+            Output::Inform { peer, from } => Output::Inform { peer, from },
+            Output::Deliver { slot, entry } => Output::Deliver { slot, entry },
+            Output::Reply { id, outcome } => Output::Reply { id, outcome },
+            Output::Emit(event) => Output::Emit(event),
+        }
+    }
+}
+
+/// The fate of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// A read may be answered once every slot before this one is applied.
+    ReadAt(Slot),
+    /// It will not be executed by this submission.
+    Refused(Refusal),
+}
+
+/// Why a request was not executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Too much is waiting; try again later.
+    Overloaded,
+    /// Larger than an entry may be.
+    TooLarge,
+    /// The session is unknown or ended. Whether earlier submissions under the same id were
+    /// executed is unknown.
+    NoSession,
+    /// The answer was acknowledged before and is gone.
+    Forgotten,
+    /// This replica cannot order commands in its present role.
+    NotServing,
+    /// It may have been executed, and this replica does not know: it has skipped the slots around
+    /// it.
+    Unknown,
+}
+
+/// Something worth counting or tracing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A slot was decided by this replica's own count.
+    Decided {
+        /// Which.
+        slot: Slot,
+        /// Whether on the protocol's fastest path.
+        fast: bool,
+        /// Whether no entry got the slot.
+        noop: bool,
+        /// Message delays between the proposals and the values that decided: 1 for a decision by
+        /// the proposals alone.
+        delays: u32,
+    },
+    /// A named rare branch was taken.
+    Branch(&'static str),
+    /// A peer broke the protocol; the message was ignored.
+    Misbehaved {
+        /// Who.
+        peer: ReplicaId,
+        /// How.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,295 @@
+//! A machine of whichever registered protocol an epoch names: what a server runs, so that a cluster
+//! may go from one protocol to another and everything around the machines exists once.
+//!
+//! Nothing on the wire or in the log says which protocol a message or a record is of: the epoch does,
+//! and the bytes are those of the protocol alone.
+
+use crate::done::Done;
+use crate::registry::{Protocol, registered};
+use quorate_core::{
+    Attachment, Carry, Decoder, Encoder, Entry, Epoch, Input, Machine, Now, Out, Past, PayloadRule,
+    Record, Seat, Slot, Wire, WireError, Written,
+};
+use std::hash::Hasher;
+
+type Of<P> = <P as Protocol>::Machine;
+
+/// A machine of one protocol, and where it says what it wants done, in its own words.
+#[derive(Clone)]
+pub struct Inside<M: Machine> {
+    machine: M,
+    out: Out<M>,
+}
+
+macro_rules! machines {
+    ($($name:ident: $protocol:ty),* $(,)?) => {
+        /// A machine of any registered protocol. What was meant for another than it runs is lost.
+        #[derive(Clone)]
+        #[allow(missing_docs, reason = "the variants are the protocols")]
+        pub enum AnyMachine {
+            $($name(Box<Inside<Of<$protocol>>>)),*
+        }
+
+        /// A message of any registered protocol.
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "the variants are the protocols")]
+        pub enum AnyMessage {
+            $($name(<Of<$protocol> as Machine>::Message)),*
+        }
+
+        /// A record of any registered protocol.
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "the variants are the protocols")]
+        pub enum AnyRecord {
+            $($name(<Of<$protocol> as Machine>::Record)),*
+        }
+
+        /// A timer of any registered protocol.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[allow(missing_docs, reason = "the variants are the protocols")]
+        pub enum AnyTimer {
+            $($name(<Of<$protocol> as Machine>::Timer)),*
+        }
+
+        /// The configuration of a seat, whatever its epoch's protocol.
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "the variants are the protocols")]
+        pub enum AnyConfig {
+            $($name(<Of<$protocol> as Machine>::Config)),*
+        }
+
+        impl AnyConfig {
+            /// Checks an epoch's parameters and gives the configuration of one seat in it.
+            ///
+            /// # Errors
+            /// Says which parameter is wrong, or that there is no such protocol.
+            pub fn of(seat: &Seat) -> Result<AnyConfig, String> {
+                match seat.epoch.protocol.as_str() {
+                    $(<$protocol as Protocol>::NAME => {
+                        <$protocol as Protocol>::config(seat).map(AnyConfig::$name)
+                    })*
+                    unknown => Err(format!("there is no protocol called {unknown}")),
+                }
+            }
+        }
+
+        /// How many members of an epoch may fail at once while it keeps serving.
+        #[must_use]
+        pub fn failures_survived(epoch: &Epoch) -> usize {
+            match epoch.protocol.as_str() {
+                $(<$protocol as Protocol>::NAME => {
+                    <$protocol as Protocol>::failures_survived(epoch)
+                })*
+                _ => 0,
+            }
+        }
+
+        impl AnyMessage {
+            /// On one line, in the words of the protocol's paper.
+            #[must_use]
+            pub fn words(&self) -> String {
+                match self {
+                    $(AnyMessage::$name(message) => <$protocol as Protocol>::message(message)),*
+                }
+            }
+        }
+
+        impl Written for AnyMessage {
+            fn write(&self, out: &mut Encoder) {
+                match self {
+                    $(AnyMessage::$name(message) => message.encode(out)),*
+                }
+            }
+        }
+
+        impl Carry for AnyMessage {
+            fn attachment(&self) -> Option<Attachment<'_>> {
+                match self {
+                    $(AnyMessage::$name(message) => message.attachment()),*
+                }
+            }
+
+            fn is_to_keep(&self) -> bool {
+                match self {
+                    $(AnyMessage::$name(message) => message.is_to_keep()),*
+                }
+            }
+
+            fn entry_mut(&mut self) -> Option<&mut Entry> {
+                match self {
+                    $(AnyMessage::$name(message) => message.entry_mut()),*
+                }
+            }
+        }
+
+        impl Written for AnyRecord {
+            fn write(&self, out: &mut Encoder) {
+                match self {
+                    $(AnyRecord::$name(record) => record.encode(out)),*
+                }
+            }
+        }
+
+        impl Carry for AnyRecord {
+            fn attachment(&self) -> Option<Attachment<'_>> {
+                match self {
+                    $(AnyRecord::$name(record) => record.attachment()),*
+                }
+            }
+
+            fn is_to_keep(&self) -> bool {
+                match self {
+                    $(AnyRecord::$name(record) => record.is_to_keep()),*
+                }
+            }
+
+            fn entry_mut(&mut self) -> Option<&mut Entry> {
+                match self {
+                    $(AnyRecord::$name(record) => record.entry_mut()),*
+                }
+            }
+        }
+
+        impl Record for AnyRecord {
+            fn slot(&self) -> Option<Slot> {
+                match self {
+                    $(AnyRecord::$name(record) => record.slot()),*
+                }
+            }
+
+            fn scalar(&self) -> Option<u8> {
+                match self {
+                    $(AnyRecord::$name(record) => record.scalar()),*
+                }
+            }
+
+            fn bereave(&mut self) {
+                match self {
+                    $(AnyRecord::$name(record) => record.bereave()),*
+                }
+            }
+
+            fn entry(&self) -> Option<&Entry> {
+                match self {
+                    $(AnyRecord::$name(record) => record.entry()),*
+                }
+            }
+        }
+
+        impl Machine for AnyMachine {
+            type Message = AnyMessage;
+            type Record = AnyRecord;
+            type Timer = AnyTimer;
+            type Base = Done;
+            type Config = AnyConfig;
+
+            fn message(protocol: &str, input: &mut Decoder) -> Result<AnyMessage, WireError> {
+                match protocol {
+                    $(<$protocol as Protocol>::NAME => Wire::decode(input).map(AnyMessage::$name),)*
+                    _ => Err(UNKNOWN),
+                }
+            }
+
+            fn record(protocol: &str, input: &mut Decoder) -> Result<AnyRecord, WireError> {
+                match protocol {
+                    $(<$protocol as Protocol>::NAME => Wire::decode(input).map(AnyRecord::$name),)*
+                    _ => Err(UNKNOWN),
+                }
+            }
+
+            fn recover(
+                config: &AnyConfig,
+                past: Past<Self>,
+                now: Now,
+                out: &mut Out<Self>,
+            ) -> Self {
+                match config {
+                    $(AnyConfig::$name(config) => {
+                        let past = past.map(|record| match record {
+                            AnyRecord::$name(record) => record,
+                            _ => panic!("a record that is not of the epoch's protocol"),
+                        });
+                        let mut inner = out.inner();
+                        let machine = Machine::recover(config, past, now, &mut inner);
+                        out.absorb(&mut inner, AnyMessage::$name, AnyRecord::$name, AnyTimer::$name);
+                        AnyMachine::$name(Box::new(Inside { machine, out: inner }))
+                    })*
+                }
+            }
+
+            fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+                match self {
+                    $(AnyMachine::$name(inside) => {
+                        let Inside { machine, out: inner } = &mut **inside;
+                        let input = input.try_map(
+                            |message| match message {
+                                AnyMessage::$name(message) => Some(message),
+                                _ => None,
+                            },
+                            |timer| match timer {
+                                AnyTimer::$name(timer) => Some(timer),
+                                _ => None,
+                            },
+                        );
+                        let Some(input) = input else { return };
+                        machine.step(now, input, inner);
+                        out.absorb(inner, AnyMessage::$name, AnyRecord::$name, AnyTimer::$name);
+                    })*
+                }
+            }
+
+            fn room(&self) -> usize {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.room()),*
+                }
+            }
+
+            fn is_serving(&self) -> bool {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.is_serving()),*
+                }
+            }
+
+            fn reach(config: &AnyConfig) -> Option<u64> {
+                match config {
+                    $(AnyConfig::$name(config) => <Of<$protocol>>::reach(config)),*
+                }
+            }
+
+            fn payloads(config: &AnyConfig) -> Option<PayloadRule> {
+                match config {
+                    $(AnyConfig::$name(config) => <Of<$protocol>>::payloads(config)),*
+                }
+            }
+
+            fn fingerprint(&self, to: &mut impl Hasher) {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.fingerprint(to)),*
+                }
+            }
+
+            fn explain(&self) -> String {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.explain()),*
+                }
+            }
+
+            fn check(&self) {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.check()),*
+                }
+            }
+
+            fn depth(&self) -> usize {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.depth()),*
+                }
+            }
+        }
+    };
+}
+
+registered!(machines);
+
+/// The epoch names a protocol that this program does not have.
+const UNKNOWN: WireError = WireError::Range("name of a protocol");

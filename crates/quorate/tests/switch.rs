@@ -1,0 +1,145 @@
+//! A running cluster goes from one protocol to another.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "real processes live in real time"
+)]
+
+mod support;
+
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use support::{Client, Home, converged, eventually, expect_failure, output, quorate};
+use tokio::task::JoinHandle;
+
+/// Longer than a value that every protocol orders whole.
+const LONG: usize = 20_000;
+
+fn switch(url: &str, to: &[&str]) -> Value {
+    let flags = ["cluster", "switch", "--json", "--endpoints", url];
+    let done = output(quorate().args(flags).args(to));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{to:?}: {said}");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+/// Puts one key after the other through one replica until it is told to stop; every put must be
+/// answered. Each third value is long.
+fn write_on(url: &str, stop: &Arc<AtomicBool>) -> (Arc<AtomicU32>, JoinHandle<()>) {
+    let written = Arc::new(AtomicU32::new(0));
+    let (count, stop, url) = (Arc::clone(&written), Arc::clone(stop), url.to_owned());
+    let task = tokio::spawn(async move {
+        let mut client = Client::connect(&url).await;
+        while !stop.load(Ordering::Relaxed) {
+            let next = count.load(Ordering::Relaxed);
+            client.put(&key(&url, next), &value(next)).await.unwrap();
+            count.store(next + 1, Ordering::Relaxed);
+        }
+    });
+    (written, task)
+}
+
+fn key(url: &str, number: u32) -> String {
+    format!("{url}/{number}")
+}
+
+fn value(number: u32) -> String {
+    match number % 3 {
+        0 => number.to_string().repeat(LONG / number.to_string().len()),
+        _ => number.to_string(),
+    }
+}
+
+/// Scenario: three clients write, each through another replica, while the cluster goes through all
+/// protocols and back. No request fails, nothing is lost, and a restart goes on where it was.
+#[tokio::test]
+async fn a_cluster_goes_through_all_protocols_while_clients_write() {
+    let home = Home::new();
+    let up = home.start(&[]);
+    let urls = up.urls.clone();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = urls.iter().map(|url| write_on(url, &stop)).collect();
+    let steps: [&[&str]; 6] = [
+        &["multi-paxos"],
+        &["rabia"],
+        &["rs-paxos", "--code", "3,1"],
+        &["multi-paxos", "--param", "payload_min=1"],
+        &["rs-paxos", "--code", "3,1"],
+        &["rabia", "--param", "window=8"],
+    ];
+    for (step, to) in (0..).zip(steps) {
+        let now = switch(&urls[step % 3], to);
+        assert_eq!(now["protocol"], to[0]);
+        assert_eq!(
+            now["epochs"].as_array().unwrap().last().unwrap()["number"],
+            step + 2
+        );
+        for (written, _) in &writers {
+            let before = written.load(Ordering::Relaxed);
+            eventually("writes go on", || async {
+                (written.load(Ordering::Relaxed) > before + 20).then_some(())
+            })
+            .await;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut counts = Vec::new();
+    for (written, task) in writers {
+        task.await.unwrap();
+        counts.push(written.load(Ordering::Relaxed));
+    }
+    converged(&urls).await;
+    expect_all(&urls, &counts).await;
+
+    drop(up);
+    let up = home.start(&[]);
+    assert_eq!(up.urls, urls);
+    expect_all(&urls, &counts).await;
+    let page = output(quorate().args(["cluster", "history", "--endpoints", &urls[0]]));
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.trim_end().ends_with("rabia window=8"), "{page}");
+}
+
+/// Every replica has every value that was acknowledged to anybody.
+async fn expect_all(urls: &[String], counts: &[u32]) {
+    for url in urls {
+        let mut client = Client::connect(url).await;
+        for (writer, count) in urls.iter().zip(counts) {
+            for number in 0..*count {
+                let found = client.get(&key(writer, number)).await.unwrap();
+                assert!(
+                    found.as_deref() == Some(&value(number)),
+                    "{number} of {writer} through {url}: {:?}",
+                    found.map(|found| found.len())
+                );
+            }
+        }
+    }
+}
+
+/// Scenario: what makes no sense is refused with the reason, and nothing changes.
+#[tokio::test]
+async fn a_switch_that_makes_no_sense_is_refused() {
+    let home = Home::new();
+    let up = home.start(&[]);
+    for (to, code, why) in [
+        (&["raft"][..], 1, "protocol is unknown"),
+        (&["rabia"], 1, "it is so already"),
+        (&["rabia", "--param", "window=0"], 1, "window"),
+        (&["rs-paxos", "--param", "k=4"], 1, "k = 4"),
+        (&["rs-paxos", "--code", "5,3"], 2, "there are 3"),
+        (
+            &["rs-paxos", "--code", "3,1", "--param", "k=3"],
+            2,
+            "contradicts",
+        ),
+    ] {
+        let mut command = quorate();
+        let flags = ["cluster", "switch", "--endpoints", &up.urls[0]];
+        expect_failure(command.args(flags).args(to), code, why);
+    }
+    let page = output(quorate().args(["cluster", "status", "--endpoints", &up.urls[1]]));
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains("rabia, epoch 1; last change: done"), "{page}");
+}
