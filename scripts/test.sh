@@ -50,6 +50,8 @@ for replicas in 3 5; do
     done
   done
 done
+"$QUORATE" sim --protocol rs-paxos --replicas 7 --code 7,3 --param payload_min=1 \
+  --profile swarm,switches,epochs --seeds "0..$((seeds / 4))"
 for code in 3,1 5,3 7,5; do
   "$QUORATE" sim --protocol rs-paxos --replicas "${code%,*}" --code "$code" \
     --param payload_min=1 --seeds "0..$((seeds / 4))"

@@ -62,6 +62,24 @@ id! {
     ClientId(u64), "c"
 }
 
+impl Boot {
+    /// The low bits, which say in which epoch a machine named its entries.
+    const EPOCH: u64 = 0xffff;
+
+    /// The boot under which the machine of an epoch names entries: they tell which epoch they are of, up
+    /// to 65,536 epochs apart.
+    #[must_use]
+    pub fn of_epoch(self, number: u64) -> Boot {
+        Boot(self.0 & !Self::EPOCH | number & Self::EPOCH)
+    }
+
+    /// Whether entries named under this boot are of that epoch.
+    #[must_use]
+    pub fn is_of_epoch(self, number: u64) -> bool {
+        self.0 & Self::EPOCH == number & Self::EPOCH
+    }
+}
+
 impl Slot {
     /// The slot after this one.
     #[must_use]

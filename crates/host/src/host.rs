@@ -31,7 +31,7 @@ use crate::snapshot::{Kept, Snapshots};
 use crate::timers::{Timer, Timers};
 use crate::version::{Tongue, WireVersion};
 use bytes::Bytes;
-use passage::Passage;
+use passage::{Passage, places};
 use quorate_core::{
     Application, Countdown, EntryId, Input, Lsn, Machine, Member, Now, Out, Output, Past, Peers,
     ReplicaId, Seat, Slot,
@@ -142,9 +142,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         if let Some(bulk) = &mut bulk {
             bulk.put_behind(config.limits.long_bytes_min, config.limits.long_step_bytes);
         }
-        let epoch = &seat.epoch;
-        // Whoever is no member has no fragments of its own.
-        let me = epoch.index_of(seat.me).unwrap_or(0);
         let member = Member {
             id: seat.me,
             incarnation: config.known_as,
@@ -153,7 +150,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         // Without a disk there is no place for fragments.
         let rule = bulk.as_ref().and(M::payloads(&config.machine));
         let code = rule.map_or(1, |rule| rule.code);
-        let payloads = Payloads::new(me, epoch.members.len(), code, cache_bytes_max);
+        let payloads = Payloads::new(places(&applier, seat.me), code, cache_bytes_max);
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
             catch_up: CatchUp::new(),
@@ -200,6 +197,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if goes_on {
             host.start(&config.machine, past, now);
         }
+        host.watch_settling(now);
         host
     }
 
@@ -294,6 +292,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.step(now, Input::Durable(self.durable));
         }
         self.passage_flushed(now);
+        self.settling_flushed();
     }
 
     /// Whether nothing has left since the start: what is applied may be gone after a power failure, and
@@ -352,6 +351,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.flushing
         };
         self.flush_began_ns = now.mono_ns;
+        self.settling_flushes(flush.sync);
         Some(flush)
     }
 
@@ -381,6 +381,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub fn tidy(&mut self) -> bool {
         let more = self.cut_piece();
         let more = self.look_for_lacking() || more;
+        let more = self.drop_superseded() || more;
         self.bury();
         self.retain_payloads();
         self.tidy_bulk();

@@ -21,6 +21,8 @@ pub(crate) enum Timer<T> {
     Forget,
     /// Ask everybody for payloads that are still wanted.
     Gather,
+    /// See whether all payloads of earlier epochs are here, and say so.
+    Settle,
     /// Tell peers how far this replica is, after activity has ended.
     Beat,
     /// Say again what may not have been heard about epochs.

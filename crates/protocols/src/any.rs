@@ -64,6 +64,10 @@ macro_rules! machines {
             /// # Errors
             /// Says which parameter is wrong, or that there is no such protocol.
             pub fn of(seat: &Seat) -> Result<AnyConfig, String> {
+                let seat = &Seat {
+                    boot: seat.boot.of_epoch(seat.epoch.number),
+                    ..seat.clone()
+                };
                 match seat.epoch.protocol.as_str() {
                     $(<$protocol as Protocol>::NAME => {
                         <$protocol as Protocol>::config(seat).map(AnyConfig::$name)

@@ -10,7 +10,9 @@ mod support;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use support::{Client, Home, converged, eventually, expect_failure, output, quorate};
+use support::{
+    Client, Home, Up, converged, eventually, expect_failure, free_ports, metric, output, quorate,
+};
 use tokio::task::JoinHandle;
 
 /// Longer than a value that every protocol orders whole.
@@ -142,4 +144,55 @@ async fn a_switch_that_makes_no_sense_is_refused() {
     let page = output(quorate().args(["cluster", "status", "--endpoints", &up.urls[1]]));
     let page = String::from_utf8(page.stdout).unwrap();
     assert!(page.contains("rabia, epoch 1; last change: done"), "{page}");
+}
+
+/// Scenario: whole values are cut into fragments and made whole again, in the background; replicas
+/// then hold what their code says, and serve all of it.
+#[tokio::test]
+async fn values_are_coded_anew_for_the_code_of_the_cluster() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, port) = (home.path().join("cluster"), free_ports(10).to_string());
+    let flags = [
+        "--port",
+        &port,
+        "--replicas",
+        "5",
+        "--protocol",
+        "multi-paxos",
+    ];
+    let up = Up::start(&dir, &flags);
+    let mut client = Client::connect(&up.urls[0]).await;
+    let long = |number: u32| number.to_string().repeat(LONG);
+    for number in 1..=9 {
+        client
+            .put(&number.to_string(), &long(number))
+            .await
+            .unwrap();
+    }
+    let whole = 9.0 * LONG as f64;
+    for (to, held) in [
+        (&["rs-paxos", "--code", "5,3"][..], whole / 3.0),
+        (&["rs-paxos", "--code", "5,2"], whole / 2.0),
+        (&["rabia"], whole),
+        (&["rs-paxos", "--code", "5,3"], whole / 3.0),
+        (&["multi-paxos"], whole),
+    ] {
+        switch(&up.urls[1], to);
+        for url in &up.urls {
+            eventually(&format!("{to:?}: {url} holds {held} bytes"), || async {
+                let live = metric(url, "quorate_bulk_live_bytes").await;
+                let settled = metric(url, "quorate_epoch_settled").await;
+                (settled == 1.0 && live >= held && live < held + 100.0).then_some(())
+            })
+            .await;
+            let mut client = Client::connect(url).await;
+            for number in 1..=9 {
+                let found = client.get(&number.to_string()).await.unwrap();
+                assert!(
+                    found == Some(long(number)),
+                    "{number} through {url}, {to:?}"
+                );
+            }
+        }
+    }
 }

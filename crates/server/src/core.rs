@@ -496,6 +496,11 @@ impl<A: Application> Core<A> {
         storage.bulk_moved.absolute(counters.bulk_moved_bytes);
         storage.gathered.absolute(counters.gathered);
         storage.rebuilt.absolute(counters.rebuilt);
+        storage.lacking.set(self.host.payloads_lacking() as f64);
+        metrics.epoch.set(self.host.epoch().number as f64);
+        metrics
+            .is_settled
+            .set(f64::from(u8::from(self.host.is_settled())));
         storage.bulk_live.set(self.host.bulk_live_bytes() as f64);
         let bulk_size = self.disk.as_ref().map_or(0, Disk::bulk_bytes);
         storage.bulk_size.set(bulk_size as f64);
@@ -545,6 +550,8 @@ impl<A: Application> Core<A> {
             members: self.group.members(self.host.epochs()),
             epochs: self.host.epochs().chain.epochs().cloned().collect(),
             is_open: self.host.is_open(),
+            is_settled: self.host.is_settled(),
+            payloads_lacking: self.host.payloads_lacking() as u64,
             protocol: epoch.protocol.clone(),
             params: epoch.params.clone(),
             durability: epoch.durability,

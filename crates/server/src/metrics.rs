@@ -42,6 +42,8 @@ pub struct Metrics {
     pub(crate) peer_rejected: Counter,
     pub(crate) refused: Counter,
     pub(crate) has_quorum: Twin<Gauge>,
+    pub(crate) epoch: Gauge,
+    pub(crate) is_settled: Gauge,
     pub(crate) applied_slot: Gauge,
     pub(crate) waiting: Twin<Gauge>,
     pub(crate) face_queue: Gauge,
@@ -208,6 +210,14 @@ impl Metrics {
                 on.gauge("etcd_server_has_leader", "Whether a quorum can be reached."),
             ),
             applied_slot: on.gauge("quorate_applied_slot", "The first slot not applied."),
+            epoch: on.gauge(
+                "quorate_epoch",
+                "The configuration the cluster is in, counted from 1.",
+            ),
+            is_settled: on.gauge(
+                "quorate_epoch_settled",
+                "Whether all payloads are safe with the members of the present epoch.",
+            ),
             waiting: Twin(
                 on.labelled_gauge("quorate_queue_length", "What waits.", ("place", "host")),
                 on.gauge(

@@ -21,6 +21,10 @@ pub struct Status {
     pub epochs: Vec<Epoch>,
     /// Whether enough members are known to have the state that the present epoch began with.
     pub is_open: bool,
+    /// Whether all payloads are safe with its members.
+    pub is_settled: bool,
+    /// Payloads known to lack their fragment here.
+    pub payloads_lacking: u64,
     /// The protocol that orders commands.
     pub protocol: String,
     /// Its agreed parameters, where they are not the defaults.
@@ -75,6 +79,10 @@ pub struct StatusPage {
     pub epochs: Vec<EpochPage>,
     /// Whether the change to the present one is done.
     pub is_open: bool,
+    /// Whether all long values have been moved to its members and its code.
+    pub is_settled: bool,
+    /// Long values known to lack their fragment on this replica.
+    pub payloads_lacking: u64,
     /// The protocol that orders commands.
     pub protocol: String,
     /// Its agreed parameters, where they are not the defaults.
@@ -168,6 +176,8 @@ impl From<Status> for StatusPage {
             incarnation: status.incarnation.to_string(),
             epochs: status.epochs.iter().map(EpochPage::from).collect(),
             is_open: status.is_open,
+            is_settled: status.is_settled,
+            payloads_lacking: status.payloads_lacking,
             protocol: status.protocol,
             params: status.params,
             durability: match status.durability {

@@ -20,9 +20,16 @@ fn pass(line: &str, seeds: Range<u64>) {
         faults.flatten().sum()
     };
     let (sealed, left) = (count("seal applied"), count("member left"));
+    let came = |what: &str| {
+        let kinds = reports
+            .iter()
+            .flat_map(|report| report.totals.changes.keys());
+        kinds.filter(|kind| kind.starts_with(what)).count()
+    };
+    let (added, replaced) = (came("member added"), came("member replaced"));
     assert!(
-        sealed > 20 && left > 0,
-        "{line}: {sealed} seals, {left} left"
+        sealed > 20 && left > 0 && added > 0 && replaced > 0,
+        "{line}: {sealed} seals, {left} left, {added} added, {replaced} replaced"
     );
 }
 
@@ -39,6 +46,10 @@ fn members_come_and_go() {
         "--protocol multi-paxos --param payload_min=1 --profile epochs",
         0..10,
     );
+    pass(
+        "--protocol rs-paxos --replicas 7 --code 7,3 --param payload_min=1 --profile epochs",
+        0..10,
+    );
 }
 
 /// Every registered protocol follows every other.
@@ -50,6 +61,11 @@ fn protocols_come_and_go() {
         ("--protocol multi-paxos --profile swarm,switches", 0..15),
         (
             "--protocol rabia --replicas 5 --profile swarm,switches,epochs",
+            0..15,
+        ),
+        (
+            "--protocol rs-paxos --replicas 7 --code 7,3 --param payload_min=1 \
+             --profile swarm,switches,epochs",
             0..15,
         ),
     ] {
@@ -96,6 +112,11 @@ fn seeds_that_once_failed() {
     for seed in [51295, 52577, 53613] {
         assert_eq!(simulator.seed(seed).violation, None, "seed {seed}");
     }
+    // Who had left carried the records of its last machine on into a later epoch, of another protocol.
+    let simulator = self::simulator(
+        "--protocol rs-paxos --replicas 5 --code 5,3 --param payload_min=1 --profile swarm,epochs,switches",
+    );
+    assert_eq!(simulator.seed(1).violation, None);
 }
 
 #[test]

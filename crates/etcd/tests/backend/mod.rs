@@ -146,6 +146,8 @@ fn status(applied: u64) -> Status {
         }],
         epochs: Vec::new(),
         is_open: true,
+        is_settled: true,
+        payloads_lacking: 0,
         is_member: true,
         protocol: "none".to_owned(),
         incarnation: Incarnation(3),

@@ -206,6 +206,24 @@ impl BulkStore {
         fragments.any(|found| !self.suspects.contains(&found.key()))
     }
 
+    /// Whether the fragment of this place is here, or all of it, under one of these codes, as far as known
+    /// whole.
+    pub(crate) fn has_own(&self, payload: PayloadId, codes: RangeInclusive<u8>, place: u8) -> bool {
+        let fragments = self.heap.named(payload, codes);
+        let mut own = fragments.filter(|found| found.code == 1 || found.index == place);
+        own.any(|found| !self.suspects.contains(&found.key()))
+    }
+
+    /// Fragments of a payload under other codes than this one are not wanted any more.
+    pub(crate) fn free_other(&mut self, payload: PayloadId, code: u8) {
+        let others = self.heap.of(payload).filter(|found| found.code != code);
+        let keys: Vec<Key> = others.map(Fragment::key).collect();
+        for key in keys {
+            self.heap.remove(&key);
+            self.suspects.remove(&key);
+        }
+    }
+
     /// The codes under which fragments of a payload are here, ascending.
     pub(crate) fn codes(&self, payload: PayloadId) -> Vec<u8> {
         let mut codes: Vec<u8> = self.heap.of(payload).map(|found| found.code).collect();

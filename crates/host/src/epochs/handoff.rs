@@ -71,7 +71,8 @@ pub fn next_move(code: usize, holders: usize, reachable: usize, new: &Numbers) -
 }
 
 /// Whether every payload that is safe in the newest epoch is so in the next one without any move:
-/// those who stay hold `X + F` less one for each member that leaves, which must be `X + F'`.
+/// those who stay hold `X + F` less one for each member that leaves, which must be `X + F'`. Under another
+/// code payloads move all the same: they are to cost what the code promises.
 ///
 /// That also covers what the newest epoch wrote itself: a value is chosen by at least `X + F`.
 #[must_use]
@@ -81,7 +82,7 @@ pub fn nothing_to_move(state: &State, next: &Epoch, catalogue: &(impl Catalogue 
     let [Ok(old), Ok(new)] = numbers else {
         return false;
     };
-    stays_safe(&old, left(newest, next), &new)
+    old.code == new.code && stays_safe(&old, left(newest, next), &new)
 }
 
 /// The same in numbers.

@@ -34,6 +34,11 @@ pub enum Note {
         /// The newest epoch that it knows.
         epoch: u64,
     },
+    /// The sender durably holds its fragment of every payload that earlier epochs left.
+    Safe {
+        /// The epoch, which the sender is a member of.
+        epoch: Expect,
+    },
     /// The receiver need not be told again.
     Heard {
         /// The newest epoch that the sender knows.
@@ -72,6 +77,7 @@ const ASK: u8 = 1;
 const MOVED: u8 = 2;
 const HEARD: u8 = 3;
 const READY: u8 = 4;
+const SAFE: u8 = 5;
 
 /// Addresses known, at most: far more than members, for replicas come and go.
 pub(super) const ADDRESSES_MAX: usize = 4096;
@@ -118,6 +124,10 @@ impl Wire for Note {
                 out.u8(READY);
                 out.varint(*epoch);
             }
+            Note::Safe { epoch } => {
+                out.u8(SAFE);
+                epoch.encode(out);
+            }
             Note::Heard { epoch, known } => {
                 out.u8(HEARD);
                 out.varint(*epoch);
@@ -143,6 +153,9 @@ impl Wire for Note {
             HEARD => Note::Heard {
                 epoch: input.varint()?,
                 known: Known::decode(input)?,
+            },
+            SAFE => Note::Safe {
+                epoch: Expect::decode(input)?,
             },
             READY => Note::Ready {
                 epoch: input.varint()?,

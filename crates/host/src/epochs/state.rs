@@ -22,6 +22,9 @@ pub struct State {
     /// Whether any command so far had payloads: some may be live. Which are is no part of this, as
     /// every replica forgets dead ones in its own time.
     pub has_payloads: bool,
+    /// Which fragments the members of the newest epoch keep: a member keeps its place from epoch to
+    /// epoch, so that nothing it holds has to be made anew because others come and go.
+    pub places: BTreeMap<ReplicaId, u8>,
 }
 
 /// In the place of the first unsettled epoch: no command has had payloads.
@@ -46,7 +49,9 @@ impl State {
     /// That of a group which begins with this epoch.
     #[must_use]
     pub fn new(first: Epoch, level: u32) -> State {
+        let places = (0..).zip(&first.members);
         State {
+            places: places.map(|(place, member)| (member.id, place)).collect(),
             chain: Chain::new(first),
             addresses: BTreeMap::new(),
             level,
@@ -104,11 +109,27 @@ impl State {
         if moves && self.unsettled.is_none() {
             self.unsettled = Some(next.number);
         }
+        self.places = places_behind(&self.places, &next);
         let expect = Expect::of(&next);
         let pushed = self.chain.push(next);
         pushed.expect("an epoch made behind the newest follows it");
         Effect::Sealed(expect)
     }
+}
+
+/// Who stays keeps its place, who comes gets the first that is free.
+fn places_behind(before: &BTreeMap<ReplicaId, u8>, next: &Epoch) -> BTreeMap<ReplicaId, u8> {
+    let stays = |id: &ReplicaId| next.index_of(*id).is_some();
+    let mut places = before.clone();
+    places.retain(|id, _| stays(id));
+    for member in &next.members {
+        if !places.contains_key(&member.id) {
+            let is_free = |place: &u8| places.values().all(|taken| taken != place);
+            let place = (0..=u8::MAX).find(is_free).expect("members are few");
+            places.insert(member.id, place);
+        }
+    }
+    places
 }
 
 impl Wire for State {
@@ -122,6 +143,7 @@ impl Wire for State {
             (None, true) => 0,
             (None, false) => NO_PAYLOADS,
         });
+        self.places.values().for_each(|place| out.u8(*place));
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -134,7 +156,17 @@ impl Wire for State {
             number if number <= chain.newest().number => (Some(number), true),
             _ => return Err(WireError::Range("epoch that is not settled")),
         };
+        let members = &chain.newest().members;
+        let mut places = BTreeMap::new();
+        for member in members {
+            let place = input.u8()?;
+            if places.values().any(|taken| *taken == place) {
+                return Err(WireError::Range("place of a member"));
+            }
+            places.insert(member.id, place);
+        }
         Ok(State {
+            places,
             chain,
             addresses,
             level,

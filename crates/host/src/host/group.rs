@@ -28,6 +28,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         succession.is_some_and(|succession| succession.is_open(&self.standing()))
     }
 
+    /// Whether all payloads are safe with the members of the newest epoch.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.epochs().unsettled.is_none()
+    }
+
     /// The first slot that a peer has not applied, as far as it has told.
     #[must_use]
     pub fn applied_by(&self, peer: ReplicaId) -> Slot {

@@ -52,6 +52,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         may_have_any && self.payloads.is_lacking()
     }
 
+    /// Live payloads of which this replica is known to lack its fragment.
+    #[must_use]
+    pub fn payloads_lacking(&self) -> usize {
+        self.payloads.lacking()
+    }
+
     /// Requests that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -8,6 +8,7 @@
 
 use super::Host;
 use crate::api::{Answer, HostEvent};
+use crate::apply::Applier;
 use crate::epochs::{Input, Note, Order, Output, Record, Standing, State, Succession};
 use crate::flaw::Flaw;
 use crate::frame::Body;
@@ -136,11 +137,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         self.passage.is_due = false;
         let number = seat.epoch.number;
-        let me = seat.epoch.index_of(seat.me).expect("it is a member");
         let rule = self.bulk.as_ref().and(M::payloads(config));
         self.payload_min = rule.map(|rule| rule.min);
         let code = rule.map_or(1, |rule| rule.code);
-        self.payloads.enter(me, seat.epoch.n(), code);
+        self.payloads.enter(places(&self.applier, seat.me), code);
         let first = seat.epoch.first_slot;
         self.seat = seat;
         (self.appended, self.flushing, self.durable) = (Lsn(0), Lsn(0), Lsn(0));
@@ -159,6 +159,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         self.events.push(HostEvent::Began { epoch: number });
         self.start_machine(config, past, now);
+        self.watch_settling(now);
         for peer in self.passage.peers.clone() {
             if !self.tongue.is_up(peer) {
                 let up = false;
@@ -202,6 +203,9 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A slot was applied. `before` was the newest epoch until then.
     pub(super) fn passed(&mut self, now: Now, slot: Slot, before: u64) {
+        if self.epochs().unsettled.is_none() {
+            self.settled();
+        }
         let newest = self.applier.newest();
         let is_sealed = newest.number > before;
         if is_sealed {
@@ -221,6 +225,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             log.want_sync();
         }
         self.passage.is_due = false;
+        // Whatever is appended from here on, as what a release carries on, is of the new epoch, and
+        // durable no sooner than the seal.
+        self.forget_promises();
         self.meet_peers();
         let next = self.applied();
         self.events.push(HostEvent::Sealed {
@@ -243,8 +250,12 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A peer says something about epochs.
     pub(super) fn hear_note(&mut self, now: Now, from: Member, note: Note) {
-        if matches!(note, Note::Ready { .. }) && !self.epoch().has(from) {
-            self.events.push(HostEvent::Volunteered { member: from });
+        match note {
+            Note::Ready { .. } if !self.epoch().has(from) => {
+                self.events.push(HostEvent::Volunteered { member: from });
+            }
+            Note::Safe { epoch } => self.hear_safe(from, epoch),
+            _ => {}
         }
         self.pass(now, Input::Heard { from, note });
     }
@@ -381,7 +392,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    fn propose(&mut self, now: Now, order: &Order) {
+    pub(crate) fn propose(&mut self, now: Now, order: &Order) {
         let waiting = Waiting {
             token: NOBODY,
             submitted_ns: now.mono_ns,
@@ -392,7 +403,11 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Finds out whom to talk to.
     fn meet_peers(&mut self) {
-        let epochs = self.applier.epochs().chain.epochs().rev().take(2);
+        let state = self.applier.epochs();
+        // Payloads may lie with those who left since they are on their way.
+        let since = state.unsettled.unwrap_or(state.chain.newest().number);
+        let epochs = state.chain.epochs().rev();
+        let epochs = epochs.take_while(|epoch| epoch.number + 1 >= since);
         let members = epochs.flat_map(|epoch| epoch.members.iter().map(|member| member.id));
         let mut peers: Vec<ReplicaId> = members.filter(|id| *id != self.seat.me).collect();
         peers.sort_unstable();
@@ -401,6 +416,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.catch_up.meet(&peers);
         self.passage.peers = peers;
     }
+}
+
+/// The place of a replica, and how many there may be. Whoever is no member has none, and no fragments
+/// of its own.
+pub(crate) fn places<A: Application>(applier: &Applier<A>, me: ReplicaId) -> (u8, u8) {
+    let places = &applier.epochs().places;
+    let last = places.values().max().copied().unwrap_or(0);
+    (places.get(&me).copied().unwrap_or(0), last + 1)
 }
 
 /// Appends a record that concerns all slots; says where it is.

@@ -203,6 +203,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::Pull => self.pull_further(now),
             Timer::Forget => self.forget_snapshot(now),
             Timer::Gather => self.gather_further(now),
+            Timer::Settle => self.settle_further(now),
             Timer::Beat => {
                 self.post(Peers::All, &Body::Beat);
                 self.arm_beat(now, self.beats + 1);

@@ -22,18 +22,15 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let payloads: Vec<Payload> = attachment.entry.payloads().collect();
         let encoded = message.written();
-        let members = &self.seat.epoch.members;
-        let receivers: Vec<(usize, ReplicaId)> = members
-            .iter()
-            .map(|member| member.id)
-            .enumerate()
-            .filter(|(_, id)| match to {
+        let places = self.epochs().places.iter();
+        let receivers: Vec<(ReplicaId, u8)> = places
+            .map(|(id, place)| (*id, *place))
+            .filter(|(id, _)| match to {
                 Peers::All => *id != self.seat.me,
                 Peers::One(one) => *id == one,
             })
             .collect();
-        for (index, peer) in receivers {
-            let index = u8::try_from(index).expect("members are few");
+        for (peer, index) in receivers {
             let Some(fragments) = self.fragments_for(attachment, &payloads, index) else {
                 continue;
             };

@@ -4,6 +4,7 @@
 use crate::api::{Answer, PayloadGone};
 use crate::flaw::Flaw;
 use crate::host::Host;
+use crate::payloads::Payloads;
 use quorate_core::{Application, Carry, Entry, Machine, Now, PayloadId, Record, Share};
 
 /// Payloads looked at in one go for those that lack a fragment.
@@ -86,8 +87,15 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Whether this replica should have a fragment of a live payload, and has none.
     fn lacks(&self, id: PayloadId) -> bool {
-        let bulk = self.bulk.as_ref();
-        bulk.is_some_and(|bulk| !bulk.is_sound(id, 0..=u8::MAX))
+        let Payloads { me, code, .. } = self.payloads;
+        let codes = match self.is_moving(id) {
+            true => code..=code,
+            false => 0..=u8::MAX,
+        };
+        // Who is no member has no place, and may have all of it at most.
+        let should_have = self.is_member() || code == 1;
+        let bulk = self.bulk.as_ref().filter(|_| should_have);
+        bulk.is_some_and(|bulk| !bulk.has_own(id, codes, me))
     }
 
     /// Frees the payloads that the application says are dead.
@@ -143,6 +151,10 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(crate) fn rebuild(&mut self, id: PayloadId, code: u8, whole: &bytes::Bytes) {
         let Some(payload) = self.payloads.lacking.remove(id) else {
             return;
+        };
+        let code = match self.is_moving(id) {
+            true => self.payloads.code,
+            false => code,
         };
         let kept = &self.payloads;
         let whole = std::sync::Arc::new(Share::whole(vec![whole.clone()]));

@@ -59,6 +59,11 @@ impl Lacking {
         lacks.is_some_and(|(_, lacked)| lacked == payload)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.payloads.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.payloads.is_empty()
     }

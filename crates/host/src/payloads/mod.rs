@@ -21,6 +21,7 @@ mod fetch;
 mod gather;
 mod keep;
 mod lacking;
+mod settle;
 mod staged;
 
 pub(crate) use attach::lacks_attachment;
@@ -32,6 +33,7 @@ pub use coding::{Coding, Fragments};
 use gather::Gathers;
 use lacking::Lacking;
 use quorate_core::{Entry, Payload, PayloadId};
+use settle::Settling;
 pub(crate) use staged::STAGED_MAX;
 use staged::Staged;
 use std::collections::BTreeMap;
@@ -40,7 +42,7 @@ use std::sync::Arc;
 /// What a host knows of payloads, apart from the fragments in its bulk store.
 pub(crate) struct Payloads {
     coder: Arc<Coder>,
-    /// This replica's place among the members: the index of its fragments.
+    /// This replica's place: the index of its fragments.
     me: u8,
     /// How many fragments rebuild a payload as a rule.
     code: u8,
@@ -63,15 +65,16 @@ pub(crate) struct Payloads {
     /// Live payloads behind this one, or all, are yet to be looked at for those that lack their
     /// fragment here.
     looking: Option<Option<PayloadId>>,
+    settling: Settling,
 }
 
 impl Payloads {
-    /// For the member `me` of `n`, where `code` fragments rebuild a payload as a rule, with so many
-    /// bytes of payloads in memory.
-    pub(crate) fn new(me: usize, n: usize, code: u8, cache_bytes_max: usize) -> Payloads {
+    /// For the member at place `me`, where all places are below `n` and `code` fragments rebuild a payload
+    /// as a rule, with so many bytes of payloads in memory.
+    pub(crate) fn new((me, n): (u8, u8), code: u8, cache_bytes_max: usize) -> Payloads {
         Payloads {
-            coder: Arc::new(Coder::new(n)),
-            me: u8::try_from(me).expect("members are few"),
+            coder: Arc::new(Coder::new(n.into())),
+            me,
             code,
             coded: Coded::default(),
             to_code: Vec::new(),
@@ -83,6 +86,7 @@ impl Payloads {
             held: Vec::new(),
             is_retained: false,
             looking: Some(None),
+            settling: Settling::default(),
         }
     }
 
@@ -92,11 +96,12 @@ impl Payloads {
         u64::from(payload.len) * others / u64::from(self.code.max(1))
     }
 
-    /// Another epoch begins, in which this replica is the member `me` of `n`.
-    pub(crate) fn enter(&mut self, me: usize, n: usize, code: u8) {
-        self.coder = Arc::new(Coder::new(n));
-        self.me = u8::try_from(me).expect("members are few");
+    /// Another epoch begins, in which this replica has the place `me`, and all places are below `n`.
+    pub(crate) fn enter(&mut self, (me, n): (u8, u8), code: u8) {
+        self.coder = Arc::new(Coder::new(n.into()));
+        self.me = me;
         self.code = code;
+        self.look_again();
         self.coded = Coded::default();
         self.to_code.clear();
         self.staged = Staged::default();
@@ -105,6 +110,11 @@ impl Payloads {
     /// The messages that wait are of an epoch that is over.
     pub(crate) fn forget_messages(&mut self) {
         self.staged.forget_messages();
+    }
+
+    /// Live payloads are to be looked at once more.
+    pub(crate) fn look_again(&mut self) {
+        self.looking = Some(None);
     }
 
     /// What nobody has a use for any more is to be freed once more.
@@ -126,6 +136,11 @@ impl Payloads {
     /// Whether fragments are known to lack here, or it is not known yet.
     pub(crate) fn is_lacking(&self) -> bool {
         self.looking.is_some() || !self.lacking.is_empty()
+    }
+
+    /// Payloads known to lack their fragment here.
+    pub(crate) fn lacking(&self) -> usize {
+        self.lacking.len()
     }
 
     /// Messages that wait for what is attached to them to be stored.

@@ -7,8 +7,13 @@ use std::fmt::Write;
 pub(super) fn status(page: &StatusPage) -> String {
     let epoch = page.epochs.last().map_or(0, |epoch| epoch.number);
     let done = match page.is_open {
-        true => "done",
-        false => "under way: too few members are known to have the state it began with",
+        true if page.is_settled => "done".to_owned(),
+        true => format!(
+            "done; long values are being moved: replica {} lacks {}, and until all are there only \
+             members that lost their data can be replaced",
+            page.replica_id, page.payloads_lacking
+        ),
+        false => "under way: too few members are known to have the state it began with".to_owned(),
     };
     let mut text = format!(
         "cluster {}, {}, epoch {epoch}; last change: {done}\n",
@@ -102,6 +107,8 @@ mod tests {
             incarnation: String::new(),
             epochs: vec![epoch(1, &[1, 2]), epoch(2, &[1, 2, 3])],
             is_open: true,
+            is_settled: true,
+            payloads_lacking: 0,
             protocol: "rs-paxos".into(),
             params: [("code".to_owned(), "2".to_owned())].into(),
             durability: "disk".into(),

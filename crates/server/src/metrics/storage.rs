@@ -50,6 +50,7 @@ pub(crate) struct StorageMetrics {
     /// Payloads put together from fragments, and own fragments made anew.
     pub(crate) gathered: Counter,
     pub(crate) rebuilt: Counter,
+    pub(crate) lacking: Gauge,
     /// Whether writing waits for space.
     pub(crate) full: Gauge,
 }
@@ -93,6 +94,10 @@ impl StorageMetrics {
             gathered: on.counter(
                 "quorate_payloads_gathered_total",
                 "Payloads put together from fragments, for readers, a new leader, or a rebuild.",
+            ),
+            lacking: on.gauge(
+                "quorate_fragments_lacking",
+                "Live payloads of which this replica is known to lack its own fragment.",
             ),
             rebuilt: on.counter(
                 "quorate_fragments_rebuilt_total",

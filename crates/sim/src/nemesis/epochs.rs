@@ -96,7 +96,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let kinds = [Change::Renew, Change::Remove, Change::Add, Change::Replace];
         let change = kinds[self.nemesis.rng.usize(..4)];
-        let Some(configuration) = self.changed(&epoch, change) else {
+        let Some(configuration) = self.changed(via, &epoch, change) else {
             return;
         };
         self.totals.hit(match change {
@@ -109,7 +109,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// What an epoch becomes; `None` if it cannot be changed so now.
-    fn changed(&mut self, epoch: &Epoch, change: Change) -> Option<Configuration> {
+    fn changed(&mut self, via: usize, epoch: &Epoch, change: Change) -> Option<Configuration> {
         let removed = match change {
             Change::Remove | Change::Replace => {
                 let one = epoch.members[self.nemesis.rng.usize(..epoch.n())];
@@ -118,7 +118,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Change::Renew | Change::Add => None,
         };
         let added = match change {
-            Change::Add | Change::Replace => Some(Edit::Add(self.newcomer(epoch)?)),
+            Change::Add | Change::Replace => Some(Edit::Add(self.newcomer(via, epoch)?)),
             Change::Renew | Change::Remove => None,
         };
         let mut next = epoch.clone();
@@ -129,13 +129,23 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Some(Configuration::of(&next))
     }
 
-    /// Somebody who may become a member: who has left comes back in a new life.
-    fn newcomer(&mut self, epoch: &Epoch) -> Option<Member> {
+    /// Somebody who may become a member: who has left comes back in a new life. The group has to know
+    /// first where it is.
+    fn newcomer(&mut self, via: usize, epoch: &Epoch) -> Option<Member> {
         let is_out = |index: &usize| epoch.index_of(replica(*index)).is_none();
         let out: Vec<usize> = (0..self.nodes.len()).filter(is_out).collect();
         let index = self.nemesis.rng.choice(&out).copied()?;
         if self.nodes[index].left {
             self.begin_life(index);
+        }
+        let id = replica(index);
+        let is_known = self.nodes[via].host.as_ref();
+        let is_known = is_known.is_some_and(|host| host.epochs().addresses.contains_key(&id));
+        if !is_known {
+            let address = format!("replica-{id}");
+            let order = Order::Address { id, address };
+            self.send_request(via, ORDER, Request::Order(order));
+            return None;
         }
         let is_new = !self.nodes[index].was_member;
         is_new.then(|| self.member(index))

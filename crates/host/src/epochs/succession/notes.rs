@@ -18,10 +18,14 @@ impl Succession {
         match note {
             // Whoever has left has forgotten more than the others need to know.
             _ if self.leaving == Leaving::Left => self.answer_having_left(from, &note, out),
-            Note::Holds { epoch, .. } if epoch.epoch > newest.number => {
+            Note::Holds { epoch, .. } | Note::Safe { epoch } if epoch.epoch > newest.number => {
                 out.push(Output::Fetch { from });
             }
-            Note::Holds { epoch, .. } if epoch.epoch < newest.number => self.tell(at, from, out),
+            Note::Holds { epoch, .. } | Note::Safe { epoch } if epoch.epoch < newest.number => {
+                self.tell(at, from, out);
+            }
+            // What is counted are payloads, which are the host's.
+            Note::Safe { .. } => {}
             Note::Holds { epoch, .. } => {
                 if epoch == Expect::of(newest) && newest.has(from) {
                     self.holders.insert(from);
@@ -98,7 +102,7 @@ impl Succession {
 
     fn answer_having_left(&self, from: Member, note: &Note, out: &mut Vec<Output>) {
         let epoch = match note {
-            Note::Holds { epoch, .. } => epoch.epoch,
+            Note::Holds { epoch, .. } | Note::Safe { epoch } => epoch.epoch,
             Note::Moved { epoch, .. } => epoch.number,
             Note::Ask { .. } | Note::Ready { .. } | Note::Heard { .. } => return,
         };

@@ -2,7 +2,7 @@
 
 use super::model::{Sample, first_epoch, member};
 use crate::epochs::{Configuration, Effect, Expect, Invalid, Order, Reconfigure, State};
-use quorate_core::{ReplicaId, Slot};
+use quorate_core::{ReplicaId, Slot, Wire};
 
 /// Five members of which two may fail, one of them just replaced; payloads are under way.
 fn state() -> State {
@@ -66,6 +66,33 @@ fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
         (Effect::Settled, None)
     );
     assert!(matches!(replaced(&mut state, 9, 2), Effect::Sealed(_)));
+}
+
+#[test]
+fn who_stays_keeps_its_place_and_who_comes_takes_a_free_one() {
+    let mut state = State::new(first_epoch(5, 1), 1);
+    state.addresses = (1..=9)
+        .map(|id| (ReplicaId(id), format!("node-{id}")))
+        .collect();
+    let places = |state: &State| {
+        let places = state.places.iter();
+        places.map(|(id, place)| (id.0, *place)).collect::<Vec<_>>()
+    };
+    assert_eq!(places(&state), [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]);
+    change(&mut state, 0, |next| {
+        next.members.retain(|member| member.id.0 != 2);
+    });
+    assert_eq!(places(&state), [(1, 0), (3, 2), (4, 3), (5, 4)]);
+    change(&mut state, 1, |next| {
+        next.members.extend([member(8, 1), member(9, 1)]);
+    });
+    let now = [(1, 0), (3, 2), (4, 3), (5, 4), (8, 1), (9, 5)];
+    assert_eq!(places(&state), now);
+    // In another life, a replica has the place of the one before.
+    change(&mut state, 2, |next| next.members[1] = member(3, 7));
+    assert_eq!(places(&state), now);
+    let again = State::from_bytes(state.to_bytes()).unwrap();
+    assert_eq!(again, state);
 }
 
 #[test]

@@ -122,6 +122,7 @@ fn notes_and_records_bear_any_bytes() {
         },
         Note::Heard { epoch: 2, known },
         Note::Ready { epoch: 2 },
+        Note::Safe { epoch: EXPECT },
     ];
     let limits = Limits {
         // A short address in a tree of its own.

@@ -1,0 +1,169 @@
+//! Payloads of earlier epochs on their way to the members of a new one.
+//!
+//! While an epoch is not settled, each of its members makes its own fragment of every payload that
+//! earlier epochs left, under the epoch's code, and says when all of them are durable. Once so many
+//! members have said so that the rest may fail, `h >= X + F'` holds for all of them (`handoff.rs`), for
+//! `X + F' <= N' - F'` in every epoch there may be; somebody has that decided ([`Order::Settled`]). Only
+//! then fragments under other codes are dropped, and only then those who left may go.
+//!
+//! A payload says which epoch it is of: its entry was named by a machine of that epoch
+//! ([`Boot::of_epoch`](quorate_core::Boot::of_epoch)).
+
+use crate::epochs::{Expect, Note, Order};
+use crate::frame::Body;
+use crate::host::Host;
+use crate::timers::Timer;
+use quorate_core::{Application, MILLIS, Machine, Member, Now, PayloadId, Peers, ReplicaId};
+use std::collections::BTreeSet;
+
+/// How often members look whether they are done, and say so, in ns.
+const LOOKS_EVERY_NS: u64 = 100 * MILLIS;
+/// Payloads of which superseded fragments are dropped in one go.
+const DROPPED_AT_ONCE: usize = 256;
+
+/// How far this replica is, and what it heard.
+#[derive(Debug, Default)]
+pub(crate) struct Settling {
+    /// The epoch that this is about; 0 for none.
+    epoch: u64,
+    own: Own,
+    /// Members that hold all of it.
+    safe_on: BTreeSet<ReplicaId>,
+    /// The epoch is settled.
+    is_over: bool,
+    /// Superseded fragments behind this payload, or all, are yet to be dropped.
+    dropping: Option<Option<PayloadId>>,
+}
+
+/// What this replica has of payloads that earlier epochs left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Own {
+    /// Some fragments are lacking.
+    #[default]
+    Lacking,
+    /// All are here, and a flush is asked for.
+    Here,
+    /// That flush is under way.
+    Flushing,
+    /// They are durable.
+    Safe,
+}
+
+impl<M: Machine, A: Application> Host<M, A> {
+    /// Whether a payload is of an earlier epoch and on its way to the members of this one: they need it
+    /// under their own code.
+    pub(super) fn is_moving(&self, id: PayloadId) -> bool {
+        let number = self.epoch().number;
+        self.epochs().unsettled.is_some() && !id.entry.boot.is_of_epoch(number)
+    }
+
+    /// An epoch begins here, or is found to have begun.
+    pub(crate) fn watch_settling(&mut self, now: Now) {
+        if self.epochs().unsettled.is_some() && self.is_member() {
+            self.payloads.settling = Settling {
+                epoch: self.epoch().number,
+                ..Settling::default()
+            };
+            self.payloads.look_again();
+            self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
+        }
+    }
+
+    /// Time to look whether all is here, and whether others say so.
+    pub(crate) fn settle_further(&mut self, now: Now) {
+        let newest = self.epoch();
+        let (expect, members) = (Expect::of(newest), newest.n());
+        let is_over = self.epochs().unsettled.is_none() || !self.is_member();
+        if is_over || self.payloads.settling.epoch != newest.number {
+            return;
+        }
+        self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
+        self.look_at_own();
+        if self.payloads.settling.own == Own::Safe {
+            self.payloads.settling.safe_on.insert(self.passage.me().id);
+            let incarnation = self.passage.me().incarnation;
+            let note = Note::Safe { epoch: expect };
+            self.post(Peers::All, &Body::Note { incarnation, note });
+        }
+        let needed = members.saturating_sub(self.applier.failures());
+        if self.payloads.settling.safe_on.len() >= needed {
+            let epoch = expect.epoch;
+            self.propose(now, &Order::Settled { epoch });
+        }
+    }
+
+    fn look_at_own(&mut self) {
+        let is_behind = self
+            .bulk
+            .as_ref()
+            .is_some_and(|bulk| bulk.behind_bytes() > 0);
+        let settling = &mut self.payloads.settling;
+        if settling.own == Own::Lacking && !self.payloads.is_lacking() && !is_behind {
+            self.payloads.settling.own = Own::Here;
+            if let Some(log) = &mut self.log {
+                log.want_sync();
+            }
+        }
+    }
+
+    /// A flush was taken, with everything that was not written.
+    pub(crate) fn settling_flushes(&mut self, is_synced: bool) {
+        let own = &mut self.payloads.settling.own;
+        if *own == Own::Here && is_synced {
+            *own = Own::Flushing;
+        }
+    }
+
+    /// The flush that was taken last is done.
+    pub(crate) fn settling_flushed(&mut self) {
+        let own = &mut self.payloads.settling.own;
+        if *own == Own::Flushing {
+            *own = Own::Safe;
+        }
+    }
+
+    /// A member says that it holds all that earlier epochs left.
+    pub(crate) fn hear_safe(&mut self, from: Member, epoch: Expect) {
+        let newest = self.epoch();
+        let is_meant = epoch == Expect::of(newest) && newest.has(from);
+        let settling = &mut self.payloads.settling;
+        if is_meant && settling.epoch == epoch.epoch {
+            settling.safe_on.insert(from.id);
+        }
+    }
+
+    /// The epoch is settled: fragments under other codes are not needed any more.
+    pub(crate) fn settled(&mut self) {
+        let (number, settling) = (self.epoch().number, &mut self.payloads.settling);
+        if settling.epoch == number && !settling.is_over {
+            settling.is_over = true;
+            settling.dropping = Some(None);
+        }
+    }
+
+    /// Drops some superseded fragments; says whether there are more.
+    pub(crate) fn drop_superseded(&mut self) -> bool {
+        let Some(after) = self.payloads.settling.dropping else {
+            return false;
+        };
+        let number = self.epoch().number;
+        let (code, me) = (self.payloads.code, self.payloads.me);
+        if self.payloads.settling.epoch != number {
+            self.payloads.settling.dropping = None;
+            return false;
+        }
+        let live = self.app().live(after, DROPPED_AT_ONCE);
+        self.payloads.settling.dropping = live.last().map(|(id, _)| Some(*id));
+        if let Some(bulk) = &mut self.bulk {
+            let old = live
+                .iter()
+                .filter(|(id, _)| !id.entry.boot.is_of_epoch(number));
+            for (id, _) in old {
+                if bulk.has_own(*id, code..=code, me) {
+                    bulk.free_other(*id, code);
+                }
+            }
+        }
+        self.payloads.settling.dropping.is_some()
+    }
+}
