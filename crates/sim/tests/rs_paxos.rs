@@ -63,6 +63,17 @@ fn what_once_failed_passes() {
     pass(FIVE, [2248, 10_033, 10_375, 12_791]);
 }
 
+/// Once: fragments that were lost left no candidate enough to propose a value again, though a replica
+/// that had lost its promises had more of them, which votes no sooner than the value is decided.
+#[test]
+fn fragments_count_wherever_they_are() {
+    pass(FIVE, [22_050]);
+    let seven =
+        |code| format!("--protocol rs-paxos --replicas 7 --code {code} --param payload_min=1");
+    pass(&seven("7,3"), [30_200, 30_650]);
+    pass(&seven("7,5"), [80_485]);
+}
+
 /// Probing a run changes nothing about it.
 #[test]
 fn a_seed_repeats_itself_traced_or_not() {

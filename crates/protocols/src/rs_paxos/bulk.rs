@@ -58,12 +58,18 @@ impl Replica {
 
     /// Payloads that were gathered are here.
     pub(super) fn on_held(&mut self, entry: &Entry, out: &mut Out<Self>) {
-        let Role::Leader(leader) = &mut self.role else {
-            return;
-        };
         if !is_whole(Some(entry)) {
             return;
         }
+        if let Role::Candidate(candidate) = &mut self.role
+            && let Some(wanted) = candidate.wanted.get_mut(&entry.id)
+        {
+            *wanted = Some(entry.clone());
+            return self.lead_if_elected(out);
+        }
+        let Role::Leader(leader) = &mut self.role else {
+            return;
+        };
         let is_it = |_: &Slot, gathering: &mut Gathering| gathering.is_of(entry.id);
         let here: Vec<Gathering> = leader
             .gathering

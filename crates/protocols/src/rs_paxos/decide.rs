@@ -14,7 +14,8 @@
 //! and any value is safe.
 //!
 //! An acceptor whose disk lost the fragment still says that it had it. Such a value may have been
-//! chosen although it cannot be rebuilt: then nothing may be proposed until others have promised.
+//! chosen although these acceptors cannot rebuild it: then nothing may be proposed until others have
+//! promised, or the value was gathered. Who lost its promises has fragments too.
 
 use super::ballot::Ballot;
 use super::fragments::Fragments;
@@ -39,8 +40,9 @@ pub(super) enum Choice {
     /// This value, which may have been chosen; any `code` of the acceptors that hold it under this
     /// coding have it between them.
     Value { value: Option<EntryId>, code: u8 },
-    /// Nothing yet: a value may have been chosen of which too many fragments were lost.
-    Wait,
+    /// Nothing before this value is at hand: it may have been chosen under `code`, and too many
+    /// fragments were lost.
+    Wait { value: Option<EntryId>, code: u8 },
 }
 
 /// Decides from the votes of at least `QR` acceptors that promised; those without a vote have
@@ -60,7 +62,7 @@ pub(super) fn decide(votes: &[Vote], by_value: bool) -> Choice {
     };
     match (enough(Fragments::has), enough(Fragments::had)) {
         (Some(code), _) => Choice::Value { value, code },
-        (None, Some(_)) => Choice::Wait,
+        (None, Some(code)) => Choice::Wait { value, code },
         (None, None) => Choice::Free,
     }
 }
@@ -171,8 +173,8 @@ mod tests {
     fn a_lost_fragment_is_neither_there_nor_proof_that_nothing_was_chosen() {
         let there = vote(1, 7, &[3]);
         let votes = [there, there, bereaved(1, 7, 3)];
-        assert_eq!(decide(&votes), Choice::Wait);
         let value = name(7);
+        assert_eq!(decide(&votes), Choice::Wait { value, code: 3 });
         let more = [there, there, bereaved(1, 7, 3), there];
         assert_eq!(decide(&more), Choice::Value { value, code: 3 });
         let too_few = [there, bereaved(1, 7, 3)];

@@ -10,8 +10,9 @@ use super::ballot::Ballot;
 use super::decide::{Choice, Vote, decide};
 use super::messages::{Message, Promise, Record, Timer};
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role, Trust};
-use quorate_core::{Due, Event, Out, Peers, Slot};
+use quorate_core::{Due, Entry, EntryId, Event, Out, Peers, Slot};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry::Vacant;
 
 impl Replica {
     /// The leader of a ballot gave a sign of life.
@@ -165,6 +166,7 @@ impl Replica {
             from,
             written: out.persist(Record::Candidacy { ballot }),
             promises: vec![untold; self.config.members.len()],
+            wanted: BTreeMap::new(),
         });
         self.say_prepare(self.config.others(), out);
     }
@@ -245,14 +247,33 @@ impl Replica {
             return out.catch_up(self.config.members[member], Slot(promise.next.0 - 1));
         }
         let least = complete().map(|(_, promise)| promise.next).min();
-        let Some(recovered) = self.recover_slots() else {
-            return out.emit(Event::Branch("fragments lost"));
-        };
-        self.lead(recovered, least.unwrap_or(self.ap), out);
+        match self.recover_slots() {
+            Ok(recovered) => self.lead(recovered, least.unwrap_or(self.ap), out),
+            Err(missing) => {
+                out.emit(Event::Branch("fragments lost"));
+                self.want(missing, out);
+            }
+        }
     }
 
-    /// Phase 1(c), slot by slot; `None` if more promises are needed to tell.
-    fn recover_slots(&self) -> Option<Vec<Recovered>> {
+    /// Has values gathered, each once: what was lost where promises come from may be elsewhere.
+    /// Members that lost their promises have fragments too, and vote no sooner than these slots end.
+    fn want(&mut self, missing: Vec<Entry>, out: &mut Out<Self>) {
+        let Role::Candidate(candidate) = &mut self.role else {
+            return;
+        };
+        for entry in missing {
+            if let Vacant(wanted) = candidate.wanted.entry(entry.id) {
+                wanted.insert(None);
+                out.gather(entry);
+            }
+        }
+    }
+
+    /// Phase 1(c), slot by slot; or the values that more promises must show, or that must be gathered,
+    /// before anything is proposed.
+    fn recover_slots(&self) -> Result<Vec<Recovered>, Vec<Entry>> {
+        let mut gathered = &BTreeMap::new();
         let mut votes: BTreeMap<Slot, Vec<(usize, Proposal)>> = BTreeMap::new();
         for (offset, instance) in self.slots.iter().enumerate() {
             if let Some(mut own) = instance.accepted.clone() {
@@ -264,6 +285,7 @@ impl Replica {
             }
         }
         if let Role::Candidate(candidate) = &self.role {
+            gathered = &candidate.wanted;
             let members = candidate.promises.iter().enumerate();
             let complete = members.filter(|(_, promise)| promise.is_complete);
             let told = complete.flat_map(|(m, promise)| promise.votes.iter().map(move |v| (m, v)));
@@ -280,10 +302,19 @@ impl Replica {
             .last_key_value()
             .map_or(self.ap, |(slot, _)| slot.next());
         let by_value = self.config.rules.counts_by_value;
-        let slots = (self.ap.0..end.0).map(Slot);
-        slots
-            .map(|slot| choose(slot, votes.remove(&slot).unwrap_or_default(), by_value))
-            .collect()
+        let (mut recovered, mut missing) = (Vec::new(), Vec::new());
+        for slot in (self.ap.0..end.0).map(Slot) {
+            let votes = votes.remove(&slot).unwrap_or_default();
+            match choose(slot, votes, by_value, gathered) {
+                Ok(slot) => recovered.push(slot),
+                Err(value) => missing.push(value),
+            }
+        }
+        if missing.is_empty() {
+            Ok(recovered)
+        } else {
+            Err(missing)
+        }
     }
 
     /// Puts the election timer off by a whole timeout.
@@ -330,33 +361,42 @@ impl Replica {
     }
 }
 
-/// What is proposed in a slot again, if that can be told yet. Of those that have accepted it the
-/// candidate comes first: it may have all of the value.
-fn choose(slot: Slot, votes: Vec<(usize, Proposal)>, by_value: bool) -> Option<Recovered> {
+/// What is proposed in a slot again, or the value that has to be at hand before that can be told. Of
+/// those that have accepted it the candidate comes first: it may have all of the value.
+fn choose(
+    slot: Slot,
+    votes: Vec<(usize, Proposal)>,
+    by_value: bool,
+    gathered: &BTreeMap<EntryId, Option<Entry>>,
+) -> Result<Recovered, Entry> {
     let said = votes.iter().map(|(_, accepted)| Vote {
         ballot: accepted.ballot,
         value: accepted.name(),
         fragments: accepted.fragments,
     });
+    let choice = decide(&said.collect::<Vec<_>>(), by_value);
     let mut recovered = Recovered {
         slot,
         value: None,
         code: 1,
         holders: Vec::new(),
     };
-    match decide(&said.collect::<Vec<_>>(), by_value) {
-        Choice::Free => {}
-        Choice::Wait => return None,
-        Choice::Value { value: name, code } => {
-            let of_name = votes
-                .into_iter()
-                .filter(|(_, accepted)| accepted.name() == name);
-            for (member, accepted) in of_name {
-                recovered.holders.push((member, accepted.fragments));
-                recovered.value = recovered.value.or(accepted.value);
-            }
-            recovered.code = code;
-        }
+    let (Choice::Value { value: name, code } | Choice::Wait { value: name, code }) = choice else {
+        return Ok(recovered);
+    };
+    let of_name = votes
+        .into_iter()
+        .filter(|(_, accepted)| accepted.name() == name);
+    for (member, accepted) in of_name {
+        recovered.holders.push((member, accepted.fragments));
+        recovered.value = recovered.value.or(accepted.value);
     }
-    Some(recovered)
+    recovered.code = code;
+    if let Choice::Wait { .. } = choice
+        && let Some(value) = recovered.value.take()
+    {
+        let whole = gathered.get(&value.id).cloned().flatten();
+        recovered.value = Some(whole.ok_or(value)?);
+    }
+    Ok(recovered)
 }

@@ -98,11 +98,16 @@ pub(super) struct Candidate {
     pub(super) written: Lsn,
     /// By member.
     pub(super) promises: Vec<Gathered>,
+    /// Values being gathered because the promises tell of too few fragments; those that are here.
+    pub(super) wanted: BTreeMap<EntryId, Option<Entry>>,
 }
 
 impl Hash for Candidate {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.from, &self.promises).hash(to);
+        for (id, whole) in &self.wanted {
+            (id, whole.is_some()).hash(to);
+        }
     }
 }
 

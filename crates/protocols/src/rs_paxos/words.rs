@@ -158,7 +158,13 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
             None => "follows nobody".into(),
         },
         Role::Canvassing { granted } => format!("asks for votes, has {}", members(*granted)),
-        Role::Candidate(_) => "gathers promises".into(),
+        Role::Candidate(candidate) => {
+            let wanted = candidate.wanted.iter();
+            let wanted = wanted.filter(|(_, whole)| whole.is_none());
+            wanted.fold("gathers promises".into(), |said, (id, _)| {
+                format!("{said}, and {id:?}")
+            })
+        }
         Role::Leader(leader) => format!("leads, next {:?}", leader.next),
     };
     let trust = match replica.trust {

@@ -4,7 +4,7 @@
 use super::net::Net;
 use super::schedules::a_commit_index_over_an_older_accept;
 use crate::rs_paxos::{Accept, Ballot, Claim, Config, Message, Record, Timer};
-use quorate_core::{Entry, Record as _, ReplicaId, RequestId, Slot};
+use quorate_core::{Entry, Input, Record as _, ReplicaId, RequestId, Slot, hollow_share};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -317,6 +317,34 @@ fn a_lost_fragment_is_reported_and_waited_for() {
     net.hint(A, true);
     net.elect(B);
     assert_eq!(net.times(B, request), 1, "A has it");
+}
+
+/// A value of A is accepted by A, B, C and D. Then C lost its fragment, and A its promises: A votes
+/// again once the slot is decided, and nobody decides it without what A still has of the value.
+#[test]
+fn a_lost_fragment_is_made_up_for_by_one_of_who_lost_its_promises() {
+    let mut net = five(|_| {});
+    let request = net.write_bulk(A);
+    [B, C, D].into_iter().for_each(|to| net.pass(A, to));
+    net.crash(A);
+    net.lose(|_, _, _| true);
+    net.hint(A, false);
+    bereave(&mut net, C);
+    net.restart_lost(A);
+    net.hint(A, true);
+    net.elect(B);
+    assert!(!net.leads(B) && !net.votes(A));
+    net.fire(B, Timer::Retransmit);
+    net.run();
+    assert_eq!(net.nodes[B].gathers.len(), 1, "asked for once");
+    let value = net.nodes[B].gathers.remove(0);
+    let share = Some(hollow_share(&value, 1, 0));
+    net.step(B, Input::Held(value.with_share(share)));
+    net.run();
+    assert!(net.leads(B) && net.times(B, request) == 1);
+    net.fire(A, Timer::Retransmit);
+    net.run();
+    assert!(net.votes(A) && net.times(A, request) == 1);
 }
 
 /// A promise that speaks of the fragment as if it were there: the leader has nothing to gather.

@@ -134,7 +134,7 @@ impl Scope {
                 // A value of its own, or a no-op: either is another than all before.
                 Choice::Free => values.insert(ballot),
                 Choice::Value { value, .. } => values.insert(value.map_or(0, |id| id.seq as u8)),
-                Choice::Wait => panic!("nothing is lost here"),
+                Choice::Wait { .. } => panic!("nothing is lost here"),
             };
         }
         for value in values {
