@@ -81,8 +81,10 @@ impl fmt::Display for Spoken {
 #[derive(Debug)]
 pub(crate) struct Tongue {
     pub(crate) spoken: Spoken,
-    /// As the connections' handshakes went.
-    agreed: BTreeMap<ReplicaId, WireVersion>,
+    /// As the connections' handshakes went, and whether they are up. What was agreed on last holds
+    /// beyond a connection: what is said while it is down may go out on the next one, and that it
+    /// is down may be said late.
+    agreed: BTreeMap<ReplicaId, (WireVersion, bool)>,
 }
 
 impl Tongue {
@@ -95,25 +97,32 @@ impl Tongue {
 
     /// A connection to a peer came up in this version, or went down.
     pub(crate) fn agree(&mut self, peer: ReplicaId, version: Option<WireVersion>) {
-        match version {
-            Some(version) => self.agreed.insert(peer, version),
-            None => self.agreed.remove(&peer),
-        };
+        if let Some(version) = version {
+            self.agreed.insert(peer, (version, true));
+        } else if let Some((_, is_up)) = self.agreed.get_mut(&peer) {
+            *is_up = false;
+        }
+    }
+
+    /// These are the peers from now on: forgets the others, unless connected.
+    pub(crate) fn meet(&mut self, peers: &[ReplicaId]) {
+        self.agreed
+            .retain(|peer, (_, is_up)| *is_up || peers.contains(peer));
     }
 
     /// Whether a connection to this peer is up.
     pub(crate) fn is_up(&self, peer: ReplicaId) -> bool {
-        self.agreed.contains_key(&peer)
+        self.agreed.get(&peer).is_some_and(|(_, is_up)| *is_up)
     }
 
     /// The version of a frame for these peers. A broadcast is encoded once, so in the oldest version
-    /// that any connected peer wants.
+    /// that any peer wanted last.
     pub(crate) fn towards(&self, peers: Peers) -> WireVersion {
         let agreed = match peers {
-            Peers::One(peer) => self.agreed.get(&peer),
-            Peers::All => self.agreed.values().min(),
+            Peers::One(peer) => self.agreed.get(&peer).map(|(version, _)| *version),
+            Peers::All => self.agreed.values().map(|(version, _)| *version).min(),
         };
-        agreed.copied().unwrap_or(self.spoken.oldest)
+        agreed.unwrap_or(self.spoken.oldest)
     }
 }
 
@@ -166,7 +175,23 @@ mod tests {
             (tongue.towards(Peers::All), tongue.towards(one(2))),
             (old, new)
         );
-        tongue.agree(ReplicaId(3), None);
+        tongue.agree(ReplicaId(3), Some(new));
         assert_eq!(tongue.towards(Peers::All), new);
+    }
+
+    /// News that a connection broke may come when the next one is up already.
+    #[test]
+    fn what_was_agreed_holds_beyond_the_connection() {
+        let (old, new) = (Spoken::SHIPPED.newest, Spoken::REHEARSED.newest);
+        let mut tongue = Tongue::new(Spoken::REHEARSED);
+        tongue.agree(ReplicaId(2), Some(new));
+        tongue.agree(ReplicaId(3), Some(old));
+        tongue.agree(ReplicaId(3), None);
+        assert!(tongue.is_up(ReplicaId(2)) && !tongue.is_up(ReplicaId(3)));
+        assert_eq!(tongue.towards(Peers::All), old);
+        tongue.meet(&[ReplicaId(3)]);
+        assert_eq!(tongue.towards(Peers::All), old);
+        tongue.meet(&[]);
+        assert_eq!(tongue.towards(Peers::All), new, "2 is there, 3 was removed");
     }
 }

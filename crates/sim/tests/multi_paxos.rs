@@ -42,6 +42,13 @@ fn replicas_without_disks_pass() {
     assert!(reports.iter().any(rejoined));
 }
 
+/// Once: the news that a replica's connection was down came when the next one was up, its version was
+/// forgotten, and it could read no broadcast of the others any more.
+#[test]
+fn a_replica_with_an_older_version_is_spoken_to() {
+    pass("--replicas 5", 91_517..91_518);
+}
+
 #[test]
 fn small_windows_and_promises_in_many_parts_pass() {
     pass("--param window=1 --param outstanding=1", 0..5);

@@ -414,6 +414,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         peers.dedup();
         self.passage.is_member = self.applier.newest().has(self.passage.me);
         self.catch_up.meet(&peers);
+        self.tongue.meet(&peers);
         self.passage.peers = peers;
     }
 }
