@@ -143,7 +143,8 @@ fn one_url(urls: Vec<String>) -> Result<String, Status> {
     let rest = url.strip_prefix("http://").ok_or_else(bad)?;
     let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
     let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-    (is_port && !host.is_empty() && url.len() <= URL_BYTES_MAX)
+    let is_host = !host.is_empty() && !host.contains('/');
+    (is_port && is_host && url.len() <= URL_BYTES_MAX)
         .then_some(url)
         .ok_or_else(bad)
 }

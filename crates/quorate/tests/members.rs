@@ -316,8 +316,10 @@ async fn a_learner_follows_until_somebody_promotes_it() {
 
     let taken = cluster.add(&fleet.peers[&2]).await.unwrap_err();
     assert_eq!(taken.message(), "etcdserver: Peer URLs already exists");
-    let wrong = cluster.add("here:1").await.unwrap_err();
-    assert_eq!(wrong.message(), "etcdserver: given member URLs are invalid");
+    for wrong in ["here:1", "http://here/there:1"] {
+        let wrong = cluster.add(wrong).await.unwrap_err();
+        assert_eq!(wrong.message(), "etcdserver: given member URLs are invalid");
+    }
     let voter = cluster.promote(2).await.unwrap_err();
     assert_eq!(
         voter.message(),

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use quorate_etcd::client::ClusterClient;
 use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberListRequest, MemberRemoveRequest};
+use quorate_protocols::Code;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 
@@ -16,6 +18,7 @@ use super::MembersArgs;
 use crate::children::Tethered;
 use crate::cleanup::TempDir;
 use crate::cluster::free_ports;
+use crate::scrape::{get, post};
 use crate::trial::Asker;
 
 /// All replicas there are, by number.
@@ -29,10 +32,16 @@ pub(super) struct Fleet {
     listed: Vec<u16>,
     /// Numbers given so far.
     last: u16,
+    /// Of rs-paxos.
+    code: Option<Code>,
+    /// Kills so far.
+    kills: usize,
+    /// The epoch that the last switch began.
+    epoch: u64,
 }
 
 impl Fleet {
-    /// Begins a cluster of three; `most` replicas will be started in all.
+    /// Begins a cluster; `most` replicas will be started in all.
     pub(super) fn begin(args: &MembersArgs, runtime: &Runtime, most: u16) -> Result<Fleet, String> {
         let binary = match &args.quorate {
             Some(path) => path.clone(),
@@ -45,15 +54,18 @@ impl Fleet {
             directory,
             ports: free_ports(2 * most)?,
             running: BTreeMap::new(),
-            listed: vec![1, 2, 3],
-            last: 3,
+            listed: (1..=args.replicas).collect(),
+            last: args.replicas,
+            code: args.code,
+            kills: 0,
+            epoch: 1,
         };
         let mut flags = vec![
             "--initial-cluster-state=new".to_owned(),
             format!("--protocol={}", args.protocol),
         ];
         flags.extend(args.param.iter().map(|param| format!("--param={param}")));
-        for id in 1..=3 {
+        for id in 1..=args.replicas {
             fleet.start(id, &flags)?;
         }
         let url = fleet.client_url(1);
@@ -103,6 +115,57 @@ impl Fleet {
         let folder = self.folder(id);
         fs::remove_dir_all(&folder)
             .map_err(|error| format!("cannot delete {}: {error}", folder.display()))
+    }
+
+    /// Kills a member, another one each time; says which.
+    pub(super) fn kill_next(&mut self) -> u16 {
+        let id = self.listed[self.kills % self.listed.len()];
+        self.kills += 1;
+        // Dropped is killed and waited for.
+        self.running.remove(&id);
+        id
+    }
+
+    /// Starts a replica that was killed.
+    pub(super) fn restart(&mut self, id: u16) -> Result<(), String> {
+        self.start(id, &[])
+    }
+
+    /// Has the cluster go on with another protocol.
+    pub(super) fn switch(&mut self, protocol: &str) -> Result<(), String> {
+        let code = self.code.filter(|_| protocol == "rs-paxos");
+        let mut params = BTreeMap::new();
+        if let Some(code) = code {
+            code.add_to(self.listed.len(), &mut params)?;
+        }
+        let body = json!({ "protocol": protocol, "params": params }).to_string();
+        let url = self.endpoints().first().cloned().ok_or("no member runs")?;
+        match post(&url, "/cluster/protocol", &body, PATIENCE)? {
+            (200, _) => {
+                self.epoch += 1;
+                Ok(())
+            }
+            (_, why) => Err(format!("no switch to {protocol}: {why}")),
+        }
+    }
+
+    /// Waits until the last change is done, with all that has to be moved.
+    pub(super) fn settle(&self) -> Result<(), String> {
+        let url = self.endpoints().first().cloned().ok_or("no member runs")?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let page = get(&url, "/status").unwrap_or_default();
+            let page: Value = serde_json::from_str(&page).unwrap_or_default();
+            let newest = page["epochs"].as_array().and_then(|all| all.last());
+            let is_it = newest.is_some_and(|newest| newest["number"] == self.epoch);
+            if is_it && page["is_open"] == true && page["is_settled"] == true {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the change is not done: {page}"));
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Adds a replica, starts it, and waits until it is a member; says its number.

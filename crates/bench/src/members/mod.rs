@@ -3,8 +3,11 @@
 //!
 //! Clients are closed loops that write keys of their own, spread over the replicas; each goes on with
 //! another when its replica fails. `replace` kills a member (SIGKILL), deletes its folder, adds a new
-//! replica and removes the old member, one after the other; `resize` adds and removes one at a time.
+//! replica and removes the old member, one after the other; `resize` adds and removes one at a time;
+//! `switch` goes from each protocol to each other, every time with a replica killed just before and
+//! started again right afterwards.
 
+mod circuit;
 mod fleet;
 mod step;
 
@@ -16,10 +19,13 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use tokio::runtime::Runtime;
 
+use quorate_protocols::{Code, names};
+
 use crate::cleanup;
 use crate::rounds::say;
 use crate::trial::{Load, Sample};
 use crate::units;
+use circuit::circuit;
 use fleet::Fleet;
 use step::Step;
 
@@ -29,6 +35,9 @@ pub struct MembersArgs {
     /// How the replicas agree
     #[arg(long, default_value = "multi-paxos")]
     protocol: String,
+    /// Replicas to begin with
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    replicas: u16,
     /// What is done
     #[arg(long, default_value = "replace")]
     plan: Plan,
@@ -47,6 +56,9 @@ pub struct MembersArgs {
     /// Values written before the load begins: what a new replica has to fetch
     #[arg(long, default_value_t = 10_000)]
     fill: u64,
+    /// The code of rs-paxos where the plan goes to it, as N,K
+    #[arg(long, value_name = "N,K")]
+    code: Option<Code>,
     /// A parameter of the protocol; repeated
     #[arg(long, value_name = "NAME=VALUE")]
     param: Vec<String>,
@@ -66,8 +78,10 @@ pub struct MembersArgs {
 pub enum Plan {
     /// Each of three members dies for good, and a new one takes its place
     Replace,
-    /// From three members to five, to seven, and back to three
+    /// Four members more, one by one, and back
     Resize,
+    /// From each protocol to each other, with kills
+    Switch,
 }
 
 /// Runs it: 0 when nothing was lost, 1 otherwise, 2 when it could not run.
@@ -83,12 +97,14 @@ fn members(args: &MembersArgs) -> Result<Vec<String>, String> {
         .build()
         .map_err(|error| format!("cannot start the runtime: {error}"))?;
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
-    let steps = args.plan.steps(args.rounds);
-    let replicas = 3 + steps.iter().filter(|step| **step != Step::Remove).count();
-    let mut fleet = Fleet::begin(args, &runtime, replicas as u16)?;
+    let steps = args.plan.steps(args.rounds, &args.protocol);
+    let is_new = |step: &&Step| matches!(step, Step::Add | Step::Replace);
+    let replicas = args.replicas + steps.iter().filter(is_new).count() as u16;
+    let mut fleet = Fleet::begin(args, &runtime, replicas)?;
     say(format_args!(
-        "{}, 3 replicas, {} clients, {} B values, seed {seed}, data in {}",
+        "{}, {} replicas, {} clients, {} B values, seed {seed}, data in {}",
         args.protocol,
+        args.replicas,
         args.clients,
         args.val_size,
         fleet.directory().display()
@@ -135,19 +151,16 @@ fn walk(
 }
 
 impl Plan {
-    fn steps(self, rounds: u16) -> Vec<Step> {
-        let once: &[Step] = match self {
-            Plan::Replace => &[Step::Replace; 3],
-            Plan::Resize => &[
-                Step::Add,
-                Step::Add,
-                Step::Add,
-                Step::Add,
-                Step::Remove,
-                Step::Remove,
-                Step::Remove,
-                Step::Remove,
-            ],
+    fn steps(self, rounds: u16, protocol: &str) -> Vec<Step> {
+        let once = match self {
+            Plan::Replace => vec![Step::Replace; 3],
+            Plan::Resize => [[Step::Add; 4], [Step::Remove; 4]].concat(),
+            Plan::Switch => {
+                let mut names = names();
+                names.sort_by_key(|name| *name != protocol);
+                let walk = circuit(names.len()).into_iter();
+                walk.map(|to| Step::Switch(names[to])).collect()
+            }
         };
         once.repeat(rounds.into())
     }
@@ -193,13 +206,13 @@ impl fmt::Display for Summary<'_> {
         let show = |time: Duration| units::show_ns(time.as_nanos() as u64);
         writeln!(
             f,
-            "{:>28} {:>10} {:>12} {:>10}",
+            "{:>38} {:>10} {:>12} {:>10}",
             "change", "took", "longest gap", "writes/s"
         )?;
         for Done { what, from, until } in self.done {
             let (took, gap) = (show(*until - *from), show(self.gap(*from, *until)));
             let rate = units::show_count(self.rate(*from, *until));
-            writeln!(f, "{what:>28} {took:>10} {gap:>12} {rate:>10}")?;
+            writeln!(f, "{what:>38} {took:>10} {gap:>12} {rate:>10}")?;
         }
         let first = self.done.first().map_or(Duration::ZERO, |done| done.from);
         let last = self
@@ -245,7 +258,7 @@ mod tests {
     #[test]
     fn a_plan_ends_with_as_many_members_as_it_began_with() {
         for plan in [Plan::Replace, Plan::Resize] {
-            let steps = plan.steps(2);
+            let steps = plan.steps(2, "rabia");
             let count = |kind| steps.iter().filter(|step| **step == kind).count();
             assert_eq!(count(Step::Add), count(Step::Remove));
         }

@@ -14,6 +14,8 @@ pub(super) enum Step {
     Add,
     /// The member of the lowest number leaves.
     Remove,
+    /// The cluster goes on with another protocol, while one of its replicas is dead.
+    Switch(&'static str),
 }
 
 impl Step {
@@ -39,6 +41,14 @@ impl Step {
                 fleet.remove(runtime, old)?;
                 fleet.expect_end(old)?;
                 format!("{old} removed")
+            }
+            Step::Switch(protocol) => {
+                let killed = fleet.kill_next();
+                load.go_on_with(&fleet.endpoints());
+                fleet.switch(protocol)?;
+                fleet.restart(killed)?;
+                fleet.settle()?;
+                format!("to {protocol} without {killed}")
             }
         };
         load.go_on_with(&fleet.endpoints());
