@@ -19,6 +19,9 @@ pub struct State {
     pub level: u32,
     /// The first epoch of those whose members do not yet have all live payloads safely.
     pub unsettled: Option<u64>,
+    /// The last epoch in which that came to an end: payloads of the epochs before it are kept under its
+    /// code. 0 if there was none.
+    pub settled: u64,
     /// Whether any command so far had payloads: some may be live. Which are is no part of this, as
     /// every replica forgets dead ones in its own time.
     pub has_payloads: bool,
@@ -56,6 +59,7 @@ impl State {
             addresses: BTreeMap::new(),
             level,
             unsettled: None,
+            settled: 0,
             has_payloads: false,
         }
     }
@@ -77,7 +81,10 @@ impl State {
             },
             Order::Settled { epoch } if *epoch == self.chain.newest().number => {
                 match self.unsettled.take() {
-                    Some(_) => Effect::Settled,
+                    Some(_) => {
+                        self.settled = *epoch;
+                        Effect::Settled
+                    }
                     None => Effect::Nothing,
                 }
             }
@@ -143,6 +150,7 @@ impl Wire for State {
             (None, true) => 0,
             (None, false) => NO_PAYLOADS,
         });
+        out.varint(self.settled);
         self.places.values().for_each(|place| out.u8(*place));
     }
 
@@ -156,6 +164,10 @@ impl Wire for State {
             number if number <= chain.newest().number => (Some(number), true),
             _ => return Err(WireError::Range("epoch that is not settled")),
         };
+        let settled = input.varint()?;
+        if settled > chain.newest().number {
+            return Err(WireError::Range("settled epoch"));
+        }
         let members = &chain.newest().members;
         let mut places = BTreeMap::new();
         for member in members {
@@ -171,6 +183,7 @@ impl Wire for State {
             addresses,
             level,
             unsettled,
+            settled,
             has_payloads,
         })
     }

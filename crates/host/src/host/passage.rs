@@ -203,9 +203,6 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A slot was applied. `before` was the newest epoch until then.
     pub(super) fn passed(&mut self, now: Now, slot: Slot, before: u64) {
-        if self.epochs().unsettled.is_none() {
-            self.settled();
-        }
         let newest = self.applier.newest();
         let is_sealed = newest.number > before;
         if is_sealed {

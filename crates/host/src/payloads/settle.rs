@@ -29,8 +29,6 @@ pub(crate) struct Settling {
     own: Own,
     /// Members that hold all of it.
     safe_on: BTreeSet<ReplicaId>,
-    /// The epoch is settled.
-    is_over: bool,
     /// Superseded fragments behind this payload, or all, are yet to be dropped.
     dropping: Option<Option<PayloadId>>,
 }
@@ -50,16 +48,24 @@ enum Own {
 }
 
 impl<M: Machine, A: Application> Host<M, A> {
-    /// Whether a payload is of an earlier epoch and on its way to the members of this one: they need it
-    /// under their own code.
+    /// Whether members should hold a payload under the code of the present epoch: those of the epochs
+    /// before one that is settled, or is to be. Later ones may rightly have smaller codes.
     pub(super) fn is_moving(&self, id: PayloadId) -> bool {
-        let number = self.epoch().number;
-        self.epochs().unsettled.is_some() && !id.entry.boot.is_of_epoch(number)
+        let (state, newest) = (self.epochs(), self.epoch().number);
+        let since = match state.unsettled {
+            Some(_) => newest,
+            None if state.settled == 0 => return false,
+            None => state.settled,
+        };
+        let boot = id.entry.boot;
+        (since..=newest).all(|number| !boot.is_of_epoch(number))
     }
 
-    /// An epoch begins here, or is found to have begun.
+    /// An epoch begins here, or is found to have begun. A member that was away may have to make up for
+    /// what is settled among the others.
     pub(crate) fn watch_settling(&mut self, now: Now) {
-        if self.epochs().unsettled.is_some() && self.is_member() {
+        let state = self.epochs();
+        if self.is_member() && (state.unsettled.is_some() || state.settled > 0) {
             self.payloads.settling = Settling {
                 epoch: self.epoch().number,
                 ..Settling::default()
@@ -73,13 +79,20 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(crate) fn settle_further(&mut self, now: Now) {
         let newest = self.epoch();
         let (expect, members) = (Expect::of(newest), newest.n());
-        let is_over = self.epochs().unsettled.is_none() || !self.is_member();
-        if is_over || self.payloads.settling.epoch != newest.number {
+        if !self.is_member() || self.payloads.settling.epoch != newest.number {
+            return;
+        }
+        self.look_at_own();
+        let is_safe = self.payloads.settling.own == Own::Safe;
+        if self.epochs().unsettled.is_none() {
+            match is_safe {
+                true => self.payloads.settling.dropping = Some(None),
+                false => self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS),
+            }
             return;
         }
         self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
-        self.look_at_own();
-        if self.payloads.settling.own == Own::Safe {
+        if is_safe {
             self.payloads.settling.safe_on.insert(self.passage.me().id);
             let incarnation = self.passage.me().incarnation;
             let note = Note::Safe { epoch: expect };
@@ -132,35 +145,23 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// The epoch is settled: fragments under other codes are not needed any more.
-    pub(crate) fn settled(&mut self) {
-        let (number, settling) = (self.epoch().number, &mut self.payloads.settling);
-        if settling.epoch == number && !settling.is_over {
-            settling.is_over = true;
-            settling.dropping = Some(None);
-        }
-    }
-
     /// Drops some superseded fragments; says whether there are more.
     pub(crate) fn drop_superseded(&mut self) -> bool {
         let Some(after) = self.payloads.settling.dropping else {
             return false;
         };
-        let number = self.epoch().number;
-        let (code, me) = (self.payloads.code, self.payloads.me);
-        if self.payloads.settling.epoch != number {
+        if self.payloads.settling.epoch != self.epoch().number {
             self.payloads.settling.dropping = None;
             return false;
         }
-        let live = self.app().live(after, DROPPED_AT_ONCE);
+        let mut live = self.app().live(after, DROPPED_AT_ONCE);
         self.payloads.settling.dropping = live.last().map(|(id, _)| Some(*id));
+        live.retain(|(id, _)| self.is_moving(*id));
+        let (code, me) = (self.payloads.code, self.payloads.me);
         if let Some(bulk) = &mut self.bulk {
-            let old = live
-                .iter()
-                .filter(|(id, _)| !id.entry.boot.is_of_epoch(number));
-            for (id, _) in old {
-                if bulk.has_own(*id, code..=code, me) {
-                    bulk.free_other(*id, code);
+            for (id, _) in live {
+                if bulk.has_own(id, code..=code, me) {
+                    bulk.free_other(id, code);
                 }
             }
         }

@@ -65,6 +65,7 @@ fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
         (settled(&mut state, 4), state.unsettled),
         (Effect::Settled, None)
     );
+    assert_eq!(state.settled, 4);
     assert!(matches!(replaced(&mut state, 9, 2), Effect::Sealed(_)));
 }
 
