@@ -124,6 +124,13 @@ impl<Q> Requests<Q> {
         self.own(waiting, Class::Order, content, Principal::default());
     }
 
+    /// Whether this order waits for its result.
+    pub(crate) fn has_order(&self, order: &Order) -> bool {
+        let body = order.to_bytes();
+        let mut commands = self.writes.values().map(|write| &write.command);
+        commands.any(|command| command.class == Class::Order && command.body == body)
+    }
+
     /// Queues the next command of the host's own session.
     fn own(
         &mut self,

@@ -389,7 +389,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
+    /// Has an order decided, unless the same one waits already.
     pub(crate) fn propose(&mut self, now: Now, order: &Order) {
+        if self.requests.has_order(order) {
+            return;
+        }
         let waiting = Waiting {
             token: NOBODY,
             submitted_ns: now.mono_ns,
