@@ -5,7 +5,7 @@
 //! and the bytes are those of the protocol alone.
 
 use crate::done::Done;
-use crate::registry::{Protocol, registered};
+use crate::registry::{Protocol, registered, unknown_protocol};
 use quorate_core::{
     Attachment, Carry, Decoder, Encoder, Entry, Epoch, Input, Machine, Now, Out, Past, PayloadRule,
     Record, Seat, Slot, Wire, WireError, Written,
@@ -72,7 +72,7 @@ macro_rules! machines {
                     $(<$protocol as Protocol>::NAME => {
                         <$protocol as Protocol>::config(seat).map(AnyConfig::$name)
                     })*
-                    unknown => Err(format!("there is no protocol called {unknown}")),
+                    unknown => Err(unknown_protocol(unknown)),
                 }
             }
         }

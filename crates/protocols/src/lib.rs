@@ -21,6 +21,7 @@ pub use code::Code;
 pub use done::Done;
 pub use paper::{Paper, Setting, Shares};
 pub use registry::{
-    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, visit,
+    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, unknown_protocol,
+    visit,
 };
 pub use sabotage::{Sabotaged, SabotagedConfig};

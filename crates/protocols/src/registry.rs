@@ -202,3 +202,12 @@ macro_rules! visits {
 }
 
 registered!(visits);
+
+/// What to say of a name that no protocol has.
+#[must_use]
+pub fn unknown_protocol(name: &str) -> String {
+    format!(
+        "there is no protocol {name:?}; there is: {}",
+        names().join(", ")
+    )
+}

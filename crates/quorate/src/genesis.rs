@@ -101,14 +101,6 @@ pub(crate) fn failures_survived(epoch: &Epoch, me: ReplicaId) -> Result<usize, S
     AnyConfig::of(&seat).map(|_| quorate_protocols::failures_survived(epoch))
 }
 
-/// What to say of a name that no protocol has.
-pub(crate) fn unknown_protocol(name: &str) -> String {
-    format!(
-        "there is no protocol {name:?}; there is: {}",
-        quorate_protocols::names().join(", ")
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,12 +2,13 @@
 
 use super::options::ServeOptions;
 use crate::address::host_port;
-use crate::genesis::{Genesis, unknown_protocol};
+use crate::genesis::Genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_host::Limits;
 use quorate_protocols::Code;
+use quorate_protocols::unknown_protocol;
 use quorate_server::{Layout, MemberInfo, TestSource};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
