@@ -173,18 +173,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.open(node)
     }
 
-    /// Whether the replicas have applied the same, and have answered whatever they were asked; and, where
-    /// the group has changed, all payloads are where they should be.
+    /// Whether the replicas have applied the same, and have answered whatever they were asked.
     fn converged(&self) -> bool {
         let newest = self.newest_epoch();
-        let has_changed = newest.number > 1;
-        let is_done = |host: &Host<M, A>| host.is_settled() && !host.lacks_fragments();
         let in_service = (0..self.nodes.len()).filter(|index| !self.nodes[*index].left_out);
         let members = in_service.filter(|index| newest.has(self.member(*index)));
-        let state = |host: &Host<M, A>| {
-            let unfinished = usize::from(has_changed && !is_done(host));
-            (host.digest(), host.waiting() + unfinished)
-        };
+        let state = |host: &Host<M, A>| (host.digest(), host.waiting());
         let states = members.map(|index| self.nodes[index].host.as_ref().map(state));
         let states: Vec<_> = states.collect();
         states.iter().all(|state| matches!(state, Some((_, 0))))
