@@ -48,19 +48,7 @@ impl<M: Machine> Machine for Probe<M> {
 
     fn recover(config: &Self::Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut scratch = Out::default();
-        let past = match past {
-            Past::Fresh => Past::Fresh,
-            Past::Intact {
-                next,
-                base,
-                records,
-            } => Past::Intact {
-                next,
-                base,
-                records,
-            },
-            Past::Lost { next, base } => Past::Lost { next, base },
-        };
+        let past = past.map(|record| record);
         note(&config.lines, || {
             format!("  recover {}", describe_past(&past))
         });

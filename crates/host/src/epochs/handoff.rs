@@ -11,6 +11,9 @@
 //! where that is too few, the value is coded anew, for fewer fragments each of which is longer. Members
 //! that left serve until the condition holds for every live payload ([`Order::Settled`]).
 //!
+//! Hosts do so for all payloads at once (`payloads/settle.rs`): every member makes its fragment under the
+//! new epoch's code, and `N' - F'` members that hold all of theirs are enough, as that is at least `X' + F'`.
+//!
 //! [`Order::Settled`]: super::Order::Settled
 
 use super::rule::Invalid;
