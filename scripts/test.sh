@@ -56,6 +56,10 @@ for code in 3,1 5,3 7,5; do
   "$QUORATE" sim --protocol rs-paxos --replicas "${code%,*}" --code "$code" \
     --param payload_min=1 --seeds "0..$((seeds / 4))"
 done
+for code in 3,1 4,2 5,3 7,4; do
+  "$QUORATE" sim --protocol racos --replicas "${code%,*}" --code "$code" \
+    --param payload_min=1 --seeds "0..$((seeds / 4))"
+done
 scripts/mutants.sh
 "$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
 "$QUORATE" bench chaos "${chaos[@]}" --data-dir target

@@ -52,7 +52,7 @@ pub mod sizes;
 pub mod survive;
 mod tables;
 pub mod trial;
-mod units;
+pub mod units;
 pub mod verify;
 pub mod watchers;
 

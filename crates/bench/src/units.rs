@@ -20,7 +20,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses `256`, `64KiB`, `1.33MiB`, `4k`; units are powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// What cannot be read, and what could be written instead.
+pub fn bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = split(text)?;
     let scale = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
@@ -70,7 +73,8 @@ pub(crate) fn show_ns(ns: u64) -> String {
 }
 
 /// Prints bytes with three significant digits and a fitting unit.
-pub(crate) fn show_bytes(bytes: u64) -> String {
+#[must_use]
+pub fn show_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].iter();
     let mut unit = units.next();

@@ -65,6 +65,28 @@ pub trait Application: Sized {
     /// depend on those. An application keeps the names of the payloads it will want to read.
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes;
 
+    /// Whether a command without payloads can be applied ahead of its decision, and taken back if that
+    /// comes out otherwise: it changes nothing but what [`Application::retract`] restores, and its
+    /// result depends on nothing but the commands before it.
+    ///
+    /// An application that never says so is never asked to take anything back.
+    fn is_retractable(&self, body: &Bytes) -> bool {
+        let _ = body;
+        false
+    }
+
+    /// Applies a retractable command ahead of its decision. It may be taken back until
+    /// [`Application::keep`].
+    fn attempt(&mut self, at: At, body: &Bytes) -> Bytes {
+        self.apply(at, body, &[])
+    }
+
+    /// The oldest command attempted is decided, and what it did stays.
+    fn keep(&mut self) {}
+
+    /// Takes the newest command attempted back: nothing can be seen of it any more.
+    fn retract(&mut self) {}
+
     /// The body of the same command with its payloads inside, whose bytes are all at hand: for an epoch
     /// in which nothing is kept apart. `None` if that cannot be; an application that makes no payloads
     /// is never asked.

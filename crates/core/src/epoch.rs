@@ -9,7 +9,7 @@ pub use chain::{Chain, ChainError};
 use crate::ids::{Boot, Group, Incarnation, ReplicaId, Slot};
 use crate::wire::{Decoder, Encoder, Wire, WireError};
 use std::collections::BTreeMap;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// A replica in the life of its promises.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -58,6 +58,29 @@ impl Epoch {
     #[must_use]
     pub fn digest(&self) -> u64 {
         xxh3_64(&self.to_bytes())
+    }
+
+    /// The epoch in which one member goes on alone behind this one, by hand: what too few members could
+    /// not decide. Its seed says so.
+    #[must_use]
+    pub fn forced(&self, seal: Slot, member: Member) -> Epoch {
+        Epoch {
+            number: self.number + 1,
+            first_slot: seal.next(),
+            members: vec![member],
+            seed: self.forced_seed(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether it was made so behind that one.
+    #[must_use]
+    pub fn is_forced_behind(&self, before: &Epoch) -> bool {
+        self.seed == before.forced_seed()
+    }
+
+    fn forced_seed(&self) -> u64 {
+        xxh3_64_with_seed(b"forced", self.digest())
     }
 
     /// Number of members.

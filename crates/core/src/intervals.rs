@@ -40,6 +40,13 @@ impl EntrySet {
         true
     }
 
+    /// The highest sequence number inserted for a boot of an origin.
+    #[must_use]
+    pub fn last(&self, origin: ReplicaId, boot: Boot) -> Option<u64> {
+        let runs = self.runs.get(&(origin, boot))?;
+        runs.last_key_value().map(|(_, last)| *last)
+    }
+
     /// Number of runs held: the memory this set takes.
     #[must_use]
     pub fn run_count(&self) -> usize {
@@ -129,5 +136,16 @@ mod tests {
             assert!(set.insert(id(1, seq)));
         }
         assert_eq!(set.run_count(), 1);
+    }
+
+    #[test]
+    fn the_last_of_a_boot_is_that_of_its_last_run() {
+        let mut set = EntrySet::default();
+        for seq in [3, 9, 4] {
+            set.insert(id(1, seq));
+        }
+        set.insert(id(2, 12));
+        assert_eq!(set.last(ReplicaId(1), Boot(1)), Some(9));
+        assert_eq!(set.last(ReplicaId(1), Boot(2)), None);
     }
 }

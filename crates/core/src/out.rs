@@ -2,7 +2,7 @@
 
 use crate::command::RequestId;
 use crate::entry::Entry;
-use crate::ids::{Lsn, ReplicaId, Slot};
+use crate::ids::{EntryId, Lsn, ReplicaId, Slot};
 use crate::machine::Machine;
 use crate::step::{Event, Outcome, Output, Peers};
 use crate::time::Due;
@@ -78,6 +78,11 @@ impl<M: Machine> Out<M> {
         self.outputs.push(Output::Gather(entry));
     }
 
+    /// Lets the host forget an entry that nobody will order.
+    pub fn forget(&mut self, entry: EntryId) {
+        self.outputs.push(Output::Forget(entry));
+    }
+
     /// Asks the host to fetch decided slots.
     pub fn catch_up(&mut self, from: ReplicaId, through: Slot) {
         self.outputs.push(Output::CatchUp { from, through });
@@ -91,6 +96,16 @@ impl<M: Machine> Out<M> {
     /// Delivers a decided slot.
     pub fn deliver(&mut self, slot: Slot, entry: Option<Entry>) {
         self.outputs.push(Output::Deliver { slot, entry });
+    }
+
+    /// Has an entry executed ahead of its decision.
+    pub fn execute(&mut self, slot: Slot, entry: Entry) {
+        self.outputs.push(Output::Execute { slot, entry });
+    }
+
+    /// Has what was executed ahead taken back, from a slot on.
+    pub fn retract(&mut self, from: Slot) {
+        self.outputs.push(Output::Retract { from });
     }
 
     /// Answers a request.
@@ -123,9 +138,12 @@ impl<M: Machine> Out<M> {
             Output::Arm { timer, due } => self.arm(timer, due),
             Output::Disarm(timer) => self.disarm(timer),
             Output::Gather(entry) => self.gather(entry),
+            Output::Forget(entry) => self.forget(entry),
             Output::CatchUp { from, through } => self.catch_up(from, through),
             Output::Inform { peer, from } => self.inform(peer, from),
             Output::Deliver { slot, entry } => self.deliver(slot, entry),
+            Output::Execute { slot, entry } => self.execute(slot, entry),
+            Output::Retract { from } => self.retract(from),
             Output::Reply { id, outcome } => self.reply(id, outcome),
             Output::Emit(event) => self.emit(event),
         }

@@ -2,9 +2,10 @@
 
 use crate::command::{Command, RequestId};
 use crate::entry::Entry;
-use crate::ids::{Lsn, ReplicaId, Slot};
+use crate::ids::{EntryId, Lsn, ReplicaId, Slot};
 use crate::machine::Machine;
 use crate::time::Due;
+use bytes::Bytes;
 
 /// What a machine starts from. The host judges which; a machine never guesses.
 #[derive(Clone, Debug)]
@@ -49,6 +50,16 @@ pub enum Input<M: Machine> {
     Durable(Lsn),
     /// The payloads of an entry that was asked for are here, all of them, checked.
     Held(Entry),
+    /// An entry was executed ahead of its decision, as [`Output::Execute`] asked for. What follows from
+    /// it may leave before it is decided only where every later view is sure to decide the same.
+    Applied {
+        /// In which slot.
+        slot: Slot,
+        /// Which.
+        entry: EntryId,
+        /// The results of its commands, in their order.
+        results: Vec<Bytes>,
+    },
     /// The host caught up from a peer: every slot before `next` is decided and delivered.
     Installed {
         /// The first slot not covered.
@@ -109,6 +120,15 @@ impl<M: Machine> Input<M> {
             Input::Timer(due) => Input::Timer(timer(due)?),
             Input::Durable(lsn) => Input::Durable(lsn),
             Input::Held(entry) => Input::Held(entry),
+            Input::Applied {
+                slot,
+                entry,
+                results,
+            } => Input::Applied {
+                slot,
+                entry,
+                results,
+            },
             Input::Installed { next, base } => Input::Installed { next, base },
             Input::Link { peer, up } => Input::Link { peer, up },
         })
@@ -167,6 +187,9 @@ pub enum Output<M: Machine> {
     /// Gather the payloads of this entry from whoever has fragments of them: [`Input::Held`] follows,
     /// unless the entry is decided before.
     Gather(Entry),
+    /// This entry was never offered to be ordered, and never will be: what is kept of it here, records
+    /// and fragments, may go.
+    Forget(EntryId),
     /// Slots at least up to `through` were decided elsewhere: fetch them from this peer.
     CatchUp {
         /// Who has them.
@@ -187,6 +210,20 @@ pub enum Output<M: Machine> {
         slot: Slot,
         /// The entry.
         entry: Option<Entry>,
+    },
+    /// Not decided yet: execute it as if it were the entry of this slot, behind those of the slots
+    /// before. [`Input::Applied`] follows, at once or, where results depend on what is not certain
+    /// yet, not at all.
+    Execute {
+        /// The slot.
+        slot: Slot,
+        /// The entry.
+        entry: Entry,
+    },
+    /// What was to be executed in this slot and those behind it is not decided there: take it back.
+    Retract {
+        /// The first slot.
+        from: Slot,
     },
     /// The fate of a request that is known without applying it.
     Reply {
@@ -228,9 +265,12 @@ impl<M: Machine> Output<M> {
             },
             Output::Disarm(armed) => Output::Disarm(timer(armed)),
             Output::Gather(entry) => Output::Gather(entry),
+            Output::Forget(entry) => Output::Forget(entry),
             Output::CatchUp { from, through } => Output::CatchUp { from, through },
             Output::Inform { peer, from } => Output::Inform { peer, from },
             Output::Deliver { slot, entry } => Output::Deliver { slot, entry },
+            Output::Execute { slot, entry } => Output::Execute { slot, entry },
+            Output::Retract { from } => Output::Retract { from },
             Output::Reply { id, outcome } => Output::Reply { id, outcome },
             Output::Emit(event) => Output::Emit(event),
         }
@@ -242,6 +282,8 @@ impl<M: Machine> Output<M> {
 pub enum Outcome {
     /// A read may be answered once every slot before this one is applied.
     ReadAt(Slot),
+    /// It is as good as applied: whatever is decided yet, this is its slot and this its result.
+    Applied(Slot, Bytes),
     /// It will not be executed by this submission.
     Refused(Refusal),
 }

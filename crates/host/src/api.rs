@@ -97,6 +97,8 @@ pub struct Limits {
     pub snapshot_chunk_bytes: u32,
     /// Bytes of a snapshot asked of peers in a second.
     pub snapshot_rate: u64,
+    /// Bytes of payloads of earlier epochs that are coded anew in a second, whole.
+    pub recode_rate: u64,
     /// Bytes of whole payloads kept in memory, beside those of entries under way.
     pub payload_cache_bytes_max: usize,
     /// Payloads of an entry, or fragments of them, are long from so many bytes on: others make the
@@ -128,6 +130,7 @@ impl Default for Limits {
             snapshot_piece_bytes: 64 << 10,
             snapshot_chunk_bytes: 256 << 10,
             snapshot_rate: 64 << 20,
+            recode_rate: u64::MAX,
             payload_cache_bytes_max: 256 << 20,
             long_bytes_min: 1 << 20,
             long_step_bytes: 2 << 20,

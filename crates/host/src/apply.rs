@@ -1,9 +1,11 @@
 //! The apply loop: decided entries become state, results and a digest of both.
 
+use crate::ahead::Ahead;
 use crate::api::{HostConfig, Limits};
 use crate::epochs::{Effect, Order, State};
 use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
+use crate::version::FIRST_LEVEL;
 use bytes::Bytes;
 use quorate_core::{
     Application, At, Catalogue, Class, Command, Decoder, Encoder, Entry, Epoch, PayloadId, Refusal,
@@ -12,8 +14,6 @@ use quorate_core::{
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The feature level of a new group: what commands mean in the first program that had levels.
-const FIRST_LEVEL: u32 = 1;
 /// Checkpoints kept for comparison with peers that are behind or ahead.
 const CHECKPOINTS_KEPT: usize = 16;
 
@@ -113,6 +113,8 @@ pub(crate) struct Applier<A> {
     checkpoint_slots: u64,
     checkpoints: VecDeque<(Slot, u64)>,
     scratch: Vec<u8>,
+    /// What was executed ahead of its decision, and is to be.
+    pub(crate) ahead: Ahead,
     flaw: Option<Flaw>,
     pub(crate) commands_total: u64,
     pub(crate) duplicates_total: u64,
@@ -135,6 +137,7 @@ impl<A: Application> Applier<A> {
             checkpoint_slots: limits.checkpoint_slots.max(1),
             checkpoints: VecDeque::new(),
             scratch: Vec::new(),
+            ahead: Ahead::default(),
             flaw: limits.flaw,
             commands_total: 0,
             duplicates_total: 0,
@@ -148,6 +151,11 @@ impl<A: Application> Applier<A> {
 
     pub(crate) fn app_mut(&mut self) -> &mut A {
         &mut self.app
+    }
+
+    /// The stamp of the last entry.
+    pub(crate) fn stamp_ns(&self) -> u64 {
+        self.stamp_ns
     }
 
     pub(crate) fn next(&self) -> Slot {
@@ -219,6 +227,7 @@ impl<A: Application> Applier<A> {
             checkpoint_slots: self.checkpoint_slots,
             checkpoints: state.checkpoints,
             scratch: Vec::new(),
+            ahead: Ahead::default(),
             flaw: self.flaw,
             commands_total: self.commands_total,
             duplicates_total: self.duplicates_total,
@@ -252,6 +261,7 @@ impl<A: Application> Applier<A> {
         mut answer: impl FnMut(RequestId, Applied),
     ) {
         assert_eq!(slot, self.next, "slots are applied in order, without gaps");
+        self.decided_ahead(slot, entry);
         self.scratch.clear();
         self.scratch.extend_from_slice(&slot.0.to_le_bytes());
         match entry {
@@ -270,6 +280,12 @@ impl<A: Application> Applier<A> {
                 self.checkpoints.pop_front();
             }
         }
+    }
+
+    /// The next slot ends the newest epoch, by hand, and this one follows.
+    pub(crate) fn force(&mut self, next: Epoch) {
+        self.apply(self.next, None, |_, _| {});
+        self.epochs.force(next);
     }
 
     fn apply_entry(
@@ -342,7 +358,13 @@ impl<A: Application> Applier<A> {
                 self.epochs.has_payloads |= !command.payloads.is_empty();
                 let result = match command.class {
                     Class::Order => self.obey(slot, command).to_bytes(),
-                    _ => self.app.apply(at, &command.body, &command.payloads),
+                    _ => match self.ahead.take_result(command.id) {
+                        Some(result) => {
+                            self.app.keep();
+                            result
+                        }
+                        None => self.app.apply(at, &command.body, &command.payloads),
+                    },
                 };
                 if self.flaw != Some(Flaw::NoDedup) {
                     self.sessions.record(command.id, slot, result.clone());

@@ -465,7 +465,7 @@ mod tests {
         let frame = encode(&header(version), &Body::Beat).concat();
         let error = decode(frame.into(), spoken).unwrap_err();
         assert_eq!(error, FrameError::Version { version, spoken });
-        let said = "it is in wire version 2, this replica speaks wire version 1";
+        let said = format!("it is in wire version {version}, this replica speaks {spoken}");
         assert_eq!(error.to_string(), said);
     }
 }

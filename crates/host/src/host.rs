@@ -372,6 +372,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The countdowns the application wants started or stopped since the last call.
     pub fn take_countdowns(&mut self) -> Vec<Countdown> {
+        // Nothing that starts or stops one is executed ahead of its decision.
         self.applier.app_mut().take_countdowns()
     }
 

@@ -28,6 +28,7 @@
 //! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```
 
+mod ahead;
 mod api;
 mod apply;
 mod attached;
@@ -38,6 +39,7 @@ mod decided;
 pub mod epochs;
 mod export;
 mod flaw;
+pub mod force;
 mod frame;
 #[cfg(test)]
 mod fuzz;
@@ -70,9 +72,9 @@ pub use host::Host;
 pub use host::Queue;
 pub use log::{LogSource, Position};
 pub use opened::{OpenError, Opened};
-pub use payloads::{Coding, Fragments};
+pub use payloads::{Coding, Fragments, Recoded};
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };
-pub use version::{Spoken, WireVersion};
+pub use version::{FIRST_LEVEL, Spoken, WireVersion};
 pub use words::frame_in_words;

@@ -139,6 +139,16 @@ impl Sessions {
         Verdict::Execute
     }
 
+    /// Whether a request is sure to be executed, if that comes before `others` further requests of its
+    /// client, all different from it, that acknowledge no more than `acked`.
+    pub(crate) fn is_sure(&self, id: RequestId, others: usize, acked: u64) -> bool {
+        self.sessions.get(&id.client).is_some_and(|session| {
+            let is_new = !session.results.contains_key(&id.seq);
+            let has_place = session.results.len() + others < RESULTS_MAX;
+            is_new && has_place && id.seq > session.acked.max(acked)
+        })
+    }
+
     /// Keeps the result of a request that was executed.
     pub(crate) fn record(&mut self, id: RequestId, slot: Slot, result: Bytes) {
         if let Some(session) = self.sessions.get_mut(&id.client) {

@@ -4,12 +4,28 @@
 //! of versions; two agree on the newest that both speak when they connect, and each frame names the
 //! one it is in. A cluster is upgraded and downgraded one replica after the other that way.
 //!
-//! What changes the meaning of commands is no matter of versions: an epoch switches it on, once all
-//! replicas know it.
+//! | version | what it added |
+//! |---|---|
+//! | 1 | |
+//! | 2 | a handshake says where its sender serves clients, its name, and the feature level it knows |
+//!
+//! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
+//! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
+//! program until then.
+//!
+//! | feature level | what it added |
+//! |---|---|
+//! | 1 | |
+//! | 2 | names of replicas, and where they serve clients, are part of the state |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// The feature level of a new group: what commands mean in the first program that had levels.
+pub const FIRST_LEVEL: u32 = 1;
+/// From this one on names of replicas, and where they serve clients, are part of the state.
+pub(crate) const PUBLISHING_LEVEL: u32 = 2;
 
 /// A version of frames and of everything in them, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,7 +44,7 @@ impl Spoken {
     /// What this program speaks.
     pub const SHIPPED: Spoken = Spoken {
         oldest: WireVersion(1),
-        newest: WireVersion(1),
+        newest: WireVersion(2),
     };
 
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
@@ -38,6 +54,29 @@ impl Spoken {
         newest: WireVersion(Spoken::SHIPPED.newest.0 + 1),
         ..Spoken::SHIPPED
     };
+
+    /// Of these, the ones up to `newest`, for a program that is to speak as an older one would. `None` if
+    /// there are none.
+    #[must_use]
+    pub fn up_to(self, newest: u32) -> Option<Spoken> {
+        let newest = WireVersion(newest);
+        self.includes(newest).then_some(Spoken { newest, ..self })
+    }
+
+    /// Whether handshakes say what is not compared.
+    #[must_use]
+    pub fn says_more(self) -> bool {
+        self.newest >= WireVersion(2)
+    }
+
+    /// The highest feature level that a program knows which speaks these.
+    #[must_use]
+    pub fn level(self) -> u32 {
+        match self.says_more() {
+            true => PUBLISHING_LEVEL,
+            false => FIRST_LEVEL,
+        }
+    }
 
     /// Whether it is one of them.
     #[must_use]
@@ -164,11 +203,12 @@ mod tests {
         let (old, new) = (Spoken::SHIPPED.newest, Spoken::REHEARSED.newest);
         let mut tongue = Tongue::new(Spoken::REHEARSED);
         let one = |id| Peers::One(ReplicaId(id));
-        assert_eq!(tongue.towards(Peers::All), old, "nobody is connected");
+        let oldest = Spoken::SHIPPED.oldest;
+        assert_eq!(tongue.towards(Peers::All), oldest, "nobody is connected");
         tongue.agree(ReplicaId(2), Some(new));
         assert_eq!(
             (tongue.towards(Peers::All), tongue.towards(one(3))),
-            (new, old)
+            (new, oldest)
         );
         tongue.agree(ReplicaId(3), Some(old));
         assert_eq!(

@@ -58,6 +58,11 @@ const APPLIED: u8 = 0x10;
 const UNFILLED: u8 = 0x20;
 const REFUSED: u8 = 0x1f;
 
+/// Whether a command changes keys and nothing else, whatever comes of it.
+pub(crate) fn changes_keys_alone(body: &[u8]) -> bool {
+    matches!(body.first(), Some(&(PUT | DELETE_RANGE | TXN)))
+}
+
 /// A decoded command. Keys and values are slices of the body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {

@@ -176,6 +176,24 @@ impl History {
         self.forget(count);
     }
 
+    /// Takes the last version away.
+    pub(crate) fn pop(&mut self) -> Option<Version> {
+        let (last, rest) = match std::mem::replace(self, History::Empty) {
+            History::Empty => (None, History::Empty),
+            History::One(version) => (Some(*version), History::Empty),
+            History::Many(mut versions) => {
+                let last = versions.pop_back();
+                let rest = match versions.len() {
+                    1 => versions.pop_back().map_or(History::Empty, History::new),
+                    _ => History::Many(versions),
+                };
+                (last, rest)
+            }
+        };
+        *self = rest;
+        last
+    }
+
     /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0

@@ -92,12 +92,56 @@ impl Journal {
         }
     }
 
+    /// Forgets the changes from a revision on, and says of which keys they were, the newest first.
+    pub(crate) fn take_since(&mut self, revision: i64) -> Vec<Box<[u8]>> {
+        let mut keys: Vec<Box<[u8]>> = self.since(revision).map(|c| c.key.into()).collect();
+        keys.reverse();
+        while self.blocks.back().is_some_and(|b| b.last >= revision) {
+            let Some(mut block) = self.blocks.pop_back() else {
+                break;
+            };
+            let bytes = block.bytes.len() - block.from;
+            if let Some((end, last)) = block.end_before(revision) {
+                self.bytes -= (block.bytes.len() - end) as u64;
+                block.bytes.truncate(end);
+                block.last = last;
+                self.blocks.push_back(block);
+            } else {
+                self.bytes -= bytes as u64;
+            }
+        }
+        keys
+    }
+
     /// The changes from a revision on.
     pub(crate) fn since(&self, revision: i64) -> impl Iterator<Item = Change<'_>> {
         let blocks = self.blocks.partition_point(|block| block.last < revision);
         (self.blocks.range(blocks..))
             .flat_map(Entries::of)
             .skip_while(move |change| change.revision < revision)
+    }
+
+    /// The changes of one revision from a place within it on.
+    pub(crate) fn within(&self, revision: i64, sub: u32) -> impl Iterator<Item = Change<'_>> {
+        let from = (revision, sub);
+        let blocks = self.blocks.partition_point(|block| block.first <= from);
+        (self.blocks.range(blocks.saturating_sub(1)..))
+            .flat_map(Entries::of)
+            .skip_while(move |change| (change.revision, change.sub) < from)
+            .take_while(move |change| change.revision == revision)
+    }
+}
+
+impl Block {
+    /// Where the entries of earlier revisions end, and the last of these; `None` if there are none.
+    fn end_before(&self, revision: i64) -> Option<(usize, i64)> {
+        let mut entries = Entries::of(self);
+        let mut end = None;
+        while let Some(change) = entries.next().filter(|c| c.revision < revision) {
+            let at = self.bytes.len() - entries.rest.len();
+            end = Some((at, change.revision));
+        }
+        end
     }
 }
 
@@ -181,6 +225,13 @@ mod tests {
         for (from, ..) in model.iter().step_by(97) {
             let expected: Vec<_> = model.iter().filter(|c| c.0 >= *from).cloned().collect();
             assert_eq!(all(*from), expected);
+        }
+        for (revision, sub, _) in model.iter().step_by(97) {
+            for sub in [*sub, sub + 3] {
+                let subs: Vec<_> = journal.within(*revision, sub).map(|c| c.sub).collect();
+                let of_it = model.iter().filter(|c| c.0 == *revision && c.1 >= sub);
+                assert_eq!(subs, of_it.map(|c| c.1).collect::<Vec<_>>());
+            }
         }
         for _ in 0..model.len() {
             journal.drop_first();

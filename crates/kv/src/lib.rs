@@ -20,6 +20,8 @@
 //!   it is not.
 
 mod apart;
+mod attempt;
+mod by_hand;
 pub mod check;
 pub mod command;
 mod compact;
@@ -44,6 +46,7 @@ mod view;
 mod write;
 
 pub use apart::Reference;
+pub use by_hand::Unreadable;
 pub use command::{Applied, decode_result};
 pub use events::{Events, Keys, Watched};
 pub use flaw::Flaw;

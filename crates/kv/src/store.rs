@@ -3,6 +3,7 @@
 use crate::apart::{Parts, Payloads};
 use crate::check;
 use crate::command::{self, Command};
+use crate::compact::FreedAt;
 use crate::events::Wanted;
 use crate::flaw::Flaw;
 use crate::hash::HashRest;
@@ -21,7 +22,7 @@ use quorate_core::{Application, At, Countdown, Payload, PayloadId};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A multi-version key-value store.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Store {
     pub(crate) wanted: Wanted,
     /// The first revision that can be read; -1, as in etcd, before any compaction.
     pub(crate) compacted: i64,
+    /// How far freeing has come within that revision.
+    pub(crate) freed_at: FreedAt,
     /// Leases and their keys.
     pub(crate) leases: Leases,
     /// Values that are kept apart.
@@ -52,6 +55,8 @@ pub struct Store {
     pub(crate) cut_at: Option<i64>,
     /// The snapshot that is being loaded.
     pub(crate) loading: Option<Loading>,
+    /// The revision before each command that may have to be taken back, oldest first.
+    pub(crate) attempts: VecDeque<i64>,
     /// What it does wrong on purpose.
     pub(crate) flaw: Option<Flaw>,
 }
@@ -64,6 +69,7 @@ impl Default for Store {
             wanted: Wanted::default(),
             revision: 1,
             compacted: -1,
+            freed_at: FreedAt::default(),
             leases: Leases::default(),
             payloads: Payloads::default(),
             live: 0,
@@ -72,6 +78,7 @@ impl Default for Store {
             pins: Pins::default(),
             cut_at: None,
             loading: None,
+            attempts: VecDeque::new(),
             flaw: None,
         }
     }
@@ -175,7 +182,11 @@ impl Store {
         }
     }
 
-    fn put(&mut self, request: &PutRequest, parts: &mut Parts<'_>) -> Result<Bytes, Refused> {
+    pub(crate) fn put(
+        &mut self,
+        request: &PutRequest,
+        parts: &mut Parts<'_>,
+    ) -> Result<Bytes, Refused> {
         check::put(request)?;
         admit_put(self.view(), request)?;
         let mut writer = Writer::new(self);
@@ -184,7 +195,7 @@ impl Store {
         Ok(command::applied_with_values(writer.finish(), &response))
     }
 
-    fn delete_range(&mut self, request: &DeleteRangeRequest) -> Result<Bytes, Refused> {
+    pub(crate) fn delete_range(&mut self, request: &DeleteRangeRequest) -> Result<Bytes, Refused> {
         check::delete_range(request)?;
         let mut writer = Writer::new(self);
         let mut response = writer.delete(request);
@@ -232,6 +243,23 @@ impl Application for Store {
         self.payloads.settle(at.payload, payloads.len());
         self.free(CHANGES_FREED_PER_COMMAND);
         result
+    }
+
+    fn is_retractable(&self, body: &Bytes) -> bool {
+        command::changes_keys_alone(body)
+    }
+
+    fn attempt(&mut self, at: At, body: &Bytes) -> Bytes {
+        self.attempts.push_back(self.revision);
+        self.apply(at, body, &[])
+    }
+
+    fn keep(&mut self) {
+        self.attempts.pop_front();
+    }
+
+    fn retract(&mut self) {
+        self.take_back_attempt();
     }
 
     fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {

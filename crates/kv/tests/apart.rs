@@ -14,7 +14,8 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_kv::{
-    Answer, Applied, Query, Refused, Store, Unfilled, command, decode_result, ordering,
+    Answer, Applied, Keys, Query, Refused, Store, Unfilled, Watched, command, decode_result,
+    ordering,
 };
 use shelf::Shelved;
 
@@ -245,6 +246,32 @@ fn a_payload_lives_until_its_last_version_is_compacted() {
     while store.tidy() {}
     assert_eq!(store.died, 1);
     assert_eq!(store.store.status().bytes, tombstone_bytes());
+}
+
+/// Scenario: "value" is replaced in the very revision that is compacted, while the reader of all changes is
+/// behind. Freeing comes by the change that wrote it, and must come back to what replaced it.
+#[test]
+fn a_payload_replaced_in_the_compacted_revision_is_dead_wherever_the_reader_was() {
+    for read_after in 0..3 {
+        let mut store = shelved();
+        let puts = [("k", "value"), ("other", "one"), ("k", "later")];
+        let read = |store: &Shelved| {
+            let (keys, from) = (Keys::All, 2);
+            store.store.query(&Query::Events(Watched { keys, from }))
+        };
+        for (place, (key, text)) in puts.into_iter().enumerate() {
+            store.put(put(key, text)).unwrap();
+            if place == read_after {
+                read(&store);
+            }
+        }
+        store.apply(&compact(4)).unwrap();
+        while store.tidy() {}
+        assert_eq!(store.died, usize::from(read_after > 0), "{read_after}");
+        store.store.query(&Query::Unwatch);
+        while store.tidy() {}
+        assert_eq!(store.died, 1, "{read_after}");
+    }
 }
 
 /// What is left of a key that was deleted at the compacted revision.

@@ -158,21 +158,9 @@ fn assert_equal(seed: u64, a: &Store, b: &Store) {
     assert_eq!(leases(a), leases(b), "seed {seed}");
 }
 
-/// A version that was replaced in the very revision that was compacted stays until the next
-/// compaction, but not in a snapshot.
+/// Once everything is freed that can be, figures and payloads are equal, too.
 fn assert_equal_figures(seed: u64, loaded: &mut Store, fork: &mut Store) {
-    let revision = fork.revision() + 1;
     for store in [&mut *loaded, fork] {
-        let put = PutRequest {
-            key: Bytes::from_static(b"last"),
-            ..PutRequest::default()
-        };
-        let compaction = CompactionRequest {
-            revision,
-            physical: false,
-        };
-        store.apply(At::default(), &command::encode_put(&put), &[]);
-        store.apply(At::default(), &command::encode_compact(&compaction), &[]);
         while store.tidy() {}
     }
     assert_eq!(loaded.status(), fork.status(), "seed {seed}");

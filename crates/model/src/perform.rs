@@ -121,7 +121,13 @@ impl<M: Plain> Duties<'_, M> {
                 return Err(Fault::new("honesty", what));
             }
             Output::Gather(entry) => turn.node.gathers.push(entry),
-            Output::CatchUp { .. } | Output::Inform { .. } | Output::Emit(_) => {}
+            Output::Forget(entry) => turn.node.gathers.retain(|wanted| wanted.id != entry),
+            // Nothing is executed ahead in the model.
+            Output::CatchUp { .. }
+            | Output::Inform { .. }
+            | Output::Execute { .. }
+            | Output::Retract { .. }
+            | Output::Emit(_) => {}
         }
         Ok(())
     }
@@ -201,10 +207,13 @@ fn describe<M: Plain>(output: &Output<M>) -> String {
             None => format!("DECIDES slot {slot}: NULL"),
             Some(entry) => format!("DECIDES slot {slot}: {:?}", entry.id),
         },
+        Output::Execute { slot, entry } => format!("executes {:?} as slot {slot}", entry.id),
+        Output::Retract { from } => format!("takes back slots from {from} on"),
         Output::Note(record) => format!("notes {record:?}"),
         Output::Arm { timer, .. } => format!("arms {timer:?}"),
         Output::Disarm(timer) => format!("disarms {timer:?}"),
         Output::Gather(entry) => format!("gathers the payloads of {:?}", entry.id),
+        Output::Forget(entry) => format!("forgets {entry:?}"),
         Output::CatchUp { from, through } => format!("wants slots through {through} from {from}"),
         Output::Inform { peer, from } => format!("has slots from {from} on for {peer}"),
         Output::Reply { id, outcome } => format!("answers request {}: {outcome:?}", id.seq),

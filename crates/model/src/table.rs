@@ -4,13 +4,14 @@
 //! a change of a protocol they may differ for good reasons: `quorate model` then prints the new
 //! ones.
 
+mod chora;
 mod paxos;
 
 use crate::scope::{Disks, Request, Scope, read, write};
 
 /// All configurations, of all protocols.
 pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
-    RABIA.iter().chain(paxos::ALL)
+    RABIA.iter().chain(paxos::ALL).chain(chora::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

@@ -6,14 +6,19 @@
 mod any;
 mod backlog;
 mod catalogue;
+pub mod chora;
 mod code;
 mod done;
+pub mod nezha;
 mod paper;
 mod params;
 pub mod rabia;
+pub mod racos;
 mod registry;
 pub mod rs_paxos;
 mod sabotage;
+mod under_way;
+mod weak_mvc;
 
 pub use any::{AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, failures_survived};
 pub use catalogue::Registered;
@@ -21,7 +26,7 @@ pub use code::Code;
 pub use done::Done;
 pub use paper::{Paper, Setting, Shares};
 pub use registry::{
-    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, unknown_protocol,
-    visit,
+    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, ready_names,
+    unknown_protocol, visit,
 };
 pub use sabotage::{Sabotaged, SabotagedConfig};

@@ -10,6 +10,8 @@ use std::ops::Range;
 pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
+    /// Whether servers may run it. One that is not ready is for the simulator and the model checker alone.
+    const IS_READY: bool = true;
     /// The state machine of one replica.
     type Machine: Plain<Config: Send, Message: Send, Record: Send, Timer: Send, Base = Done>
         + Send
@@ -177,6 +179,9 @@ macro_rules! registered {
             Rabia: $crate::rabia::Rabia,
             MultiPaxos: $crate::rs_paxos::MultiPaxos,
             RsPaxos: $crate::rs_paxos::RsPaxos,
+            Chora: $crate::chora::Chora,
+            Nezha: $crate::nezha::Nezha,
+            Racos: $crate::racos::Racos,
         }
     };
 }
@@ -188,6 +193,14 @@ macro_rules! visits {
         #[must_use]
         pub fn names() -> Vec<&'static str> {
             vec![$(<$protocol as Protocol>::NAME),*]
+        }
+
+        /// The names of those that servers may run ([`Protocol::IS_READY`]).
+        #[must_use]
+        pub fn ready_names() -> Vec<&'static str> {
+            let all = [$((<$protocol as Protocol>::NAME, <$protocol as Protocol>::IS_READY)),*];
+            let ready = all.into_iter().filter(|(_, is_ready)| *is_ready);
+            ready.map(|(name, _)| name).collect()
         }
 
         /// Calls `visitor` with the protocol called `name`; `None` if there is none.
@@ -203,11 +216,13 @@ macro_rules! visits {
 
 registered!(visits);
 
-/// What to say of a name that no protocol has.
+/// What to say of a name that no protocol has that servers may run.
 #[must_use]
 pub fn unknown_protocol(name: &str) -> String {
-    format!(
-        "there is no protocol {name:?}; there is: {}",
-        names().join(", ")
-    )
+    let ready = ready_names().join(", ");
+    if names().contains(&name) {
+        format!("protocol {name:?} runs in the simulator alone so far; ready for data: {ready}")
+    } else {
+        format!("there is no protocol {name:?}; there is: {ready}")
+    }
 }

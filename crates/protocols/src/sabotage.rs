@@ -96,7 +96,11 @@ impl<M: Machine> Machine for Sabotaged<M> {
                 return self.settle(now, out);
             }
             Input::Installed { base, .. } => forget_base(self.sabotage, base),
-            Input::Submit(_) | Input::Timer(_) | Input::Held(_) | Input::Link { .. } => {}
+            Input::Submit(_)
+            | Input::Timer(_)
+            | Input::Held(_)
+            | Input::Applied { .. }
+            | Input::Link { .. } => {}
         }
         self.inner.step(now, input.pass_on(), &mut self.scratch);
         self.settle(now, out);

@@ -15,6 +15,7 @@ mod log;
 mod logging;
 mod modes;
 mod quorums;
+mod recode;
 mod serve;
 mod snapshots;
 mod status;

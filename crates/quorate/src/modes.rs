@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use quorate_core::Durability;
-use quorate_server::Layout;
+use quorate_server::{Layout, Rejoin};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,6 +43,35 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object per line
     Json,
+}
+
+/// How a replica comes back whose data is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RejoinMode {
+    /// As a new member, in the place of the former
+    NewMember,
+    /// As itself, by the protocol's own rule
+    Protocol,
+}
+
+impl From<RejoinMode> for Rejoin {
+    fn from(mode: RejoinMode) -> Self {
+        match mode {
+            RejoinMode::NewMember => Rejoin::NewMember,
+            RejoinMode::Protocol => Rejoin::Protocol,
+        }
+    }
+}
+
+/// What a cluster does by itself when a member is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReactMode {
+    /// Nothing: that is for the operator
+    Nothing,
+    /// Go on with a code that survives the next failure
+    ShrinkCode,
 }
 
 /// What runs on which thread.

@@ -9,7 +9,7 @@ mod support;
 
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-use support::{Client, Home, PATIENCE, Up, converged, eventually, exists, metric, signal};
+use support::{Client, Home, PATIENCE, Up, converged, eventually, exists, metric, quorate, signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Scenario: a replica is killed; the others go on; it comes back and catches up; everything is
@@ -274,4 +274,30 @@ async fn a_cluster_in_memory_serves_and_writes_no_log() {
         assert_eq!(segments, 0);
     }
     assert!(up.stop().success());
+}
+
+/// Scenario: a member is removed; `quorate up` goes on without it, and so it does when it is started again.
+#[tokio::test]
+async fn a_removed_member_stops_no_cluster_and_is_not_started_again() {
+    let home = Home::new();
+    let mut up = home.start(&["--restart"]);
+    let remove = ["cluster", "remove", "2", "--endpoints", &up.urls[0]];
+    let removed = support::output(quorate().args(remove));
+    assert!(removed.status.success(), "{removed:?}");
+    let said = "replica 2 is no member of the cluster any more";
+    up.wait_for(said);
+    let mut client = Client::connect(&up.urls[2]).await;
+    client.put("goes", "on").await.unwrap();
+    let two = [up.urls[0].clone(), up.urls[2].clone()];
+    assert!(up.stop().success());
+
+    let again = Up::start(&home.dir, &[]);
+    eventually("the removed one is gone", || async {
+        (!exists(again.pids[&2])).then_some(())
+    })
+    .await;
+    converged(&two).await;
+    let mut client = Client::connect(&two[1]).await;
+    assert_eq!(client.get("goes").await.unwrap().as_deref(), Some("on"));
+    assert!(again.stop().success());
 }

@@ -12,7 +12,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use support::{
-    Client, Home, Up, converged, eventually, expect_failure, free_ports, metrics, quorate, signal,
+    Client, Home, Up, converged, eventually, expect_failure, free_ports, metric, metrics, quorate,
+    signal,
 };
 
 async fn put_all(url: &str, keys: std::ops::Range<u32>) {
@@ -42,6 +43,16 @@ async fn rejoined(url: &str) {
     .await;
 }
 
+/// Waits until the replica takes part as a new member, from this epoch on.
+async fn came_back(url: &str, epoch: u32) {
+    eventually("the replica is a member in a new life", || async {
+        let is_there = metric(url, "quorate_epoch").await >= f64::from(epoch);
+        let mut client = Client::try_connect(url).await.filter(|_| is_there)?;
+        client.put("came", "back").await.ok()
+    })
+    .await;
+}
+
 /// Scenario: a replica is killed and its folder deleted; started again it comes back by itself,
 /// and its vote counts: the cluster goes on with it when another dies. A copy of the deleted folder
 /// is not taken back.
@@ -57,7 +68,7 @@ async fn a_replica_whose_folder_was_deleted_comes_back_by_itself() {
     put_all(&up.urls[0], 50..60).await;
 
     let second = Up::start(&home.dir, &["--only", "2"]);
-    rejoined(&up.urls[1]).await;
+    came_back(&up.urls[1], 2).await;
     expect_all(&up.urls[1], 0..60).await;
     put_all(&up.urls[1], 60..70).await;
     converged(&up.urls).await;
@@ -118,19 +129,30 @@ async fn when_too_many_folders_are_gone_that_is_said_and_undone_by_putting_them_
 /// Scenario: with --restart nobody has to do anything but delete the folder.
 #[tokio::test]
 async fn a_supervised_replica_survives_the_loss_of_its_folder() {
-    let home = Home::new();
-    let mut up = home.start(&["--restart"]);
-    put_all(&up.urls[0], 0..20).await;
-    for round in 0..3 {
-        let id = round % 3 + 1;
-        signal(up.pids[&id], Signal::KILL);
-        fs::remove_dir_all(home.dir.join(id.to_string())).unwrap();
-        up.wait_for(&format!("replica {id} serves again"));
-        rejoined(&up.urls[usize::from(id) - 1]).await;
-        put_all(&up.urls[0], 20 + u32::from(round)..21 + u32::from(round)).await;
+    for (protocol, rejoin) in [
+        ("rabia", "new-member"),
+        ("multi-paxos", "new-member"),
+        ("rabia", "protocol"),
+    ] {
+        let home = Home::new();
+        let rejoins = format!("--server-arg=--rejoin={rejoin}");
+        let mut up = home.start(&["--restart", "--protocol", protocol, &rejoins]);
+        put_all(&up.urls[0], 0..20).await;
+        for round in 0..3 {
+            let id = round % 3 + 1;
+            signal(up.pids[&id], Signal::KILL);
+            fs::remove_dir_all(home.dir.join(id.to_string())).unwrap();
+            up.wait_for(&format!("replica {id} serves again"));
+            let url = &up.urls[usize::from(id) - 1];
+            match rejoin {
+                "protocol" => rejoined(url).await,
+                _ => came_back(url, u32::from(round) + 2).await,
+            }
+            put_all(&up.urls[0], 20 + u32::from(round)..21 + u32::from(round)).await;
+        }
+        converged(&up.urls).await;
+        expect_all(&up.urls[2], 0..23).await;
     }
-    converged(&up.urls).await;
-    expect_all(&up.urls[2], 0..23).await;
 }
 
 /// Scenario: every replica of a cluster in memory is killed in turn; what was acknowledged stays.
@@ -280,7 +302,7 @@ async fn replicas_begun_separately_agree_on_a_beginning_and_return_with_the_same
     cluster.wipe(1);
     cluster.start(1, NEW);
     serves(&cluster.url(1)).await;
-    rejoined(&cluster.url(1)).await;
+    came_back(&cluster.url(1), 2).await;
     expect_all(&cluster.url(1), 0..20).await;
     assert!(!is_first_life(&cluster.dir(1)));
 

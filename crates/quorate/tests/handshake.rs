@@ -106,7 +106,8 @@ async fn every_wrong_caller_is_told_apart_and_disturbs_nobody() {
     let newer = opening(
         newest.0 + 1,
         oldest.0,
-        &[&right[..], b"\0and more"].concat(),
+        // The lane, no name, no URL, a feature level, and what nobody knows yet.
+        &[&right[..], b"\0\0\0\x02and more"].concat(),
     );
     let welcome = call(port, &newer);
     assert!(welcome.starts_with(b"QUORPEER"));

@@ -20,7 +20,9 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Client, converged, eventually, expect_failure, free_ports, output, quorate, signal};
+use support::{
+    Client, converged, eventually, expect_failure, free_ports, metrics, output, quorate, signal,
+};
 use tonic::transport::{Channel, Endpoint};
 
 /// A replica that was started by itself.
@@ -189,6 +191,14 @@ impl Cluster {
         self.0.member_update(request).await.map(|_| ())
     }
 
+    /// Where clients reach each, as far as it is known.
+    async fn client_urls(&mut self) -> BTreeMap<u16, String> {
+        let request = MemberListRequest::default();
+        let list = self.0.member_list(request).await.unwrap().into_inner();
+        let known = |member: Member| Some((member.id as u16, member.client_urls.first()?.clone()));
+        list.members.into_iter().filter_map(known).collect()
+    }
+
     /// Members, and learners in brackets.
     async fn list(&mut self) -> String {
         let request = MemberListRequest::default();
@@ -313,6 +323,13 @@ async fn a_learner_follows_until_somebody_promotes_it() {
     eventually("it serves again", || Client::try_connect(&url)).await;
     converged(&fleet.urls()).await;
     assert_eq!(cluster.list().await, "1 2 3 (4)");
+    let own = |(id, one): (&u16, &Replica)| (*id, one.url.clone());
+    let expected: BTreeMap<u16, String> = fleet.replicas.iter().map(own).collect();
+    eventually("each tells the others where clients reach it", || {
+        let (mut cluster, expected) = (cluster.clone(), expected.clone());
+        async move { (cluster.client_urls().await == expected).then_some(()) }
+    })
+    .await;
 
     let taken = cluster.add(&fleet.peers[&2]).await.unwrap_err();
     assert_eq!(taken.message(), "etcdserver: Peer URLs already exists");
@@ -385,6 +402,41 @@ async fn a_removed_replica_ends_and_comes_back_only_as_a_new_one() {
     let url = fleet.replicas[&3].url.clone();
     eventually("it serves", || Client::try_connect(&url)).await;
     converged(&fleet.urls()).await;
+}
+
+/// Scenario: two replicas die, one of which is then removed. The other is dialled again and again; who
+/// is no member is not.
+#[tokio::test]
+async fn who_was_removed_is_not_dialled_for_ever() {
+    let mut fleet = Fleet::begin("rabia", 5).await;
+    let fourth = fleet.add(1, &[]).await;
+    let fifth = fleet.add(1, &[]).await;
+    let mut cluster = fleet.cluster(1).await;
+    cluster.becomes("1 2 3 4 5").await;
+    fleet.replicas.get_mut(&fourth).unwrap().kill();
+    fleet.replicas.get_mut(&fifth).unwrap().kill();
+    cluster.remove(fifth).await.unwrap();
+    cluster.becomes("1 2 3 4").await;
+    let url = fleet.replicas[&1].url.clone();
+    let dials = || async {
+        let page = metrics(&url).await;
+        [fourth, fifth].map(|peer| {
+            let name = format!("quorate_peer_failed_dials_total{{peer=\"{peer}\"}} ");
+            let line = page.lines().find_map(|line| line.strip_prefix(&name));
+            line.map_or(0, |count| count.parse::<u64>().unwrap())
+        })
+    };
+    let after = |start: u64| async move {
+        eventually("a member that is down is dialled", || async {
+            let [of_member, of_former] = dials().await;
+            (of_member >= start + 4).then_some((of_member, of_former))
+        })
+        .await
+    };
+    // A dial may have been under way.
+    let (start, before) = after(dials().await[0]).await;
+    let (_, now) = after(start).await;
+    assert_eq!(now, before);
 }
 
 /// Scenario: an operator looks at the cluster, puts a new replica in the place of a dead one with one

@@ -10,6 +10,7 @@ mod support;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
 use support::{
     Client, Home, Up, converged, eventually, expect_failure, free_ports, metric, output, quorate,
 };
@@ -126,7 +127,8 @@ async fn a_switch_that_makes_no_sense_is_refused() {
     let home = Home::new();
     let up = home.start(&[]);
     for (to, code, why) in [
-        (&["raft"][..], 1, "protocol is unknown"),
+        (&["raft"][..], 1, "there is no protocol \"raft\""),
+        (&["chora"][..], 1, "runs in the simulator alone so far"),
         (&["rabia"], 1, "it is so already"),
         (&["rabia", "--param", "window=0"], 1, "window"),
         (&["rs-paxos", "--param", "k=4"], 1, "k = 4"),
@@ -195,4 +197,51 @@ async fn values_are_coded_anew_for_the_code_of_the_cluster() {
             }
         }
     }
+}
+
+/// Scenario: whole values are cut into fragments by replicas that may do so with 64 KiB in a second. It
+/// takes as long as that must, and they tell how far they are.
+#[tokio::test]
+async fn values_are_coded_anew_at_a_rate_and_the_progress_is_shown() {
+    const RATE: f64 = 65536.0;
+    let home = tempfile::tempdir().unwrap();
+    let (dir, port) = (home.path().join("cluster"), free_ports(10).to_string());
+    let flags = [
+        "--port",
+        &port,
+        "--replicas",
+        "5",
+        "--protocol",
+        "multi-paxos",
+    ];
+    let up = Up::start(&dir, &[&flags[..], &["--recode-rate", "64KiB"]].concat());
+    let mut client = Client::connect(&up.urls[0]).await;
+    for number in 0..20 {
+        let long = "v".repeat(LONG);
+        client.put(&number.to_string(), &long).await.unwrap();
+    }
+    let all = 20.0 * LONG as f64;
+    let began = Instant::now();
+    switch(&up.urls[0], &["rs-paxos", "--code", "5,3"]);
+    let part = eventually("some values are moved, and others are not", || async {
+        let done = metric(&up.urls[1], "quorate_recoded_bytes").await;
+        (done > 0.0 && done < all).then_some(done)
+    });
+    assert_eq!(part.await % LONG as f64, 0.0);
+    let status = output(quorate().args(["cluster", "status", "--endpoints", &up.urls[1]]));
+    let status = String::from_utf8(status.stdout).unwrap();
+    let says = "of 391 KiB, at most 64.0 KiB/s";
+    assert!(status.contains(says), "{status}");
+    for url in &up.urls {
+        eventually(&format!("{url}: all is moved"), || async {
+            let settled = metric(url, "quorate_epoch_settled").await;
+            let done = metric(url, "quorate_recoded_bytes").await;
+            (settled == 1.0 && done == all).then_some(())
+        })
+        .await;
+    }
+    // The last one is only begun in time, and 50 ms are given in advance.
+    let least_s = (all - LONG as f64) / RATE - 0.05;
+    let took_s = began.elapsed().as_secs_f64();
+    assert!(took_s >= least_s, "{took_s} s, not {least_s}");
 }

@@ -13,11 +13,12 @@ use crate::group::Group;
 use crate::handle::{Apart, Consistency, Failure, Handle, Request};
 use crate::metrics::{Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
+use crate::react::Reactor;
 use crate::replies::{Replies, Reply};
 use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
-use quorate_core::{Application, Event, Now, Principal, ReplicaId, majority};
+use quorate_core::{Application, Event, Now, Principal, ReplicaId};
 use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
 use quorate_protocols::AnyMachine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +57,9 @@ pub(crate) struct Core<A: Application> {
     pub(crate) links: Links,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
+    pub(crate) reactor: Reactor,
+    /// The highest feature level that this program knows, or is to know.
+    pub(crate) level: u32,
     pub(crate) apart: Apart,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) state: State<A>,
@@ -130,6 +134,8 @@ impl<A: Application> Core<A> {
                 self.state.countdowns.next(),
                 self.state.replies.next(),
                 self.volunteers_at(),
+                self.reacts_at(),
+                self.group.upkeep_at,
                 self.held
                     .as_ref()
                     .map(|_| self.clock.now().mono_ns + SPACE_RETRY_NS),
@@ -167,6 +173,8 @@ impl<A: Application> Core<A> {
             }
             self.order_due(now);
             self.look_after_volunteers(now);
+            self.react(now);
+            self.keep_up(now);
             self.state.replies.expire(now.mono_ns);
             self.turn()?;
             self.metrics.turn.record(began.elapsed());
@@ -202,6 +210,8 @@ impl<A: Application> Core<A> {
                     self.state.links_up.remove(&peer);
                 }
                 self.host.link(now, peer, version);
+                self.watch_members(now);
+                self.group.upkeep_at = Some(now.mono_ns);
             }
         }
     }
@@ -322,7 +332,7 @@ impl<A: Application> Core<A> {
             }
         }
         self.meet();
-        Ok(())
+        self.check_level()
     }
 
     /// Everything but the flush. Says whether there was anything.
@@ -497,7 +507,11 @@ impl<A: Application> Core<A> {
         storage.gathered.absolute(counters.gathered);
         storage.rebuilt.absolute(counters.rebuilt);
         storage.lacking.set(self.host.payloads_lacking() as f64);
+        let recoded = self.host.recoded();
+        storage.recoded_bytes.set(recoded.done_bytes as f64);
+        storage.recode_bytes.set(recoded.total_bytes as f64);
         metrics.epoch.set(self.host.epoch().number as f64);
+        metrics.level.set(f64::from(self.host.epochs().level));
         metrics
             .is_settled
             .set(f64::from(u8::from(self.host.is_settled())));
@@ -513,6 +527,8 @@ impl<A: Application> Core<A> {
         let waiting = self.host.waiting() as f64;
         metrics.waiting.0.set(waiting);
         metrics.waiting.1.set(waiting);
+        let gone = self.host.epoch().n() - self.present();
+        metrics.members_gone.set(gone as f64);
         let quorum = f64::from(u8::from(self.has_quorum()));
         metrics.has_quorum.0.set(quorum);
         metrics.has_quorum.1.set(quorum);
@@ -531,27 +547,22 @@ impl<A: Application> Core<A> {
         full
     }
 
-    fn has_quorum(&self) -> bool {
-        let epoch = self.host.epoch();
-        let me = self.folder.meta().replica;
-        let is_there = |id: &ReplicaId| *id == me || self.state.links_up.contains(id);
-        let members = epoch.members.iter().map(|member| member.id);
-        members.filter(is_there).count() >= majority(epoch.n())
-    }
-
     fn status(&self) -> Status {
         let meta = self.folder.meta();
         let epoch = self.host.epoch();
-        let trouble = self.disk.as_ref().and_then(Disk::trouble);
         Status {
             cluster: meta.cluster,
             me: meta.replica,
             incarnation: meta.incarnation,
-            members: self.group.members(self.host.epochs()),
+            members: (self.group).members(self.host.epochs(), &self.links.about()),
             epochs: self.host.epochs().chain.epochs().cloned().collect(),
+            level: self.host.epochs().level,
+            wire_version: self.host.spoken().newest.0,
             is_open: self.host.is_open(),
             is_settled: self.host.is_settled(),
             payloads_lacking: self.host.payloads_lacking() as u64,
+            recoded: self.host.recoded(),
+            recode_rate: self.host.limits().recode_rate,
             protocol: epoch.protocol.clone(),
             params: epoch.params.clone(),
             durability: epoch.durability,
@@ -564,10 +575,7 @@ impl<A: Application> Core<A> {
             uptime: self.state.began.elapsed(),
             log_bytes: self.disk.as_ref().map_or(0, Disk::bytes),
             quorum: self.has_quorum(),
-            alarms: trouble
-                .into_iter()
-                .map(|why| format!("NOSPACE: {why}"))
-                .collect(),
+            alarms: self.alarms(),
         }
     }
 }

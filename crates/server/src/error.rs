@@ -63,6 +63,13 @@ pub enum ServerError {
         /// Where its data is.
         dir: PathBuf,
     },
+    /// The group's commands mean what this program does not know.
+    Level {
+        /// The group's feature level.
+        level: u32,
+        /// The highest that this program knows, or may.
+        known: u32,
+    },
     /// The face ended by itself.
     Face(String),
     /// The core ended by itself.
@@ -142,6 +149,12 @@ impl fmt::Display for ServerError {
                  data in {} is not needed any more. To have it back, delete that folder, add the \
                  replica to the cluster and start it again",
                 dir.display()
+            ),
+            ServerError::Level { level, known } => write!(
+                f,
+                "the cluster is at feature level {level}, and this program knows {known}: run one that \
+                 knows it, or leave --wire-version out if that is what keeps it older; there is no way \
+                 back once a level is raised"
             ),
             ServerError::Face(why) => write!(f, "serving clients ended: {why}"),
             ServerError::Core(why) => write!(f, "the replica's core ended: {why}"),

@@ -3,14 +3,10 @@
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::run::host_config;
-use crate::snap::SnapFiles;
-use bytes::Bytes;
+use crate::stopped::Stopped;
 use quorate_core::{Application, Boot, Durability, Slot};
-use quorate_host::{Export, Exported, Limits, LogSource};
+use quorate_host::{Export, Exported, Limits};
 use quorate_protocols::AnyMachine;
-use std::fs;
-use std::io;
-use std::path::PathBuf;
 
 /// What an export tells, in this order: one beginning, then every slot.
 #[derive(Debug)]
@@ -50,10 +46,7 @@ pub fn export<A: Application>(
     }
     let config = host_config(meta, Boot(0), Limits::default(), 0)?;
     let dir = folder.log_dir();
-    let mut source = Stopped {
-        log: dir.clone(),
-        snapshots: SnapFiles::stopped(&folder.snapshots_dir()),
-    };
+    let mut source = Stopped::new(folder);
     let log = |error| ServerError::Log {
         dir: dir.clone(),
         error,
@@ -71,31 +64,4 @@ pub fn export<A: Application>(
         });
     };
     export.run(step).map_err(log)
-}
-
-/// The files of a replica that does not run.
-struct Stopped {
-    log: PathBuf,
-    snapshots: SnapFiles,
-}
-
-impl LogSource for Stopped {
-    fn list(&mut self) -> io::Result<Vec<u64>> {
-        crate::disk::segments(&self.log)
-    }
-
-    fn read(&mut self, segment: u64) -> io::Result<Bytes> {
-        fs::read(crate::disk::segment_path(&self.log, segment)).map(Bytes::from)
-    }
-
-    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
-        match self.snapshots.dir().is_dir() {
-            true => self.snapshots.list(),
-            false => Ok(Vec::new()),
-        }
-    }
-
-    fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes> {
-        self.snapshots.read(slot, offset, len)
-    }
 }

@@ -58,6 +58,24 @@ pub fn bootstrap(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
     }
 }
 
+/// Creates what a replica's files are written to, before it is known whose they are.
+pub(crate) fn begin_folder(dir: &Path) -> Result<Folders, FolderError> {
+    let folders = disk_folders(dir);
+    for path in [&folders.log, &folders.bulk, &folders.snapshots] {
+        fs::create_dir_all(path).map_err(|error| io_error("create", path, &error))?;
+    }
+    sync_dir(dir)?;
+    Ok(folders)
+}
+
+fn disk_folders(dir: &Path) -> Folders {
+    Folders {
+        log: dir.join(LOG),
+        bulk: dir.join(BULK),
+        snapshots: dir.join(SNAPSHOTS),
+    }
+}
+
 /// Whether the folder holds data of some replica, readable or not.
 pub fn holds_data(dir: &Path) -> Result<bool, FolderError> {
     if dir.join(META).exists() {
@@ -123,11 +141,7 @@ impl Folder {
 
     /// Where everything is that is written while the replica runs.
     pub(crate) fn disk_folders(&self) -> Folders {
-        Folders {
-            log: self.log_dir(),
-            bulk: self.dir.join(BULK),
-            snapshots: self.snapshots_dir(),
-        }
+        disk_folders(&self.dir)
     }
 
     /// Files of the log, as far as they can be listed.
@@ -269,7 +283,8 @@ fn no_meta(dir: &Path) -> FolderError {
     io_error("read", &dir.join(META), &io::ErrorKind::NotFound.into())
 }
 
-fn write_meta(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
+/// Writes a folder's identity: from then on it is a replica's.
+pub(crate) fn write_meta(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
     twice::write(dir, META, &meta.to_text())
 }
 

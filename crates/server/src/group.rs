@@ -4,14 +4,15 @@
 use crate::core::Core;
 use crate::error::ServerError;
 use crate::handle::{Failure, MemberInfo};
+use crate::peer::handshake::About;
 use crate::replies::Reply;
 use bytes::Bytes;
 use quorate_core::{Application, Member, Now, ReplicaId, Wire};
-use quorate_host::Request as HostRequest;
 use quorate_host::epochs::rails::{NotReady, Refused};
 use quorate_host::epochs::{Edit, Effect, Expect, Order, Reconfigure, State};
-use quorate_protocols::AnyConfig;
-use std::collections::BTreeMap;
+use quorate_host::{FIRST_LEVEL, Request as HostRequest};
+use quorate_protocols::{AnyConfig, ready_names, unknown_protocol};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tokio::sync::oneshot;
 
@@ -35,6 +36,8 @@ pub enum Change {
     Forget(ReplicaId),
     /// A replica that follows becomes a member, in the life it is in.
     Promote(ReplicaId),
+    /// A member that lost its data goes on in the life it is in now.
+    Replace(ReplicaId),
     /// A member leaves.
     Remove(ReplicaId),
     /// The members go on with another protocol, or with other parameters of the same.
@@ -100,9 +103,16 @@ pub(crate) struct Group {
     volunteers_at: Option<u64>,
     /// Who offered itself too early, when to look again, and until when.
     candidate: Option<(Member, u64, u64)>,
+    /// Members that lost their data: they are connected in lives that the newest epoch does not list.
+    lost: BTreeSet<ReplicaId>,
+    /// When to look whether the group's feature level, or what it knows of this replica, is out of date.
+    pub(crate) upkeep_at: Option<u64>,
     /// The newest epoch and the addresses that connections were last made for.
-    met: Option<(u64, BTreeMap<ReplicaId, String>)>,
+    met: Option<Met>,
 }
+
+/// The newest epoch, whether the change to it is done, and the addresses.
+type Met = (u64, bool, BTreeMap<ReplicaId, String>);
 
 impl Group {
     pub(crate) fn new(
@@ -115,12 +125,28 @@ impl Group {
             told_addresses,
             volunteers_at: volunteers.then_some(0),
             candidate: None,
+            lost: BTreeSet::new(),
+            upkeep_at: None,
             met: None,
         }
     }
 
+    /// What this replica was told of itself.
+    pub(crate) fn own(&self, me: ReplicaId) -> Option<&MemberInfo> {
+        self.told.iter().find(|info| info.id == me)
+    }
+
+    /// Whether a member is known to have lost its data, and waits to be replaced by what it is now.
+    pub(crate) fn is_lost(&self, id: ReplicaId) -> bool {
+        self.lost.contains(&id)
+    }
+
     /// Members and learners, ascending.
-    pub(crate) fn members(&self, state: &State) -> Vec<MemberInfo> {
+    pub(crate) fn members(
+        &self,
+        state: &State,
+        said: &BTreeMap<ReplicaId, About>,
+    ) -> Vec<MemberInfo> {
         let newest = state.chain.newest();
         let members = newest.members.iter().map(|member| member.id);
         let mut ids: Vec<ReplicaId> = members.chain(state.addresses.keys().copied()).collect();
@@ -138,6 +164,15 @@ impl Group {
                 });
                 if let Some(url) = state.addresses.get(&id) {
                     info.peer_url.clone_from(url);
+                }
+                if let Some(face) = state.faces.get(&id) {
+                    info.name.clone_from(&face.name);
+                    info.client_url.clone_from(&face.client_url);
+                }
+                // Who speaks for itself knows best.
+                if let Some(about) = said.get(&id) {
+                    info.name.clone_from(&about.name);
+                    info.client_url.clone_from(&about.client_url);
                 }
                 info.is_learner = newest.index_of(id).is_none();
                 info
@@ -189,8 +224,9 @@ impl<A: Application> Core<A> {
     pub(crate) fn meet(&mut self) {
         let state = self.host.epochs();
         let number = state.chain.newest().number;
-        let is_met = |(epoch, addresses): &(u64, BTreeMap<_, _>)| {
-            *epoch == number && *addresses == state.addresses
+        let is_done = self.host.is_open() && self.host.is_settled();
+        let is_met = |(epoch, done, addresses): &Met| {
+            *epoch == number && *done == is_done && *addresses == state.addresses
         };
         if self.group.met.as_ref().is_some_and(is_met) {
             return;
@@ -210,16 +246,33 @@ impl<A: Application> Core<A> {
             tracing::warn!(replica = %id, "nobody said where this replica is: --initial-cluster \
                 does not list it");
         }
+        if self.group.met.as_ref().is_none_or(|met| met.0 != number) {
+            self.group.lost.clear();
+        }
         if number > 1 {
             self.links.tell_newest(state.chain.newest());
         }
-        self.group.met = Some((number, state.addresses.clone()));
+        self.group.met = Some((number, is_done, state.addresses.clone()));
         for peer in self.links.meet(&addresses) {
             if self.state.links_up.remove(&peer) {
                 let now = self.clock.now();
                 self.host.link(now, peer, None);
             }
         }
+        self.links.wait_for(&self.former(is_done));
+        self.group.upkeep_at = Some(self.clock.now().mono_ns);
+        self.watch_members(self.clock.now());
+    }
+
+    /// Those that are no members any more, once nobody needs what they have: one that does not know asks.
+    fn former(&self, is_done: bool) -> Vec<ReplicaId> {
+        let state = self.host.epochs();
+        let newest = state.chain.newest();
+        let is_former =
+            |id: &ReplicaId| newest.index_of(*id).is_none() && !state.addresses.contains_key(id);
+        let all = self.host.acquaintances().into_iter();
+        let is_over = is_done && self.host.is_member();
+        all.filter(|id| is_over && is_former(id)).collect()
     }
 
     /// When to look after who would like to be a member: this replica, or one that offered itself.
@@ -252,11 +305,18 @@ impl<A: Application> Core<A> {
 
     /// Has the group take a learner in, or looks again in a moment, when others have told how far they are.
     fn try_to_take_in(&mut self, now: Now, member: Member, until: u64) {
-        let is_wanted = self.host.epochs().addresses.contains_key(&member.id);
+        let is_listed = self.host.epoch().index_of(member.id).is_some();
+        let is_wanted = is_listed || self.host.epochs().addresses.contains_key(&member.id);
         if !is_wanted || self.links.life_of(member.id) != Some(member) {
             return;
         }
-        let change = Change::Promote(member.id);
+        if is_listed {
+            self.group.lost.insert(member.id);
+        }
+        let change = match is_listed {
+            true => Change::Replace(member.id),
+            false => Change::Promote(member.id),
+        };
         if let Err(ChangeError::NotYet(_)) = self.order_of(&change) {
             self.group.candidate = Some((member, now.mono_ns + LOOKS_AGAIN_NS, until));
             return self.host.ask_around();
@@ -289,7 +349,7 @@ impl<A: Application> Core<A> {
         }
     }
 
-    fn order_of(&self, change: &Change) -> Result<Order, ChangeError> {
+    pub(crate) fn order_of(&self, change: &Change) -> Result<Order, ChangeError> {
         let state = self.host.epochs();
         let is_listed = |id: ReplicaId| self.host.epoch().index_of(id).is_some();
         match change {
@@ -306,22 +366,28 @@ impl<A: Application> Core<A> {
             }),
             Change::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
             Change::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
+            Change::Protocol { name, .. } if !ready_names().contains(&name.as_str()) => {
+                Err(ChangeError::Refused(unknown_protocol(name)))
+            }
             Change::Protocol { name, params } => self.reconfigure(&Edit::Protocol {
                 name: name.clone(),
                 params: params.clone(),
             }),
-            // One that came back in a new life makes up for that within the epoch, under the life listed.
+            // Whether one that came back in a new life is to be replaced by that, it says itself.
             Change::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),
             Change::Promote(id) if !state.addresses.contains_key(id) => {
                 Err(ChangeError::Unknown(*id))
             }
-            Change::Promote(id) => {
+            Change::Promote(id) | Change::Replace(id) => {
                 let heard = self.heard().find(|member| member.id == *id);
                 let Some(member) = heard else {
                     let why = format!("replica {id} is not connected: is it running?");
                     return Err(ChangeError::Refused(why));
                 };
-                self.reconfigure(&Edit::Add(member))
+                self.reconfigure(&match change {
+                    Change::Replace(_) => Edit::Replace(member),
+                    _ => Edit::Add(member),
+                })
             }
         }
     }
@@ -337,7 +403,10 @@ impl<A: Application> Core<A> {
             expect: Expect::of(epoch),
             configuration,
         };
-        let heard: Vec<Member> = self.heard().collect();
+        let about = self.links.about();
+        let level = |id: ReplicaId| about.get(&id).map_or(FIRST_LEVEL, |about| about.level);
+        let heard = self.heard().map(|member| (member, level(member.id)));
+        let heard: Vec<(Member, u32)> = heard.collect();
         let judged = self.host.may_change(&change, &heard);
         judged.map_err(|why| match may_pass(&why) {
             true => ChangeError::NotYet(why.to_string()),

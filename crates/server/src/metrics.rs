@@ -43,6 +43,9 @@ pub struct Metrics {
     pub(crate) refused: Counter,
     pub(crate) has_quorum: Twin<Gauge>,
     pub(crate) epoch: Gauge,
+    pub(crate) level: Gauge,
+    pub(crate) members_gone: Gauge,
+    pub(crate) reactions: Counter,
     pub(crate) is_settled: Gauge,
     pub(crate) applied_slot: Gauge,
     pub(crate) waiting: Twin<Gauge>,
@@ -213,6 +216,18 @@ impl Metrics {
             epoch: on.gauge(
                 "quorate_epoch",
                 "The configuration the cluster is in, counted from 1.",
+            ),
+            level: on.gauge(
+                "quorate_feature_level",
+                "What commands mean: raised once all replicas run a program that knows it.",
+            ),
+            members_gone: on.gauge(
+                "quorate_members_unreachable",
+                "Members of the present configuration that cannot be reached from here.",
+            ),
+            reactions: on.counter(
+                "quorate_reactions_total",
+                "Changes that this replica asked for because members could not be reached.",
             ),
             is_settled: on.gauge(
                 "quorate_epoch_settled",

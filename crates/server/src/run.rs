@@ -11,8 +11,9 @@ use crate::handle::{Handle, MemberInfo, Request};
 use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
 use crate::peer::Links;
-use crate::peer::handshake::Identity;
+use crate::peer::handshake::{About, Identity};
 use crate::peer::lives::Lives;
+use crate::react::{Reaction, Reactor};
 use crate::security::{Door, Listener};
 use crate::snap::Archive;
 use crate::test_source::TestSource;
@@ -53,6 +54,10 @@ pub struct ServerConfig {
     pub peer_addresses: Vec<(ReplicaId, String)>,
     /// Whether it offers to become a member, when it is none.
     pub volunteers: bool,
+    /// The versions of what replicas say to each other that it speaks.
+    pub spoken: Spoken,
+    /// What it has the cluster do when members are gone.
+    pub reaction: Reaction,
     /// Sizes of everything in the host.
     pub limits: Limits,
     /// Requests that may wait between faces and core.
@@ -164,6 +169,7 @@ where
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
     let (host, disk) = open_host(&config, &meta, boot, app, &clock, &metrics)?;
+    let identity = identity(&meta, boot, &config);
     let (handle, requests) = Handle::new(config.queue_max);
     let handle = handle.recording(metrics.face.clone());
     let (tell_face, stopping) = watch::channel(false);
@@ -178,8 +184,10 @@ where
         peer_port: config.peer_port,
         peer_addresses: config.peer_addresses,
         volunteers: config.volunteers,
+        reaction: config.reaction,
+        level: config.spoken.level(),
         request_timeout: config.request_timeout,
-        identity: identity(&meta, boot),
+        identity,
         metrics: Arc::clone(&metrics),
         requests,
         stop,
@@ -220,6 +228,8 @@ struct Replica<A: Application> {
     peer_port: TcpListener,
     peer_addresses: Vec<(ReplicaId, String)>,
     volunteers: bool,
+    reaction: Reaction,
+    level: u32,
     request_timeout: Duration,
     identity: Identity,
     metrics: Arc<Metrics>,
@@ -257,10 +267,13 @@ impl<A: Application> Replica<A> {
             links,
             clock: self.clock,
             group: Group::new(self.members, self.peer_addresses, self.volunteers),
+            reactor: Reactor::new(self.reaction),
+            level: self.level,
             apart: self.handle.apart(),
             metrics: self.metrics,
             state: CoreState::new(self.request_timeout),
         };
+        core.check_level()?;
         core.expect_payloads()?;
         core.begin()?;
         // Who waits for it may have been told to stop.
@@ -322,7 +335,10 @@ fn open_host<A: Application>(
         follow: tracing::enabled!(tracing::Level::TRACE),
         ..config.limits
     };
-    let host_config = host_config(meta, boot, limits, random_u64()?)?;
+    let host_config = ReplicaConfig {
+        spoken: config.spoken,
+        ..host_config(meta, boot, limits, random_u64()?)?
+    };
     let start = match meta.state {
         State::Bootstrapped => Start::FirstBoot,
         State::Lost => Start::Lost,
@@ -493,13 +509,21 @@ impl LogSource for NoLog {
     }
 }
 
-fn identity(meta: &Meta, boot: Boot) -> Identity {
+fn identity(meta: &Meta, boot: Boot, config: &ServerConfig) -> Identity {
+    let mut members = config.members.iter();
+    let own = members.find(|member| member.id == meta.replica);
+    let about = own.map(|own| About {
+        name: own.name.clone(),
+        client_url: own.client_url.clone(),
+        level: config.spoken.level(),
+    });
     Identity {
+        about: about.filter(|_| config.spoken.says_more()),
         cluster: meta.cluster,
         me: meta.replica,
         incarnation: meta.incarnation,
         boot,
-        spoken: Spoken::SHIPPED,
+        spoken: config.spoken,
         group: meta.group,
         epoch: meta.epoch.clone(),
         epoch_digest: meta.epoch.digest(),

@@ -2,6 +2,7 @@
 
 use crate::handle::MemberInfo;
 use quorate_core::{ClusterId, Durability, Epoch, Incarnation, ReplicaId, Slot};
+use quorate_host::Recoded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,12 +20,20 @@ pub struct Status {
     pub members: Vec<MemberInfo>,
     /// The epochs that it remembers; the last one is the present.
     pub epochs: Vec<Epoch>,
+    /// What commands mean.
+    pub level: u32,
+    /// The newest wire version that it speaks.
+    pub wire_version: u32,
     /// Whether enough members are known to have the state that the present epoch began with.
     pub is_open: bool,
     /// Whether all payloads are safe with its members.
     pub is_settled: bool,
     /// Payloads known to lack their fragment here.
     pub payloads_lacking: u64,
+    /// How far this replica is with those that earlier epochs left.
+    pub recoded: Recoded,
+    /// The bytes of them that it codes anew in a second at most.
+    pub recode_rate: u64,
     /// The protocol that orders commands.
     pub protocol: String,
     /// Its agreed parameters, where they are not the defaults.
@@ -77,12 +86,27 @@ pub struct StatusPage {
     pub incarnation: String,
     /// The configurations of the cluster that it remembers; the last one is the present.
     pub epochs: Vec<EpochPage>,
+    /// What commands mean: raised once all replicas run a program that knows it.
+    #[serde(default)]
+    pub feature_level: u32,
+    /// The newest version of what replicas say to each other that this one speaks.
+    #[serde(default)]
+    pub wire_version: u32,
     /// Whether the change to the present one is done.
     pub is_open: bool,
     /// Whether all long values have been moved to its members and its code.
     pub is_settled: bool,
     /// Long values known to lack their fragment on this replica.
     pub payloads_lacking: u64,
+    /// Bytes of long values of earlier configurations that this replica has moved to the present code.
+    #[serde(default)]
+    pub recoded_bytes: u64,
+    /// Bytes of all of them, as of when they were last counted.
+    #[serde(default)]
+    pub recode_bytes: u64,
+    /// How many of them it moves in a second at most, if that is limited.
+    #[serde(default)]
+    pub recode_bytes_per_s_max: Option<u64>,
     /// The protocol that orders commands.
     pub protocol: String,
     /// Its agreed parameters, where they are not the defaults.
@@ -126,6 +150,9 @@ pub struct EpochPage {
     pub params: BTreeMap<String, String>,
     /// The members' numbers, ascending.
     pub members: Vec<u16>,
+    /// Whether it was made by hand after a disaster: what was acknowledged before may be lost.
+    #[serde(default)]
+    pub forced: bool,
 }
 
 impl From<&Epoch> for EpochPage {
@@ -136,8 +163,18 @@ impl From<&Epoch> for EpochPage {
             protocol: epoch.protocol.clone(),
             params: epoch.params.clone(),
             members: epoch.members.iter().map(|member| member.id.0).collect(),
+            forced: false,
         }
     }
+}
+
+/// All of them, in order.
+fn epoch_pages(epochs: &[Epoch]) -> Vec<EpochPage> {
+    let mut pages: Vec<EpochPage> = epochs.iter().map(EpochPage::from).collect();
+    for (pair, page) in epochs.windows(2).zip(pages.iter_mut().skip(1)) {
+        page.forced = pair[1].is_forced_behind(&pair[0]);
+    }
+    pages
 }
 
 /// What a replica does.
@@ -174,10 +211,15 @@ impl From<Status> for StatusPage {
             cluster_id: status.cluster.to_string(),
             replica_id: status.me.0,
             incarnation: status.incarnation.to_string(),
-            epochs: status.epochs.iter().map(EpochPage::from).collect(),
+            epochs: epoch_pages(&status.epochs),
+            feature_level: status.level,
+            wire_version: status.wire_version,
             is_open: status.is_open,
             is_settled: status.is_settled,
             payloads_lacking: status.payloads_lacking,
+            recoded_bytes: status.recoded.done_bytes,
+            recode_bytes: status.recoded.total_bytes,
+            recode_bytes_per_s_max: Some(status.recode_rate).filter(|rate| *rate < u64::MAX),
             protocol: status.protocol,
             params: status.params,
             durability: match status.durability {

@@ -51,6 +51,22 @@ impl<A: Application> Application for Timed<A> {
         result
     }
 
+    fn is_retractable(&self, body: &Bytes) -> bool {
+        self.inner.is_retractable(body)
+    }
+
+    fn attempt(&mut self, at: At, body: &Bytes) -> Bytes {
+        self.inner.attempt(at, body)
+    }
+
+    fn keep(&mut self) {
+        self.inner.keep();
+    }
+
+    fn retract(&mut self) {
+        self.inner.retract();
+    }
+
     fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
         A::join(body, payloads)
     }

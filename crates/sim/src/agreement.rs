@@ -19,9 +19,28 @@ pub(crate) struct Agreement {
     snapshots: BTreeMap<Slot, (SnapshotId, usize)>,
     /// The answer given to each command: the same whoever gives it, however often.
     answers: BTreeMap<RequestId, (Slot, Bytes)>,
+    /// Answered before their slots were applied where they were asked.
+    promised: BTreeMap<Slot, RequestId>,
 }
 
 impl Agreement {
+    /// A command was answered before its slot was applied there.
+    pub(crate) fn promised(&mut self, id: RequestId, slot: Slot) {
+        self.promised.insert(slot, id);
+    }
+
+    /// Everybody has applied everything: so are the slots of all answers.
+    pub(crate) fn check_promised(&self) -> Result<(), String> {
+        let end = self.slots.iter().rposition(Option::is_some);
+        let end = Slot(end.map_or(0, |last| last as u64 + 1));
+        match self.promised.range(end..).next() {
+            None => Ok(()),
+            Some((slot, id)) => Err(format!(
+                "{id:?} was answered at {slot:?}, which nobody decided"
+            )),
+        }
+    }
+
     /// A replica applied a slot.
     pub(crate) fn applied(
         &mut self,

@@ -5,30 +5,23 @@
 //! could expect the cluster to serve.
 
 use crate::disk::Disk;
+use crate::look::Look;
 use crate::network::chance;
 use crate::report::Violation;
 use crate::rot::harm;
-use crate::start::open_in_its_epoch;
 use crate::subject::Subject;
-use crate::world::{World, replica};
-use quorate_core::{Boot, EntryId, Group, MILLIS, Machine, Now, Seat};
-use quorate_host::{Host, HostConfig, Opened, Start};
-use quorate_protocols::Registered;
+use crate::world::World;
+use quorate_core::{EntryId, MILLIS, Machine};
+use quorate_host::{Host, Opened};
+use std::rc::Rc;
 
 /// How often another place is tried when damage would be too much.
 const TRIES: usize = 6;
 
-/// A replica opened for a look at a disk.
-pub(crate) struct Look<M: Machine, A: Subject> {
-    pub(crate) host: Host<M, A>,
-    /// What opening it found.
-    found: Opened,
-}
-
 /// A disk that was damaged, and what a replica would find there.
 struct Harmed<M: Machine, A: Subject> {
     disk: Disk,
-    after: Look<M, A>,
+    after: Rc<Look<M, A>>,
 }
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
@@ -41,15 +34,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !chance(&mut self.nemesis.rng, rot) {
             return Ok(());
         }
-        let before = self.look_before(index)?;
+        let (before, before_found) = self.look_before(index)?;
         for _ in 0..TRIES {
-            let Some(Harmed { disk, after }) = self.try_harm(index, &before.found)? else {
+            let Some(Harmed { disk, after }) = self.try_harm(index, &before_found)? else {
                 return Ok(());
             };
             // What shows that damage does no harm may be lost with power: later, at a bad time.
-            let settled = self.look(index, &disk.settled())?.found;
+            let settled = &self.look(index, &disk.settled())?.found;
             let is_out_now = is_out(&after.found);
-            let is_latent = is_out(&settled) && !is_out_now;
+            let is_latent = is_out(settled) && !is_out_now;
             let is_too_much = is_out_now
                 && (self.without_promises(index) >= self.setup.failures_survived
                     || !self.may_lose_fragments(index)?);
@@ -79,8 +72,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 _ if other == index => {}
                 Some(host) => lost.retain(|entry| !host.has_entry(*entry)),
                 None if self.is_at_rest(other) => {
-                    let host = self.look(other, &node.disk)?.host;
-                    lost.retain(|entry| !host.has_entry(*entry));
+                    let look = self.look(other, &node.disk)?;
+                    lost.retain(|entry| !look.host.has_entry(*entry));
                 }
                 None => {}
             }
@@ -100,15 +93,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let before = (0..n).map(look).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..TRIES {
             let (mut harmed, mut settled) = (Vec::new(), Vec::new());
-            for (index, before) in before.iter().enumerate() {
-                if let Some(harm) = self.try_harm(index, &before.found)? {
-                    settled.push(self.look(index, &harm.disk.settled())?.found);
+            for (index, (_, before)) in before.iter().enumerate() {
+                if let Some(harm) = self.try_harm(index, before)? {
+                    settled.push(self.look(index, &harm.disk.settled())?);
                     harmed.push(harm);
                 }
             }
-            let settled: Vec<&Opened> = settled.iter().collect();
+            let settled: Vec<&Opened> = settled.iter().map(|look| &look.found).collect();
             let found: Vec<&Opened> = harmed.iter().map(|harm| &harm.after.found).collect();
-            let mut entries = before.iter().flat_map(|look| look.host.undecided_entries());
+            let mut entries = before
+                .iter()
+                .flat_map(|(look, _)| look.host.undecided_entries());
             let is_left = |entry| harmed.iter().any(|harm| harm.after.host.has_entry(entry));
             let is_enough =
                 harmed.len() == n && are_enough_left(&found) && are_enough_left(&settled);
@@ -204,46 +199,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica would find before its disk is damaged. What no mark on stable storage vouches
     /// for does not count as acknowledged: if power fails before the replica that has noticed its
     /// loss can write that down, it cannot be told any more from a torn tail.
-    fn look_before(&self, index: usize) -> Result<Look<M, A>, Violation> {
+    fn look_before(&self, index: usize) -> Result<(Rc<Look<M, A>>, Opened), Violation> {
         let disk = &self.nodes[index].disk;
-        let mut before = self.look(index, disk)?;
-        let settled = self.look(index, &disk.settled())?.found;
-        before.found.marked = before.found.marked.min(settled.marked);
-        Ok(before)
-    }
-
-    /// What a replica would find on this disk, which it must be able to open.
-    pub(crate) fn look(&self, index: usize, disk: &Disk) -> Result<Look<M, A>, Violation> {
-        let seat = Seat {
-            group: Group(0),
-            epoch: self.epoch.clone(),
-            me: replica(index),
-            boot: Boot(0),
-        };
-        let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
-        let mut config = HostConfig {
-            cluster: self.cluster,
-            incarnation: self.nodes[index].incarnation,
-            known_as: self.nodes[index].incarnation,
-            genesis: self.epoch.clone(),
-            catalogue: &Registered,
-            seat,
-            machine,
-            limits: self.plan.limits,
-            dice: 0,
-            spoken: self.nodes[index].spoken,
-        };
-        let mut disk = disk.clone();
-        let flaw = self.setup.store_flaw;
-        let opened = open_in_its_epoch::<M, _>(&mut config, self.setup.configure, |config| {
-            let (start, now) = (Start::Resume, Now::default());
-            Host::<M, A>::open(config, start, &mut disk, A::fresh(flaw), now)
-        });
-        let (host, found) = opened.map_err(|error| {
-            let what = format!("replica {}: {error}", index + 1);
-            Violation::new("open", what)
-        })?;
-        Ok(Look { host, found })
+        let before = self.look(index, disk)?;
+        let settled = self.look(index, &disk.settled())?;
+        let mut found = before.found.clone();
+        found.marked = found.marked.min(settled.found.marked);
+        Ok((before, found))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Damage to bulk stores: fragments of payloads are no longer there, or are something else.
 
 use crate::disk::Disk;
-use crate::harm::Look;
 use crate::network::chance;
 use crate::report::Violation;
 use crate::rot::harm;
@@ -30,14 +29,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         // What shows that a fragment is whole may be lost with power: later, at a bad time.
         let disk = self.nodes[index].disk.settled();
-        let Look { host: intact, .. } = self.look(index, &disk)?;
+        let look = self.look(index, &disk)?;
+        let intact = &look.host;
         let before: BTreeSet<Name> = whole_of(intact.fragments(), &disk).collect();
         let elsewhere = self.whole_elsewhere(index)?;
         for _ in 0..TRIES {
             let mut disk = self.nodes[index].disk.clone();
             let what = harm(&mut disk.bulk, &extents, &mut self.nemesis.rng);
             let settled = disk.settled();
-            let Look { host: harmed, .. } = self.look(index, &settled)?;
+            let look = self.look(index, &settled)?;
+            let harmed = &look.host;
             // With the fragments of a flush of which no mark tells, what that flush wrote to the log is
             // taken for never written: rot and a lost mark at once are two faults.
             if !intact
@@ -80,8 +81,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let host = match &self.nodes[index].host {
             Some(host) => host,
             None => {
-                looked = self.look(index, &self.nodes[index].disk)?.host;
-                &looked
+                looked = self.look(index, &self.nodes[index].disk)?;
+                &looked.host
             }
         };
         let undecided = self.undecided_anywhere()?;
@@ -137,8 +138,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// The fragments that a replica would find on this disk, and that are whole.
     fn whole_on(&self, index: usize, disk: &Disk) -> Result<BTreeSet<Name>, Violation> {
-        let Look { host, .. } = self.look(index, disk)?;
-        Ok(whole_of(host.fragments(), disk).collect())
+        let look = self.look(index, disk)?;
+        Ok(whole_of(look.host.fragments(), disk).collect())
     }
 }
 

@@ -48,6 +48,7 @@ mod harm_bulk;
 pub mod judge;
 mod leases;
 mod long;
+mod look;
 mod meter;
 mod mix;
 mod mutants;

@@ -107,6 +107,12 @@ pub(crate) enum Inbound<Q> {
 }
 
 impl<M: Machine, A: Application> Node<M, A> {
+    /// The application, while nobody can see more in it than is decided.
+    pub(crate) fn decided_app(&self) -> Option<&A> {
+        let host = self.host.as_ref().filter(|host| !host.is_ahead());
+        host.map(Host::app)
+    }
+
     pub(crate) fn new(disk: Disk, clock: Clock, incarnation: Incarnation) -> Self {
         Node {
             host: None,

@@ -71,6 +71,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 self.phase = Phase::Converging { since_ns };
             }
             Phase::Converging { .. } if self.converged() && self.leases_are_over()? => {
+                // A change of members may have been under way when all was healed.
+                self.watch_members();
                 self.read_last_changes()?;
                 self.phase = Phase::Done;
             }
@@ -173,12 +175,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.open(node)
     }
 
-    /// Whether the replicas have applied the same, and have answered whatever they were asked.
+    /// Whether the replicas have applied the same, and have answered whatever they were asked; and, where
+    /// the group has changed, all payloads are where they should be.
     fn converged(&self) -> bool {
         let newest = self.newest_epoch();
+        let has_changed = newest.number > 1;
+        let is_done = |host: &Host<M, A>| host.is_settled() && !host.lacks_fragments();
         let in_service = (0..self.nodes.len()).filter(|index| !self.nodes[*index].left_out);
         let members = in_service.filter(|index| newest.has(self.member(*index)));
-        let state = |host: &Host<M, A>| (host.digest(), host.waiting());
+        let state = |host: &Host<M, A>| {
+            let unfinished = usize::from(has_changed && !is_done(host));
+            (host.digest(), host.waiting() + unfinished)
+        };
         let states = members.map(|index| self.nodes[index].host.as_ref().map(state));
         let states: Vec<_> = states.collect();
         states.iter().all(|state| matches!(state, Some((_, 0))))

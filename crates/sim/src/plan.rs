@@ -295,6 +295,11 @@ fn snapshots(rng: &mut Rng, limits: &mut Limits) {
     limits.snapshot_piece_bytes = [20, 200, 4 << 10][rng.usize(..3)];
     limits.snapshot_chunk_bytes = [50, 500, 64 << 10][rng.usize(..3)];
     limits.snapshot_rate = [50_000, 1_000_000, 64 << 20][rng.usize(..3)];
+    // Not drawn for itself, so that seeds go on meaning what they meant.
+    limits.recode_rate = match limits.snapshot_rate {
+        50_000 => 20_000,
+        _ => u64::MAX,
+    };
 }
 
 /// Small sizes, so that a short run reaches what takes hours otherwise: full segments, entries

@@ -149,6 +149,11 @@ fn describe_input<M: Machine>(input: &Input<M>) -> String {
         Input::Timer(timer) => format!("Timer {timer:?}"),
         Input::Durable(lsn) => format!("Durable {lsn:?}"),
         Input::Held(entry) => format!("Held {entry:?}"),
+        Input::Applied {
+            slot,
+            entry,
+            results,
+        } => format!("Applied {entry:?} in {slot:?}, {} results", results.len()),
         Input::Installed { next, base } => format!("Installed before {next:?}, base {base:?}"),
         Input::Link { peer, up } => format!("Link to {peer:?}, up {up}"),
     }
@@ -164,9 +169,12 @@ fn describe_output<M: Machine>(output: &Output<M>) -> String {
         Output::Arm { timer, due } => format!("Arm {timer:?} {due:?}"),
         Output::Disarm(timer) => format!("Disarm {timer:?}"),
         Output::Gather(entry) => format!("Gather {entry:?}"),
+        Output::Forget(entry) => format!("Forget {entry:?}"),
         Output::CatchUp { from, through } => format!("CatchUp from {from:?} through {through:?}"),
         Output::Inform { peer, from } => format!("Inform {peer:?} from {from:?}"),
         Output::Deliver { slot, entry } => format!("Deliver {slot:?}: {entry:?}"),
+        Output::Execute { slot, entry } => format!("Execute {slot:?}: {entry:?}"),
+        Output::Retract { from } => format!("Retract from {from:?}"),
         Output::Reply { id, outcome } => format!("Reply {id:?}: {outcome:?}"),
         Output::Emit(event) => format!("Emit {event:?}"),
     }

@@ -5,6 +5,7 @@ use fastrand::Rng;
 use quorate_host::{Position, Write};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What a crash keeps or loses as one piece.
 const SECTOR_BYTES: [usize; 4] = [16, 64, 256, 512];
@@ -19,12 +20,13 @@ pub(crate) struct Segments {
     released: BTreeMap<u64, Segment>,
 }
 
-/// One file. Images are as long as what was ever written; the rest of the file reads as zeros.
+/// One file. Images are as long as what was ever written; the rest of the file reads as zeros. Copies of a
+/// disk share them, as most are only looked at.
 #[derive(Clone, Default)]
 struct Segment {
     size: usize,
-    written: Vec<u8>,
-    synced: Vec<u8>,
+    written: Arc<Vec<u8>>,
+    synced: Arc<Vec<u8>>,
     /// Writes since the last sync, in order.
     unsynced: Vec<(usize, Vec<u8>)>,
     /// Whether the file itself survives a crash.
@@ -126,6 +128,26 @@ impl Segments {
             .map(|segment| segment.whole().into())
     }
 
+    /// Whether both hold the same images: those that were only copied since.
+    pub(crate) fn is_same(&self, other: &Segments) -> bool {
+        let is_same = |(a, b): ((&u64, &Segment), (&u64, &Segment))| {
+            a.0 == b.0 && a.1.size == b.1.size && Arc::ptr_eq(&a.1.written, &b.1.written)
+        };
+        self.files.len() == other.files.len() && self.files.iter().zip(&other.files).all(is_same)
+    }
+
+    /// A part of a segment's content; `None` if it ends beyond the file.
+    pub(crate) fn part(&self, segment: u64, from: usize, len: usize) -> Option<Bytes> {
+        let segment = self.files.get(&segment)?;
+        let is_there = from + len <= segment.size.max(segment.written.len());
+        is_there.then(|| {
+            let written = segment.written.get(from..).unwrap_or_default();
+            let mut part = written[..len.min(written.len())].to_vec();
+            part.resize(len, 0);
+            part.into()
+        })
+    }
+
     /// The numbers of all segments and the sizes of their files, ascending.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = (u64, usize)> {
         let sizes = self.files.iter();
@@ -152,8 +174,8 @@ impl Segments {
     /// Damages a segment: stable storage holds something else now.
     pub(crate) fn overwrite(&mut self, segment: u64, at: usize, bytes: &[u8]) {
         if let Some(segment) = self.files.get_mut(&segment) {
-            put(&mut segment.written, at, bytes);
-            put(&mut segment.synced, at, bytes);
+            put(Arc::make_mut(&mut segment.written), at, bytes);
+            put(Arc::make_mut(&mut segment.synced), at, bytes);
         }
     }
 
@@ -169,7 +191,11 @@ impl Segments {
         let segment = self.files.entry(write.segment).or_default();
         segment.size = segment.size.max(write.segment_bytes as usize);
         let bytes = write.chunks.concat();
-        put(&mut segment.written, write.offset as usize, &bytes);
+        put(
+            Arc::make_mut(&mut segment.written),
+            write.offset as usize,
+            &bytes,
+        );
         segment.unsynced.push((write.offset as usize, bytes));
     }
 
@@ -198,8 +224,9 @@ pub(crate) struct Released(BTreeMap<u64, Segment>);
 impl Segment {
     fn sync(&mut self) {
         self.created = true;
+        let synced = Arc::make_mut(&mut self.synced);
         for (offset, bytes) in self.unsynced.drain(..) {
-            put(&mut self.synced, offset, &bytes);
+            put(synced, offset, &bytes);
         }
     }
 
@@ -208,15 +235,21 @@ impl Segment {
             let kept = keep(&bytes, rng);
             self.created |= !kept.is_empty();
             for range in kept {
-                put(&mut self.synced, offset + range.start, &bytes[range]);
+                put(
+                    Arc::make_mut(&mut self.synced),
+                    offset + range.start,
+                    &bytes[range],
+                );
             }
         }
         self.written.clone_from(&self.synced);
     }
 
     fn whole(&self) -> Vec<u8> {
-        let mut whole = self.written.clone();
-        whole.resize(self.size.max(whole.len()), 0);
+        let size = self.size.max(self.written.len());
+        let mut whole = Vec::with_capacity(size);
+        whole.extend_from_slice(&self.written);
+        whole.resize(size, 0);
         whole
     }
 }

@@ -12,6 +12,7 @@ use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Slot};
 use quorate_host::{SnapshotId, SnapshotRead, SnapshotWrite};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What the disk says when a fault hits a snapshot.
 pub(crate) const INJECTED: &str = "the simulated disk failed";
@@ -19,7 +20,7 @@ pub(crate) const INJECTED: &str = "the simulated disk failed";
 /// The snapshots of one replica.
 #[derive(Clone, Default)]
 pub(crate) struct SnapshotFiles {
-    files: BTreeMap<Slot, Vec<u8>>,
+    files: BTreeMap<Slot, Arc<Vec<u8>>>,
     /// The one being written; a crash leaves nothing of it.
     unfinished: Option<(Slot, Vec<u8>)>,
 }
@@ -44,8 +45,15 @@ impl SnapshotFiles {
             && ending == Some(slot)
             && rng.bool()
         {
-            self.files.insert(slot, file);
+            self.files.insert(slot, Arc::new(file));
         }
+    }
+
+    /// Whether both hold the same files: those that were only copied since.
+    pub(crate) fn is_same(&self, other: &SnapshotFiles) -> bool {
+        let mut pairs = self.files.iter().zip(&other.files);
+        self.files.len() == other.files.len()
+            && pairs.all(|(a, b)| a.0 == b.0 && Arc::ptr_eq(a.1, b.1))
     }
 
     /// Damages the newest of several.
@@ -53,7 +61,7 @@ impl SnapshotFiles {
         let several = self.files.len() > 1;
         if let Some((_, file)) = self.files.iter_mut().next_back().filter(|_| several) {
             let at = rng.usize(..file.len());
-            file[at] ^= 1 << rng.u8(..8);
+            Arc::make_mut(file)[at] ^= 1 << rng.u8(..8);
         }
         several
     }
@@ -64,7 +72,7 @@ impl SnapshotFiles {
         let index = (count > 0).then(|| rng.usize(..count))?;
         let file = self.files.values_mut().nth(index)?;
         let at = rng.usize(..file.len());
-        file[at] ^= 1 << rng.u8(..8);
+        Arc::make_mut(file)[at] ^= 1 << rng.u8(..8);
         Some(index + 1 == count)
     }
 
@@ -94,7 +102,7 @@ impl SnapshotFiles {
             SnapshotWrite::End { slot, bytes } => {
                 let (_, file) = self.unfinished.take()?;
                 assert_eq!(file.len() as u64, *bytes, "it is as long as it should be");
-                self.files.insert(*slot, file);
+                self.files.insert(*slot, Arc::new(file));
                 return Some((*slot, Ok(())));
             }
         }

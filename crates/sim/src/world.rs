@@ -6,6 +6,7 @@ use crate::course::Course;
 use crate::disk::Disk;
 use crate::judge::{self, Journal};
 use crate::leases::Leases;
+use crate::look::Looks;
 use crate::meter::Meter;
 use crate::mix::generator;
 use crate::nemesis::{Fault, Nemesis, Sequel};
@@ -169,6 +170,7 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) epoch: Epoch,
     pub(crate) cluster: ClusterId,
     pub(crate) values: Values,
+    pub(crate) looks: Looks<M, A>,
 }
 
 impl<'a, M: Machine, A: Subject> World<'a, M, A> {
@@ -218,6 +220,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             phase: Phase::Faults,
             totals: Totals::default(),
             values: Values::default(),
+            looks: Looks::default(),
             epoch,
             nodes,
             plan,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use tokio::runtime::Runtime;
 
-use quorate_protocols::{Code, names};
+use quorate_protocols::{Code, ready_names};
 
 use crate::cleanup;
 use crate::rounds::say;
@@ -156,7 +156,7 @@ impl Plan {
             Plan::Replace => vec![Step::Replace; 3],
             Plan::Resize => [[Step::Add; 4], [Step::Remove; 4]].concat(),
             Plan::Switch => {
-                let mut names = names();
+                let mut names = ready_names();
                 names.sort_by_key(|name| *name != protocol);
                 let walk = circuit(names.len()).into_iter();
                 walk.map(|to| Step::Switch(names[to])).collect()

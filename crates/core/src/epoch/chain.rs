@@ -80,6 +80,19 @@ impl Chain {
         self.epochs().rev().find(|epoch| epoch.first_slot <= slot)
     }
 
+    /// The newest epoch and those before it, up to the last that was made by hand: whoever was a member
+    /// before that one is none of this cluster.
+    pub fn lineage(&self) -> impl Iterator<Item = &Epoch> + Clone {
+        let newest_first = self.epochs.iter().rev();
+        let is_forced = |number: u64| {
+            let pair = self.get(number).zip(self.get(number - 1));
+            pair.is_some_and(|(epoch, before)| epoch.is_forced_behind(before))
+        };
+        let forced = newest_first.clone().map(|epoch| epoch.number);
+        let first = forced.filter(|number| *number > 1).find(|n| is_forced(*n));
+        newest_first.take_while(move |epoch| first.is_none_or(|first| epoch.number >= first))
+    }
+
     /// Whether any epoch kept lists a replica in this life.
     #[must_use]
     pub fn lists(&self, member: Member) -> bool {
@@ -98,7 +111,7 @@ impl Chain {
         if next.first_slot <= newest.first_slot {
             return Err(ChainError::Slot);
         }
-        if next.seed != newest.digest() {
+        if next.seed != newest.digest() && !next.is_forced_behind(newest) {
             return Err(ChainError::Predecessor);
         }
         self.epochs.push_back(next);
@@ -197,6 +210,22 @@ mod tests {
         for (epoch, why) in wrong {
             assert_eq!(push(epoch), Err(why));
         }
+    }
+
+    #[test]
+    fn an_epoch_made_by_hand_follows_and_ends_the_lineage() {
+        let mut chain = chain(3);
+        assert_eq!(chain.lineage().count(), 3);
+        let alone = chain.newest().members[1];
+        let forced = chain.newest().forced(Slot(30), alone);
+        assert!(forced.is_forced_behind(chain.newest()));
+        assert!(!chain.newest().is_forced_behind(chain.get(2).unwrap()));
+        assert_eq!((forced.number, forced.first_slot), (4, Slot(31)));
+        chain.push(forced).unwrap();
+        chain.push(following(&chain, 40)).unwrap();
+        let numbers: Vec<u64> = chain.lineage().map(|epoch| epoch.number).collect();
+        assert_eq!(numbers, [5, 4]);
+        assert_eq!(Chain::from_bytes(chain.to_bytes()), Ok(chain));
     }
 
     #[test]

@@ -148,6 +148,29 @@ pub struct Reconfigure {
     pub configuration: Configuration,
 }
 
+/// What a replica says of itself to clients.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Face {
+    /// A name for people.
+    pub name: String,
+    /// Where it serves clients, as a URL; empty when it does not say.
+    pub client_url: String,
+}
+
+impl Wire for Face {
+    fn encode(&self, out: &mut Encoder) {
+        out.string(&self.name);
+        out.string(&self.client_url);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Face {
+            name: text(input, "name of a replica")?,
+            client_url: text(input, "client URL")?,
+        })
+    }
+}
+
 /// A command about the group itself; the host applies it, not the application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -176,6 +199,13 @@ pub enum Order {
         /// Which one; nothing if it is no higher than the present one.
         level: u32,
     },
+    /// What a replica says of itself to clients; nothing before feature level 2.
+    Publish {
+        /// Which replica.
+        id: ReplicaId,
+        /// What it says.
+        face: Face,
+    },
 }
 
 const RECONFIGURE: u8 = 0;
@@ -183,6 +213,7 @@ const OPENED: u8 = 1;
 const SETTLED: u8 = 2;
 const ADDRESS: u8 = 3;
 const LEVEL: u8 = 4;
+const PUBLISH: u8 = 5;
 
 impl Order {
     /// Whether it may end its epoch: machines answer nothing early behind such a command, and quorum
@@ -225,6 +256,11 @@ impl Wire for Order {
                 out.u8(LEVEL);
                 out.varint(u64::from(*level));
             }
+            Order::Publish { id, face } => {
+                out.u8(PUBLISH);
+                id.encode(out);
+                face.encode(out);
+            }
         }
     }
 
@@ -250,6 +286,10 @@ impl Wire for Order {
             },
             LEVEL => Order::Level {
                 level: level(input)?,
+            },
+            PUBLISH => Order::Publish {
+                id: ReplicaId::decode(input)?,
+                face: Face::decode(input)?,
             },
             tag => return Err(WireError::Tag("order", tag)),
         })

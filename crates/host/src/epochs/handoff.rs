@@ -7,12 +7,9 @@
 //! fragments, any `X` of which rebuild the value, and the new epoch survives `F'` failures. With
 //! `h >= X` alone the first of those failures would take the value.
 //!
-//! Where the condition fails, missing fragments of the same code are made, up to one for each member;
-//! where that is too few, the value is coded anew, for fewer fragments each of which is longer. Members
-//! that left serve until the condition holds for every live payload ([`Order::Settled`]).
-//!
-//! Hosts do so for all payloads at once (`payloads/settle.rs`): every member makes its fragment under the
-//! new epoch's code, and `N' - F'` members that hold all of theirs are enough, as that is at least `X' + F'`.
+//! Where the condition may fail, or the code differs, every member makes its fragments under the new epoch's
+//! code (`payloads/settle.rs`); `N' - F'` members that hold all of theirs are enough, as that is at least
+//! `X' + F'`. Members that left serve until then ([`Order::Settled`]).
 //!
 //! [`Order::Settled`]: super::Order::Settled
 
@@ -31,46 +28,6 @@ pub fn holders_needed(code: usize, failures: usize) -> usize {
 #[must_use]
 pub fn is_safe(code: usize, holders: usize, failures: usize) -> bool {
     holders >= holders_needed(code, failures)
-}
-
-/// What is to be done for a payload.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Move {
-    /// Nothing: it is safe.
-    Nothing,
-    /// Make fragments of the same code for so many more members.
-    Fill {
-        /// How many.
-        missing: usize,
-    },
-    /// Gather it and cut it for this many fragments. It may be named in the place of the old one once
-    /// [`is_safe`] holds for the new fragments, and only then are old ones deleted.
-    Recode {
-        /// The new code.
-        code: usize,
-    },
-}
-
-/// The next move for a payload coded for `code`, of which `holders` members of the new epoch hold
-/// fragments, while `reachable` members (those holders that cannot be reached now included) could.
-///
-/// Never stuck as long as no more than the failures the epoch is made for are out of reach: a code of
-/// one is safe on `F' + 1` members.
-#[must_use]
-pub fn next_move(code: usize, holders: usize, reachable: usize, new: &Numbers) -> Move {
-    let needed = holders_needed(code, new.failures);
-    if holders >= needed {
-        return Move::Nothing;
-    }
-    if needed <= reachable {
-        return Move::Fill {
-            missing: needed - holders,
-        };
-    }
-    let largest = reachable.saturating_sub(new.failures);
-    Move::Recode {
-        code: largest.clamp(1, new.code.max(1)),
-    }
 }
 
 /// Whether every payload that is safe in the newest epoch is so in the next one without any move:

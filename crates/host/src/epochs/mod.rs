@@ -31,7 +31,7 @@ mod succession;
 mod tests;
 mod window;
 
-pub use change::{Configuration, Expect, Order, Reconfigure};
+pub use change::{Configuration, Expect, Face, Order, Reconfigure};
 pub use edit::{Edit, EditError};
 pub use note::{Known, Note, Record};
 pub use rule::{Invalid, judge};

@@ -1,9 +1,10 @@
 //! The part of the replicated state that is about the group itself.
 
-use super::change::{self, Expect, Order};
+use super::change::{self, Expect, Face, Order};
 use super::handoff;
 use super::note::{self, ADDRESSES_MAX};
 use super::rule::{Invalid, judge};
+use crate::version::PUBLISHING_LEVEL;
 use quorate_core::{Catalogue, Chain, Decoder, Encoder, Epoch, ReplicaId, Slot, Wire, WireError};
 use std::collections::BTreeMap;
 
@@ -28,6 +29,9 @@ pub struct State {
     /// Which fragments the members of the newest epoch keep: a member keeps its place from epoch to
     /// epoch, so that nothing it holds has to be made anew because others come and go.
     pub places: BTreeMap<ReplicaId, u8>,
+    /// What members and those with an address say of themselves to clients; nothing before feature
+    /// level 2.
+    pub faces: BTreeMap<ReplicaId, Face>,
 }
 
 /// In the place of the first unsettled epoch: no command has had payloads.
@@ -61,6 +65,7 @@ impl State {
             unsettled: None,
             settled: 0,
             has_payloads: false,
+            faces: BTreeMap::new(),
         }
     }
 
@@ -91,7 +96,10 @@ impl State {
             Order::Settled { .. } | Order::Opened { .. } => Effect::Nothing,
             Order::Address { id, address } if address.is_empty() => {
                 match self.addresses.remove(id) {
-                    Some(_) => Effect::Noted,
+                    Some(_) => {
+                        self.forget_faces();
+                        Effect::Noted
+                    }
                     None => Effect::Nothing,
                 }
             }
@@ -108,7 +116,39 @@ impl State {
                 Effect::Noted
             }
             Order::Level { .. } => Effect::Nothing,
+            Order::Publish { id, face } => self.publish(*id, face),
         }
+    }
+
+    /// A replica says something of itself to clients.
+    fn publish(&mut self, id: ReplicaId, face: &Face) -> Effect {
+        let is_new = self.faces.get(&id) != Some(face);
+        if self.level < PUBLISHING_LEVEL || !self.is_of_group(id) || !is_new {
+            return Effect::Nothing;
+        }
+        self.faces.insert(id, face.clone());
+        Effect::Noted
+    }
+
+    fn is_of_group(&self, id: ReplicaId) -> bool {
+        self.chain.newest().index_of(id).is_some() || self.addresses.contains_key(&id)
+    }
+
+    /// Who has left needs none.
+    fn forget_faces(&mut self) {
+        let mut faces = std::mem::take(&mut self.faces);
+        faces.retain(|id, _| self.is_of_group(*id));
+        self.faces = faces;
+    }
+
+    /// A new cluster begins with this epoch, which was made by hand, and has all payloads there are, whole.
+    pub(crate) fn force(&mut self, next: Epoch) {
+        self.places = (0..).zip(&next.members).map(|(at, m)| (m.id, at)).collect();
+        self.addresses.clear();
+        (self.unsettled, self.settled) = (None, next.number);
+        let pushed = self.chain.push(next);
+        pushed.expect("an epoch made behind the newest follows it");
+        self.forget_faces();
     }
 
     fn seal(&mut self, next: Epoch, catalogue: &(impl Catalogue + ?Sized)) -> Effect {
@@ -120,6 +160,7 @@ impl State {
         let expect = Expect::of(&next);
         let pushed = self.chain.push(next);
         pushed.expect("an epoch made behind the newest follows it");
+        self.forget_faces();
         Effect::Sealed(expect)
     }
 }
@@ -152,6 +193,13 @@ impl Wire for State {
         });
         out.varint(self.settled);
         self.places.values().for_each(|place| out.u8(*place));
+        if self.level >= PUBLISHING_LEVEL {
+            out.varint(self.faces.len() as u64);
+            for (id, face) in &self.faces {
+                id.encode(out);
+                face.encode(out);
+            }
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -177,7 +225,12 @@ impl Wire for State {
             }
             places.insert(member.id, place);
         }
+        let faces = match level >= PUBLISHING_LEVEL {
+            true => decode_faces(input)?,
+            false => BTreeMap::new(),
+        };
         Ok(State {
+            faces,
             places,
             chain,
             addresses,
@@ -187,6 +240,22 @@ impl Wire for State {
             has_payloads,
         })
     }
+}
+
+fn decode_faces(input: &mut Decoder) -> Result<BTreeMap<ReplicaId, Face>, WireError> {
+    let count = input.count(4)?;
+    if count > ADDRESSES_MAX + Epoch::MEMBERS_MAX {
+        return Err(WireError::Range("number of replicas"));
+    }
+    let mut faces = BTreeMap::new();
+    for _ in 0..count {
+        let id = ReplicaId::decode(input)?;
+        if faces.last_key_value().is_some_and(|(last, _)| *last >= id) {
+            return Err(WireError::Range("order of replicas"));
+        }
+        faces.insert(id, Face::decode(input)?);
+    }
+    Ok(faces)
 }
 
 const SEALED: u8 = 0;

@@ -5,7 +5,8 @@ use super::Host;
 use crate::epochs::rails::{self, Limits, Refused, Seen, View};
 use crate::epochs::{Note, Reconfigure, Succession};
 use crate::frame::Body;
-use quorate_core::{Application, Machine, Member, Peers, ReplicaId, Slot};
+use crate::version::Spoken;
+use quorate_core::{Application, Catalogue, Machine, Member, Peers, ReplicaId, Slot};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Everybody this replica should be in touch with, ascending: the other members of the newest epoch
@@ -28,6 +29,25 @@ impl<M: Machine, A: Application> Host<M, A> {
         succession.is_some_and(|succession| succession.is_open(&self.standing()))
     }
 
+    /// Members of the newest epoch that it takes to go on whichever they are: as many as are left when
+    /// as many as may fail have.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.epoch().n() - self.applier.failures()
+    }
+
+    /// The versions of frames that this replica speaks.
+    #[must_use]
+    pub fn spoken(&self) -> Spoken {
+        self.tongue.spoken
+    }
+
+    /// What protocols there are.
+    #[must_use]
+    pub fn catalogue(&self) -> &'static dyn Catalogue {
+        self.applier.catalogue()
+    }
+
     /// Whether all payloads are safe with the members of the newest epoch.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -41,21 +61,21 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// Whether a change would leave the group able to go on, as far as can be seen from here: `heard` are
-    /// the replicas that a connection leads to, in the lives they are in.
+    /// the replicas that a connection leads to, in the lives they are in, and the feature levels they know.
     ///
     /// # Errors
     /// [`Refused`]: why not now.
-    pub fn may_change(&self, change: &Reconfigure, heard: &[Member]) -> Result<(), Refused> {
-        let level = self.epochs().level;
-        let seen = |member: Member, durable| Seen {
+    pub fn may_change(&self, change: &Reconfigure, heard: &[(Member, u32)]) -> Result<(), Refused> {
+        let seen = |(member, level), durable| Seen {
             member,
             ago_ns: 0,
             durable,
             level,
         };
         let peers = heard.iter();
-        let peers = peers.map(|member| seen(*member, self.applied_by(member.id)));
-        let own = seen(self.passage.me(), self.applied());
+        let peers = peers.map(|known| seen(*known, self.applied_by(known.0.id)));
+        let own = (self.passage.me(), self.tongue.spoken.level());
+        let own = seen(own, self.applied());
         let all: Vec<Seen> = peers.chain([own]).collect();
         let view = View {
             state: self.epochs(),

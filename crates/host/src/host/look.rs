@@ -20,6 +20,13 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.applier.next()
     }
 
+    /// Whether the application has executed what is not decided yet: who looks at it sees more than
+    /// there may be.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.applier.ahead.is_any()
+    }
+
     /// The application.
     #[must_use]
     pub fn app(&self) -> &A {

@@ -266,7 +266,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The life in which a replica was last a member.
     fn last_life(&self, id: ReplicaId) -> Option<Member> {
-        let epochs = self.applier.epochs().chain.epochs().rev();
+        let epochs = self.applier.epochs().chain.lineage();
         let mut lives = epochs.flat_map(|epoch| &epoch.members);
         lives.find(|member| member.id == id).copied()
     }
@@ -275,7 +275,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// those that the group consists of by now: it listens to whomever it was told of.
     pub(super) fn knows(&self, peer: ReplicaId) -> bool {
         let state = self.applier.epochs();
-        let mut epochs = state.chain.epochs().rev();
+        let mut epochs = state.chain.lineage();
         let is_member = epochs.any(|epoch| epoch.index_of(peer).is_some());
         let is_known = is_member || state.addresses.contains_key(&peer);
         peer != self.seat.me && (is_known || !self.is_member())
@@ -334,6 +334,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.limits.flaw != Some(Flaw::AppliesBehindSeal) {
             self.machine = None;
         }
+        self.applier.retract_from(Slot(0));
         self.repair.forget_machine();
         self.gated.clear();
         self.early.clear();
@@ -407,7 +408,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let state = self.applier.epochs();
         // Payloads may lie with those who left since they are on their way.
         let since = state.unsettled.unwrap_or(state.chain.newest().number);
-        let epochs = state.chain.epochs().rev();
+        let epochs = state.chain.lineage();
         let epochs = epochs.take_while(|epoch| epoch.number + 1 >= since);
         let members = epochs.flat_map(|epoch| epoch.members.iter().map(|member| member.id));
         let mut peers: Vec<ReplicaId> = members.filter(|id| *id != self.seat.me).collect();

@@ -7,20 +7,40 @@ use crate::decided::Located;
 use crate::flaw::Flaw;
 use crate::requests::{OwnSession, Waiting};
 use crate::timers::Timer;
+use bytes::Bytes;
 use quorate_core::{
-    Application, Base, Command, Due, Entry, Input, Lsn, Machine, Now, Output, Refusal, Slot,
+    Application, Base, Command, Due, Entry, EntryId, Input, Lsn, Machine, Now, Output, Refusal,
+    Slot,
 };
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Performs the machine's outputs.
     pub(super) fn settle(&mut self, now: Now) {
         self.perform(now);
-        // Without a log, what is persisted is as durable as it will ever be.
-        while self.log.is_none() && self.durable < self.out.persisted() {
-            self.durable = self.out.persisted();
-            self.step_machine(now, Input::Durable(self.durable));
+        loop {
+            // Without a log, what is persisted is as durable as it will ever be.
+            if self.log.is_none() && self.durable < self.out.persisted() {
+                self.durable = self.out.persisted();
+                self.step_machine(now, Input::Durable(self.durable));
+            } else if let Some((slot, entry, results)) = self.execute_ahead() {
+                let applied = Input::Applied {
+                    slot,
+                    entry,
+                    results,
+                };
+                self.step_machine(now, applied);
+            } else {
+                return;
+            }
             self.perform(now);
         }
+    }
+
+    /// Executes the next entry ahead of its decision, if that can be; says what it came to, the first
+    /// time.
+    fn execute_ahead(&mut self) -> Option<(Slot, EntryId, Vec<Bytes>)> {
+        self.machine.as_ref()?;
+        self.applier.execute_ahead()
     }
 
     pub(super) fn perform(&mut self, now: Now) {
@@ -64,8 +84,11 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.fetch_from(now, from);
             }
             Output::Gather(entry) => self.gather_for_machine(now, entry),
+            Output::Forget(entry) => self.forget_undecided(entry),
             Output::Inform { peer, from } => self.serve(now, peer, from, true),
             Output::Deliver { slot, entry } => self.deliver(now, slot, entry),
+            Output::Execute { slot, entry } => self.applier.ahead.ask(slot, entry),
+            Output::Retract { from } => self.applier.retract_from(from),
             Output::Reply { id, outcome } => self.reply(now, id, outcome),
             Output::Emit(event) => self.events.push(HostEvent::Machine(event)),
         }
@@ -78,6 +101,13 @@ impl<M: Machine, A: Application> Host<M, A> {
                 let slot = if is_early { Slot(0) } else { slot };
                 self.requests.locate(id, slot);
                 self.answer_reads(now);
+            }
+            quorate_core::Outcome::Applied(slot, result) => {
+                if let Some(waiting) = self.requests.take_write(id) {
+                    spent(&mut self.events, now, waiting);
+                    let answer = Answer::Applied(slot, result);
+                    self.answers.push((waiting.token, answer));
+                }
             }
             quorate_core::Outcome::Refused(refusal) if self.requests.is_opening(id) => {
                 self.requests.set_session(OwnSession::Closed);
@@ -163,7 +193,11 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     pub(crate) fn answer_reads(&mut self, now: Now) {
         let next = self.applier.next();
-        for read in self.requests.take_located(next) {
+        let due = self.requests.take_located(next);
+        if !due.is_empty() {
+            self.applier.take_back();
+        }
+        for read in due {
             spent(&mut self.events, now, read.waiting);
             let answer = Answer::Read(next, self.applier.app().query(&read.query));
             self.answers.push((read.waiting.token, answer));

@@ -9,6 +9,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Takes a request; it is ordered at the next turn. A refusal comes as an answer.
     pub fn submit(&mut self, now: Now, token: Token, request: Request<A::Query>) {
         if let Request::Peek(query) = &request {
+            self.applier.take_back();
             let answer = Answer::Read(self.applier.next(), self.applier.app().query(query));
             return self.answers.push((token, answer));
         }

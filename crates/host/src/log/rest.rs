@@ -8,6 +8,7 @@ use super::scan::{Segment, load, record_at};
 use super::{LogSource, Position};
 use crate::opened::OpenError;
 use bytes::Bytes;
+use std::collections::{BTreeMap, btree_map};
 
 /// What is behind the end of the records that were read.
 pub(super) struct Rest {
@@ -17,37 +18,104 @@ pub(super) struct Rest {
     pub(super) boot: Option<u32>,
 }
 
-/// Judges what follows `end` in these segments: whether the log was durable beyond it.
-pub(super) fn judge(
-    source: &mut dyn LogSource,
-    identity: &Identity,
-    numbers: &[u64],
-    end: Position,
-    mut boot: u32,
-) -> Result<Rest, OpenError> {
-    let mut rest = Rest {
-        durable: Position::default(),
-        boot: None,
-    };
-    for number in numbers {
-        let segment = load(source, *number, identity)?;
-        if *number != end.segment
-            && let Ok(header) = &segment.header
-        {
-            rest.boot = rest.boot.max(Some(header.boot));
-            boot = boot.max(header.boot);
-        }
-        for (_, record, body) in records_from(&segment, end) {
-            if record.boot < boot {
-                continue;
+/// What was seen in segments, wherever it lies: every gap asks for those behind it, and each is read once.
+#[derive(Default)]
+pub(super) struct Seen(BTreeMap<u64, Summary>);
+
+/// What counts of a segment where nothing is known to follow anything.
+struct Summary {
+    /// The boot that its header tells of.
+    header: Option<u32>,
+    /// The records behind which there is none of as high a boot: where, and of which boot.
+    boots: Vec<(u32, u32)>,
+    /// Marks: where, of which boot, and how far the log was durable.
+    marks: Vec<(u32, u32, Position)>,
+}
+
+impl Seen {
+    /// Judges what follows `end` in these segments: whether the log was durable beyond it.
+    pub(super) fn judge(
+        &mut self,
+        source: &mut dyn LogSource,
+        identity: &Identity,
+        numbers: &[u64],
+        end: Position,
+        mut boot: u32,
+    ) -> Result<Rest, OpenError> {
+        let mut rest = Rest {
+            durable: Position::default(),
+            boot: None,
+        };
+        for number in numbers {
+            let summary = match self.0.entry(*number) {
+                btree_map::Entry::Occupied(seen) => seen.into_mut(),
+                btree_map::Entry::Vacant(unseen) => {
+                    unseen.insert(Summary::of(&load(source, *number, identity)?))
+                }
+            };
+            if *number != end.segment
+                && let Some(header) = summary.header
+            {
+                rest.boot = rest.boot.max(Some(header));
+                boot = boot.max(header);
             }
-            rest.boot = rest.boot.max(Some(record.boot));
-            if record.kind == Kind::Mark {
-                rest.durable = rest.durable.max(decode_mark(&body).unwrap_or_default());
-            }
+            let from = first_place(*number, end);
+            rest.boot = rest
+                .boot
+                .max(summary.boot_from(from).filter(|b| *b >= boot));
+            rest.durable = rest.durable.max(summary.durable_from(from, boot));
         }
+        Ok(rest)
     }
-    Ok(rest)
+}
+
+impl Summary {
+    fn of(segment: &Segment) -> Summary {
+        let mut summary = Summary {
+            header: segment.header.as_ref().ok().map(|header| header.boot),
+            boots: Vec::new(),
+            marks: Vec::new(),
+        };
+        for (at, record, body) in records_from(segment, Position::default()) {
+            while summary
+                .boots
+                .pop_if(|(_, boot)| *boot <= record.boot)
+                .is_some()
+            {}
+            summary.boots.push((at.offset, record.boot));
+            if record.kind == Kind::Mark {
+                let durable = decode_mark(&body).unwrap_or_default();
+                summary.marks.push((at.offset, record.boot, durable));
+            }
+        }
+        summary
+    }
+
+    /// The highest boot of the records from a place on.
+    fn boot_from(&self, from: u32) -> Option<u32> {
+        let mut boots = self.boots.iter();
+        boots.find(|(at, _)| *at >= from).map(|(_, boot)| *boot)
+    }
+
+    /// How far the log was durable, as marks from a place on say, unless an earlier boot wrote them.
+    fn durable_from(&self, from: u32, boot: u32) -> Position {
+        let marks = self.marks.iter();
+        let counted = marks.filter(|(at, wrote, _)| *at >= from && *wrote >= boot);
+        counted
+            .map(|(_, _, durable)| *durable)
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+/// The first place of a segment at which a record may lie at or behind `end`.
+fn first_place(segment: u64, end: Position) -> u32 {
+    let from = if segment == end.segment {
+        end.offset.max(SEGMENT_HEADER_BYTES)
+    } else {
+        SEGMENT_HEADER_BYTES
+    };
+    from.next_multiple_of(ALIGN)
 }
 
 /// The valid records of a segment that lie at or behind `end`, whether or not they follow each
@@ -57,12 +125,8 @@ pub(super) fn records_from(
     end: Position,
 ) -> impl Iterator<Item = (Position, RecordHeader, Bytes)> {
     let number = segment.number;
-    let from = if number == end.segment {
-        end.offset.max(SEGMENT_HEADER_BYTES)
-    } else {
-        SEGMENT_HEADER_BYTES
-    };
-    let places = (from.next_multiple_of(ALIGN)..segment.bytes.len() as u32).step_by(ALIGN as usize);
+    let places = first_place(number, end)..segment.bytes.len() as u32;
+    let places = places.step_by(ALIGN as usize);
     places.filter_map(move |offset| {
         let at = Position {
             segment: number,

@@ -6,7 +6,7 @@ use super::format::{
     SEGMENT_HEADER_BYTES, SegmentHeader, decode_mark, decode_record, decode_release,
     is_blank_behind, is_blank_header,
 };
-use super::rest::{self, Rest};
+use super::rest::{self, Rest, Seen};
 use super::writer::Tail;
 use super::{LogSource, Position};
 use crate::opened::OpenError;
@@ -118,6 +118,7 @@ pub(crate) fn scan(
             blemishes: Vec::new(),
         },
         behind_gap: None,
+        seen: Seen::default(),
     };
     reader.read(&numbers)?;
     Ok(Some(reader.so_far))
@@ -139,6 +140,7 @@ struct Reader<'a, V> {
     so_far: Scanned,
     /// The boot of the first record behind the last gap, until a boot begins properly.
     behind_gap: Option<u32>,
+    seen: Seen,
 }
 
 impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
@@ -187,7 +189,7 @@ impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
         let Rest {
             durable,
             boot: boot_max,
-        } = rest::judge(self.source, self.identity, numbers, end, boot)?;
+        } = (self.seen).judge(self.source, self.identity, numbers, end, boot)?;
         if durable <= end {
             // The next boot's ordinal is above those of the cut records too: were it one of
             // theirs, they would be valid again as soon as new records ended at them.

@@ -57,7 +57,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             let gathers = &self.payloads.gathers;
             let is_under_way = |id| gathers.is_wanted(id);
             let next = self.payloads.lacking.next(now.mono_ns, is_under_way);
-            let Some((id, payload)) = next else {
+            let Some((id, payload)) = next.or_else(|| self.next_to_move(now)) else {
                 return;
             };
             self.want_payload(now, id, &payload, None);
@@ -121,7 +121,11 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// What is gathered goes on, and what is lacking is rebuilt, when it is time.
     pub(crate) fn arm_gather(&mut self, now: Now) {
         let kept = &self.payloads;
-        let dues = [kept.gathers.next_due(), kept.lacking.next_due(now.mono_ns)];
+        let dues = [
+            kept.gathers.next_due(),
+            kept.lacking.next_due(now.mono_ns),
+            self.moves_next(now),
+        ];
         if let Some(due_ns) = dues.into_iter().flatten().min() {
             self.arm(Timer::Gather, due_ns);
         }

@@ -51,6 +51,11 @@ impl Gathers {
         self.payloads.len()
     }
 
+    /// Those that are being gathered.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PayloadId> {
+        self.payloads.keys().copied()
+    }
+
     /// Requests that wait.
     pub(crate) fn readers(&self) -> usize {
         self.payloads

@@ -5,7 +5,7 @@ use crate::api::{Answer, PayloadGone};
 use crate::flaw::Flaw;
 use crate::host::Host;
 use crate::payloads::Payloads;
-use quorate_core::{Application, Carry, Entry, Machine, Now, PayloadId, Record, Share};
+use quorate_core::{Application, Carry, Entry, EntryId, Machine, Now, PayloadId, Record, Share};
 
 /// Payloads looked at in one go for those that lack a fragment.
 const LOOKED_AT_ONCE: usize = 256;
@@ -77,6 +77,22 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.bury();
     }
 
+    /// An entry will not be ordered: nobody has a use for its record, nor for its fragments.
+    pub(crate) fn forget_undecided(&mut self, entry: EntryId) {
+        let parts = self.pins.entry(entry).map(|kept| kept.payloads().count());
+        self.pins.forget_entry(entry);
+        self.forget_coding(entry);
+        self.payloads.staged.claim(entry);
+        self.payloads.gathers.forget_entry(entry);
+        for part in 0..parts.unwrap_or(0) as u32 {
+            let id = PayloadId { entry, part };
+            if !self.app().is_live(id) {
+                self.forget_payload(id);
+                self.payloads.gathers.give_up(id);
+            }
+        }
+    }
+
     fn forget_payload(&mut self, id: PayloadId) {
         if let Some(bulk) = &mut self.bulk {
             bulk.free(id);
@@ -102,15 +118,35 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(crate) fn bury(&mut self) {
         for id in self.applier.app_mut().take_dead() {
             self.forget_payload(id);
-            if !self.payloads.gathers.is_entry_wanted(id.entry) {
-                let readers = self.payloads.gathers.drop_payload(id);
-                let gone = |token| (token, Answer::Payload(Err(PayloadGone::Dead)));
-                self.answers.extend(readers.into_iter().map(gone));
-            }
+            self.gather_no_more(id);
         }
     }
 
-    /// Once after a start: frees what nobody has a use for, neither the application nor an entry that
+    /// A payload is dead: its readers are told, unless the machine wants it.
+    fn gather_no_more(&mut self, id: PayloadId) {
+        if !self.payloads.gathers.is_entry_wanted(id.entry) {
+            let readers = self.payloads.gathers.drop_payload(id);
+            let gone = |token| (token, Answer::Payload(Err(PayloadGone::Dead)));
+            self.answers.extend(readers.into_iter().map(gone));
+        }
+    }
+
+    /// A snapshot took the place of the state. Nobody says which payloads died within the slots that it
+    /// skipped, nor which of those that came are lacking here.
+    pub(crate) fn payloads_installed(&mut self) {
+        let app = self.applier.app();
+        self.payloads.lacking.retain(|id| app.is_live(id));
+        let gathered = self.payloads.gathers.ids();
+        let dead: Vec<PayloadId> = gathered.filter(|id| !app.is_live(*id)).collect();
+        for id in dead {
+            self.gather_no_more(id);
+        }
+        self.payloads.release();
+        self.payloads.look_again();
+        self.retain_payloads();
+    }
+
+    /// Once after a start or a snapshot: frees what nobody has a use for, neither the application nor an entry that
     /// is undecided here. A replica that may have lost records may have fragments of what was
     /// decided, and not know so: it frees nothing before it votes again, having applied by then all
     /// that anything it lost can have helped to decide.
@@ -139,12 +175,21 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         let live = self.app().live(after, LOOKED_AT_ONCE);
         self.payloads.looking = live.last().map(|(id, _)| Some(*id));
+        let mut moving_bytes = 0;
         for (id, payload) in live {
-            if self.lacks(id) {
-                self.payloads.lacking.insert(id, payload);
+            let is_moving = self.is_moving(id);
+            moving_bytes += if is_moving { u64::from(payload.len) } else { 0 };
+            match (self.lacks(id), is_moving) {
+                (false, _) => {}
+                (true, false) => self.payloads.lacking.insert(id, payload),
+                (true, true) => self.payloads.lacking.insert_moving(id, payload),
             }
         }
-        self.payloads.looking.is_some()
+        let has_more = self.payloads.looking.is_some();
+        self.payloads
+            .settling
+            .count(moving_bytes, after.is_none(), !has_more);
+        has_more
     }
 
     /// A payload is here whole: if its fragment is lacking, it is made and appended.

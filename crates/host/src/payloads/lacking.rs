@@ -17,17 +17,39 @@ const BYTES_PER_MS: u64 = 10_000;
 /// What is to be rebuilt, and from when on.
 #[derive(Debug, Default)]
 pub(crate) struct Lacking {
-    payloads: BTreeMap<PayloadId, (u64, Payload)>,
+    payloads: BTreeMap<PayloadId, (Since, Payload)>,
     /// By the time from which they are to be rebuilt, on the replica's clock in ns.
     due: BTreeSet<(u64, PayloadId)>,
+    /// Those of earlier epochs, which are rebuilt at a rate.
+    moving: BTreeSet<PayloadId>,
+    moving_bytes: u64,
     /// When all that may be on its way has come, without [`WAIT_NS`].
     through_ns: u64,
+}
+
+/// Why a payload is lacking, and with that from when on it is to be rebuilt.
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    /// Its fragment may come until then.
+    Due(u64),
+    /// Another epoch began: it is rebuilt when it is its turn.
+    Moving,
 }
 
 impl Lacking {
     /// A payload of which nobody may send the fragment any more: to be rebuilt at once.
     pub(crate) fn insert(&mut self, id: PayloadId, payload: Payload) {
         self.insert_due(id, payload, 0);
+    }
+
+    /// A payload that an earlier epoch left: to be rebuilt under the code of the present one.
+    pub(crate) fn insert_moving(&mut self, id: PayloadId, payload: Payload) {
+        if !self.moving.contains(&id) {
+            self.remove(id);
+            self.moving.insert(id);
+            self.moving_bytes += u64::from(payload.len);
+            self.payloads.insert(id, (Since::Moving, payload));
+        }
     }
 
     /// A payload that was decided just now: its fragment may be on its way, behind so many bytes that
@@ -41,16 +63,33 @@ impl Lacking {
     fn insert_due(&mut self, id: PayloadId, payload: Payload, due_ns: u64) {
         // Who is waited for already does not get more time.
         if let Entry::Vacant(free) = self.payloads.entry(id) {
-            free.insert((due_ns, payload));
+            free.insert((Since::Due(due_ns), payload));
             self.due.insert((due_ns, id));
         }
     }
 
     /// It is here, or dead. Gives it, if it was lacking.
     pub(crate) fn remove(&mut self, id: PayloadId) -> Option<Payload> {
-        let (due_ns, payload) = self.payloads.remove(&id)?;
-        self.due.remove(&(due_ns, id));
+        let (since, payload) = self.payloads.remove(&id)?;
+        match since {
+            Since::Due(due_ns) => {
+                self.due.remove(&(due_ns, id));
+            }
+            Since::Moving => {
+                self.moving.remove(&id);
+                self.moving_bytes -= u64::from(payload.len);
+            }
+        }
         Some(payload)
+    }
+
+    /// Nobody has a use for the others any more.
+    pub(crate) fn retain(&mut self, is_live: impl Fn(PayloadId) -> bool) {
+        let all = self.payloads.keys().copied();
+        let dead: Vec<PayloadId> = all.filter(|id| !is_live(*id)).collect();
+        for id in dead {
+            self.remove(id);
+        }
     }
 
     /// Whether this payload is lacking.
@@ -68,7 +107,12 @@ impl Lacking {
         self.payloads.is_empty()
     }
 
-    /// The first to be rebuilt by now that nothing is done about yet.
+    /// Bytes of those that earlier epochs left, whole.
+    pub(crate) fn moving_bytes(&self) -> u64 {
+        self.moving_bytes
+    }
+
+    /// The first to be rebuilt by now that nothing is done about yet, of those of the present epoch.
     pub(crate) fn next(
         &self,
         now_ns: u64,
@@ -76,6 +120,15 @@ impl Lacking {
     ) -> Option<(PayloadId, Payload)> {
         let mut due = self.due.iter().take_while(|(due_ns, _)| *due_ns <= now_ns);
         let (_, id) = due.find(|(_, id)| !is_under_way(*id))?;
+        Some((*id, self.payloads[id].1.clone()))
+    }
+
+    /// The first of earlier epochs that nothing is done about yet.
+    pub(crate) fn next_moving(
+        &self,
+        is_under_way: impl Fn(PayloadId) -> bool,
+    ) -> Option<(PayloadId, Payload)> {
+        let id = self.moving.iter().find(|id| !is_under_way(**id))?;
         Some((*id, self.payloads[id].1.clone()))
     }
 
@@ -120,5 +173,39 @@ mod tests {
             assert!(lacking.remove(id(part)).is_none());
         }
         assert!(lacking.is_empty() && lacking.due.is_empty());
+    }
+    #[test]
+    fn what_earlier_epochs_left_is_counted_and_does_not_wait_for_anything_on_its_way() {
+        let id = |part| PayloadId {
+            part,
+            ..PayloadId::default()
+        };
+        let payload = |len| Payload::of(Bytes::from(vec![1; len]));
+        let mut lacking = Lacking::default();
+        lacking.expect(5, id(1), payload(10), 10);
+        for _ in 0..2 {
+            lacking.insert_moving(id(1), payload(10));
+            lacking.insert_moving(id(2), payload(20));
+        }
+        // It is not mixed with what is lacking for another reason.
+        lacking.insert(id(2), payload(20));
+        lacking.insert(id(3), payload(40));
+        assert_eq!((lacking.len(), lacking.moving_bytes()), (3, 30));
+        let none = |_| false;
+        assert_eq!(lacking.next(u64::MAX, none), Some((id(3), payload(40))));
+        assert_eq!(lacking.next_due(0), None);
+        assert_eq!(lacking.next_moving(none), Some((id(1), payload(10))));
+        let second = lacking.next_moving(|under_way| under_way == id(1));
+        assert_eq!(second, Some((id(2), payload(20))));
+        assert_eq!(lacking.remove(id(1)), Some(payload(10)));
+        assert_eq!(lacking.moving_bytes(), 20);
+        lacking.retain(|live| live == id(2));
+        assert_eq!((lacking.len(), lacking.moving_bytes()), (1, 20));
+        lacking.retain(|_| false);
+        assert!(lacking.is_empty());
+        assert_eq!(
+            (lacking.moving_bytes(), lacking.next_moving(none)),
+            (0, None)
+        );
     }
 }

@@ -21,6 +21,7 @@ mod fetch;
 mod gather;
 mod keep;
 mod lacking;
+mod pace;
 mod settle;
 mod staged;
 
@@ -33,6 +34,7 @@ pub use coding::{Coding, Fragments};
 use gather::Gathers;
 use lacking::Lacking;
 use quorate_core::{Entry, Payload, PayloadId};
+pub use settle::Recoded;
 use settle::Settling;
 pub(crate) use staged::STAGED_MAX;
 use staged::Staged;

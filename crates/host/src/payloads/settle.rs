@@ -6,14 +6,22 @@
 //! `X + F' <= N' - F'` in every epoch there may be; somebody has that decided ([`Order::Settled`]). Only
 //! then fragments under other codes are dropped, and only then those who left may go.
 //!
+//! Making them costs the others what is read for it, so it may be held to a rate
+//! ([`Limits::recode_rate`](crate::Limits)): of payloads of earlier epochs, whole, each member begins no
+//! more bytes in a second.
+//!
 //! A payload says which epoch it is of: its entry was named by a machine of that epoch
 //! ([`Boot::of_epoch`](quorate_core::Boot::of_epoch)).
 
 use crate::epochs::{Expect, Note, Order};
 use crate::frame::Body;
 use crate::host::Host;
+use crate::payloads::Payloads;
+use crate::payloads::pace::Pace;
 use crate::timers::Timer;
-use quorate_core::{Application, MILLIS, Machine, Member, Now, PayloadId, Peers, ReplicaId};
+use quorate_core::{
+    Application, MILLIS, Machine, Member, Now, Payload, PayloadId, Peers, ReplicaId,
+};
 use std::collections::BTreeSet;
 
 /// How often members look whether they are done, and say so, in ns.
@@ -31,6 +39,31 @@ pub(crate) struct Settling {
     safe_on: BTreeSet<ReplicaId>,
     /// Superseded fragments behind this payload, or all, are yet to be dropped.
     dropping: Option<Option<PayloadId>>,
+    /// Bytes of the live payloads that earlier epochs left, and of those counted since.
+    bytes: u64,
+    counted_bytes: u64,
+    pace: Pace,
+}
+
+/// How far this replica is with the payloads that earlier epochs left, in bytes of whole payloads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Recoded {
+    /// Those of which its own fragment is here, under the present epoch's code.
+    pub done_bytes: u64,
+    /// All.
+    pub total_bytes: u64,
+}
+
+impl Settling {
+    /// Some of the live payloads were looked at, the first or the last of them, and so many bytes are of
+    /// earlier epochs.
+    pub(super) fn count(&mut self, bytes: u64, is_first: bool, is_last: bool) {
+        let before = if is_first { 0 } else { self.counted_bytes };
+        self.counted_bytes = before + bytes;
+        if is_last {
+            self.bytes = self.counted_bytes;
+        }
+    }
 }
 
 /// What this replica has of payloads that earlier epochs left.
@@ -73,6 +106,41 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.payloads.look_again();
             self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
         }
+    }
+
+    /// How far this replica is with the payloads that earlier epochs left. Those that died since they were
+    /// counted are done.
+    #[must_use]
+    pub fn recoded(&self) -> Recoded {
+        let lacking_bytes = self.payloads.lacking.moving_bytes();
+        let total_bytes = self.payloads.settling.bytes.max(lacking_bytes);
+        Recoded {
+            done_bytes: total_bytes - lacking_bytes,
+            total_bytes,
+        }
+    }
+
+    /// The next payload of an earlier epoch to be rebuilt, if the rate allows one now.
+    pub(super) fn next_to_move(&mut self, now: Now) -> Option<(PayloadId, Payload)> {
+        let Payloads {
+            lacking,
+            gathers,
+            settling,
+            ..
+        } = &mut self.payloads;
+        let (id, payload) = lacking.next_moving(|id| gathers.is_wanted(id))?;
+        let rate = self.limits.recode_rate;
+        if settling.pace.take(now.mono_ns, payload.len.into(), rate) {
+            return Some((id, payload));
+        }
+        self.arm_gather(now);
+        None
+    }
+
+    /// When the rate allows the next one, if it does not now and there are any.
+    pub(super) fn moves_next(&self, now: Now) -> Option<u64> {
+        let held_until = self.payloads.settling.pace.held_until(now.mono_ns);
+        held_until.filter(|_| self.payloads.lacking.moving_bytes() > 0)
     }
 
     /// Time to look whether all is here, and whether others say so.
@@ -166,5 +234,22 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
         }
         self.payloads.settling.dropping.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_counts_once_all_is() {
+        let mut settling = Settling::default();
+        settling.count(5, true, false);
+        settling.count(6, false, false);
+        assert_eq!(settling.bytes, 0);
+        settling.count(7, false, true);
+        assert_eq!(settling.bytes, 18);
+        settling.count(3, true, true);
+        assert_eq!(settling.bytes, 3);
     }
 }

@@ -67,6 +67,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if busy || !self.snapshots.storing.is_empty() || self.repair.is_under_way() {
             return;
         }
+        self.applier.take_back();
         let slot = self.applier.next();
         let piece_bytes = self.limits.snapshot_piece_bytes;
         let header = Header::new(self.snapshots.cluster, self.seat.group, slot);

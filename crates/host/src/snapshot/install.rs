@@ -28,7 +28,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.applier.newest().number > epoch_before {
             self.note_seal(now);
         }
-        self.retain_payloads();
+        self.payloads_installed();
         self.installed(now);
         self.go_on_from_own_log(now);
         self.answer_reads(now);

@@ -15,9 +15,11 @@ mod load;
 mod pull;
 mod release;
 mod serve;
+mod whole;
 
 pub use api::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite};
 pub(crate) use load::{Loaded, Stored, list, load, verify};
+pub(crate) use whole::write_whole;
 
 use crate::api::HostEvent;
 use crate::epochs::State;

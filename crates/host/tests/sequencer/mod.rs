@@ -165,7 +165,7 @@ impl Machine for Sequencer {
                 assert_eq!(base, Count(next.0));
                 self.next = next;
             }
-            Input::Timer(()) | Input::Held(_) | Input::Link { .. } => {}
+            Input::Timer(()) | Input::Held(_) | Input::Applied { .. } | Input::Link { .. } => {}
         }
     }
 

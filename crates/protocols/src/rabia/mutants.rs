@@ -4,9 +4,7 @@
 //! only against a scheduler that knows it, which no fault of a network is; the coin's own tests
 //! in `quorate_core` say that slots and phases are told apart.
 
-use super::config::Config;
-use super::messages::{Bits, Message, Record};
-use super::{Replica, Timer};
+use super::{Bits, Config, Message, Record, Replica, Timer};
 use crate::registry::{Catcher, Mutant, Sabotage};
 use quorate_core::{Output, SECONDS};
 

@@ -86,6 +86,7 @@ impl Replica {
     /// long that others must be asked what they hold. Whoever held a fragment when it promised may
     /// be gone; that proves nothing about the value.
     pub(super) fn is_out_of_reach(&mut self, out: &mut Out<Self>) -> bool {
+        let patience = self.patience();
         let Role::Leader(leader) = &mut self.role else {
             return false;
         };
@@ -93,7 +94,7 @@ impl Replica {
         let mut is_spread_late = false;
         for spreading in &mut leader.spreading {
             spreading.timeouts += 1;
-            is_spread_late |= spreading.timeouts > timeouts_max(&spreading.entry);
+            is_spread_late |= spreading.timeouts > timeouts_max(&spreading.entry) + patience;
         }
         for (slot, gathering) in &mut leader.gathering {
             gathering.timeouts += 1;
@@ -206,13 +207,32 @@ impl Replica {
         let others = u64::from(self.config.others().count_ones());
         let sent = |value| Entry::bulk_len(value) * others / u64::from(self.code_of(Some(value)));
         let bytes = values.map(sent).sum();
-        let has_unchosen = self.has_unchosen();
+        let (has_unchosen, patience) = (self.has_unchosen(), self.patience());
         let Role::Leader(leader) = &mut self.role else {
             return false;
         };
         let is_effective = std::mem::take(&mut leader.is_effective);
         leader.timeouts = if is_effective { 0 } else { leader.timeouts + 1 };
-        has_unchosen && leader.timeouts > timeouts_of(bytes)
+        has_unchosen && leader.timeouts > timeouts_of(bytes) + patience
+    }
+
+    /// How many election timers more to try, because so many members took up what is not chosen that a smaller
+    /// code, or a little time, may do: who steps down needs `QR` promises to lead again.
+    fn patience(&self) -> u32 {
+        let Role::Leader(leader) = &self.role else {
+            return 0;
+        };
+        let unchosen = self.slots.iter().filter(|instance| !instance.is_chosen);
+        let acks = unchosen.flat_map(|instance| instance.tallies.iter().map(|tally| tally.acks));
+        let holders = leader.spreading.iter().map(|spreading| spreading.holders);
+        let answered = acks
+            .chain(holders)
+            .fold(1 << self.config.me, |all, mask| all | mask);
+        if answered.count_ones() as usize >= self.config.thresholds.write_of(1) {
+            TIMEOUTS_HEARD
+        } else {
+            0
+        }
     }
 
     /// The connection to a member broke, with what was on its way.
@@ -262,6 +282,8 @@ fn timeouts_of(bytes: u64) -> u32 {
 
 /// Retransmissions in vain after which silence counts more than what links seem to be.
 pub(super) const BACKOFF_SILENT: u32 = 4;
+/// Election timers that a leader keeps on while enough members answer.
+const TIMEOUTS_HEARD: u32 = 8;
 /// Election timers that gathering may take, however little there is to gather.
 const TIMEOUTS_MIN: u32 = 2;
 /// What is moved in an election timeout at least.

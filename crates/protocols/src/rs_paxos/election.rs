@@ -8,6 +8,7 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::decide::{Choice, Vote, decide};
+use super::fragments::Fragments;
 use super::messages::{Message, Promise, Record, Timer};
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role, Trust};
 use quorate_core::{Due, Entry, EntryId, Event, Out, Peers, Slot};
@@ -281,7 +282,7 @@ impl Replica {
                     own.fragments.add(1);
                 }
                 let votes = votes.entry(self.slot_at(offset)).or_default();
-                votes.push((self.config.me, own));
+                votes.push((self.config.me, self.in_effect(own)));
             }
         }
         if let Role::Candidate(candidate) = &self.role {
@@ -295,6 +296,7 @@ impl Replica {
                     value: vote.value.clone(),
                     fragments: vote.fragments,
                 };
+                let accepted = self.in_effect(accepted);
                 votes.entry(vote.slot).or_default().push((member, accepted));
             }
         }
@@ -314,6 +316,22 @@ impl Replica {
             Ok(recovered)
         } else {
             Err(missing)
+        }
+    }
+
+    /// What an accept in a slot not delivered comes to. An entry delivered already, in an earlier
+    /// slot, takes no effect here, chosen or not (I12): it is the no-op by another name. Nobody
+    /// needs its payloads for that, and they may be gone, as nothing refers to them any more.
+    fn in_effect(&self, accepted: Proposal) -> Proposal {
+        let is_delivered = |id| self.done.0.contains(id);
+        if accepted.name().is_some_and(is_delivered) {
+            Proposal {
+                ballot: accepted.ballot,
+                value: None,
+                fragments: Fragments::WHOLE,
+            }
+        } else {
+            accepted
         }
     }
 

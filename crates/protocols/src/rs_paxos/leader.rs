@@ -5,7 +5,7 @@ use super::ballot::Ballot;
 use super::lives::Lives;
 use super::messages::{Accept, Claim, Message, has_bulk};
 use super::role::{Leader, Recovered, Role, Tally, Trust, is_whole};
-use super::under_way::UnderWay;
+use crate::under_way::UnderWay;
 use quorate_core::{Entry, Event, Out, Slot};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -29,7 +29,7 @@ impl Lives {
     }
 
     /// Notes a later life of a member. Says whether it is one.
-    pub(super) fn note(&mut self, member: usize, life: Life) -> bool {
+    pub(crate) fn note(&mut self, member: usize, life: Life) -> bool {
         let is_later = life.number > self.of(member).number;
         if is_later {
             if self.0.len() <= member {
@@ -41,7 +41,7 @@ impl Lives {
     }
 
     /// Notes all later lives; gives the members of which there were.
-    pub(super) fn merge(&mut self, other: &Lives, members: usize) -> u64 {
+    pub(crate) fn merge(&mut self, other: &Lives, members: usize) -> u64 {
         let others = other.0.iter().enumerate().take(members);
         others.fold(0, |mask, (member, life)| {
             mask | u64::from(self.note(member, *life)) << member

@@ -69,7 +69,6 @@ mod role;
 mod spread;
 #[cfg(test)]
 mod tests;
-mod under_way;
 mod wire;
 mod wire_parts;
 mod words;
@@ -84,6 +83,7 @@ pub use registered::{MultiPaxos, RsPaxos};
 
 use crate::backlog::Backlog;
 use crate::done::Done;
+use crate::under_way::Line;
 use lease::Lease;
 use offers::Offer;
 use quorate_core::{
@@ -97,7 +97,6 @@ use spread::Parked;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use under_way::Line;
 
 /// One replica: acceptor, learner, proposer.
 #[derive(Clone, Debug)]
@@ -197,6 +196,8 @@ impl Machine for Replica {
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(peer, up, out),
             Input::Held(entry) => self.on_held(&entry, out),
+            // It has nothing executed ahead.
+            Input::Applied { .. } => {}
         }
         self.settle(now, out);
     }

@@ -3,7 +3,7 @@
 use super::Replica;
 use super::messages::{Message, Timer};
 use super::role::Trust;
-use super::under_way::Line;
+use crate::under_way::Line;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal,
 };

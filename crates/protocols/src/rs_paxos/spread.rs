@@ -5,7 +5,7 @@
 use super::Replica;
 use super::messages::{Accept, Message};
 use super::role::{Role, is_whole};
-use super::under_way::UnderWay;
+use crate::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Event, Out};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};

@@ -201,6 +201,7 @@ impl<P: Protocol> Cluster<P> {
                 let node = &mut self.nodes[index];
                 node.machine.step(now, held, &mut node.out);
             }
+            Output::Forget(_) => {}
             Output::CatchUp { from, .. } => self.catch_up(index, from),
             Output::Inform { peer, .. } => self.catch_up(usize::from(peer.0) - 1, replica(index)),
             Output::Deliver { slot, entry } => {
@@ -213,7 +214,16 @@ impl<P: Protocol> Cluster<P> {
                 node.base.advance(slot, entry.as_ref());
                 node.delivered.push(entry);
             }
-            Output::Reply { .. } | Output::Emit(_) => {}
+            Output::Execute { slot, entry } => {
+                let applied = Input::Applied {
+                    slot,
+                    entry: entry.id,
+                    results: vec![Default::default(); entry.count()],
+                };
+                let node = &mut self.nodes[index];
+                node.machine.step(now, applied, &mut node.out);
+            }
+            Output::Retract { .. } | Output::Reply { .. } | Output::Emit(_) => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! `quorate cluster`: what a cluster consists of, and changes of that.
 
 mod admin;
+mod force;
 mod table;
 
 use crate::Failure;
@@ -8,6 +9,7 @@ use crate::endpoints::Endpoints;
 use crate::modes::params;
 use admin::Admin;
 use clap::{Args, Subcommand};
+use force::ForceOptions;
 use quorate_protocols::Code;
 use quorate_server::{ProtocolPage, StatusPage};
 use std::io::Write;
@@ -34,6 +36,8 @@ pub(crate) enum ClusterCommand {
     /// Put a new replica in the place of a member, which may be dead: waits until the new one is started
     /// and has caught up, then removes the other
     Replace(ReplaceOptions),
+    /// After a disaster: make a new cluster of one from the folders of replicas that are left, offline
+    ForceNew(ForceOptions),
 }
 
 /// What every command takes.
@@ -130,6 +134,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
         }
         ClusterCommand::Switch(options) => switch(options),
         ClusterCommand::Replace(options) => replace(options),
+        ClusterCommand::ForceNew(options) => force::run(options),
     }
 }
 

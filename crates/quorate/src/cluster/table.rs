@@ -1,5 +1,6 @@
 //! What people read.
 
+use quorate_bench::units::show_bytes;
 use quorate_server::{MemberPage, StatusPage};
 use std::fmt::Write;
 
@@ -9,9 +10,9 @@ pub(super) fn status(page: &StatusPage) -> String {
     let done = match page.is_open {
         true if page.is_settled => "done".to_owned(),
         true => format!(
-            "done; long values are being moved: replica {} lacks {}, and until all are there only \
-             members that lost their data can be replaced",
-            page.replica_id, page.payloads_lacking
+            "done; long values are being moved: {}, and until all are there only members that lost \
+             their data can be replaced",
+            progress(page)
         ),
         false => "under way: too few members are known to have the state it began with".to_owned(),
     };
@@ -20,6 +21,9 @@ pub(super) fn status(page: &StatusPage) -> String {
         page.cluster_id,
         configuration(&page.protocol, &page.params),
     );
+    for alarm in &page.alarms {
+        let _ = writeln!(text, "{alarm}");
+    }
     let _ = writeln!(
         text,
         "{:>3}  {:<8}  {:<9}  {:<30}  name",
@@ -53,6 +57,20 @@ pub(super) fn status(page: &StatusPage) -> String {
     text
 }
 
+/// How far the replica is that was asked.
+fn progress(page: &StatusPage) -> String {
+    let rate = page.recode_bytes_per_s_max;
+    let rate = rate.map(|rate| format!(", at most {}/s", show_bytes(rate)));
+    format!(
+        "replica {} has moved {} of {}{} and lacks {}",
+        page.replica_id,
+        show_bytes(page.recoded_bytes),
+        show_bytes(page.recode_bytes),
+        rate.unwrap_or_default(),
+        page.payloads_lacking
+    )
+}
+
 /// Configurations, the first on top.
 pub(super) fn history(page: &StatusPage) -> String {
     let mut text = format!(
@@ -60,6 +78,11 @@ pub(super) fn history(page: &StatusPage) -> String {
         "epoch", "first slot", "members"
     );
     for epoch in &page.epochs {
+        let note = if epoch.forced {
+            " (made by hand after a disaster)"
+        } else {
+            ""
+        };
         let members: Vec<String> = epoch.members.iter().map(u16::to_string).collect();
         let _ = writeln!(
             text,
@@ -67,7 +90,7 @@ pub(super) fn history(page: &StatusPage) -> String {
             epoch.number,
             epoch.first_slot,
             members.join(" "),
-            configuration(&epoch.protocol, &epoch.params),
+            configuration(&epoch.protocol, &epoch.params) + note,
         );
     }
     text
@@ -99,6 +122,7 @@ mod tests {
             protocol: "rs-paxos".into(),
             params: [("code".to_owned(), "2".to_owned())].into(),
             members: members.into(),
+            forced: number == 2,
         };
         StatusPage {
             version: String::new(),
@@ -106,9 +130,14 @@ mod tests {
             replica_id: 1,
             incarnation: String::new(),
             epochs: vec![epoch(1, &[1, 2]), epoch(2, &[1, 2, 3])],
+            feature_level: 2,
+            wire_version: 2,
             is_open: true,
             is_settled: true,
             payloads_lacking: 0,
+            recoded_bytes: 0,
+            recode_bytes: 0,
+            recode_bytes_per_s_max: None,
             protocol: "rs-paxos".into(),
             params: [("code".to_owned(), "2".to_owned())].into(),
             durability: "disk".into(),
@@ -140,8 +169,30 @@ cluster c1, rs-paxos code=2, epoch 2; last change: done
         let expected = "\
 epoch    first slot  members               configuration
     1            10  1 2                   rs-paxos code=2
-    2            20  1 2 3                 rs-paxos code=2
+    2            20  1 2 3                 rs-paxos code=2 (made by hand after a disaster)
 ";
         assert_eq!(history(&page()), expected);
+    }
+
+    #[test]
+    fn while_values_are_moved_it_says_how_far_that_is_and_how_fast() {
+        let moving = StatusPage {
+            is_settled: false,
+            payloads_lacking: 7,
+            recoded_bytes: 3 << 20,
+            recode_bytes: 10 << 20,
+            recode_bytes_per_s_max: None,
+            ..page()
+        };
+        let limited = StatusPage {
+            recode_bytes_per_s_max: Some(50 << 20),
+            ..moving.clone()
+        };
+        for (page, rate) in [(moving, ""), (limited, ", at most 50.0 MiB/s")] {
+            let expected =
+                format!("replica 1 has moved 3.00 MiB of 10.0 MiB{rate} and lacks 7, and");
+            let shown = status(&page);
+            assert!(shown.contains(&expected), "{shown}");
+        }
     }
 }

@@ -67,7 +67,11 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         peer_port,
         client_port,
     };
-    replica.run().map_err(failed)
+    let ended = replica.run();
+    if let Err(ServerError::Removed { .. }) = &ended {
+        tell_supervisor(REMOVED);
+    }
+    ended.map_err(failed)
 }
 
 /// What a data folder says.
@@ -116,6 +120,8 @@ fn open_folder(settings: &Settings) -> Result<Data, Failure> {
             },
             is_guess: folder.is_none() && settings.cluster.is_none(),
             peers: settings.peer_addresses.clone(),
+            spoken: settings.spoken,
+            rejoin: settings.rejoin,
             folder,
         })),
     })
@@ -151,6 +157,7 @@ impl Replica {
             command_bytes_max: settings.max_request_bytes.min(COMMAND_BYTES_MAX)
                 + COMMAND_BYTES_EXTRA,
             payload_cache_bytes_max: settings.value_cache_bytes,
+            recode_rate: settings.recode_rate,
             ..settings.snapshots.limits(Limits::default())
         };
         let config = ServerConfig {
@@ -160,6 +167,8 @@ impl Replica {
             members: settings.members,
             peer_addresses: settings.peer_addresses,
             volunteers: !settings.stays_learner,
+            reaction: settings.reaction,
+            spoken: settings.spoken,
             limits,
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
@@ -200,14 +209,21 @@ fn etcd(context: FaceContext<Store>, limits: quorate_etcd::Limits) -> Serving {
 /// Tells people by the log and a supervisor by standard output.
 fn announce(address: &str) {
     tracing::info!(address, "ready to serve client requests");
+    tell_supervisor(READY);
+}
+
+fn tell_supervisor(line: &str) {
     let mut out = std::io::stdout().lock();
     // Whoever started this may have stopped listening.
-    let _ = writeln!(out, "{READY}");
+    let _ = writeln!(out, "{line}");
     let _ = out.flush();
 }
 
 /// The line on standard output once the port for clients answers.
 pub(crate) const READY: &str = "ready to serve client requests";
+
+/// The line on standard output when the cluster goes on without this replica.
+pub(crate) const REMOVED: &str = "removed from the cluster";
 
 /// Makes the kernel stop this process when its parent ends, however that ends.
 fn exit_with_parent(parent: Option<u32>) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat, ReactMode, RejoinMode};
+use crate::recode::RecodeOptions;
 use crate::snapshots::SnapshotOptions;
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,25 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_VALUE_CACHE_BYTES", value_name = "BYTES")]
     pub(super) value_cache_bytes: Option<usize>,
 
+    /// What the cluster does by itself when a member cannot be reached: with erasure codes, after a failure
+    /// go to one that survives the next (shrink-code); set it on all replicas [default: nothing]
+    #[arg(long, env = "QUORATE_REACT", value_name = "POLICY")]
+    pub(super) react: Option<ReactMode>,
+
+    /// For how long a member must be out of reach before that, in milliseconds [default: 10000]
+    #[arg(long, env = "QUORATE_REACT_AFTER_MS", value_name = "MS")]
+    pub(super) react_after_ms: Option<u64>,
+
+    /// How a replica comes back whose data is gone: as a new member in the place of the former (new-member),
+    /// or as itself by the protocol's own rule (protocol) [default: new-member]
+    #[arg(long, env = "QUORATE_REJOIN", value_name = "WAY")]
+    pub(super) rejoin: Option<RejoinMode>,
+
+    /// The newest wire version to speak: an older one keeps the way back open while a cluster is upgraded, one
+    /// replica after the other [default: the newest there is]
+    #[arg(long, env = "QUORATE_WIRE_VERSION", value_name = "VERSION")]
+    pub(super) wire_version: Option<u32>,
+
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
     pub(super) layout: Option<LayoutMode>,
@@ -116,6 +136,10 @@ pub(crate) struct ServeOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub(super) snapshots: SnapshotOptions,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) recode: RecodeOptions,
 
     /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug [default: info]
     #[arg(long, env = "QUORATE_LOG_LEVEL", value_name = "LEVEL")]

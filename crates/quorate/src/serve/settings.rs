@@ -3,13 +3,13 @@
 use super::options::ServeOptions;
 use crate::address::host_port;
 use crate::genesis::Genesis;
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat, params};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat, ReactMode, params};
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
-use quorate_server::{Layout, MemberInfo, TestSource};
+use quorate_server::{Layout, MemberInfo, Reaction, Rejoin, Spoken, TestSource};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +25,10 @@ const REQUEST_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
 const TXN_OPS: usize = 128;
 /// Less than the five seconds after which etcdctl gives up: its user gets an answer.
 const REQUEST_TIMEOUT_MS: u64 = 4_000;
+/// Longer than a restart of a process takes.
+const REACT_AFTER_MS: u64 = 10_000;
+/// A week.
+const REACT_AFTER_MS_MAX: u64 = 7 * 24 * 3600 * 1000;
 
 /// Whether an empty data folder may be begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +59,12 @@ pub(super) struct Settings {
     pub(super) max_txn_ops: usize,
     pub(super) request_timeout: Duration,
     pub(super) value_cache_bytes: usize,
+    pub(super) reaction: Reaction,
+    pub(super) rejoin: Rejoin,
+    pub(super) spoken: Spoken,
     pub(super) layout: Layout,
     pub(super) snapshots: SnapshotSettings,
+    pub(super) recode_rate: u64,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
     pub(super) test_source: TestSource,
@@ -95,7 +103,7 @@ impl Settings {
         let protocol = options.protocol;
         if let Some(name) = protocol
             .as_deref()
-            .filter(|name| !quorate_protocols::names().contains(name))
+            .filter(|name| !quorate_protocols::ready_names().contains(name))
         {
             return Err(unknown_protocol(name));
         }
@@ -129,9 +137,13 @@ impl Settings {
             value_cache_bytes: options
                 .value_cache_bytes
                 .unwrap_or(Limits::default().payload_cache_bytes_max),
+            reaction: reaction(options.react, options.react_after_ms)?,
+            rejoin: options.rejoin.map_or_else(Rejoin::default, Rejoin::from),
+            spoken: spoken(options.wire_version)?,
             // Whoever starts several replicas on one machine says so.
             layout: options.layout.unwrap_or(LayoutMode::Auto).resolve(1),
             snapshots: options.snapshots.resolve()?,
+            recode_rate: options.recode.resolve()?,
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: options.log_format.unwrap_or(LogFormat::Text),
             test_source: test_source(options.test_source.as_deref())?,
@@ -154,6 +166,37 @@ impl Settings {
             params: self.params.clone(),
         }
     }
+}
+
+fn spoken(newest: Option<u32>) -> Result<Spoken, String> {
+    let Some(newest) = newest else {
+        return Ok(Spoken::SHIPPED);
+    };
+    let spoken = Spoken::SHIPPED.up_to(newest);
+    spoken.ok_or_else(|| {
+        let all = Spoken::SHIPPED;
+        format!("--wire-version {newest}: this program speaks {all}")
+    })
+}
+
+fn reaction(mode: Option<ReactMode>, after_ms: Option<u64>) -> Result<Reaction, String> {
+    if mode.is_none_or(|mode| mode == ReactMode::Nothing) {
+        return match after_ms {
+            None => Ok(Reaction::Nothing),
+            Some(after_ms) => Err(format!(
+                "--react-after-ms {after_ms} says when to react, and --react does not say how: add \
+                 --react shrink-code"
+            )),
+        };
+    }
+    let after_ms = after_ms.unwrap_or(REACT_AFTER_MS);
+    if !(1..=REACT_AFTER_MS_MAX).contains(&after_ms) {
+        return Err(format!(
+            "--react-after-ms {after_ms} is not between 1 and {REACT_AFTER_MS_MAX}"
+        ));
+    }
+    let after_ns = after_ms * 1_000_000;
+    Ok(Reaction::ShrinkCode { after_ns })
 }
 
 fn test_source(path: Option<&Path>) -> Result<TestSource, String> {
@@ -304,7 +347,7 @@ mod tests {
     #[test]
     fn every_contradiction_is_named() {
         type Change = fn(&mut ServeOptions);
-        let cases: [(Change, &str); 12] = [
+        let cases: [(Change, &str); 15] = [
             (|o| o.id = Some(0), "numbered from 1"),
             (|o| o.id = Some(4), "does not list --id 4"),
             (
@@ -336,6 +379,21 @@ mod tests {
                 "is not between 1 and",
             ),
             (|o| o.param = vec!["x".into()], "name=value"),
+            (
+                |o| o.wire_version = Some(0),
+                "this program speaks wire versions 1 to",
+            ),
+            (
+                |o| o.react_after_ms = Some(5),
+                "says when to react, and --react does not say how",
+            ),
+            (
+                |o| {
+                    o.react = Some(ReactMode::ShrinkCode);
+                    o.react_after_ms = Some(0);
+                },
+                "--react-after-ms 0 is not between 1 and",
+            ),
             (
                 |o| o.advertise_client_urls = Some("7=http://a:1".into()),
                 "names replica 7",

@@ -1,7 +1,7 @@
 //! The replicas' processes: started, listened to, stopped by their own ids and waited for.
 
 use super::plan;
-use crate::serve::READY;
+use crate::serve::{READY, REMOVED};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -37,6 +37,10 @@ pub(super) enum News {
         pid: u32,
     },
     Ready {
+        id: u16,
+    },
+    /// The cluster goes on without it: it is not started again.
+    Removed {
         id: u16,
     },
     /// It ended before it ever served.
@@ -108,6 +112,8 @@ enum End {
     Stopped { killed: bool },
     /// By itself.
     Exited { status: ExitStatus, ready: bool },
+    /// It is no member of the cluster any more.
+    Removed,
 }
 
 impl Keeper {
@@ -128,6 +134,10 @@ impl Keeper {
             };
             match end {
                 End::Stopped { killed } => return killed.then_some(id),
+                End::Removed => {
+                    self.tell(News::Removed { id });
+                    return None;
+                }
                 End::Exited { status, ready } if !ready && !served => {
                     let why = last_words(&self.child.log).unwrap_or_else(|| describe(status));
                     self.tell(News::NotStarted { id, why });
@@ -161,10 +171,12 @@ impl Keeper {
             id,
             pid: process.id().unwrap_or_default(),
         });
-        let mut ready = false;
+        let (mut ready, mut removed) = (false, false);
         let mut stopping = self.stopping.clone();
         let mut lines = process.stdout.take().map(|out| BufReader::new(out).lines());
         loop {
+            // What it says last is heard before its end is noted.
+            let is_silent = lines.is_none();
             let line = async {
                 match &mut lines {
                     Some(lines) => lines.next_line().await,
@@ -177,10 +189,13 @@ impl Keeper {
                         ready = true;
                         self.tell(News::Ready { id });
                     }
-                    Ok(Some(_)) => {}
+                    Ok(Some(line)) => removed |= line == REMOVED,
                     Ok(None) | Err(_) => lines = None,
                 },
-                status = process.wait() => return Ok(End::Exited { status: status?, ready }),
+                status = process.wait(), if is_silent => {
+                    let status = status?;
+                    return Ok(if removed { End::Removed } else { End::Exited { status, ready } });
+                }
                 () = told(&mut stopping) => {
                     return stop(&mut process).await.map(|killed| End::Stopped { killed });
                 }

@@ -6,6 +6,7 @@ mod plan;
 use crate::Failure;
 use crate::genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
+use crate::recode::RecodeOptions;
 use crate::snapshots::SnapshotOptions;
 use children::{Child, Children, News};
 use clap::Args;
@@ -68,6 +69,9 @@ pub(crate) struct UpOptions {
     #[command(flatten)]
     snapshots: SnapshotOptions,
 
+    #[command(flatten)]
+    recode: RecodeOptions,
+
     /// Start a replica again when it dies
     #[arg(long)]
     restart: bool,
@@ -112,6 +116,7 @@ pub(crate) struct UpOptions {
 pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let plan = Plan::of(options)?;
     options.snapshots.resolve().map_err(Failure::Usage)?;
+    options.recode.resolve().map_err(Failure::Usage)?;
     let which = plan.which(options.only).map_err(Failure::Usage)?;
     let survived = genesis::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;
@@ -206,6 +211,7 @@ impl<'a> Watch<'a> {
         match news {
             News::Started { id, pid } => self.started(id, pid),
             News::Ready { id } => self.ready(id),
+            News::Removed { id } => return self.removed(id),
             News::NotStarted { id, why } => {
                 let log = self.plan.log(id);
                 return Some(Err(Failure::Failed(format!(
@@ -237,6 +243,25 @@ impl<'a> Watch<'a> {
             self.announced = true;
             say(self.plan.endpoints(&self.which));
         }
+    }
+
+    /// One that was removed from the cluster is no trouble: the others go on.
+    fn removed(&mut self, id: u16) -> Option<Result<(), Failure>> {
+        say(format_args!(
+            "replica {id} is no member of the cluster any more, and is not started: its data in {} is not \
+             needed",
+            self.plan.log(id).with_file_name("").display()
+        ));
+        self.pids.remove(&id);
+        self.running.remove(&id);
+        self.which.retain(|other| *other != id);
+        if self.starting.remove(&id) && self.starting.is_empty() && !self.announced {
+            self.announced = true;
+            say(self.plan.endpoints(&self.which));
+        }
+        self.which
+            .is_empty()
+            .then(|| Err(Failure::Failed("no replica is left".to_owned())))
     }
 
     fn died(&mut self, id: u16, how: &str, restarts: bool) -> Option<Result<(), Failure>> {

@@ -150,6 +150,7 @@ impl Plan {
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
                 .chain(options.server_arg.iter().cloned())
                 .chain(options.snapshots.flags())
+                .chain(options.recode.flags())
                 .collect(),
         }
     }

@@ -121,6 +121,7 @@ pub async fn eventually<F: Future<Output = Option<T>>, T>(
 /// A running `quorate up`.
 pub struct Up {
     child: Child,
+    dir: PathBuf,
     lines: Receiver<String>,
     pub pids: BTreeMap<u16, u32>,
     pub urls: Vec<String>,
@@ -146,6 +147,7 @@ impl Up {
         });
         let mut up = Up {
             child,
+            dir: dir.to_owned(),
             lines,
             pids: BTreeMap::new(),
             urls: Vec::new(),
@@ -156,6 +158,11 @@ impl Up {
             .map(str::to_owned)
             .collect();
         up
+    }
+
+    /// The folder of the cluster.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Waits for a line that begins like this.
@@ -221,6 +228,12 @@ impl Drop for Up {
             self.wait();
         }
     }
+}
+
+/// A connection for a service that [`Client`] has not.
+pub async fn channel(url: &str) -> Channel {
+    let endpoint = Endpoint::from_shared(url.to_owned()).unwrap();
+    endpoint.timeout(PATIENCE).connect().await.unwrap()
 }
 
 /// A client of one endpoint.

@@ -2,7 +2,7 @@
 
 mod rule;
 
-pub use rule::JoinError;
+pub use rule::{JoinError, Rejoin};
 
 use crate::error::ServerError;
 use crate::folder::{Expected, Folder, bootstrap};
@@ -11,7 +11,7 @@ use crate::peer::opening::{self, Caller, HandshakeError};
 use crate::peer::question::{Answer, Question, Stage};
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
-use quorate_core::{ClusterId, Epoch, ReplicaId};
+use quorate_core::{ClusterId, Epoch, Incarnation, ReplicaId};
 use quorate_host::Spoken;
 use rule::{Joiner, Next, Waiting};
 use std::collections::BTreeMap;
@@ -38,6 +38,10 @@ pub struct Join {
     pub is_guess: bool,
     /// The other replicas, and where their peer ports are.
     pub peers: Vec<(ReplicaId, String)>,
+    /// The versions it speaks.
+    pub spoken: Spoken,
+    /// Whether it comes back as a new member, if it has lost its data, or as itself.
+    pub rejoin: Rejoin,
     /// Its data, if it was told that the cluster is new; nothing is there otherwise.
     pub folder: Option<Folder>,
 }
@@ -60,16 +64,18 @@ pub fn join(join: Join, port: &TcpListener) -> Result<Folder, ServerError> {
 impl Join {
     async fn run(mut self, listener: &Listener) -> Result<Folder, ServerError> {
         let me = self.expected.replica;
+        let spoken = self.spoken;
         let (tell, stage) = watch::channel(self.stage());
         let mut last = None;
         loop {
             let (heard, newest) = tokio::select! {
                 heard = self.ask_all() => self.sort(heard)?,
-                () = answer_all(listener, self.cluster, me, &stage) => continue,
+                () = answer_all(listener, (self.cluster, me, spoken), &stage) => continue,
             };
             let joiner = Joiner {
                 me,
                 cluster: self.cluster,
+                rejoin: self.rejoin,
                 mine: self.folder.as_ref().map(|folder| folder.meta().clone()),
                 heard,
                 newest,
@@ -91,7 +97,7 @@ impl Join {
             }
             tokio::select! {
                 () = tokio::time::sleep(ROUND_PAUSE) => {}
-                () = answer_all(listener, self.cluster, me, &stage) => {}
+                () = answer_all(listener, (self.cluster, me, spoken), &stage) => {}
             }
         }
     }
@@ -169,9 +175,10 @@ impl Join {
                 from: self.expected.replica,
                 to: *peer,
             };
-            let address = address.clone();
+            let (address, spoken) = (address.clone(), self.spoken);
             asking.spawn(async move {
-                let answer = tokio::time::timeout(ANSWER_TIMEOUT, ask(&address, &question)).await;
+                let answer =
+                    tokio::time::timeout(ANSWER_TIMEOUT, ask(&address, &question, spoken)).await;
                 (question.to, answer.ok().and_then(Result::ok))
             });
         }
@@ -189,12 +196,12 @@ type Answers = BTreeMap<ReplicaId, Option<Answer>>;
 /// How far each peer is, and the newest epoch that any of them told of.
 type Heard = (BTreeMap<ReplicaId, Option<Stage>>, Option<Epoch>);
 
-async fn ask(address: &str, question: &Question) -> Result<Answer, HandshakeError> {
+async fn ask(address: &str, question: &Question, spoken: Spoken) -> Result<Answer, HandshakeError> {
     let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
-    opening::send(&mut connection, question, Spoken::SHIPPED)
+    opening::send(&mut connection, question, spoken)
         .await
         .map_err(HandshakeError::Io)?;
-    let answer = opening::receive(&mut connection, Spoken::SHIPPED).await;
+    let answer = opening::receive(&mut connection, spoken).await;
     answer.map(|(answer, _)| answer)
 }
 
@@ -202,8 +209,7 @@ async fn ask(address: &str, question: &Question) -> Result<Answer, HandshakeErro
 /// send frames come again later.
 async fn answer_all(
     listener: &Listener,
-    cluster: ClusterId,
-    me: ReplicaId,
+    (cluster, me, spoken): (ClusterId, ReplicaId, Spoken),
     stage: &watch::Receiver<Stage>,
 ) {
     loop {
@@ -216,16 +222,21 @@ async fn answer_all(
         };
         tokio::spawn(async move {
             // Whoever gets no answer asks again.
-            let _ = tokio::time::timeout(ANSWER_TIMEOUT, reply(&mut connection, &answer)).await;
+            let _ =
+                tokio::time::timeout(ANSWER_TIMEOUT, reply(&mut connection, &answer, spoken)).await;
         });
     }
 }
 
-async fn reply(connection: &mut Connection, answer: &Answer) -> Result<(), HandshakeError> {
-    if let Caller::Asking(question) = opening::receive_caller(connection, Spoken::SHIPPED).await?
+async fn reply(
+    connection: &mut Connection,
+    answer: &Answer,
+    spoken: Spoken,
+) -> Result<(), HandshakeError> {
+    if let Caller::Asking(question) = opening::receive_caller(connection, spoken).await?
         && question.to == answer.from
     {
-        opening::send(connection, answer, Spoken::SHIPPED)
+        opening::send(connection, answer, spoken)
             .await
             .map_err(HandshakeError::Io)?;
     }
@@ -238,6 +249,11 @@ fn say_once(why: Waiting, last: &mut Option<Waiting>) {
         tracing::warn!("{why}");
         *last = Some(why);
     }
+}
+
+/// A life that begins now, of which nobody has heard.
+pub(crate) fn fresh_life() -> std::io::Result<Incarnation> {
+    Ok(rule::new_life(&[], now_ms(), random_u64()?))
 }
 
 /// The wall clock: it numbers lives, and need not be right.

@@ -5,22 +5,33 @@
 //!   the same. So two beginnings need the loss of every data folder.
 //! - *A peer has begun with this replica's very incarnation*: then all had agreed, this one too.
 //! - *Peers have begun with another incarnation of this replica*: a former life may have spoken. It
-//!   comes back in a new life, without its promises, once a quorum of the others can tell it how
-//!   far that life may have gone.
+//!   comes back in a new life, as a new member that the group takes in the place of the former one; or,
+//!   if it is told to, as itself without its promises, by the protocol's own rule.
 //! - *Peers run in an epoch that does not list this replica*: it is new, and takes no part before an
 //!   epoch lists it in the life it draws now.
 
 use crate::meta::{Meta, State};
 use crate::peer::question::Stage;
-use quorate_core::{ClusterId, Epoch, Group, Incarnation, ReplicaId, majority};
+use quorate_core::{ClusterId, Durability, Epoch, Group, Incarnation, ReplicaId, majority};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// How a replica comes back that has lost its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rejoin {
+    /// As a new member: the group replaces its former life by the new one, with a change of epoch.
+    #[default]
+    NewMember,
+    /// As itself: within the epoch, by the protocol's own rule for lost promises.
+    Protocol,
+}
 
 /// What a replica without promises knows.
 #[derive(Clone, Debug)]
 pub(super) struct Joiner {
     pub(super) me: ReplicaId,
     pub(super) cluster: ClusterId,
+    pub(super) rejoin: Rejoin,
     /// Written before; `None` without leave to begin a new cluster.
     pub(super) mine: Option<Meta>,
     /// The other replicas, and what each has said in this round of questions.
@@ -64,6 +75,8 @@ pub enum JoinError {
         empty: Vec<ReplicaId>,
         /// Replicas there are.
         n: usize,
+        /// How many it takes.
+        quorum: usize,
     },
     /// Replicas of a new cluster were started with different options.
     Differs {
@@ -127,10 +140,11 @@ impl Joiner {
         let n = self.heard.len() + 1;
         // Without leave, whoever has no data has lost it.
         let existing = self.mine.is_none() || !begun.is_empty();
-        if existing && n - empty.len() < majority(n) {
+        let quorum = self.quorum(&begun).unwrap_or(majority(n));
+        if existing && n - empty.len() < quorum {
             let mut empty = empty;
             empty.sort();
-            return Err(JoinError::TooManyLost { empty, n });
+            return Err(JoinError::TooManyLost { empty, n, quorum });
         }
         let Some((epoch, _)) = begun.first() else {
             return Ok(None);
@@ -140,15 +154,32 @@ impl Joiner {
         }
         let listed = self.newest.as_ref().map(|newest| &newest.members);
         let listed = listed.and_then(|all| all.iter().find(|member| member.id == self.me));
+        let incarnation = new_life(&begun, now_ms, dice);
+        // In memory nobody keeps who it is: there the former life's place is all there is.
+        let in_place = self.rejoin == Rejoin::Protocol || epoch.durability == Durability::Memory;
+        let (known_as, state) = match in_place {
+            true => (listed.map(|member| member.incarnation), State::Lost),
+            false => (Some(incarnation), State::Bootstrapped),
+        };
         Ok(Some(Next::Begin(Meta {
             cluster: self.cluster,
             replica: self.me,
-            incarnation: new_life(&begun, now_ms, dice),
-            known_as: listed.map(|member| member.incarnation),
-            state: State::Lost,
+            incarnation,
+            known_as,
+            state,
             group: Group(0),
             epoch: (*epoch).clone(),
         })))
+    }
+
+    /// Members that have to be left so that the group can still decide, if any runs: by the protocol's
+    /// own numbers, where the newest epoch is of those that were asked.
+    fn quorum(&self, begun: &[Begun<'_>]) -> Option<usize> {
+        let (first, _) = begun.first()?;
+        let newest = self.newest.as_ref().unwrap_or(first);
+        let is_of_asked = newest.n() == self.heard.len() + 1;
+        let failures = quorate_protocols::failures_survived(newest);
+        is_of_asked.then_some(newest.n() - failures)
     }
 
     /// The way in of a replica that the group does not list, any more or yet: nobody waits for what an
@@ -255,10 +286,10 @@ impl Joiner {
 }
 
 /// The first epoch of a peer that runs, and the latest life in which it knew this replica.
-type Begun<'a> = (&'a Epoch, Option<Incarnation>);
+pub(super) type Begun<'a> = (&'a Epoch, Option<Incarnation>);
 
 /// A life later than any that peers have known, made unique by `dice`.
-fn new_life(begun: &[Begun<'_>], now_ms: u64, dice: u64) -> Incarnation {
+pub(super) fn new_life(begun: &[Begun<'_>], now_ms: u64, dice: u64) -> Incarnation {
     let last = begun.iter().filter_map(|(_, later)| *later).max();
     let number = last.map_or(0, |last| (last.0 >> 64) as u64 + 1).max(now_ms);
     Incarnation(u128::from(number) << 64 | u128::from(dice))
@@ -316,14 +347,14 @@ impl fmt::Display for Waiting {
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            JoinError::TooManyLost { empty, n } => write!(
+            JoinError::TooManyLost { empty, n, quorum } => write!(
                 f,
                 "{} of {n} have empty data folders: there is no leave to begin anew, and too few are \
                  left to know what the cluster had promised; restore the folders of all but {} from \
-                 where they went, or begin a new cluster with --initial-cluster-state new on empty \
-                 folders",
+                 where they went, make a cluster of what is left (quorate cluster force-new), or begin a new \
+                 one with --initial-cluster-state new on empty folders",
                 list(empty),
-                n - majority(*n)
+                n - quorum
             ),
             JoinError::Differs { peer } => write!(
                 f,

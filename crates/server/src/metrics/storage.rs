@@ -51,6 +51,9 @@ pub(crate) struct StorageMetrics {
     pub(crate) gathered: Counter,
     pub(crate) rebuilt: Counter,
     pub(crate) lacking: Gauge,
+    /// Bytes of payloads of earlier epochs that are here under the present code, and of all of them.
+    pub(crate) recoded_bytes: Gauge,
+    pub(crate) recode_bytes: Gauge,
     /// Whether writing waits for space.
     pub(crate) full: Gauge,
 }
@@ -98,6 +101,14 @@ impl StorageMetrics {
             lacking: on.gauge(
                 "quorate_fragments_lacking",
                 "Live payloads of which this replica is known to lack its own fragment.",
+            ),
+            recoded_bytes: on.gauge(
+                "quorate_recoded_bytes",
+                "Bytes of values of earlier epochs that this replica holds under the present one's code.",
+            ),
+            recode_bytes: on.gauge(
+                "quorate_recode_bytes",
+                "Bytes of all values of earlier epochs that were there when the present one began.",
             ),
             rebuilt: on.counter(
                 "quorate_fragments_rebuilt_total",

@@ -1,6 +1,6 @@
 //! Whom this replica is in touch with by now: members come and go.
 
-use super::handshake::Lane;
+use super::handshake::{About, Lane};
 use super::outgoing::Shared;
 use crate::metrics::PeerMetrics;
 use quorate_core::{Epoch, ReplicaId};
@@ -24,6 +24,8 @@ struct Contact {
     metrics: PeerMetrics,
     /// To wake a dialler when its peer calls.
     dialers: Vec<Arc<Shared>>,
+    /// What it said of itself last.
+    about: Option<About>,
     /// The present connection from it on each lane; a new one ends the one before.
     current: BTreeMap<Lane, Arc<Notify>>,
 }
@@ -35,6 +37,7 @@ impl Contacts {
         let contact = state.peers.entry(peer).or_insert_with(|| Contact {
             metrics,
             dialers: Vec::new(),
+            about: None,
             current: BTreeMap::new(),
         });
         contact.dialers.push(dialer);
@@ -45,6 +48,20 @@ impl Contacts {
         if let Some(contact) = self.state().peers.remove(&peer) {
             contact.current.values().for_each(|ends| ends.notify_one());
         }
+    }
+
+    /// A peer says this of itself; one that speaks an older version says nothing.
+    pub(super) fn said(&self, peer: ReplicaId, about: Option<About>) {
+        if let Some(contact) = self.state().peers.get_mut(&peer) {
+            contact.about = about;
+        }
+    }
+
+    /// What each peer has said of itself.
+    pub(super) fn about(&self) -> BTreeMap<ReplicaId, About> {
+        let state = self.state();
+        let said = |(peer, contact): (&ReplicaId, &Contact)| Some((*peer, contact.about.clone()?));
+        state.peers.iter().filter_map(said).collect()
     }
 
     /// Whether it is a peer.

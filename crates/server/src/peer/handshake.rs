@@ -23,6 +23,8 @@ pub(crate) struct Identity {
     pub boot: Boot,
     /// The versions it speaks.
     pub spoken: Spoken,
+    /// What it says of itself, if it speaks a version that has it.
+    pub about: Option<About>,
     /// The log.
     pub group: Group,
     /// The first epoch: what all replicas must have agreed on before.
@@ -62,6 +64,19 @@ pub(crate) struct Hello {
     pub epoch_digest: u64,
     /// What it wants to send.
     pub lane: Lane,
+    /// What else it says of itself, from wire version 2 on.
+    pub about: Option<About>,
+}
+
+/// What a replica says of itself and nobody compares.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct About {
+    /// A name for people.
+    pub name: String,
+    /// Where clients reach it, as a URL.
+    pub client_url: String,
+    /// The highest feature level that its program knows.
+    pub level: u32,
 }
 
 /// What a connection carries.
@@ -141,6 +156,7 @@ impl Identity {
             epoch: self.epoch.number,
             epoch_digest: self.epoch_digest,
             lane,
+            about: self.about.clone(),
         }
     }
 
@@ -239,9 +255,14 @@ impl Wire for Hello {
         self.group.encode(out);
         out.varint(self.epoch);
         out.u64(self.epoch_digest);
-        // Only programs that know of bulk ask for it.
-        if self.lane == Lane::Bulk {
-            out.u8(1);
+        // Only programs that know of bulk ask for it, or say more.
+        match (self.lane, &self.about) {
+            (Lane::Messages, None) => {}
+            (Lane::Messages, Some(_)) => out.u8(0),
+            (Lane::Bulk, _) => out.u8(1),
+        }
+        if let Some(about) = &self.about {
+            about.encode(out);
         }
     }
 
@@ -260,6 +281,31 @@ impl Wire for Hello {
                 0 => Lane::Messages,
                 more => lane_of(input.u8()?, more)?,
             },
+            about: match input.remaining() {
+                0 => None,
+                _ => Some(About::decode(input)?),
+            },
+        })
+    }
+}
+
+impl Wire for About {
+    fn encode(&self, out: &mut Encoder) {
+        for text in [&self.name, &self.client_url] {
+            out.string(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
+        }
+        out.varint(u64::from(self.level));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let text = |input: &mut Decoder| match input.string()? {
+            text if text.len() <= TEXT_BYTES_MAX => Ok(text),
+            _ => Err(WireError::Range("what a replica says of itself")),
+        };
+        Ok(About {
+            name: text(input)?,
+            client_url: text(input)?,
+            level: u32::try_from(input.varint()?).map_err(|_| WireError::Range("feature level"))?,
         })
     }
 }
@@ -342,6 +388,11 @@ pub(crate) mod tests {
             incarnation: members[usize::from(me) - 1].incarnation,
             boot: Boot(1000 + u64::from(me)),
             spoken: Spoken::SHIPPED,
+            about: Some(About {
+                name: format!("replica-{me}"),
+                client_url: format!("http://h{me}:2379"),
+                level: 1,
+            }),
             group: Group(0),
             epoch: Epoch {
                 members,

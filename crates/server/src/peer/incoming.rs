@@ -75,7 +75,11 @@ async fn greet(
         Ok(Caller::Peer(hello, _)) => {
             let caller = (hello.from, hello.lane);
             let is_peer = contacts.knows(hello.from);
-            identity.judge(&hello, lives, is_peer).map(|()| caller)
+            let judged = identity.judge(&hello, lives, is_peer);
+            if judged.is_ok() {
+                contacts.said(hello.from, hello.about);
+            }
+            judged.map(|()| caller)
         }
         Ok(Caller::Asking(question)) => {
             let answer = identity.answer(&question, lives, contacts.newest());

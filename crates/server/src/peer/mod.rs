@@ -16,12 +16,13 @@ use crate::security::Listener;
 use bulk::BulkThread;
 use bytes::Bytes;
 use contacts::Contacts;
-use handshake::{Identity, Lane};
+use handshake::{About, Identity, Lane};
 use incoming::{Acceptor, accept_all};
 use lives::Lives;
 use outgoing::{Outgoing, keep_connected};
 use quorate_core::{Epoch, Member, Peers, ReplicaId};
 use quorate_host::{Frame, WireVersion};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -198,6 +199,18 @@ impl Links {
     /// What those who ask are told of the group.
     pub(crate) fn tell_newest(&self, epoch: &Epoch) {
         self.home.contacts.tell_newest(epoch.clone());
+    }
+
+    /// What each peer has said of itself.
+    pub(crate) fn about(&self) -> BTreeMap<ReplicaId, About> {
+        self.home.contacts.about()
+    }
+
+    /// These are no members any more, and need to be told nothing: they are dialled when they call.
+    pub(crate) fn wait_for(&self, former: &[ReplicaId]) {
+        for (peer, link) in self.outgoing.iter().chain(&self.bulk) {
+            link.waits_for_call(former.contains(peer));
+        }
     }
 
     /// A peer in the life it was heard in last.

@@ -202,7 +202,6 @@ mod tests {
     impl Wire for Longer {
         fn encode(&self, out: &mut Encoder) {
             self.0.encode(out);
-            out.u8(0);
             out.string("news");
         }
 

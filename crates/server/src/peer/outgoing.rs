@@ -12,6 +12,7 @@ use quorate_core::ReplicaId;
 use quorate_host::WireVersion;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -62,6 +63,8 @@ pub(super) struct Shared {
     leftover: Notify,
     /// The peer was heard of: dial now.
     heard: Notify,
+    /// Without that, it is not dialled again.
+    waits_for_call: AtomicBool,
     metrics: PeerMetrics,
 }
 
@@ -88,6 +91,7 @@ impl Outgoing {
             queue: Mutex::default(),
             leftover: Notify::new(),
             heard: Notify::new(),
+            waits_for_call: AtomicBool::new(false),
             metrics,
         };
         Outgoing {
@@ -104,6 +108,14 @@ impl Outgoing {
     /// Where the peer is.
     pub(super) fn address(&self) -> &str {
         &self.shared.address
+    }
+
+    /// Whether the peer is dialled only when it calls.
+    pub(super) fn waits_for_call(&self, waits: bool) {
+        let waited = self.shared.waits_for_call.swap(waits, Ordering::Relaxed);
+        if waited && !waits {
+            self.shared.heard();
+        }
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -218,6 +230,16 @@ impl Shared {
         }
     }
 
+    /// Before the next attempt: so long, or until the peer calls.
+    async fn pause(&self, pause: Duration) {
+        if let Ok(()) = tokio::time::timeout(pause, self.heard.notified()).await {
+            return;
+        }
+        if self.waits_for_call.load(Ordering::Relaxed) {
+            self.heard.notified().await;
+        }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -257,10 +279,7 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Ar
             }
         };
         let jitter = fastrand::f64().mul_add(0.5, 0.75);
-        tokio::select! {
-            () = tokio::time::sleep(backoff.min(most).mul_f64(jitter)) => {}
-            () = shared.heard.notified() => {}
-        }
+        shared.pause(backoff.min(most).mul_f64(jitter)).await;
         backoff = (backoff * 2).min(most);
     }
 }

@@ -7,7 +7,7 @@ use crate::world::{Event, World, replica};
 use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member};
 use quorate_host::epochs::{Configuration, Edit, Expect, Order, Reconfigure};
 use quorate_host::{Request, Token};
-use quorate_protocols::{Registered, names};
+use quorate_protocols::{Registered, names, ready_names};
 use std::collections::BTreeMap;
 
 /// The token of orders: nobody waits for what comes of them.
@@ -69,13 +69,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         };
         let rng = &mut self.nemesis.rng;
-        let (n, known) = (epoch.n(), names());
+        let own = self.setup.protocol;
+        let is_tried = |name: &&str| *name == own || ready_names().contains(name);
+        let known: Vec<&str> = names().into_iter().filter(is_tried).collect();
+        let n = epoch.n();
         let name = known[rng.usize(..known.len())].to_owned();
         let mut params = BTreeMap::new();
-        if name != "rabia" {
+        if name.ends_with("paxos") {
             params.insert("payload_min".into(), ["1", "4096"][rng.usize(..2)].into());
         }
-        if name == "rs-paxos" {
+        if ["rs-paxos", "racos"].contains(&name.as_str()) {
             params.insert("k".into(), rng.usize(1..=n).to_string());
         }
         let next = Edit::Protocol { name, params };

@@ -2,9 +2,9 @@
 
 use super::model::{Sample, first_epoch, member};
 use crate::epochs::{
-    Configuration, Edit, EditError, Effect, Expect, Invalid, Order, Reconfigure, State, judge,
+    Configuration, Edit, EditError, Effect, Expect, Face, Invalid, Order, Reconfigure, State, judge,
 };
-use quorate_core::{Epoch, ReplicaId, Slot};
+use quorate_core::{Epoch, ReplicaId, Slot, Wire};
 use std::collections::BTreeMap;
 
 /// Three members, one of which may fail; the addresses of four more are known.
@@ -198,4 +198,43 @@ fn what_cannot_be_asked_for_says_why() {
     assert_eq!(replace.to_string(), "replica 9 is not a member");
     let last = Edit::Remove(ReplicaId(1)).of(&one).unwrap_err();
     assert!(last.to_string().starts_with("replica 1 is the last member"));
+}
+
+/// Scenario: a member says where clients reach it, before and after the level that knows such a thing;
+/// so does somebody of whom nobody has heard. Who leaves is forgotten.
+#[test]
+fn what_replicas_say_of_themselves_counts_from_level_two_on() {
+    let mut state = state();
+    state.addresses.remove(&ReplicaId(3));
+    let face = |url: &str| Face {
+        name: "n".into(),
+        client_url: url.into(),
+    };
+    let publish = |state: &mut State, id, url| {
+        let (id, face) = (ReplicaId(id), face(url));
+        state.apply(Slot(1), &Order::Publish { id, face }, &Sample)
+    };
+    assert_eq!(publish(&mut state, 3, "a"), Effect::Nothing);
+    let before = state.to_bytes();
+    state.apply(Slot(2), &Order::Level { level: 2 }, &Sample);
+    assert_eq!(publish(&mut state, 3, "a"), Effect::Noted);
+    assert_eq!(publish(&mut state, 3, "a"), Effect::Nothing);
+    assert_eq!(publish(&mut state, 4, "b"), Effect::Noted);
+    assert_eq!(publish(&mut state, 9, "c"), Effect::Nothing);
+    assert_eq!(State::from_bytes(state.to_bytes()), Ok(state.clone()));
+    assert!(
+        !State::from_bytes(before)
+            .unwrap()
+            .faces
+            .contains_key(&ReplicaId(3))
+    );
+
+    let without = change(&state, |change| {
+        change.configuration.members[2] = member(5, 1);
+    });
+    let sealed = state.apply(Slot(8), &Order::Reconfigure(without), &Sample);
+    assert!(matches!(sealed, Effect::Sealed(_)), "{sealed:?}");
+    let (id, address) = (ReplicaId(4), String::new());
+    state.apply(Slot(9), &Order::Address { id, address }, &Sample);
+    assert!(state.faces.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::model::{first_epoch, member};
 use crate::epochs::{
-    Configuration, Effect, Expect, Invalid, Known, Note, Order, Reconfigure, Record, State,
+    Configuration, Effect, Expect, Face, Invalid, Known, Note, Order, Reconfigure, Record, State,
 };
 use crate::fuzz::fuzz;
 use quorate_core::{ReplicaId, Slot, Wire};
@@ -27,7 +27,18 @@ fn orders() -> Vec<Order> {
             address: "127.0.0.1:2380".into(),
         },
         Order::Level { level: 2 },
+        Order::Publish {
+            id: ReplicaId(300),
+            face: face(),
+        },
     ]
+}
+
+fn face() -> Face {
+    Face {
+        name: "first".into(),
+        client_url: "http://first:2379".into(),
+    }
 }
 
 fn reasons() -> [Invalid; 11] {
@@ -92,13 +103,18 @@ fn the_state_of_a_group_bears_any_bytes() {
     state.chain.push(next).expect("it follows");
     state.unsettled = Some(2);
     state.has_payloads = true;
+    let mut published = state.clone();
+    published.level = 2;
+    for id in [1, 300] {
+        published.faces.insert(ReplicaId(id), face());
+    }
     let limits = Limits {
         // An epoch of 14 bytes is ten times as long in memory, in a queue that has just doubled.
         bytes_per_byte: 48,
         ..Limits::default()
     };
     fuzz("group-state")
-        .seeds([plain, state.to_bytes()])
+        .seeds([plain, state.to_bytes(), published.to_bytes()])
         .limits(limits)
         .run_wire::<State>();
 }

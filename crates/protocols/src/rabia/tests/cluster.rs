@@ -298,6 +298,7 @@ impl Cluster {
                 self.nodes[me].timers.remove(&timer);
             }
             Output::Gather(entry) => panic!("{me} orders everything whole, {entry:?} too"),
+            Output::Forget(entry) => panic!("{me} orders all that is offered, {entry:?} too"),
             Output::CatchUp { from, through } => {
                 assert!(through.0 >= self.nodes[me].log.len() as u64);
                 let first = Slot(self.nodes[me].log.len() as u64);
@@ -305,6 +306,7 @@ impl Cluster {
             }
             Output::Inform { peer, from } => self.give_log(me, usize::from(peer.0) - 1, from),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
+            Output::Execute { .. } | Output::Retract { .. } => panic!("nothing is executed ahead"),
             Output::Reply { id, outcome } => self.nodes[me].replies.push((id, outcome)),
             Output::Emit(event) => self.note(me, event),
         }

@@ -304,7 +304,7 @@ fn an_origin_that_floods_gets_its_share_of_the_pool_and_no_more() {
     let named = Message::Slot(slot(0, Some(batch_id(1, 4)), &[], None));
     assert!(talk.hear(1, named)[0].contains("need sent"));
     talk.hear(1, offer(1, 4));
-    assert!(talk.replica.pool.holds(batch_id(1, 4)));
+    assert!(talk.replica.holds(batch_id(1, 4)));
 }
 
 #[test]
@@ -540,7 +540,9 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
 #[test]
 fn parameters_are_checked_and_unknown_ones_named() {
     use super::cluster::seat;
-    let error = |params: &[(&str, &str)]| Config::new(&seat(3, 0, 1, params)).unwrap_err();
+    use crate::rabia::Rabia;
+    use crate::registry::Protocol;
+    let error = |params: &[(&str, &str)]| Rabia::config(&seat(3, 0, 1, params)).unwrap_err();
     assert!(error(&[("windw", "4")]).starts_with("unknown parameter windw: rabia knows f, mode"));
     assert_eq!(error(&[("f", "2")]), "f = 2: must be a number from 0 to 1");
     assert_eq!(
@@ -560,7 +562,7 @@ fn parameters_are_checked_and_unknown_ones_named() {
         "mode = two: must be two_step or three_step"
     );
     assert_eq!(
-        Config::new(&seat(3, 4, 1, &[])).unwrap_err(),
+        Rabia::config(&seat(3, 4, 1, &[])).unwrap_err(),
         "replica 5 is not a member"
     );
     let config = config(

@@ -280,6 +280,28 @@ fn what_a_former_leader_told_of_is_not_proposed_again() {
     }
 }
 
+/// D and E say nothing, and no link tells. Who leads finds out by and by, and must still lead then:
+/// three of five are too few to elect anybody.
+#[test]
+fn a_leader_keeps_on_while_enough_members_answer() {
+    let mut net = five(|_| {});
+    for gone in [D, E] {
+        net.cut.extend([(A, gone), (gone, A)]);
+    }
+    let request = net.write_bulk(A);
+    net.run();
+    for _ in 0..10 {
+        if net.times(A, request) == 1 {
+            break;
+        }
+        net.fire(A, Timer::Election);
+        net.fire(A, Timer::Retransmit);
+        net.run();
+    }
+    assert!(net.leads(A) && net.branches.contains("smaller code"));
+    assert_eq!(net.times(A, request), 1);
+}
+
 /// T15. Two accepts under X = 3 and two under X = 2 are neither four of the one nor three of the
 /// other.
 #[test]

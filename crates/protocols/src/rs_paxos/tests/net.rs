@@ -346,9 +346,11 @@ impl Net {
                 node.timers.remove(&timer);
             }
             Output::Gather(entry) => node.gathers.push(entry),
+            Output::Forget(entry) => panic!("{me} forgets {entry:?}, which it may have promised"),
             Output::CatchUp { from, .. } => self.give_log(index(from), me),
             Output::Inform { peer, .. } => self.give_log(me, index(peer)),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
+            Output::Execute { .. } | Output::Retract { .. } => panic!("nothing is executed ahead"),
             Output::Reply { id, outcome } => node.replies.push((id, outcome)),
             Output::Emit(Event::Branch(name)) => {
                 self.branches.insert(name);

@@ -229,16 +229,26 @@ impl<P: Protocol> Stage<P> {
                 self.say(format!("{name} gathers {:?}", entry.id));
                 self.nodes[me].gathers.push(entry);
             }
+            Output::Forget(entry) => {
+                self.say(format!("{name} forgets {entry:?}"));
+                let gathers = &mut self.nodes[me].gathers;
+                gathers.retain(|wanted| wanted.id != entry);
+            }
             Output::CatchUp { from, .. } => {
                 let next = Slot(self.nodes[me].log.len() as u64);
                 self.put(me, usize::from(from.0) - 1, Body::Fetch(next));
             }
             Output::Inform { peer, from } => self.give_log(me, usize::from(peer.0) - 1, from),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
+            Output::Execute { slot, entry } => self.execute(me, slot, &entry),
+            Output::Retract { from } => {
+                self.say(format!("{name} takes back what is behind {from:?}"))
+            }
             Output::Reply { id, outcome } => {
                 self.waiting.remove(&id.seq);
                 let what = match outcome {
                     Outcome::ReadAt(slot) => format!("read it at {slot:?}"),
+                    Outcome::Applied(slot, _) => format!("applied in {slot:?}"),
                     Outcome::Refused(why) => format!("refused, {why:?}"),
                 };
                 self.say(format!("{name} answers command {}: {what}", id.seq));
@@ -250,6 +260,17 @@ impl<P: Protocol> Stage<P> {
             }
             Output::Emit(event) => self.note(name, event),
         }
+    }
+
+    /// Everything executes at once, and comes to nothing.
+    fn execute(&mut self, me: usize, slot: Slot, entry: &Entry) {
+        self.say(format!("{} executes {:?} as {slot:?}", me + 1, entry.id));
+        let input = Input::Applied {
+            slot,
+            entry: entry.id,
+            results: vec![bytes::Bytes::new(); entry.count()],
+        };
+        self.step(me, input);
     }
 
     fn note(&mut self, name: usize, event: Event) {

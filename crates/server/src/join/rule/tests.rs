@@ -29,6 +29,7 @@ fn joiner(index: usize, mine: Option<Meta>, heard: [Option<Stage>; 2]) -> Joiner
     Joiner {
         me: id(index),
         cluster: meta(1).cluster,
+        rejoin: Rejoin::NewMember,
         mine,
         heard: others.zip(heard).collect(),
         newest: None,
@@ -57,13 +58,21 @@ fn a_lost_replica_returns_in_a_life_later_than_any_known() {
         let heard = [begun([1, 2, 3], None), begun([1, 2, 3], later)];
         // With leave to begin a new cluster or without: others have begun.
         for mine in [None, Some(joining(1, 9))] {
-            let next = joiner(1, mine, heard.clone()).next(NOW_MS, 5).unwrap();
-            let Next::Begin(meta) = next else {
-                panic!("{next:?}")
-            };
-            assert_eq!(meta.state, State::Lost);
-            assert_eq!(meta.incarnation.0, u128::from(number) << 64 | 5);
-            assert_eq!(meta.epoch.members[1].incarnation, Incarnation(2));
+            for rejoin in [Rejoin::NewMember, Rejoin::Protocol] {
+                let mut joiner = joiner(1, mine.clone(), heard.clone());
+                joiner.rejoin = rejoin;
+                let next = joiner.next(NOW_MS, 5).unwrap();
+                let Next::Begin(meta) = next else {
+                    panic!("{next:?}")
+                };
+                let (state, known_as) = match rejoin {
+                    Rejoin::NewMember => (State::Bootstrapped, Some(meta.incarnation)),
+                    Rejoin::Protocol => (State::Lost, None),
+                };
+                assert_eq!((meta.state, meta.known_as), (state, known_as));
+                assert_eq!(meta.incarnation.0, u128::from(number) << 64 | 5);
+                assert_eq!(meta.epoch.members[1].incarnation, Incarnation(2));
+            }
         }
     }
 }
@@ -87,6 +96,7 @@ fn it_waits_for_a_quorum_of_others_and_gives_up_when_there_can_be_none() {
     let lost = JoinError::TooManyLost {
         empty: vec![id(1), id(2)],
         n: 3,
+        quorum: 2,
     };
     assert_eq!(joiner(1, None, one_left).next(NOW_MS, 5), Err(lost.clone()));
     let all_gone = [empty(), empty()];
@@ -149,6 +159,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     };
     newest.members.insert(0, member);
     removed.newest = Some(newest);
+    removed.rejoin = Rejoin::Protocol;
     let Next::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
         panic!("a quorum of others runs");
     };
@@ -236,6 +247,7 @@ impl Walk {
         let joiner = Joiner {
             me: id(index),
             cluster: mine.cluster,
+            rejoin: Rejoin::NewMember,
             heard: others
                 .map(|id| (id, heard.get(&id).cloned().flatten()))
                 .collect(),
@@ -247,7 +259,7 @@ impl Walk {
             Ok(Next::Agree(meta)) => self.nodes[index].folder = Some(meta),
             Ok(Next::Begin(meta)) => {
                 match meta.state {
-                    State::Bootstrapped => {
+                    State::Bootstrapped if meta.known_as.is_none() => {
                         let members = meta.epoch.members.clone();
                         self.first_boots
                             .push((meta.replica, meta.incarnation, members));
@@ -296,4 +308,32 @@ fn no_wipe_makes_a_replica_new_twice() {
     }
     assert!(began > 1_000, "only {began} walks got anywhere");
     assert!(returned > 100, "only {returned} returns");
+}
+
+/// Scenario: five replicas of which a code bears the loss of one; two folders are gone at once.
+#[test]
+fn more_losses_than_the_protocol_bears_are_refused() {
+    let member = |index: u16| Member {
+        id: ReplicaId(index),
+        incarnation: Incarnation(index.into()),
+    };
+    let mut epoch = joining(0, 0).epoch;
+    epoch.protocol = "rs-paxos".to_owned();
+    epoch.params = [("k".to_owned(), "3".to_owned())].into();
+    epoch.members = (1..=5).map(member).collect();
+    let runs = Some(Stage::Begun { epoch, later: None });
+    let heard = |third: Option<Stage>| {
+        let said = [runs.clone(), runs.clone(), third, runs.clone()];
+        (1..=4).map(ReplicaId).zip(said).collect()
+    };
+    let mut joiner = joiner(0, None, [None, None]);
+    (joiner.me, joiner.heard) = (ReplicaId(5), heard(empty()));
+    let lost = JoinError::TooManyLost {
+        empty: vec![ReplicaId(3), ReplicaId(5)],
+        n: 5,
+        quorum: 4,
+    };
+    assert_eq!(joiner.next(NOW_MS, 5), Err(lost));
+    joiner.heard = heard(runs.clone());
+    assert!(matches!(joiner.next(NOW_MS, 5), Ok(Next::Begin(_))));
 }

@@ -1,0 +1,229 @@
+//! Parameters, and the numbers and rules in force.
+
+use crate::params::Params;
+use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
+
+/// Members are kept in bit masks.
+pub(super) const MEMBERS_MAX: usize = 64;
+/// Most slots that may be proposed beyond the first one not committed.
+pub(super) const WINDOW_MAX: usize = 65_536;
+/// Slots kept, per slot of the window: a peer may be that much ahead.
+pub(super) const SLOTS_PER_WINDOW: usize = 4;
+
+/// How many members it takes. Every number is the smallest that is safe: `q = f + 1` of `2f + 1`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// Acknowledgements that commit a prefix.
+    pub commit: usize,
+    /// Votes that make an initiator.
+    pub vote: usize,
+    /// Members whose logs a read has heard of, the asker included.
+    pub read: usize,
+    /// Others that take note of a new life before it counts.
+    pub rejoin: usize,
+}
+
+/// What keeps agreement besides the numbers (section 14 of the notes). Everything holds; a mutant
+/// breaks one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// An old tail is verified slot by slot, in order.
+    pub verifies_in_order: bool,
+    /// The commit index stays below the end of the own verified log.
+    pub clamps_commit: bool,
+    /// Nothing is committed by counting before VIEW-INIT is.
+    pub counts_from_view_init: bool,
+    /// Only what is verified, or of the present view, answers a NACK.
+    pub recovers_verified: bool,
+    /// A proposer does not propose in the view it restarted in.
+    pub is_mute_after_restart: bool,
+    /// A read waits for what members have appended, not for what they acknowledge.
+    pub reads_by_append: bool,
+    /// An old tail is cut where it is proved to differ, and only from there on.
+    pub cuts_where_proved: bool,
+    /// A commit index that came with state is not passed on as the present view's.
+    pub claims_own_view: bool,
+}
+
+const RULES: Rules = Rules {
+    verifies_in_order: true,
+    clamps_commit: true,
+    counts_from_view_init: true,
+    recovers_verified: true,
+    is_mute_after_restart: true,
+    reads_by_append: true,
+    cuts_where_proved: true,
+    claims_own_view: true,
+};
+
+/// When messages leave.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ModeRule {
+    /// As the load and the network suggest.
+    Auto,
+    /// At once, always.
+    Responsive,
+    /// Once per round, while there is anything to say.
+    Pulsing,
+}
+
+/// All that is equal on the replicas of an epoch, and who this replica is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The members, ascending.
+    pub members: Vec<ReplicaId>,
+    /// Position of this replica among them.
+    pub me: usize,
+    /// This start of the process.
+    pub boot: Boot,
+    /// The boot under which VIEW-INITs are named.
+    pub init_boot: Boot,
+    /// First slot of the epoch.
+    pub first_slot: Slot,
+    /// The numbers.
+    pub thresholds: Thresholds,
+    /// The rules.
+    pub rules: Rules,
+    /// Members that propose, at most (`proposers`).
+    pub proposers: usize,
+    /// When messages leave (`mode`).
+    pub mode: ModeRule,
+    /// `T`: the first length of a round (`round_us`).
+    pub round_ns: u64,
+    /// The shortest and the longest that the tuner may choose.
+    pub round_range_ns: (u64, u64),
+    /// Slots beyond the first one not committed in which something may be proposed (`window`).
+    pub window: usize,
+    /// Slots kept, from the first one not committed.
+    pub slots_max: usize,
+    /// Own entries under way at once in responsive mode (`outstanding`).
+    pub outstanding: usize,
+    /// Commands waiting for an entry, at most (`queue`).
+    pub queue_commands_max: usize,
+    /// Bytes waiting for an entry, about at most.
+    pub queue_bytes_max: usize,
+    /// Commands in an entry, at most (`batch_commands`).
+    pub batch_commands_max: usize,
+    /// Bytes in an entry, at most unless one command is larger (`batch_bytes`).
+    pub batch_bytes_max: usize,
+    /// `T_stall`: without progress for this long to twice as long, a view is given up (`stall_ms`).
+    pub stall_ns: u64,
+    /// `T_rejoin`: how long a proposer that was left out is watched before it is taken back
+    /// (`rejoin_ms`).
+    pub rejoin_ns: u64,
+    /// How long a request waits before it is refused, at least (`patience_ms`).
+    pub patience_ns: u64,
+    /// How long after a message that was overtaken is taken for lost.
+    pub grace_ns: u64,
+    /// `T_gap`: first repair; doubles up to `gap_max_ns`.
+    pub gap_ns: u64,
+    /// Longest time between repairs.
+    pub gap_max_ns: u64,
+}
+
+const KNOWN: [&str; 12] = [
+    "proposers",
+    "mode",
+    "round_us",
+    "window",
+    "outstanding",
+    "queue",
+    "batch_commands",
+    "batch_bytes",
+    "rtt_us",
+    "stall_ms",
+    "rejoin_ms",
+    "patience_ms",
+];
+
+impl Config {
+    /// The configuration of one seat.
+    pub fn new(seat: &Seat) -> Result<Config, String> {
+        let epoch = &seat.epoch;
+        let params = Params {
+            epoch,
+            known: &KNOWN,
+        };
+        params.check_names()?;
+        let (n, me) = (epoch.n(), epoch.index_of(seat.me));
+        let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
+        let round_ns = round_ns(&params, rtt_ns)?;
+        let window = params.number("window", 1024, 1..=WINDOW_MAX)?;
+        let stall_ns = params.number("stall_ms", 100, 1..=600_000)? as u64 * MILLIS;
+        let gap_ns = (4 * round_ns).max(2 * rtt_ns).max(MILLIS);
+        Ok(Config {
+            members: epoch.members.iter().map(|m| m.id).collect(),
+            me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
+            boot: seat.boot,
+            init_boot: Boot(0).of_epoch(epoch.number),
+            first_slot: epoch.first_slot,
+            thresholds: Thresholds {
+                commit: majority(n),
+                vote: majority(n),
+                read: majority(n),
+                rejoin: majority(n),
+            },
+            rules: RULES,
+            proposers: params.number("proposers", n, 1..=n)?,
+            mode: mode(&params)?,
+            round_ns,
+            round_range_ns: (20 * MICROS.min(round_ns), (2 * MILLIS).max(round_ns)),
+            window,
+            slots_max: SLOTS_PER_WINDOW * window,
+            outstanding: params.number("outstanding", 4, 1..=1024)?,
+            queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
+            queue_bytes_max: 256 << 20,
+            batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
+            batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
+            stall_ns,
+            rejoin_ns: params.number("rejoin_ms", 1000, 1..=86_400_000)? as u64 * MILLIS,
+            patience_ns: params.number("patience_ms", 5000, 1..=86_400_000)? as u64 * MILLIS,
+            grace_ns: round_ns.max(rtt_ns / 2),
+            gap_ns,
+            gap_max_ns: (stall_ns / 2).max(gap_ns),
+        })
+    }
+
+    /// Members other than this replica, as a mask.
+    pub(super) fn others(&self) -> u64 {
+        u64::MAX >> (64 - self.members.len()) & !(1 << self.me)
+    }
+
+    /// Position of a member.
+    pub(super) fn member(&self, id: ReplicaId) -> Option<usize> {
+        self.members.iter().position(|member| *member == id)
+    }
+
+    /// This replica's number.
+    pub(super) fn my_id(&self) -> ReplicaId {
+        self.members[self.me]
+    }
+}
+
+fn mode(params: &Params<'_>) -> Result<ModeRule, String> {
+    match params.text("mode") {
+        None | Some("auto") => Ok(ModeRule::Auto),
+        Some("responsive") => Ok(ModeRule::Responsive),
+        Some("pulsing") => Ok(ModeRule::Pulsing),
+        Some(other) => Err(format!(
+            "mode = {other}: must be auto, responsive or pulsing"
+        )),
+    }
+}
+
+/// The first length of a round: as given, or half of what a message takes.
+fn round_ns(params: &Params<'_>, rtt_ns: u64) -> Result<u64, String> {
+    match params.text("round_us") {
+        None | Some("auto") => Ok((rtt_ns / 4).max(MICROS)),
+        Some(_) => {
+            let round_us = params.number("round_us", 50, 1..=1_000_000);
+            let round_us = round_us.map_err(|why| format!("{why}, or auto"))?;
+            Ok(round_us as u64 * MICROS)
+        }
+    }
+}
+
+/// `f`: how many members may fail while the others commit and elect.
+pub(super) fn failures_survived(epoch: &Epoch) -> usize {
+    epoch.n() - majority(epoch.n())
+}

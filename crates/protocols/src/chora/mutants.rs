@@ -1,0 +1,166 @@
+//! Deliberate faults of Chora, and what finds each (section 14 of the notes).
+
+use super::Replica;
+use super::config::Config;
+use super::messages::Record;
+use crate::registry::{Catcher, Mutant, Sabotage};
+
+/// All of them.
+pub(super) fn all() -> Vec<Mutant<Replica>> {
+    let mut all = thresholds();
+    all.extend(rules());
+    all.extend(omissions());
+    all
+}
+
+fn broken(
+    name: &'static str,
+    what: &'static str,
+    edit: fn(&mut Config),
+    catcher: Catcher,
+) -> Mutant<Replica> {
+    Mutant::new(name, what, Sabotage::Config(edit), catcher)
+}
+
+/// Every number of the quorum arithmetic, lowered.
+fn thresholds() -> Vec<Mutant<Replica>> {
+    vec![
+        broken(
+            "commit-quorum",
+            "f acknowledgements commit",
+            |c| c.thresholds.commit -= 1,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: \
+                 one_acknowledgement_too_few_is_noticed",
+            ),
+        ),
+        broken(
+            "vote-quorum",
+            "f votes begin a view",
+            |c| c.thresholds.vote -= 1,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: one_vote_too_few_is_noticed",
+            ),
+        ),
+        broken(
+            "read-quorum",
+            "a read hears from f members",
+            |c| c.thresholds.read -= 1,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: a_read_that_asks_too_few_is_noticed",
+            ),
+        ),
+    ]
+}
+
+/// What the notes found to be unsafe.
+fn rules() -> Vec<Mutant<Replica>> {
+    vec![
+        broken(
+            "stale-tail",
+            "a slot of the present view verifies an old tail before it (6.5 of the paper)",
+            |c| c.rules.verifies_in_order = false,
+            Catcher::Test("crates/protocols/src/chora/tests/random.rs: a_stale_tail_is_noticed"),
+        ),
+        broken(
+            "unclamped-commit",
+            "the commit index goes beyond the own log",
+            |c| c.rules.clamps_commit = false,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/schedules.rs: \
+                 what_is_not_held_is_not_acknowledged_after_a_view_change",
+            ),
+        ),
+        broken(
+            "early-commit",
+            "entries of older views are committed by counting",
+            |c| c.rules.counts_from_view_init = false,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/schedules.rs: \
+                 nothing_of_an_older_view_is_committed_by_counting",
+            ),
+        ),
+        broken(
+            "unverified-recovery",
+            "a NACK is answered with what is not verified",
+            |c| c.rules.recovers_verified = false,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/schedules.rs: \
+                 nobody_recovers_what_it_has_not_verified",
+            ),
+        ),
+        broken(
+            "proposes-again",
+            "a proposer goes on in the view it restarted in",
+            |c| c.rules.is_mute_after_restart = false,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: \
+                 a_proposer_that_goes_on_after_a_restart_is_noticed",
+            ),
+        ),
+        broken(
+            "reads-by-ack",
+            "a read waits for what members acknowledge",
+            |c| c.rules.reads_by_append = false,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: \
+                 a_read_by_acknowledgements_is_noticed",
+            ),
+        ),
+        broken(
+            "eager-cut",
+            "a tail that no segment tells of is cut",
+            |c| c.rules.cuts_where_proved = false,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/schedules.rs: \
+                 an_eager_cut_drops_a_tail_that_may_be_committed",
+            ),
+        ),
+        broken(
+            "borrowed-claim",
+            "a commit index that came with state is passed on as the view's",
+            |c| c.rules.claims_own_view = false,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/schedules.rs: \
+                 a_commit_index_that_came_with_state_is_claimed_only_in_its_own_view",
+            ),
+        ),
+    ]
+}
+
+/// What is not written, or forgotten.
+fn omissions() -> Vec<Mutant<Replica>> {
+    vec![
+        Mutant::new(
+            "no-view-record",
+            "views and votes are not written",
+            Sabotage::Forget(Record::is_view),
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: a_vote_that_was_not_written_is_noticed",
+            ),
+        ),
+        Mutant::new(
+            "no-append-record",
+            "the log is not written",
+            Sabotage::Forget(Record::is_append),
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: a_log_that_was_not_written_is_noticed",
+            ),
+        ),
+        Mutant::new(
+            "amnesia",
+            "a replica that lost its promises comes back as if it had made none",
+            Sabotage::Amnesia,
+            Catcher::seeds("--durability memory", 0..200),
+        ),
+        broken(
+            "early-rejoin",
+            "a replica that lost its promises asks nobody how far it may have gone",
+            |c| c.thresholds.rejoin = 0,
+            Catcher::Test(
+                "crates/protocols/src/chora/tests/random.rs: \
+                 a_life_that_nobody_took_note_of_is_noticed",
+            ),
+        ),
+    ]
+}

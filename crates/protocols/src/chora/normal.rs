@@ -1,0 +1,373 @@
+//! The normal case (section 4 of the notes): what a pulse says, and what is committed by it.
+
+use super::messages::{Header, Logged, Message, Proposal, Pulse, Reason, Value};
+use super::pattern::ViewInit;
+use super::role::Role;
+use super::{Replica, Timer};
+use crate::done::Done;
+use quorate_core::{Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
+
+impl Replica {
+    /// A peer's pulse: one of this view, or of a later one that has begun.
+    pub(super) fn on_pulse(&mut self, now: Now, from: usize, pulse: Pulse, out: &mut Out<Self>) {
+        let header = &pulse.header;
+        if !self.is_present(from, &header.lives, out) {
+            return out.emit(Event::Branch("pulse of a former life"));
+        }
+        if header.view < self.view {
+            if self.start.is_some() {
+                self.owes |= 1 << from;
+            }
+            return;
+        }
+        if header.view > self.view {
+            let Some(start) = header.start else { return };
+            self.join(header.view, Some(start), out);
+        }
+        if self.start.is_none() && header.start.is_some() {
+            (self.start, self.informant) = (header.start, Some(from));
+            self.follow();
+        }
+        self.hear_header(from, header);
+        self.rounds.hear(from, &pulse);
+        for logged in pulse.recover {
+            self.take(logged, out);
+        }
+        if let Some(proposal) = pulse.proposal {
+            self.on_proposal(from, proposal, out);
+        }
+        self.advance(out);
+        if !pulse.nack.is_empty() {
+            self.on_nack(from, &pulse.nack, out);
+        }
+        self.exit_round_early(now, out);
+    }
+
+    fn hear_header(&mut self, from: usize, header: &Header) {
+        self.acked[from] = self.acked[from].max(header.ack);
+        self.heard_claim = self.heard_claim.max(header.commit);
+        self.latest = self.latest.max(header.latest.min(self.horizon()));
+        self.owes |= u64::from(header.asks) << from;
+    }
+
+    /// PROPOSE or SKIP.
+    fn on_proposal(&mut self, from: usize, proposal: Proposal, out: &mut Out<Self>) {
+        let Proposal {
+            skip_from,
+            slot,
+            value,
+        } = proposal;
+        if let Some(Value::Init(init)) = value {
+            if init.initiator != from || init.at != slot {
+                return self.misbehaved(from, "a view init of another", out);
+            }
+            return self.on_init(init, out);
+        }
+        if slot >= self.horizon() {
+            return out.emit(Event::Branch("proposal too far ahead"));
+        }
+        let Some(init) = self.init.clone() else {
+            return self.stash(slot, value);
+        };
+        if value.is_some() && init.owner(slot) != Some(from) {
+            return self.misbehaved(from, "a proposal in another's slot", out);
+        }
+        self.expect(from, &init, (skip_from, slot, value.is_some()));
+        self.skip(&init, from, (skip_from, slot));
+        let Some(value) = value else { return };
+        self.latest = self.latest.max(slot.next());
+        if slot < self.verified {
+            // Its proposer has not heard that.
+            self.owes |= 1 << from;
+        }
+        self.take_pending(Logged {
+            slot,
+            eview: self.view,
+            value,
+        });
+    }
+
+    /// A proposal that came before VIEW-INIT: whose slots are whose is not known yet, and what it
+    /// skips is asked for later.
+    fn stash(&mut self, slot: Slot, value: Option<Value>) {
+        let is_dealt = self.start.is_some_and(|start| slot >= start);
+        if let Some(value) = value.filter(|_| is_dealt) {
+            self.latest = self.latest.max(slot.next());
+            self.take_pending(Logged {
+                slot,
+                eview: self.view,
+                value,
+            });
+        }
+    }
+
+    /// Sees whether something of a proposer was lost before what it says now.
+    fn expect(&mut self, from: usize, init: &ViewInit, said: (Slot, Slot, bool)) {
+        let (skip_from, slot, has_value) = said;
+        self.is_lost |= skip_from > self.expected[from];
+        let end = if has_value { slot.next() } else { slot };
+        if let Some(next) = init.next_of(from, end) {
+            self.expected[from] = self.expected[from].max(next);
+        }
+    }
+
+    /// A proposer's slots in a range hold nothing.
+    pub(super) fn skip(&mut self, init: &ViewInit, owner: usize, (from, until): (Slot, Slot)) {
+        let until = until.min(self.horizon());
+        let mut next = init.next_of(owner, from.max(self.verified));
+        while let Some(slot) = next.filter(|slot| *slot < until) {
+            self.take_pending(Logged {
+                slot,
+                eview: self.view,
+                value: Value::Noop,
+            });
+            next = init.next_of(owner, slot.next());
+        }
+    }
+
+    /// An entry that a peer recovers. It goes to those that wait, never into the log: slots before it
+    /// may still be another lineage's (section 14, 1).
+    fn take(&mut self, logged: Logged, out: &mut Out<Self>) {
+        if logged.eview > self.view {
+            return;
+        }
+        match &logged.value {
+            Value::Init(init) if init.view == self.view => self.on_init(init.clone(), out),
+            _ => {
+                out.emit(Event::Branch("recovered"));
+                self.take_pending(logged);
+            }
+        }
+    }
+
+    pub(super) fn take_pending(&mut self, logged: Logged) {
+        if self.verified <= logged.slot && logged.slot < self.horizon() {
+            self.pending.entry(logged.slot).or_insert(logged);
+        }
+    }
+
+    /// `try_commit`: what a quorum has acknowledged in this view, or somebody counted in it.
+    pub(super) fn try_commit(&mut self, out: &mut Out<Self>) {
+        if let Some(start) = self.init.as_ref().map(|init| init.start()) {
+            let mut acks = self.acked.clone();
+            acks[self.config.me] = self.ack();
+            acks.sort_unstable_by(|a, b| b.cmp(a));
+            let counted = acks[self.config.thresholds.commit.clamp(1, acks.len()) - 1];
+            // Nothing of older views by counting (section 14, 6).
+            if counted >= start || !self.config.rules.counts_from_view_init {
+                self.commit_to(counted, true, out);
+            }
+        }
+        if self.heard_claim > self.claim {
+            self.commit_to(self.heard_claim, false, out);
+        }
+    }
+
+    /// Every slot before one is committed in this view; those that are here are delivered. What is
+    /// not held cannot be (section 14, 2).
+    fn commit_to(&mut self, end: Slot, is_counted: bool, out: &mut Out<Self>) {
+        let held = end.min(self.verified);
+        let claimed = if self.config.rules.clamps_commit {
+            held
+        } else {
+            end
+        };
+        self.claim = self.claim.max(claimed);
+        while self.ap() < held
+            && let Some(logged) = self.log.commit()
+        {
+            self.deliver(logged, is_counted, out);
+        }
+    }
+
+    fn deliver(&mut self, logged: Logged, is_counted: bool, out: &mut Out<Self>) {
+        let Logged { slot, eview, value } = logged;
+        let entry = match value {
+            Value::Noop => None,
+            Value::Entry(entry) => Some(entry),
+            Value::Init(init) => Some(init_entry(&init, &self.config.init_boot)),
+        };
+        if is_counted {
+            let (noop, fast) = (entry.is_none(), eview == self.view);
+            // PROPOSE, and the acknowledgements.
+            out.emit(Event::Decided {
+                slot,
+                fast,
+                noop,
+                delays: 2,
+            });
+        }
+        let name = entry.as_ref().map(|entry| entry.id);
+        let is_second = name.is_some_and(|id| self.done.0.contains(id));
+        if is_second {
+            out.emit(Event::Branch("double commit skipped"));
+        }
+        let entry = entry.filter(|_| !is_second);
+        self.done.advance(slot, entry.as_ref());
+        out.deliver(slot, entry);
+        self.settle_offer(name);
+        self.rounds.count_committed();
+        self.moved(out);
+    }
+
+    /// Something was committed.
+    fn moved(&mut self, out: &mut Out<Self>) {
+        (self.attempts, self.is_moving, self.is_serving_requests) = (0, true, true);
+        let reason = Reason::Stalled;
+        if matches!(self.role, Role::Canvassing { reason: other, .. } if other == reason) {
+            self.role = Role::Follower;
+        }
+        self.plan_if_left_out(out);
+    }
+
+    /// The host caught up from a peer: what is before `next` is committed. It may be so in a later
+    /// view than this one, so it is not claimed in this view unless it ends in it.
+    pub(super) fn on_installed(&mut self, next: Slot, base: Done, out: &mut Out<Self>) {
+        if next <= self.ap() {
+            return;
+        }
+        out.emit(Event::Branch("installed"));
+        self.done = base;
+        let eview = self.committed_view();
+        if eview > self.view {
+            // Its pattern is not known here: whoever is in it tells.
+            self.join(eview, None, out);
+        }
+        self.log.install(next, eview);
+        self.verified = self.verified.max(next).min(self.log.end());
+        self.unflushed.retain(|(_, slot)| *slot >= next);
+        self.durable_end = self.durable_end.max(next).min(self.log.end());
+        if eview == self.view || !self.config.rules.claims_own_view {
+            self.claim = self.claim.max(next);
+        }
+        self.pending = self.pending.split_off(&next);
+        self.latest = self.latest.max(next);
+        let own = self.next_own.max(next);
+        let init = self.init.as_ref();
+        self.next_own = init
+            .and_then(|init| init.next_of(self.config.me, own))
+            .unwrap_or(own);
+        let done = &self.done;
+        self.offers.retain(|offer| !done.0.contains(offer.entry.id));
+        self.queue.retain(|entry| !done.0.contains(entry.id));
+        self.moved(out);
+        self.advance(out);
+    }
+
+    /// The view in which the last committed slot was proposed: that of the last VIEW-INIT committed.
+    pub(super) fn committed_view(&self) -> u64 {
+        let views = self.done.0.last(INIT_ORIGIN, self.config.init_boot);
+        views.unwrap_or(0)
+    }
+
+    /// `acked[self]`: the end of what is verified and durable. Nothing of a replica that lost its
+    /// promises counts.
+    pub(super) fn ack(&self) -> Slot {
+        if self.is_voting() {
+            self.verified.min(self.durable_end)
+        } else {
+            Slot(0)
+        }
+    }
+
+    /// What is at the head of everything said.
+    fn header(&self, asks: bool) -> Header {
+        Header {
+            view: self.view,
+            start: self.start,
+            round: self.rounds.number(),
+            pace_ns: self.rounds.pace_ns(),
+            ack: self.ack(),
+            commit: self.claim,
+            latest: self.latest,
+            asks,
+            lives: self.lives.clone(),
+        }
+    }
+
+    /// Says one pulse.
+    pub(super) fn say_pulse(&mut self, to: Peers, body: Body, out: &mut Out<Self>) {
+        let ack = self.ack();
+        match to {
+            Peers::All => (self.said_ack, self.owes) = (self.said_ack.max(ack), 0),
+            Peers::One(peer) => {
+                let member = self.config.member(peer).unwrap_or(self.config.me);
+                self.owes &= !(1 << member);
+            }
+        }
+        let pulse = Pulse {
+            header: self.header(body.asks),
+            proposal: body.proposal,
+            nack: body.nack,
+            recover: body.recover,
+        };
+        if self.config.members.len() > 1 {
+            self.say(to, Message::Pulse(Box::new(pulse)), out);
+        }
+    }
+
+    /// ACK: what was not said with anything else. In a round it waits for the next.
+    pub(super) fn say_what_is_due(&mut self, out: &mut Out<Self>) {
+        if self.ack() > self.said_ack && !self.rounds.is_pulsing() {
+            self.say_pulse(Peers::All, Body::default(), out);
+        }
+        let owes = self.owes & self.config.others();
+        for member in (0..64).filter(|member| owes & 1 << member != 0) {
+            self.say_pulse(self.peer(member), Body::default(), out);
+        }
+    }
+
+    /// A link came up: say at once what may have been lost. Or went down: do not wait for whose slots
+    /// are missing.
+    pub(super) fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
+        let Some(member) = self.config.member(peer).filter(|m| *m != self.config.me) else {
+            return;
+        };
+        if !up {
+            self.down |= 1 << member;
+            return;
+        }
+        self.down &= !(1 << member);
+        self.say_rejoin(1 << member, out);
+        self.ask_end_of(member, out);
+        if self.is_waiting() {
+            self.hurry(out);
+            let asks = Body {
+                asks: true,
+                ..Body::default()
+            };
+            self.say_pulse(self.peer(member), asks, out);
+        }
+    }
+
+    /// Moves the repair timer forward.
+    pub(super) fn hurry(&mut self, out: &mut Out<Self>) {
+        if !self.armed.is_hurried {
+            self.armed.is_hurried = true;
+            self.armed.gap = Some(self.progress());
+            out.arm(Timer::Gap, quorate_core::Due::After(self.config.grace_ns));
+        }
+    }
+}
+
+/// What a pulse says besides its header.
+#[derive(Default)]
+pub(super) struct Body {
+    pub(super) proposal: Option<Proposal>,
+    pub(super) nack: Vec<(Slot, Slot)>,
+    pub(super) recover: Vec<Logged>,
+    pub(super) asks: bool,
+}
+
+/// No replica's: VIEW-INITs are named after their views.
+const INIT_ORIGIN: ReplicaId = ReplicaId(0);
+
+/// VIEW-INIT as the host sees it: an entry without commands.
+fn init_entry(init: &ViewInit, boot: &quorate_core::Boot) -> Entry {
+    let name = EntryId {
+        origin: INIT_ORIGIN,
+        boot: *boot,
+        seq: init.view,
+    };
+    EntryBuilder::default().finish(name, 0)
+}

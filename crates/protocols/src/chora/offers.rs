@@ -1,0 +1,193 @@
+//! What clients sent: commands waiting for an entry, and own entries on their way.
+
+use super::Replica;
+use super::messages::{Message, Timer};
+use quorate_core::{
+    Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, Now, Out, Outcome, Refusal,
+};
+use std::hash::{Hash, Hasher};
+
+/// An own entry that is not committed yet.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) entry: Entry,
+    /// Whether it was given to a proposer of this view.
+    pub(super) is_handed_on: bool,
+}
+
+impl Hash for Offer {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.entry.id, self.is_handed_on).hash(to);
+    }
+}
+
+/// Own entries under way at once while there are rounds: one in each until the first is committed.
+const OUTSTANDING_IN_ROUNDS: usize = 64;
+
+impl Replica {
+    /// Takes what waits, or refuses it.
+    pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
+        for command in commands {
+            if command.encoded_len_max() > ENTRY_BYTES_MAX {
+                out.reply(command.id, Outcome::Refused(Refusal::TooLarge));
+            } else if self.queue_room() == 0 {
+                out.reply(command.id, Outcome::Refused(Refusal::Overloaded));
+            } else if command.class == quorate_core::Class::Read {
+                self.reads.wait(command.id);
+            } else {
+                self.backlog.push(command);
+            }
+        }
+    }
+
+    /// How many more commands may wait.
+    pub(super) fn queue_room(&self) -> usize {
+        if self.backlog.bytes() >= self.config.queue_bytes_max {
+            return 0;
+        }
+        let waiting = self.backlog.len() + self.reads.count();
+        self.config.queue_commands_max.saturating_sub(waiting)
+    }
+
+    /// Forms entries of whatever waits, while few enough are under way: under load an entry is
+    /// what came while its predecessors were committed.
+    pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
+        let outstanding = match self.rounds.is_pulsing() {
+            true => OUTSTANDING_IN_ROUNDS.max(self.config.outstanding),
+            false => self.config.outstanding,
+        };
+        let is_round_full =
+            |replica: &Self| replica.rounds.is_pulsing() && !replica.queue.is_empty();
+        while self.offers.len() < outstanding && !self.backlog.is_empty() && !is_round_full(self) {
+            self.form_entry(now);
+            self.hand_on_all(out);
+        }
+    }
+
+    fn form_entry(&mut self, now: Now) {
+        let (commands, bytes) = (self.config.batch_commands_max, self.config.batch_bytes_max);
+        let batch = self.backlog.fill(commands, bytes);
+        self.seq += 1;
+        let id = EntryId {
+            origin: self.config.my_id(),
+            boot: self.config.boot,
+            seq: self.seq,
+        };
+        self.offers.push(Offer {
+            entry: batch.finish(id, now.clock_ns),
+            is_handed_on: false,
+        });
+    }
+
+    /// Gives own entries to a proposer of this view, as soon as it is known who that is: to this
+    /// replica itself if it is one.
+    pub(super) fn hand_on_all(&mut self, out: &mut Out<Self>) {
+        if self.init.is_none() {
+            return;
+        }
+        for index in 0..self.offers.len() {
+            if self.offers[index].is_handed_on {
+                continue;
+            }
+            let entry = self.offers[index].entry.clone();
+            let is_handed_on = if self.will_propose() {
+                self.enqueue(entry, out);
+                true
+            } else {
+                self.forward(entry, None, out)
+            };
+            self.offers[index].is_handed_on = is_handed_on;
+        }
+    }
+
+    /// Whether this replica proposes in this view, now or once VIEW-INIT is committed.
+    fn will_propose(&self) -> bool {
+        let has_slots = self
+            .init
+            .as_ref()
+            .is_some_and(|init| init.has(self.config.me));
+        has_slots && !self.is_mute_proposer() && self.is_voting()
+    }
+
+    /// Gives an entry to a proposer that can be reached, each time to another.
+    fn forward(&mut self, entry: Entry, but: Option<usize>, out: &mut Out<Self>) -> bool {
+        let Some(init) = &self.init else {
+            return false;
+        };
+        let is_reached = |member: &&usize| {
+            **member != self.config.me && Some(**member) != but && self.down & 1 << **member == 0
+        };
+        let reached: Vec<usize> = init.pattern.iter().filter(is_reached).copied().collect();
+        let Some(turn) = (self.config.me + self.attempts as usize).checked_rem(reached.len())
+        else {
+            return false;
+        };
+        out.send_early(self.peer(reached[turn]), Message::Forward { entry });
+        true
+    }
+
+    /// An entry to propose. Who proposes nothing passes on what it got from its origin.
+    pub(super) fn on_forward(&mut self, from: usize, entry: Entry, out: &mut Out<Self>) {
+        if self.config.member(entry.id.origin).is_none() {
+            return self.misbehaved(from, "an entry of no member", out);
+        }
+        if entry.body_len() > ENTRY_BYTES_MAX || entry.bulk_len() > 0 {
+            return self.misbehaved(from, "an entry too large", out);
+        }
+        let is_from_origin = self.config.members[from] == entry.id.origin;
+        if self.will_propose() {
+            self.enqueue(entry, out);
+        } else if is_from_origin && !self.done.0.contains(entry.id) {
+            out.emit(Event::Branch("passed on"));
+            self.forward(entry, Some(from), out);
+        }
+    }
+
+    /// Has own entries given away again that are in no slot known here.
+    pub(super) fn offer_again(&mut self) {
+        for index in 0..self.offers.len() {
+            let is_under_way = self.is_under_way(&self.offers[index].entry);
+            self.offers[index].is_handed_on = is_under_way;
+        }
+    }
+
+    /// A slot was committed: for an own entry?
+    pub(super) fn settle_offer(&mut self, name: Option<EntryId>) {
+        if let Some(id) = name {
+            self.offers.retain(|offer| offer.entry.id != id);
+            self.queue.retain(|entry| entry.id != id);
+        }
+    }
+
+    /// Whether clients of this replica wait.
+    pub(super) fn has_requests(&self) -> bool {
+        !self.backlog.is_empty() || !self.offers.is_empty() || self.reads.count() > 0
+    }
+
+    /// Requests have waited long. If none was served meanwhile, they are refused: those in no
+    /// entry will not be executed; of the others nobody knows.
+    pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
+        self.armed.patience = false;
+        if std::mem::take(&mut self.is_serving_requests) {
+            return;
+        }
+        for command in self.backlog.drain() {
+            out.reply(command.id, Outcome::Refused(Refusal::NotServing));
+        }
+        for offer in std::mem::take(&mut self.offers) {
+            for command in offer.entry.commands().flatten() {
+                out.reply(command.id, Outcome::Refused(Refusal::Unknown));
+            }
+        }
+        self.reads.refuse(out);
+    }
+
+    /// Has the patience timer run while clients wait.
+    pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
+        if self.has_requests() && !self.armed.patience {
+            self.armed.patience = true;
+            self.is_serving_requests = false;
+            out.arm(Timer::Patience, Due::After(self.config.patience_ns));
+        }
+    }
+}

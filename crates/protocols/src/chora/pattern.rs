@@ -1,0 +1,133 @@
+//! Which slot is whose (section 1 of the notes): a view deals its slots to its proposers in turn.
+
+use super::config::MEMBERS_MAX;
+use quorate_core::Slot;
+
+/// Slots that an initiator's log has of one view.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Segment {
+    /// The view in which they were proposed.
+    pub eview: u64,
+    /// The first of them, as far as known.
+    pub first: Slot,
+}
+
+/// Segments in a VIEW-INIT, at most: the newest.
+pub(super) const SEGMENTS_MAX: usize = 64;
+
+/// The first entry of a view.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ViewInit {
+    /// The view.
+    pub view: u64,
+    /// Who was elected.
+    pub initiator: usize,
+    /// `view_base`: the slot it has.
+    pub at: Slot,
+    /// The proposers; slots are dealt to them in this order.
+    pub pattern: Vec<usize>,
+    /// The initiator's log before it.
+    pub segments: Vec<Segment>,
+}
+
+impl ViewInit {
+    /// The first slot that is dealt. View 0 has no VIEW-INIT: its `at` is not a slot.
+    pub(super) fn start(&self) -> Slot {
+        match self.view {
+            0 => self.at,
+            _ => self.at.next(),
+        }
+    }
+
+    /// Who proposes in a slot; nobody before the first one dealt.
+    pub(super) fn owner(&self, slot: Slot) -> Option<usize> {
+        let behind = slot.0.checked_sub(self.start().0)?;
+        Some(self.pattern[(behind % self.pattern.len() as u64) as usize])
+    }
+
+    /// Whether a member proposes.
+    pub(super) fn has(&self, member: usize) -> bool {
+        self.pattern.contains(&member)
+    }
+
+    /// The proposers, as a mask.
+    pub(super) fn mask(&self) -> u64 {
+        self.pattern
+            .iter()
+            .fold(0, |mask, member| mask | 1 << member)
+    }
+
+    /// The first slot from one on that is a member's.
+    pub(super) fn next_of(&self, member: usize, from: Slot) -> Option<Slot> {
+        let from = from.max(self.start()).0;
+        let row = from..from.saturating_add(self.pattern.len() as u64);
+        row.map(Slot).find(|slot| self.owner(*slot) == Some(member))
+    }
+
+    /// The view in which the initiator's log was proposed at a slot before VIEW-INIT; `None` for slots
+    /// older than the listed segments.
+    pub(super) fn eview_at(&self, slot: Slot) -> Option<u64> {
+        let before = slot < self.at;
+        let segment = self.segments.iter().rfind(|segment| segment.first <= slot);
+        segment.filter(|_| before).map(|segment| segment.eview)
+    }
+
+    /// Whether it makes sense among so many members.
+    pub(super) fn is_valid(&self, members: usize) -> bool {
+        let is_member = |member: &usize| *member < members.min(MEMBERS_MAX);
+        self.view > 0
+            && is_member(&self.initiator)
+            && !self.pattern.is_empty()
+            && self.pattern.iter().all(is_member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn init(view: u64, at: u64, pattern: &[usize]) -> ViewInit {
+        ViewInit {
+            view,
+            initiator: pattern[0],
+            at: Slot(at),
+            pattern: pattern.to_vec(),
+            segments: vec![
+                Segment {
+                    eview: 0,
+                    first: Slot(3),
+                },
+                Segment {
+                    eview: 2,
+                    first: Slot(6),
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn slots_are_dealt_in_turn_from_behind_view_init() {
+        let init = init(3, 9, &[2, 0]);
+        let owners: Vec<_> = (8..14).map(|slot| init.owner(Slot(slot))).collect();
+        assert_eq!(owners, [None, None, Some(2), Some(0), Some(2), Some(0)]);
+        assert_eq!(init.next_of(0, Slot(0)), Some(Slot(11)));
+        assert_eq!(init.next_of(0, Slot(11)), Some(Slot(11)));
+        assert_eq!(init.next_of(0, Slot(12)), Some(Slot(13)));
+        assert_eq!(init.next_of(1, Slot(12)), None);
+    }
+
+    #[test]
+    fn view_0_begins_with_the_first_slot() {
+        let init = init(0, 9, &[0, 1]);
+        assert_eq!((init.owner(Slot(8)), init.owner(Slot(9))), (None, Some(0)));
+    }
+
+    #[test]
+    fn a_list_of_segments_tells_of_no_slot_outside_it() {
+        let init = init(3, 9, &[1]);
+        let eviews: Vec<_> = [2, 3, 5, 6, 8, 9]
+            .map(|slot| init.eview_at(Slot(slot)))
+            .into();
+        assert_eq!(eviews, [None, Some(0), Some(0), Some(2), Some(2), None]);
+    }
+}

@@ -1,0 +1,143 @@
+//! Own slots: what is proposed in them, and that those nobody needs hold nothing.
+
+use super::Replica;
+use super::messages::{Logged, Proposal, Value};
+use super::normal::Body;
+use quorate_core::{Entry, Event, Out, Peers, Slot};
+
+/// Entries of others that wait for own slots, at most.
+const QUEUE_MAX: usize = 4096;
+
+impl Replica {
+    /// Whether this replica proposes now: in a view that gives it slots, whose VIEW-INIT it has
+    /// committed, and in which no former start of it proposed (J9).
+    pub(super) fn may_propose(&self) -> bool {
+        let is_mute = self.mute.is_some_and(|view| self.view <= view);
+        let is_begun = self
+            .init
+            .as_ref()
+            .is_some_and(|init| init.has(self.config.me) && self.ap() >= init.start());
+        is_begun && !is_mute && self.is_voting()
+    }
+
+    /// Whether it has slots in this view and will never propose in them.
+    pub(super) fn is_mute_proposer(&self) -> bool {
+        let is_mute = self.mute.is_some_and(|view| self.view <= view);
+        let is_dealt = |init: &std::sync::Arc<super::ViewInit>| init.has(self.config.me);
+        is_mute && self.is_voting() && self.init.as_ref().is_some_and(is_dealt)
+    }
+
+    /// Takes an entry to propose, unless it is on its way or committed.
+    pub(super) fn enqueue(&mut self, entry: Entry, out: &mut Out<Self>) {
+        if self.queue.len() >= QUEUE_MAX {
+            return out.emit(Event::Branch("too much to propose"));
+        }
+        if !self.is_under_way(&entry) {
+            self.queue.push_back(entry);
+        }
+    }
+
+    /// Whether an entry is committed, in a slot, or waits for one.
+    pub(super) fn is_under_way(&self, entry: &Entry) -> bool {
+        let is_it = |value: &Value| value.entry().is_some_and(|other| other.id == entry.id);
+        self.done.0.contains(entry.id)
+            || self.queue.iter().any(|other| other.id == entry.id)
+            || self.log.entries().any(|logged| is_it(&logged.value))
+            || self.pending.values().any(|logged| is_it(&logged.value))
+    }
+
+    /// Proposes what waits, and skips what others have left behind.
+    pub(super) fn propose_all(&mut self, out: &mut Out<Self>) {
+        while let Some(proposal) = self.next_proposal() {
+            self.propose(proposal, out);
+        }
+    }
+
+    /// The next thing to say about own slots: an entry in the next one that no slot proposed already
+    /// lies behind, or that slots before those hold nothing.
+    pub(super) fn next_proposal(&mut self) -> Option<Proposal> {
+        if !self.may_propose() {
+            return None;
+        }
+        let init = self.init.clone()?;
+        let (me, skip_from) = (self.config.me, self.next_own);
+        let end = Slot(self.ap().0 + self.config.window as u64);
+        let slot = init.next_of(me, skip_from.max(self.latest))?;
+        if slot < end
+            && let Some(entry) = self.queue.pop_front()
+        {
+            let value = Some(Value::Entry(entry));
+            return Some(Proposal {
+                skip_from,
+                slot,
+                value,
+            });
+        }
+        let slot = self.latest.max(self.skip_until).min(end);
+        (skip_from < slot).then_some(Proposal {
+            skip_from,
+            slot,
+            value: None,
+        })
+    }
+
+    /// Says it. Nothing waits for the own disk: the acknowledgement says what is durable.
+    fn propose(&mut self, proposal: Proposal, out: &mut Out<Self>) {
+        self.note_own(&proposal);
+        let body = Body {
+            proposal: Some(proposal),
+            ..Body::default()
+        };
+        self.say_pulse(Peers::All, body, out);
+        self.advance(out);
+    }
+
+    /// Takes note of an own proposal, never to go back behind it in this view (Fact 1).
+    pub(super) fn note_own(&mut self, proposal: &Proposal) {
+        let Some(init) = self.init.clone() else {
+            return;
+        };
+        let me = self.config.me;
+        let mut next = proposal.slot;
+        self.skip(&init, me, (proposal.skip_from, proposal.slot));
+        if let Some(value) = proposal.value.clone() {
+            self.rounds.count_proposed(me);
+            next = next.next();
+            self.latest = self.latest.max(next);
+            self.take_pending(Logged {
+                slot: proposal.slot,
+                eview: self.view,
+                value,
+            });
+        }
+        if let Some(next) = init.next_of(me, next) {
+            self.next_own = self.next_own.max(next);
+        }
+    }
+
+    /// The first own slot of this view that was proposed and is not committed, as it was proposed;
+    /// VIEW-INIT is its initiator's.
+    pub(super) fn first_uncommitted(&self) -> Option<Proposal> {
+        let init = self.init.as_ref()?;
+        let slot = if init.initiator == self.config.me && self.ap() <= init.at && init.view > 0 {
+            init.at
+        } else {
+            let slot = init.next_of(self.config.me, self.ap())?;
+            if slot >= self.next_own || !self.may_propose() {
+                return None;
+            }
+            slot
+        };
+        let logged = self.log.get(slot).or_else(|| self.pending.get(&slot));
+        let logged = logged.filter(|logged| logged.eview == self.view)?;
+        let (slot, value) = match &logged.value {
+            Value::Noop => (slot.next(), None),
+            value => (slot, Some(value.clone())),
+        };
+        Some(Proposal {
+            skip_from: logged.slot,
+            slot,
+            value,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! Chora, as registered.
+
+use super::config::{self, Config};
+use super::messages::{Message, Record};
+use super::{Replica, mutants, words};
+use crate::registry::{Mutant, Protocol};
+use quorate_core::{Epoch, Seat};
+
+/// Chora, as registered.
+pub struct Chora;
+
+impl Protocol for Chora {
+    const NAME: &'static str = "chora";
+    const IS_READY: bool = false;
+    type Machine = Replica;
+
+    fn config(seat: &Seat) -> Result<Config, String> {
+        Config::new(seat)
+    }
+
+    fn failures_survived(epoch: &Epoch) -> usize {
+        config::failures_survived(epoch)
+    }
+
+    fn branches() -> &'static [&'static str] {
+        BRANCHES
+    }
+
+    fn mutants() -> Vec<Mutant<Replica>> {
+        mutants::all()
+    }
+
+    fn message(message: &Message) -> String {
+        words::message(message)
+    }
+
+    fn record(record: &Record) -> String {
+        words::record(record)
+    }
+
+    fn state(machine: &Replica) -> Vec<String> {
+        words::state(machine)
+    }
+}
+
+/// The rare branches of the machine.
+const BRANCHES: &[&str] = &[
+    "began a view",
+    "candidate behind",
+    "committed elsewhere",
+    "double commit skipped",
+    "installed",
+    "joined a view",
+    "life outnumbered",
+    "passed on",
+    "proposal too far ahead",
+    "proposers taken back",
+    "pulse of a former life",
+    "pulses begun",
+    "pulses ended",
+    "recovered",
+    "rejoined",
+    "tail cut",
+    "too much to propose",
+    "view begins too far ahead",
+    "view given up",
+    "vote of a former life",
+];

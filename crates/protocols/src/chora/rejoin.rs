@@ -1,0 +1,236 @@
+//! A replica that lost its promises comes back, and counts in a new life. As in
+//! `rs_paxos/rejoin.rs`, where the argument is given at length; here `J` is a majority of the members,
+//! all others than the one that asks.
+//!
+//! *Votes.* Let `P` be a quorum that votes in view `v`, the former life among them. Some other member
+//! `m` of `P` has answered the new life. If it had voted before, the floor is `v` or higher, and the
+//! new life has no vote up to there. If after, its vote names the new life, and the candidate does not
+//! count the former one's.
+//!
+//! *Acknowledgements.* Let `W` be a quorum whose acknowledgements commit slot `s`, the former life's
+//! among them. Some other member `m` of `W` has answered. If it had appended `s` before, the new life
+//! counts only once `s` is committed here. If after, its header names the new life.
+//!
+//! *Proposals.* A view in which the former life proposed was acknowledged by a quorum before it died,
+//! so that the floor is as high: it proposes in none up to there.
+
+use super::Replica;
+use super::messages::{Message, Record};
+use super::role::Role;
+use crate::rs_paxos::{Life, Lives};
+use quorate_core::{Boot, Event, Lsn, Out, Slot};
+use std::hash::{Hash, Hasher};
+
+/// A rejoin under way.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Rejoin {
+    /// The number asked for.
+    number: u64,
+    /// Members that have noted it.
+    heard: u64,
+    /// The highest view they are in.
+    floor: u64,
+    /// The first slot behind all they have appended.
+    end: Slot,
+    /// The record that ends the rejoin.
+    written: Option<Lsn>,
+}
+
+impl Hash for Rejoin {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.number, self.heard, self.floor, self.end).hash(to);
+        self.written.is_some().hash(to);
+    }
+}
+
+impl Replica {
+    /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
+    pub(super) fn is_voting(&self) -> bool {
+        self.rejoin.is_none()
+    }
+
+    /// Begins a rejoin; its first record goes before its first message.
+    pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
+        self.rejoin = Some(Rejoin {
+            number: self.lives.of(self.config.me).number + 1,
+            ..Rejoin::default()
+        });
+        self.write_lives(false, out);
+    }
+
+    fn write_lives(&mut self, is_member: bool, out: &mut Out<Self>) {
+        let (lives, mute) = (self.lives.clone(), self.mute);
+        out.persist(Record::Lives {
+            lives,
+            is_member,
+            mute,
+        });
+        self.sealed = out.persisted();
+    }
+
+    /// Asks those that have not answered.
+    pub(super) fn say_rejoin(&self, to: u64, out: &mut Out<Self>) {
+        let asking = self.rejoin.as_ref();
+        if let Some(rejoin) = asking.filter(|rejoin| rejoin.written.is_none()) {
+            let life = Life {
+                number: rejoin.number,
+                boot: self.config.boot,
+            };
+            let message = Message::Rejoin {
+                life,
+                next: self.ap(),
+            };
+            self.send_to(to & !rejoin.heard, &message, |to, message| {
+                self.say(to, message, out);
+            });
+        }
+    }
+
+    /// Asks again. Answers that speak of slots which did not come to be committed may speak of what was
+    /// cut since, so all are asked anew.
+    pub(super) fn say_rejoin_again(&mut self, out: &mut Out<Self>) {
+        let is_known = self.is_floor_known();
+        if let Some(rejoin) = &mut self.rejoin
+            && is_known
+            && rejoin.written.is_none()
+        {
+            (rejoin.heard, rejoin.end) = (0, Slot(0));
+        }
+        self.say_rejoin(self.config.others(), out);
+    }
+
+    /// A member begins a new life. A number that is taken is answered with the life that has it.
+    pub(super) fn on_rejoin(&mut self, from: usize, life: Life, next: Slot, out: &mut Out<Self>) {
+        if !self.is_voting() {
+            return;
+        }
+        if next < self.ap() {
+            out.inform(self.config.members[from], next);
+        }
+        let mut lives = Lives::default();
+        lives.note(from, life);
+        if self.note_lives(&lives, out) {
+            self.write_lives(true, out);
+        }
+        let answer = Message::RejoinA {
+            boot: life.boot,
+            view: self.view,
+            end: self.log.end(),
+            lives: self.lives.clone(),
+        };
+        // The log may not be durable yet, and what is said of its end may be true of nobody else.
+        out.send(self.peer(from), answer);
+    }
+
+    /// A member's answer.
+    pub(super) fn on_rejoin_a(
+        &mut self,
+        from: usize,
+        (boot, lives): (Boot, &Lives),
+        (view, end): (u64, Slot),
+        out: &mut Out<Self>,
+    ) {
+        let me = self.config.me;
+        let Some(rejoin) = &mut self.rejoin else {
+            return;
+        };
+        if boot != self.config.boot || rejoin.written.is_some() {
+            return;
+        }
+        let noted = lives.of(me);
+        if (noted.number, noted.boot) != (rejoin.number, boot) {
+            if noted.number >= rejoin.number {
+                // Taken by a life that this one follows.
+                *rejoin = Rejoin {
+                    number: noted.number.saturating_add(1),
+                    ..Rejoin::default()
+                };
+                self.say_rejoin(self.config.others(), out);
+            }
+            return;
+        }
+        if rejoin.heard & 1 << from == 0 && !self.is_floor_known() {
+            let rejoin = self.rejoin.as_mut().expect("it is under way");
+            rejoin.heard |= 1 << from;
+            rejoin.floor = rejoin.floor.max(view);
+            rejoin.end = rejoin.end.max(end);
+        }
+        self.note_lives(lives, out);
+    }
+
+    fn is_floor_known(&self) -> bool {
+        let heard = self.rejoin.as_ref().map_or(0, |rejoin| rejoin.heard);
+        heard.count_ones() as usize >= self.config.thresholds.rejoin
+    }
+
+    /// Moves the rejoin on as far as it goes.
+    pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
+        let is_known = self.is_floor_known();
+        let ap = self.ap();
+        let Some(rejoin) = &mut self.rejoin else {
+            return;
+        };
+        if rejoin.written.is_none() && is_known && ap >= rejoin.end {
+            let (number, floor) = (rejoin.number, rejoin.floor);
+            let boot = self.config.boot;
+            self.lives.note(self.config.me, Life { number, boot });
+            self.mute = self.mute.max(Some(floor.max(self.view)));
+            let view = floor.max(self.view);
+            // The vote of that view may have been given away.
+            let voted = Some(self.config.me);
+            out.persist(Record::View { view, voted });
+            self.write_lives(true, out);
+            if let Some(rejoin) = &mut self.rejoin {
+                rejoin.written = Some(out.persisted());
+            }
+        }
+        let durable = self.durable;
+        let is_over = |rejoin: &mut Rejoin| rejoin.written.is_some_and(|lsn| lsn <= durable);
+        if let Some(rejoin) = self.rejoin.take_if(is_over) {
+            out.emit(Event::Branch("rejoined"));
+            self.rejoined(rejoin.floor, out);
+        }
+    }
+
+    /// Notes later lives of members, and takes back what their former ones said.
+    fn note_lives(&mut self, lives: &Lives, out: &mut Out<Self>) -> bool {
+        let reborn = self.lives.merge(lives, self.config.members.len());
+        if reborn == 0 {
+            return false;
+        }
+        if reborn & 1 << self.config.me != 0 && self.is_voting() {
+            // A life of this replica that died early had a higher number: what this one says is
+            // not counted where that is known.
+            out.emit(Event::Branch("life outnumbered"));
+            self.role = Role::Follower;
+            self.begin_rejoin(out);
+        }
+        for (member, acked) in self.acked.iter_mut().enumerate() {
+            if reborn & 1 << member != 0 {
+                *acked = Slot(0);
+            }
+        }
+        match &mut self.role {
+            Role::Candidate { votes } => *votes &= !reborn,
+            Role::Canvassing { granted, .. } => *granted &= !reborn,
+            Role::Follower | Role::Initiator => {}
+        }
+        true
+    }
+
+    /// Takes note of what a vote or a header knows of lives. Says whether its sender's life is the
+    /// present one.
+    pub(super) fn is_present(&mut self, from: usize, lives: &Lives, out: &mut Out<Self>) -> bool {
+        self.note_lives(lives, out);
+        lives.of(from).number >= self.lives.of(from).number
+    }
+
+    /// Takes up the lives known before a restart, and a rejoin that it interrupted.
+    pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
+        self.lives = lives;
+        self.rejoin = (!is_member).then(|| Rejoin {
+            number: self.lives.of(self.config.me).number + 1,
+            ..Rejoin::default()
+        });
+    }
+}

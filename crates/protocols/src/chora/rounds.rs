@@ -1,0 +1,259 @@
+//! Pulsing mode (section 7 of the notes): one pulse per round, rounds with an early exit.
+//!
+//! Modes differ only in when messages leave. Numbers of rounds are advice: nothing that is decided
+//! depends on them.
+
+use super::config::{Config, ModeRule};
+use super::messages::{Pulse, Timer};
+use super::normal::Body;
+use super::policy::{Policy, Setting, Tuner, Window};
+use super::{Replica, Role};
+use quorate_core::{Due, Event, MILLIS, Now, Out, Peers};
+use std::hash::{Hash, Hasher};
+
+/// Rounds with nothing new to say before there are none any more.
+const IDLE_ROUNDS_MAX: u32 = 64;
+/// Idle rounds after which each lasts twice as long.
+const BACKOFF_EVERY: u32 = 8;
+/// What the policy looks at, in ns.
+const WINDOW_NS: u64 = 10 * MILLIS;
+
+/// Rounds, and what is seen of load.
+#[derive(Clone, Debug)]
+pub(super) struct Rounds {
+    rule: ModeRule,
+    is_pulsing: bool,
+    /// The present round.
+    number: u64,
+    /// Members of which a message of the last round, or a later one, came in this one.
+    heard: u64,
+    /// Rounds in a row with nothing new to say.
+    idle: u32,
+    /// By member: the length of its rounds, as told last.
+    paces_ns: Vec<u64>,
+    policy: Policy,
+    tuner: Tuner,
+    /// When the window began, on the own clock in ns.
+    since_ns: u64,
+    window: Window,
+    /// Entries proposed by each member in it.
+    proposed: Vec<u64>,
+}
+
+/// What messages depend on; not what is only measured.
+impl Hash for Rounds {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.is_pulsing, self.number, self.heard, self.idle).hash(to);
+        (&self.paces_ns, self.tuner.length_ns()).hash(to);
+    }
+}
+
+impl Rounds {
+    pub(super) fn new(config: &Config) -> Rounds {
+        let n = config.members.len();
+        Rounds {
+            rule: config.mode,
+            is_pulsing: false,
+            number: 0,
+            heard: 0,
+            idle: 0,
+            paces_ns: vec![0; n],
+            policy: Policy::default(),
+            tuner: Tuner::new(config.round_ns, config.round_range_ns),
+            since_ns: 0,
+            window: Window::default(),
+            proposed: vec![0; n],
+        }
+    }
+
+    /// Whether what is said waits for the next round.
+    pub(super) fn is_pulsing(&self) -> bool {
+        self.is_pulsing
+    }
+
+    /// The present round.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// `T` as advertised: none in responsive mode.
+    pub(super) fn pace_ns(&self) -> u64 {
+        if self.is_pulsing {
+            self.tuner.length_ns()
+        } else {
+            0
+        }
+    }
+
+    /// A repair was needed.
+    pub(super) fn count_repair(&mut self) {
+        self.window.repairs += 1;
+    }
+
+    /// A slot was committed.
+    pub(super) fn count_committed(&mut self) {
+        self.window.committed += 1;
+    }
+
+    /// A member proposed an entry.
+    pub(super) fn count_proposed(&mut self, member: usize) {
+        self.proposed[member] += 1;
+    }
+
+    /// A peer's pulse, of some round.
+    pub(super) fn hear(&mut self, from: usize, pulse: &Pulse) {
+        let header = &pulse.header;
+        // All use the longest; nobody is waited for longer than the tuner itself may choose.
+        self.paces_ns[from] = header.pace_ns;
+        if header.round + 1 >= self.number {
+            self.heard |= 1 << from;
+        }
+        if header.round > self.number + 1 {
+            self.number = header.round - 1;
+        }
+        let proposal = pulse.proposal.as_ref();
+        if proposal.is_some_and(|proposal| proposal.value.is_some()) {
+            self.count_proposed(from);
+        }
+    }
+
+    /// A view begins: other proposers, other rounds.
+    pub(super) fn enter_view(&mut self) {
+        self.tuner.restart();
+        self.paces_ns.fill(0);
+        self.heard = 0;
+    }
+
+    /// How long this round lasts, longer while nothing is said.
+    fn length_ns(&self, most: u64) -> u64 {
+        let paces = self.paces_ns.iter().copied();
+        let longest = paces.max().unwrap_or(0).min(most);
+        let length = longest.max(self.tuner.length_ns());
+        length << (self.idle / BACKOFF_EVERY)
+    }
+
+    /// Ends the window, if it is over.
+    fn take_window(&mut self, now: Now, proposers: &[usize]) -> Option<Window> {
+        let ns = now.mono_ns.saturating_sub(self.since_ns);
+        if ns < WINDOW_NS {
+            return None;
+        }
+        let least = proposers.iter().map(|member| self.proposed[*member]).min();
+        let window = Window {
+            ns,
+            least_proposed: least.unwrap_or(0),
+            ..std::mem::take(&mut self.window)
+        };
+        self.since_ns = now.mono_ns;
+        self.proposed.fill(0);
+        Some(window)
+    }
+}
+
+impl Replica {
+    /// Begins or ends pulses, as the rule or the load says.
+    pub(super) fn watch_load(&mut self, now: Now, out: &mut Out<Self>) {
+        match self.rounds.rule {
+            ModeRule::Responsive => {}
+            ModeRule::Pulsing => {
+                let has_begun = self
+                    .init
+                    .as_ref()
+                    .is_some_and(|init| self.ap() >= init.start());
+                if !self.rounds.is_pulsing && has_begun && self.has_news() {
+                    self.begin_pulses(now, out);
+                }
+            }
+            ModeRule::Auto => self.judge_load(now, out),
+        }
+    }
+
+    fn judge_load(&mut self, now: Now, out: &mut Out<Self>) {
+        let Some(init) = self.init.clone() else {
+            return;
+        };
+        let Some(window) = self.rounds.take_window(now, &init.pattern) else {
+            return;
+        };
+        let setting = Setting {
+            round_ns: self.rounds.tuner.length_ns(),
+            round_max_ns: self.config.round_range_ns.1,
+            proposers: init.pattern.len() as u64,
+        };
+        let rounds = &mut self.rounds;
+        if rounds.is_pulsing {
+            rounds.tuner.note(window);
+        }
+        if rounds.policy.judge(rounds.is_pulsing, window, setting) {
+            if rounds.is_pulsing {
+                self.end_pulses(out);
+            } else {
+                self.begin_pulses(now, out);
+            }
+        }
+    }
+
+    fn begin_pulses(&mut self, now: Now, out: &mut Out<Self>) {
+        out.emit(Event::Branch("pulses begun"));
+        (self.rounds.is_pulsing, self.rounds.idle) = (true, 0);
+        self.on_round(now, out);
+    }
+
+    fn end_pulses(&mut self, out: &mut Out<Self>) {
+        out.emit(Event::Branch("pulses ended"));
+        self.rounds.is_pulsing = false;
+        self.rounds.policy.switched();
+        out.disarm(Timer::Round);
+    }
+
+    /// A round begins: one pulse says all there is to say.
+    pub(super) fn on_round(&mut self, now: Now, out: &mut Out<Self>) {
+        if !self.rounds.is_pulsing {
+            return;
+        }
+        self.rounds.number += 1;
+        self.rounds.window.rounds += 1;
+        self.rounds.heard = 0;
+        self.form_entries(now, out);
+        let proposal = self.next_proposal();
+        // Waiting alone is no news: pulses that only repeat themselves fill a slow network, which then
+        // falls behind for good.
+        let is_idle = proposal.is_none() && self.ack() <= self.said_ack;
+        self.rounds.idle = if is_idle { self.rounds.idle + 1 } else { 0 };
+        if self.rounds.idle >= IDLE_ROUNDS_MAX {
+            return self.end_pulses(out);
+        }
+        if let Some(proposal) = &proposal {
+            self.note_own(proposal);
+        }
+        let body = Body {
+            proposal,
+            ..Body::default()
+        };
+        self.say_pulse(Peers::All, body, out);
+        self.advance(out);
+        let length = self.rounds.length_ns(self.config.round_range_ns.1);
+        out.arm(Timer::Round, Due::After(length));
+    }
+
+    /// Whether the next pulse would say anything new.
+    fn has_news(&self) -> bool {
+        let is_behind = self.may_propose() && self.next_own < self.latest;
+        let has_entries = !self.queue.is_empty() || !self.backlog.is_empty();
+        is_behind || has_entries || self.ack() > self.said_ack
+    }
+
+    /// A round ends early once every other live proposer has been heard in it. Where there is nothing new
+    /// to say it takes its time: else pulses would answer each other as fast as they can.
+    pub(super) fn exit_round_early(&mut self, now: Now, out: &mut Out<Self>) {
+        let is_begun = matches!(self.role, Role::Follower | Role::Initiator);
+        if !self.rounds.is_pulsing || self.rounds.idle > 0 || !is_begun {
+            return;
+        }
+        let proposers = self.init.as_ref().map_or(0, |init| init.mask());
+        let live = proposers & self.config.others() & !self.down;
+        if live != 0 && live & !self.rounds.heard == 0 && self.has_news() {
+            self.on_round(now, out);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Starting: new, with everything promised before, or without (section 8 of the notes).
+
+use super::config::Config;
+use super::log::Log;
+use super::messages::{Logged, Record};
+use super::pattern::ViewInit;
+use super::role::{Armed, Role};
+use super::{Backlog, Done, Reads, Replica, Rounds};
+use crate::rs_paxos::Lives;
+use quorate_core::{Lsn, Now, Out, Past, Slot};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+impl Replica {
+    /// Takes up where the past left off. A member goes on as if it had been slow; a proposer is none in
+    /// the views it may have proposed in, for what it said there it does not know.
+    pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
+        let mut replica = match past {
+            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), out),
+            Past::Lost { next, base } => {
+                let mut replica = Replica::empty(config, next, base, out);
+                replica.begin_rejoin(out);
+                replica
+            }
+            Past::Intact {
+                next,
+                base,
+                records,
+            } => {
+                let mut replica = Replica::empty(config, next, base, out);
+                // Whatever it said in this epoch, it wrote its view before.
+                let has_spoken = !records.is_empty();
+                records
+                    .into_iter()
+                    .for_each(|record| replica.restore(record));
+                replica.resume(has_spoken);
+                replica
+            }
+        };
+        replica.begin_first_view();
+        replica.write_first_view(out);
+        replica.say_rejoin(config.others(), out);
+        replica.advance(out);
+        replica.settle(now, out);
+        replica
+    }
+
+    /// Before anything is said a record tells the next start that something may have been.
+    fn write_first_view(&mut self, out: &mut Out<Self>) {
+        if self.is_voting() && self.mute.is_none() {
+            let (view, voted) = (self.view, self.voted);
+            out.persist(Record::View { view, voted });
+            self.sealed = out.persisted();
+        }
+    }
+
+    fn empty(config: &Config, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
+        let n = config.members.len();
+        let mut replica = Replica {
+            rejoin: None,
+            lives: Lives::default(),
+            view: 0,
+            voted: None,
+            sealed: Lsn(0),
+            role: Role::Follower,
+            init: None,
+            start: None,
+            informant: None,
+            log: Log::behind(ap, 0),
+            pending: BTreeMap::new(),
+            verified: ap,
+            claim: Slot(0),
+            heard_claim: Slot(0),
+            acked: vec![Slot(0); n],
+            expected: vec![Slot(0); n],
+            latest: ap,
+            done,
+            next_own: ap,
+            skip_until: Slot(0),
+            mute: None,
+            queue: VecDeque::new(),
+            backlog: Backlog::default(),
+            offers: Vec::new(),
+            seq: 0,
+            reads: Reads::default(),
+            rounds: Rounds::new(config),
+            unflushed: VecDeque::new(),
+            durable_end: ap,
+            durable: Lsn(out.persisted().0),
+            said_ack: Slot(0),
+            owes: 0,
+            down: 0,
+            heard: 0,
+            suspects: 0,
+            is_lost: false,
+            is_wanted: false,
+            is_moving: false,
+            is_serving_requests: false,
+            armed: Armed::default(),
+            attempts: 0,
+            campaign: 0,
+            view_seen: 0,
+            config: Arc::new(config.clone()),
+        };
+        let eview = replica.committed_view();
+        (replica.log, replica.view) = (Log::behind(ap, eview), eview);
+        replica
+    }
+
+    fn restore(&mut self, record: Record) {
+        match record {
+            Record::View { view, voted } => {
+                if view >= self.view {
+                    (self.view, self.voted) = (view, voted);
+                }
+            }
+            Record::Append(logged) => self.restore_append(logged),
+            Record::Lives {
+                lives,
+                is_member,
+                mute,
+            } => {
+                self.mute = self.mute.max(mute);
+                self.restore_lives(lives, is_member);
+            }
+        }
+    }
+
+    /// The last record of a slot counts, and cuts what was behind it. What is older than the committed
+    /// prefix ends in is of another lineage.
+    fn restore_append(&mut self, logged: Logged) {
+        let slot = logged.slot;
+        if slot < self.ap() || slot > self.log.end() {
+            return;
+        }
+        self.log.truncate(slot);
+        if logged.eview >= self.log.position().eview {
+            self.log.append(logged);
+        }
+    }
+
+    /// A tail of the present view holds its VIEW-INIT, or view 0 has none: it was verified. Any other is
+    /// verified again.
+    fn resume(&mut self, has_spoken: bool) {
+        let is_of_view = self.log.position().eview == self.view;
+        self.verified = if is_of_view {
+            self.log.end()
+        } else {
+            self.ap()
+        };
+        self.durable_end = self.log.end();
+        self.view_seen = self.view;
+        if has_spoken && self.config.rules.is_mute_after_restart {
+            self.mute = self.mute.max(Some(self.view));
+        }
+    }
+
+    /// The new life begins, in a view in which it votes for nobody: it may have done so already. What it
+    /// overheard was not written.
+    pub(super) fn rejoined(&mut self, floor: u64, out: &mut Out<Self>) {
+        self.log = Log::behind(self.ap(), self.committed_view());
+        self.verified = self.ap();
+        self.durable_end = self.ap();
+        self.claim = self.claim.min(self.ap());
+        self.unflushed.clear();
+        let view = self.view.max(floor);
+        self.enter(view, Some(self.config.me), out);
+        self.begin_first_view();
+    }
+
+    /// View 0 has no VIEW-INIT: its pattern is known beforehand.
+    fn begin_first_view(&mut self) {
+        if self.view > 0 {
+            return;
+        }
+        let first = self.config.first_slot;
+        self.begin(Arc::new(ViewInit {
+            view: 0,
+            initiator: 0,
+            at: first,
+            pattern: (0..self.config.proposers).collect(),
+            segments: Vec::new(),
+        }));
+    }
+}

@@ -1,0 +1,321 @@
+//! View changes (section 6 of the notes).
+//!
+//! Time decides only when somebody stands. A replica for which something waits and does not move asks
+//! the others first (PRE-VC); those for which things move refuse.
+
+use super::messages::{Message, Reason, Record, Timer, Value};
+use super::normal::Body;
+use super::role::Role;
+use super::{Logged, Position, Proposal, Replica, ViewInit};
+use crate::rs_paxos::Lives;
+use quorate_core::{Boot, Due, Event, Out, Peers, Slot};
+use std::sync::Arc;
+
+impl Replica {
+    /// Goes to a view, without anything of the last one but the log.
+    pub(super) fn enter(&mut self, view: u64, voted: Option<usize>, out: &mut Out<Self>) {
+        (self.view, self.voted, self.role) = (view, voted, Role::Follower);
+        self.view_seen = self.view_seen.max(view);
+        if self.is_voting() {
+            out.persist(Record::View { view, voted });
+            self.sealed = out.persisted();
+        }
+        self.pending.clear();
+        self.acked.fill(Slot(0));
+        self.expected.fill(Slot(0));
+        // Of the old log only what is committed is known to be of this view's lineage.
+        self.verified = self.ap().max(self.claim);
+        self.durable_end = self.durable_end.max(self.verified);
+        (self.claim, self.heard_claim, self.said_ack) = (Slot(0), Slot(0), Slot(0));
+        (self.init, self.start, self.informant) = (None, None, None);
+        (self.latest, self.skip_until) = (self.ap(), Slot(0));
+        self.queue.clear();
+        self.owes = 0;
+        self.attempts = 0;
+        (self.is_wanted, self.is_lost) = (false, false);
+        for offer in &mut self.offers {
+            offer.is_handed_on = false;
+        }
+        self.rounds.enter_view();
+        self.armed.is_urgent = false;
+    }
+
+    /// A later view has begun: there is no vote in it to be given any more.
+    pub(super) fn join(&mut self, view: u64, start: Option<Slot>, out: &mut Out<Self>) {
+        self.enter(view, None, out);
+        self.start = start;
+        out.emit(Event::Branch("joined a view"));
+    }
+
+    /// Somebody else leads the view.
+    pub(super) fn follow(&mut self) {
+        if matches!(self.role, Role::Candidate { .. }) {
+            self.role = Role::Follower;
+        }
+    }
+
+    /// Asks the others whether they would follow.
+    pub(super) fn canvass(&mut self, reason: Reason, out: &mut Out<Self>) {
+        self.campaign += 1;
+        let granted = 1 << self.config.me;
+        self.role = Role::Canvassing { granted, reason };
+        self.say_pre_vc(self.config.others(), reason, out);
+        self.stand_if_granted(out);
+    }
+
+    /// PRE-VC.
+    pub(super) fn say_pre_vc(&self, to: u64, reason: Reason, out: &mut Out<Self>) {
+        let message = Message::PreVc {
+            boot: self.config.boot,
+            campaign: self.campaign,
+            position: self.log.position(),
+            next: self.ap(),
+            reason,
+        };
+        let to = to & self.config.others();
+        self.send_to(to, &message, |to, message| out.send_early(to, message));
+    }
+
+    /// A peer asks whether this replica would follow it. It would if nothing moves here, or the asker
+    /// has slots that nobody else can end; and if the asker's log is as long as its own.
+    pub(super) fn on_pre_vc(
+        &mut self,
+        from: usize,
+        (boot, campaign): (Boot, u64),
+        (position, next): (Position, Slot),
+        reason: Reason,
+        out: &mut Out<Self>,
+    ) {
+        if next < self.ap() {
+            out.inform(self.config.members[from], next);
+        }
+        if !self.is_voting() {
+            return;
+        }
+        let is_shorter = position < self.log.position();
+        let is_due = match reason {
+            Reason::Stalled => !self.is_moving,
+            Reason::Restarted => true,
+            Reason::Planned => self.is_planner(from),
+        };
+        if !is_due || is_shorter {
+            self.owes |= 1 << from;
+            // What the asker waits for, it may not be the one to bring about.
+            self.is_wanted |= is_shorter && is_due;
+            return;
+        }
+        let answer = Message::PreVcOk {
+            boot,
+            campaign,
+            view: self.view,
+        };
+        out.send_early(self.peer(from), answer);
+        self.postpone_stall(out);
+    }
+
+    /// PRE-VC-OK.
+    pub(super) fn on_pre_vc_ok(
+        &mut self,
+        from: usize,
+        (boot, campaign): (Boot, u64),
+        view: u64,
+        out: &mut Out<Self>,
+    ) {
+        self.view_seen = self.view_seen.max(view);
+        let is_mine = boot == self.config.boot && campaign == self.campaign;
+        if let Role::Canvassing { granted, .. } = &mut self.role
+            && is_mine
+        {
+            *granted |= 1 << from;
+            self.stand_if_granted(out);
+        }
+    }
+
+    /// Enough would follow: a new view, and the own vote in it.
+    fn stand_if_granted(&mut self, out: &mut Out<Self>) {
+        let Role::Canvassing { granted, .. } = self.role else {
+            return;
+        };
+        if (granted.count_ones() as usize) < self.config.thresholds.vote || !self.is_voting() {
+            return;
+        }
+        let view = self.view.max(self.view_seen) + 1;
+        let me = self.config.me;
+        self.enter(view, Some(me), out);
+        self.role = Role::Candidate { votes: 1 << me };
+        self.postpone_stall(out);
+        self.say_vcr(self.config.others(), out);
+        self.initiate_if_elected(out);
+    }
+
+    /// VCR.
+    pub(super) fn say_vcr(&self, to: u64, out: &mut Out<Self>) {
+        let message = Message::Vcr {
+            view: self.view,
+            position: self.log.position(),
+        };
+        let to = to & self.config.others();
+        self.send_to(to, &message, |to, message| self.say(to, message, out));
+    }
+
+    /// A candidate asks for the vote of a view. It gets that of the first one whose log is as long.
+    pub(super) fn on_vcr(
+        &mut self,
+        from: usize,
+        view: u64,
+        position: Position,
+        out: &mut Out<Self>,
+    ) {
+        self.view_seen = self.view_seen.max(view);
+        if view < self.view || !self.is_voting() {
+            self.owes |= u64::from(self.start.is_some()) << from;
+            return;
+        }
+        let is_long = position >= self.log.position();
+        if view > self.view {
+            self.enter(view, is_long.then_some(from), out);
+        } else if self.voted.is_none() && self.start.is_none() && is_long {
+            self.voted = Some(from);
+            out.persist(Record::View {
+                view,
+                voted: self.voted,
+            });
+            self.sealed = out.persisted();
+        }
+        if self.voted == Some(from) {
+            let lives = self.lives.clone();
+            self.say(self.peer(from), Message::Vote { view, lives }, out);
+        } else if !is_long {
+            out.emit(Event::Branch("candidate behind"));
+            self.is_wanted = true;
+        }
+    }
+
+    /// VOTE.
+    pub(super) fn on_vote(&mut self, from: usize, view: u64, lives: &Lives, out: &mut Out<Self>) {
+        if !self.is_present(from, lives, out) {
+            return out.emit(Event::Branch("vote of a former life"));
+        }
+        if let Role::Candidate { votes } = &mut self.role
+            && view == self.view
+        {
+            *votes |= 1 << from;
+            self.initiate_if_elected(out);
+        }
+    }
+
+    /// Begins the view if a quorum has voted, this replica durably.
+    pub(super) fn initiate_if_elected(&mut self, out: &mut Out<Self>) {
+        let Role::Candidate { votes } = self.role else {
+            return;
+        };
+        let is_enough = votes.count_ones() as usize >= self.config.thresholds.vote;
+        if !is_enough || self.sealed > self.durable {
+            return;
+        }
+        let at = self.log.end();
+        let init = Arc::new(ViewInit {
+            view: self.view,
+            initiator: self.config.me,
+            at,
+            pattern: self.new_pattern(),
+            segments: self.log.segments(),
+        });
+        self.role = Role::Initiator;
+        out.emit(Event::Branch("began a view"));
+        let value = Value::Init(init.clone());
+        let eview = self.view;
+        let logged = Logged {
+            slot: at,
+            eview,
+            value: value.clone(),
+        };
+        self.append(logged, out);
+        self.begin(init);
+        // Its log is the view's, all of it.
+        self.verified = self.log.end();
+        let proposal = Some(Proposal {
+            skip_from: at,
+            slot: at,
+            value: Some(value),
+        });
+        let body = Body {
+            proposal,
+            ..Body::default()
+        };
+        self.say_pulse(Peers::All, body, out);
+        self.advance(out);
+    }
+
+    /// Who is to propose: everybody but those that seem to be the reason, this replica in any case.
+    fn new_pattern(&self) -> Vec<usize> {
+        let n = self.config.members.len();
+        let me = self.config.me;
+        let is_fit = |member: &usize| *member == me || self.suspects & 1 << *member == 0;
+        let fit: Vec<usize> = (0..n).filter(is_fit).collect();
+        let wanted = self.wanted_proposers();
+        let mut pattern: Vec<usize> = fit.iter().copied().take(wanted).collect();
+        if !pattern.contains(&me) {
+            pattern.pop();
+            pattern.push(me);
+        }
+        pattern
+    }
+
+    /// The pattern of the view in force.
+    pub(super) fn begin(&mut self, init: Arc<ViewInit>) {
+        let start = init.start();
+        (self.start, self.latest) = (Some(start), self.latest.max(start));
+        for (member, expected) in self.expected.iter_mut().enumerate() {
+            *expected = init.next_of(member, start).unwrap_or(start);
+        }
+        let next = init.next_of(self.config.me, start.max(self.ap()));
+        self.next_own = next.unwrap_or(start);
+        self.init = Some(init);
+    }
+
+    /// VIEW-INIT. What its segments show of the old tail is verified, or cut; what is older than they
+    /// tell is neither (section 14, 17).
+    pub(super) fn on_init(&mut self, init: Arc<ViewInit>, out: &mut Out<Self>) {
+        if init.view != self.view || self.init.is_some() {
+            if let Some(known) = &self.init
+                && known.view == init.view
+                && self.verified > init.at
+            {
+                // Its initiator has not heard that.
+                self.owes |= 1 << init.initiator;
+            }
+            return;
+        }
+        if !init.is_valid(self.config.members.len()) || init.at >= self.horizon() {
+            return out.emit(Event::Branch("view begins too far ahead"));
+        }
+        self.follow();
+        self.begin(init.clone());
+        let comparison = self.log.compare(self.verified, &init);
+        self.verified = self.verified.max(comparison.same);
+        let cut = match self.config.rules.cuts_where_proved {
+            true => comparison.other,
+            false => Some(comparison.same),
+        };
+        if let Some(from) = cut {
+            self.cut(from.max(self.verified), out);
+        }
+        self.pending = self.pending.split_off(&self.verified);
+        let (slot, eview) = (init.at, init.view);
+        self.take_pending(Logged {
+            slot,
+            eview,
+            value: Value::Init(init),
+        });
+        self.advance(out);
+    }
+
+    /// Puts the stall timer off by a whole timeout.
+    pub(super) fn postpone_stall(&mut self, out: &mut Out<Self>) {
+        let timeout = self.config.stall_ns;
+        self.armed.stall = Some(self.progress());
+        self.heard = 0;
+        out.arm(Timer::Stall, Due::Within(timeout..=2 * timeout));
+    }
+}

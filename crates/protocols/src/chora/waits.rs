@@ -1,0 +1,168 @@
+//! Who waits for what, which timers that takes, and what follows if nothing moves.
+
+use super::Replica;
+use super::messages::{Reason, Timer};
+use super::role::{Progress, Role};
+use quorate_core::{Due, Event, Out, Slot};
+
+impl Replica {
+    /// What there is now.
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            view: self.view,
+            verified: self.verified,
+            committed: self.ap(),
+        }
+    }
+
+    /// Whether something here waits for others: requests, what is proposed and not committed, a view
+    /// that has not begun.
+    pub(super) fn is_waiting(&self) -> bool {
+        let is_beginning = match &self.init {
+            Some(init) => init.view > 0 && self.ap() <= init.at,
+            None => true,
+        };
+        self.has_requests()
+            || is_beginning
+            || self.is_wanted
+            || self.is_mute_proposer()
+            || self.rejoin.is_some()
+            || !self.queue.is_empty()
+            || self.ap() < self.known_end()
+            || self.role != Role::Follower && self.role != Role::Initiator
+    }
+
+    /// The first slot behind all that is known to be proposed or committed.
+    fn known_end(&self) -> Slot {
+        self.latest.max(self.log.end()).max(self.heard_claim)
+    }
+
+    /// Arms what is needed, and nothing where nobody waits.
+    pub(super) fn tend(&mut self, out: &mut Out<Self>) {
+        let is_waiting = self.is_waiting();
+        if is_waiting && self.armed.gap.is_none() {
+            self.armed.gap = Some(self.progress());
+            let wait = self.config.gap_ns << self.attempts.min(16);
+            let wait = wait.min(self.config.gap_max_ns);
+            out.arm(Timer::Gap, Due::Within(wait..=wait + wait / 4));
+        }
+        if self.is_lost && is_waiting {
+            self.hurry(out);
+        }
+        self.watch_stall(is_waiting, out);
+        self.watch_patience(out);
+    }
+
+    /// Has the stall timer run while something waits, or while others are refused because things move.
+    fn watch_stall(&mut self, is_waiting: bool, out: &mut Out<Self>) {
+        if is_waiting && self.is_urgent() && !self.armed.is_urgent {
+            // Others may see the same: not all at once.
+            self.armed.is_urgent = true;
+            self.armed.stall = Some(self.progress());
+            out.arm(Timer::Stall, Due::Within(0..=self.config.stall_ns / 8));
+        } else if (is_waiting || self.is_moving) && self.armed.stall.is_none() {
+            self.postpone_stall(out);
+        }
+    }
+
+    /// Whether there is no point in waiting: the own slots will never be filled, whose slot is missing
+    /// cannot be reached, or a longer log is wanted.
+    fn is_urgent(&self) -> bool {
+        let is_free = self.is_voting() && self.role == Role::Follower;
+        let is_blocker_down = self.down & self.blockers() != 0;
+        is_free && (self.is_mute_proposer() || is_blocker_down || self.is_wanted)
+    }
+
+    /// Whose slots are missing first.
+    fn blockers(&self) -> u64 {
+        let Some(init) = &self.init else {
+            return 0;
+        };
+        if self.verified >= self.latest {
+            return 0;
+        }
+        let owner = init.owner(self.verified).unwrap_or(init.initiator);
+        1 << owner & self.config.others()
+    }
+
+    /// The time for something to move is over.
+    pub(super) fn on_stall(&mut self, out: &mut Out<Self>) {
+        let before = self.armed.stall.take();
+        let is_urgent = self.is_urgent();
+        self.armed.is_urgent = false;
+        let is_stuck = before == Some(self.progress()) || is_urgent;
+        if !is_stuck {
+            return;
+        }
+        self.is_moving &= is_urgent;
+        if !self.is_waiting() || !self.is_voting() {
+            return;
+        }
+        let unheard = if is_urgent { 0 } else { !self.heard };
+        self.suspects = (self.blockers() | self.down | unheard) & self.config.others();
+        self.is_wanted = false;
+        let reason = match self.is_mute_proposer() {
+            true => Reason::Restarted,
+            false => Reason::Stalled,
+        };
+        out.emit(Event::Branch("view given up"));
+        self.canvass(reason, out);
+    }
+
+    /// How many members should propose.
+    pub(super) fn wanted_proposers(&self) -> usize {
+        self.config.proposers
+    }
+
+    /// Whether a member may begin a view for the sake of other proposers: the first of those there are.
+    pub(super) fn is_planner(&self, member: usize) -> bool {
+        let first = self
+            .init
+            .as_ref()
+            .and_then(|init| init.pattern.iter().min());
+        first == Some(&member)
+    }
+
+    /// Members that have kept up and do not propose, though more should.
+    fn left_out(&self) -> u64 {
+        let Some(init) = &self.init else {
+            return 0;
+        };
+        let is_full = init.mask().count_ones() as usize >= self.wanted_proposers();
+        let near = Slot(self.ap().0.saturating_sub(self.config.window as u64 / 4));
+        let has_kept_up = |member: &usize| {
+            !is_full
+                && !init.has(*member)
+                && self.acked[*member] >= near.max(init.start())
+                && self.down & 1 << *member == 0
+        };
+        let members = (0..self.config.members.len()).filter(has_kept_up);
+        members.fold(0, |mask, member| mask | 1 << member)
+    }
+
+    /// Watches members that should be taken back, while things move.
+    pub(super) fn plan_if_left_out(&mut self, out: &mut Out<Self>) {
+        let is_mine = self.is_planner(self.config.me) && !self.armed.plan;
+        if is_mine && self.left_out() != 0 {
+            self.armed.plan = true;
+            out.arm(Timer::Plan, Due::After(self.config.rejoin_ns));
+        }
+    }
+
+    /// Takes back members that have kept up.
+    pub(super) fn on_plan(&mut self, out: &mut Out<Self>) {
+        self.armed.plan = false;
+        let back = self.left_out();
+        let is_mine = self.is_planner(self.config.me) && self.is_voting();
+        if back == 0 || !is_mine || self.role == (Role::Candidate { votes: 0 }) {
+            return;
+        }
+        if !matches!(self.role, Role::Follower | Role::Initiator) {
+            return;
+        }
+        let kept = self.init.as_ref().map_or(0, |init| init.mask());
+        self.suspects = self.config.others() & !(kept | back);
+        out.emit(Event::Branch("proposers taken back"));
+        self.canvass(Reason::Planned, out);
+    }
+}

@@ -1,0 +1,188 @@
+//! Messages, records and states in the paper's words, one line each, for conversations and for
+//! whoever looks for what is stuck.
+
+use super::Replica;
+use super::log::Position;
+use super::messages::{Logged, Message, Proposal, Pulse, Reason, Record, Value};
+use super::role::Role;
+use crate::rs_paxos::Lives;
+use std::fmt::Write;
+
+/// A message.
+pub(super) fn message(message: &Message) -> String {
+    match message {
+        Message::Pulse(pulse) => self::pulse(pulse),
+        Message::Forward { entry } => format!("forward {:?}", entry.id),
+        Message::PreVc {
+            campaign,
+            position,
+            reason,
+            ..
+        } => {
+            let reason = match reason {
+                Reason::Stalled => "",
+                Reason::Restarted => ", restarted",
+                Reason::Planned => ", planned",
+            };
+            format!("pre-vc {campaign}, {}{reason}", ends(*position))
+        }
+        Message::PreVcOk { campaign, view, .. } => format!("to pre-vc {campaign}: yes, in v{view}"),
+        Message::Vcr { view, position } => format!("vcr v{view}, {}", ends(*position)),
+        Message::Vote { view, lives } => format!("vote v{view}{}", later(lives)),
+        Message::ReadQ { number, .. } => format!("query {number}"),
+        Message::ReadA { number, end, .. } => format!("to query {number}: end {end:?}"),
+        Message::Rejoin { life, next } => format!("rejoin in life {} from {next:?}", life.number),
+        Message::RejoinA {
+            view, end, lives, ..
+        } => format!("to rejoin: v{view}, end {end:?}{}", later(lives)),
+    }
+}
+
+fn pulse(pulse: &Pulse) -> String {
+    let header = &pulse.header;
+    let mut said = match &pulse.proposal {
+        Some(proposal) => self::proposal(proposal),
+        None if !pulse.nack.is_empty() => "nack".into(),
+        None if !pulse.recover.is_empty() => "recover".into(),
+        None => "ack".into(),
+    };
+    for (from, until) in &pulse.nack {
+        let _ = write!(said, " {from:?}..{until:?}");
+    }
+    for logged in &pulse.recover {
+        let _ = write!(said, " {}", self::logged(logged));
+    }
+    let _ = write!(said, " | v{} ack {:?}", header.view, header.ack);
+    if header.commit.0 > 0 {
+        let _ = write!(said, " commit {:?}", header.commit);
+    }
+    if header.asks {
+        said += ", asks";
+    }
+    said + &later(&header.lives)
+}
+
+fn proposal(proposal: &Proposal) -> String {
+    let Proposal {
+        skip_from,
+        slot,
+        value,
+    } = proposal;
+    match value {
+        None => format!("skip {skip_from:?}..{slot:?}"),
+        Some(value) if skip_from == slot => format!("propose {slot:?} {}", self::value(value)),
+        Some(value) => format!(
+            "propose {slot:?} {}, skip from {skip_from:?}",
+            self::value(value)
+        ),
+    }
+}
+
+fn value(value: &Value) -> String {
+    match value {
+        Value::Noop => "no-op".into(),
+        Value::Entry(entry) => format!("{:?}", entry.id),
+        Value::Init(init) => {
+            let pattern: Vec<String> = init.pattern.iter().map(|m| (m + 1).to_string()).collect();
+            format!("view-init v{} of [{}]", init.view, pattern.join(" "))
+        }
+    }
+}
+
+fn logged(logged: &Logged) -> String {
+    format!(
+        "{:?}={}@v{}",
+        logged.slot,
+        value(&logged.value),
+        logged.eview
+    )
+}
+
+fn ends(position: Position) -> String {
+    format!("log to {:?} in v{}", position.end, position.eview)
+}
+
+/// A record.
+pub(super) fn record(record: &Record) -> String {
+    match record {
+        Record::View { view, voted: None } => format!("view v{view}"),
+        Record::View {
+            view,
+            voted: Some(member),
+        } => format!("view v{view}, vote for {}", member + 1),
+        Record::Append(logged) => format!("append {}", self::logged(logged)),
+        Record::Lives {
+            lives,
+            is_member,
+            mute,
+        } => {
+            let member = if *is_member { "" } else { ", not a member yet" };
+            let mute = mute.map_or(String::new(), |view| format!(", silent up to v{view}"));
+            format!("lives{}{member}{mute}", later(lives))
+        }
+    }
+}
+
+/// What a replica is and knows, then a line per slot.
+pub(super) fn state(replica: &Replica) -> Vec<String> {
+    let role = match replica.role {
+        Role::Follower => "follows".into(),
+        Role::Canvassing { granted, .. } => format!("asks for a view, has {}", members(granted)),
+        Role::Candidate { votes } => format!("asks for votes, has {}", members(votes)),
+        Role::Initiator => "began it".into(),
+    };
+    let pattern = match &replica.init {
+        Some(init) => value(&Value::Init(init.clone())),
+        None => format!("no view-init, start {:?}", replica.start),
+    };
+    let mode = match replica.rounds.is_pulsing() {
+        true => format!(", round {}", replica.rounds.number()),
+        false => String::new(),
+    };
+    let mute = if replica.is_mute_proposer() {
+        ", silent in own slots"
+    } else {
+        ""
+    };
+    let head = format!(
+        "v{}, {role}, {pattern}, verified {:?}, durable {:?}, latest {:?}, next own {:?}{mute}{mode}",
+        replica.view, replica.verified, replica.durable_end, replica.latest, replica.next_own
+    );
+    let acked: Vec<String> = replica.acked.iter().map(|ack| format!("{ack:?}")).collect();
+    let acked = format!("acknowledged: {}", acked.join(" "));
+    let log = replica.log.entries().take(20).map(logged);
+    let waiting = replica.pending.values().take(20);
+    let waiting = waiting.map(|entry| format!("{} waits", logged(entry)));
+    [head, acked]
+        .into_iter()
+        .chain(log)
+        .chain(waiting)
+        .collect()
+}
+
+fn members(mask: u64) -> String {
+    let members = (0..64).filter(|member| mask & 1 << member != 0);
+    let members: Vec<String> = members.map(|member| (member + 1).to_string()).collect();
+    format!("[{}]", members.join(" "))
+}
+
+/// The lives that are not the first.
+fn later(lives: &Lives) -> String {
+    let lives = (0..64).map(|member| (member + 1, lives.of(member).number));
+    let later = lives.filter(|(_, number)| *number > 0);
+    later.fold(String::new(), |mut said, (member, number)| {
+        let _ = write!(said, ", {member} in life {number}");
+        said
+    })
+}
+
+/// All that is known, on one line.
+pub(super) fn explain(replica: &Replica) -> String {
+    let waiting = format!(
+        "{} own entries, {} to propose and {} commands wait",
+        replica.offers.len(),
+        replica.queue.len(),
+        replica.backlog.len()
+    );
+    format!("{}; {waiting}", state(replica).join("; "))
+}

@@ -1,0 +1,318 @@
+//! From one view to the next (notes, section 11).
+
+use super::leader::Lead;
+use super::messages::{Body, Message, Placed, Record, StartView, Vc};
+use super::replica::{Item, Replica, Status};
+use quorate_core::{Event, Out, Peers, Slot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+/// What a replica knows of the view it waits for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Change {
+    /// Of its leader to be: the last word of each member, its own aside.
+    pub(super) said: BTreeMap<usize, Vc>,
+    /// A log that something is missing for.
+    pub(super) pending: Option<(usize, StartView)>,
+    /// Views in a row that did not start.
+    pub(super) attempts: u32,
+}
+
+impl Hash for Change {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        for (from, vc) in &self.said {
+            (from, vc.lnv, vc.first, &vc.log, &vc.un, &vc.cv).hash(to);
+        }
+        let pending = self.pending.as_ref();
+        pending
+            .map(|(from, start)| (from, start.view, &start.log))
+            .hash(to);
+        self.attempts.hash(to);
+    }
+}
+
+impl Replica {
+    /// Leaves its view: nothing is promised in it any more.
+    pub(super) fn start_change(&mut self, view: u64, out: &mut Out<Self>) {
+        debug_assert!(view > self.view);
+        out.emit(Event::Branch("view change"));
+        if self.leads() {
+            out.retract(self.ap);
+            self.lead = Lead::new(self.config.n(), self.end());
+            self.unflushed.clear();
+        }
+        let attempts = match self.status {
+            Status::ViewChange => self.change.attempts + 1,
+            _ => 0,
+        };
+        self.change = Change {
+            attempts,
+            ..Change::default()
+        };
+        self.status = Status::ViewChange;
+        self.view = view;
+        for body in self.early.drain() {
+            self.bodies.insert(body);
+        }
+        self.placed.clear();
+        self.sums_told = None;
+        self.has_asked = false;
+        self.reads.start_over();
+        self.disarm_all(out);
+        out.persist(Record::View { view });
+        self.say_change(out);
+        self.try_start(out);
+    }
+
+    /// Tells all that it left, and the leader to be what it has promised.
+    fn say_change(&mut self, out: &mut Out<Self>) {
+        let (view, cv) = (self.view, self.cv.clone());
+        if self.config.n() > 1 {
+            out.send(Peers::All, Message::VcReq { view, cv });
+        }
+        self.say_vc(out);
+    }
+
+    fn say_vc(&mut self, out: &mut Out<Self>) {
+        if self.leader() != self.config.me {
+            let vc = self.vc();
+            out.send(self.peer(self.leader()), Message::Vc(vc));
+        }
+    }
+
+    /// All that this replica has promised.
+    pub(super) fn vc(&self) -> Vc {
+        let unsynced = |un: &super::replica::Unsynced| un.item.placed();
+        Vc {
+            view: self.view,
+            lnv: self.lnv,
+            first: self.ap,
+            log: self.log.iter().map(Item::placed).collect(),
+            un: self.un.values().map(unsynced).collect(),
+            cv: self.cv.clone(),
+        }
+    }
+
+    /// To who speaks in another view.
+    pub(super) fn say_view_to(&mut self, to: usize, view: u64, out: &mut Out<Self>) {
+        if self.status == Status::Recovering {
+            return;
+        }
+        if view > self.view {
+            return self.start_change(view, out);
+        }
+        if view < self.view {
+            let (view, cv) = (self.view, self.cv.clone());
+            out.send(self.peer(to), Message::VcReq { view, cv });
+        }
+    }
+
+    pub(super) fn on_vc_req(&mut self, from: usize, view: u64, cv: &[u64], out: &mut Out<Self>) {
+        if self.status == Status::Recovering || !self.is_of_last_life(from, cv, out) {
+            return;
+        }
+        if view > self.view {
+            return self.start_change(view, out);
+        }
+        if view < self.view {
+            return self.say_view_to(from, view, out);
+        }
+        match self.status {
+            Status::Normal if self.leads() => self.say_start(from, 0, out),
+            // A follower never answers with its own log (notes, section 16.9).
+            Status::Normal | Status::Recovering => {}
+            Status::ViewChange if from == self.leader() => self.say_vc(out),
+            Status::ViewChange => {}
+        }
+    }
+
+    pub(super) fn on_vc(&mut self, from: usize, vc: Vc, out: &mut Out<Self>) {
+        if self.status == Status::Recovering || !self.is_of_last_life(from, &vc.cv, out) {
+            return;
+        }
+        if vc.view < self.view {
+            return self.say_view_to(from, vc.view, out);
+        }
+        if vc.view > self.view {
+            self.start_change(vc.view, out);
+        }
+        if self.leader() != self.config.me {
+            return;
+        }
+        match self.status {
+            Status::Normal if self.config.rules.starts_once => self.say_start(from, 0, out),
+            Status::Normal | Status::Recovering => {}
+            Status::ViewChange => {
+                self.change.said.insert(from, vc);
+                self.try_start(out);
+            }
+        }
+    }
+
+    /// The log as it is now: whoever was late begins with it.
+    pub(super) fn say_start(&mut self, to: usize, nonce: u64, out: &mut Out<Self>) {
+        let start = self.start_view(nonce);
+        out.send(self.peer(to), Message::StartView(start));
+    }
+
+    pub(super) fn start_view(&self, nonce: u64) -> StartView {
+        StartView {
+            view: self.view,
+            nonce,
+            first: self.ap,
+            log: self.log.iter().map(Item::placed).collect(),
+            sums: self.sums.clone().unwrap_or_default(),
+            cp: self.cp,
+            cv: self.cv.clone(),
+        }
+    }
+
+    pub(super) fn on_start_view(&mut self, from: usize, start: StartView, out: &mut Out<Self>) {
+        let me = self.config.me;
+        if from != self.config.leader_of(start.view) || from == me {
+            return self.misbehaved(from, "the log of a view from another than its leader", out);
+        }
+        if !self.is_awaited(&start) || !self.is_of_last_life(from, &start.cv, out) {
+            return;
+        }
+        if start.first.0 + (start.log.len() as u64) < self.ap.0 {
+            // It is older than what is decided here.
+            return;
+        }
+        if start.first > self.ap {
+            out.emit(Event::Branch("behind the view"));
+            out.catch_up(self.config.members[from], Slot(start.first.0 - 1));
+            self.change.pending = Some((from, start));
+            return;
+        }
+        let skipped = (self.ap.0 - start.first.0) as usize;
+        let log = &start.log[skipped..];
+        let missing = log.iter().map(|placed| placed.id);
+        let missing: Vec<_> = missing.filter(|id| self.body_of(*id).is_none()).collect();
+        if !missing.is_empty() {
+            self.ask_bodies(self.peer(from), missing, out);
+            self.change.pending = Some((from, start));
+            return;
+        }
+        let log = log.to_vec();
+        self.adopt_start(start, &log, out);
+    }
+
+    /// Whether this replica waits for that log.
+    fn is_awaited(&self, start: &StartView) -> bool {
+        match self.status {
+            Status::Recovering => self
+                .rejoin
+                .as_ref()
+                .is_some_and(|rejoin| start.nonce == rejoin.nonce && rejoin.wants(start.view)),
+            // Said to an earlier life.
+            _ if start.nonce != 0 => false,
+            Status::ViewChange => start.view >= self.view,
+            // Once in a view, its beginning is over (notes, section 16.10).
+            Status::Normal => {
+                let again = start.view == self.view && !self.config.rules.keeps_its_view;
+                start.view > self.view || again && self.follows()
+            }
+        }
+    }
+
+    fn adopt_start(&mut self, start: StartView, log: &[Placed], out: &mut Out<Self>) {
+        if self.leads() {
+            out.retract(self.ap);
+        }
+        let items = self.items(log);
+        self.view = start.view;
+        let orphans = self.enter(items, out);
+        self.sums = Some(start.sums);
+        self.cp = self.cp.max(start.cp);
+        self.rejoined(out);
+        for body in orphans {
+            self.adopt(body);
+        }
+        self.has_heard = true;
+        // So that gateways and the leader know.
+        for to in 0..self.config.n() {
+            self.say_synced(to, out);
+        }
+    }
+
+    /// The entries of a log, whose bodies are all here.
+    pub(super) fn items(&self, log: &[Placed]) -> Vec<Item> {
+        let item = |placed: &Placed| {
+            let body = self.body_of(placed.id)?.clone();
+            Some(self.item(body, placed.deadline))
+        };
+        log.iter().filter_map(item).collect()
+    }
+
+    /// Normal operation begins with this log. Gives back what was written down here and is not in it.
+    pub(super) fn enter(&mut self, items: Vec<Item>, out: &mut Out<Self>) -> Vec<Body> {
+        let in_log: BTreeSet<_> = items.iter().map(|item| item.tup.id).collect();
+        let mine = self
+            .log
+            .drain(..)
+            .chain(self.un.values().map(|un| un.item.clone()));
+        let orphans = mine.filter(|item| !in_log.contains(&item.tup.id));
+        let orphans: Vec<Body> = orphans.map(|item| item.body).collect();
+        self.un.clear();
+        self.un_of.clear();
+        self.slots.clear();
+        self.placed.clear();
+        self.sums = None;
+        self.sums_told = None;
+        self.is_unvouched = false;
+        self.lead = Lead::new(self.config.n(), self.ap);
+        self.unflushed.clear();
+        self.status = Status::Normal;
+        self.lnv = self.view;
+        for item in items {
+            let id = item.tup.id;
+            self.early.remove(id);
+            self.bodies.remove(id);
+            if !self.written.contains(&id) {
+                self.write_item(self.end(), &item, out);
+            }
+            self.push(item);
+        }
+        out.persist(Record::Start {
+            view: self.view,
+            first: self.ap,
+            log: self.log.iter().map(Item::placed).collect(),
+        });
+        self.change = Change::default();
+        self.has_asked = false;
+        self.disarm_all(out);
+        orphans
+    }
+
+    /// What was said about the next view may be lost.
+    pub(super) fn on_change(&mut self, out: &mut Out<Self>) {
+        self.has_asked = false;
+        match self.status {
+            Status::Normal => {}
+            Status::ViewChange => {
+                self.say_change(out);
+                self.go_on(out);
+            }
+            Status::Recovering => {
+                self.say_rejoin(out);
+                self.go_on(out);
+            }
+        }
+    }
+
+    /// The view does not start: its leader may be dead.
+    pub(super) fn on_give_up(&mut self, out: &mut Out<Self>) {
+        if self.status == Status::ViewChange {
+            self.start_change(self.view + 1, out);
+        }
+    }
+
+    /// The leader was silent while something waited for it.
+    pub(super) fn on_suspect(&mut self, out: &mut Out<Self>) {
+        if !std::mem::take(&mut self.has_heard) && self.follows() {
+            out.emit(Event::Branch("leader suspected"));
+            self.start_change(self.view + 1, out);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Parameters, and the quorums in force.
+
+use super::digest::Footprint;
+use super::prf::Prf;
+use crate::params::Params;
+use quorate_core::{
+    Boot, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority,
+};
+
+/// How many of something it takes (notes, section 1). Every number is the smallest that is safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// `f + 1`: synced logs, the leader's among them, that commit; promises that start a view.
+    pub slow: usize,
+    /// `f + ceil(f/2) + 1`: equal digests, the leader's among them, that commit at once.
+    pub fast: usize,
+    /// `ceil(f/2) + 1`: promises of an unsynced entry, of `f + 1`, with which it survives: any `f + 1`
+    /// have so many of those who answered fast, and fewer have what contradicts it.
+    pub survive: usize,
+    /// `f + 1`: answers that make up for lost promises, all of others.
+    pub rejoin: usize,
+}
+
+impl Thresholds {
+    /// Of so many members, `n = 2f + 1` or one more.
+    #[must_use]
+    pub fn new(n: usize) -> Thresholds {
+        let slow = majority(n);
+        // Fast quorums meet any `slow` in more than what is outside of them.
+        let fast = (2 * n - slow + 1).div_ceil(2);
+        Thresholds {
+            slow,
+            fast,
+            survive: fast + slow - n,
+            rejoin: n - slow + 1,
+        }
+    }
+}
+
+/// What keeps agreement besides the numbers. Everything holds; a mutant breaks one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Log modifications are taken in without gaps.
+    pub waits_for_gaps: bool,
+    /// An entry that is synced is nowhere else any more.
+    pub forgets_other_versions: bool,
+    /// The log of a view is made once.
+    pub starts_once: bool,
+    /// The log of a view that a replica is in already changes nothing.
+    pub keeps_its_view: bool,
+    /// A leader that starts again goes to the next view.
+    pub leaves_its_view: bool,
+    /// What is unsynced stays until the leader's log says otherwise.
+    pub keeps_unsynced: bool,
+    /// Digests tell lives apart.
+    pub counts_lives: bool,
+    /// Digests cover deadlines.
+    pub hashes_deadlines: bool,
+    /// Reads are confirmed by `f` followers.
+    pub confirms_reads: bool,
+    /// Where the host installed slots of a later view, nothing is vouched for.
+    pub distrusts_installed: bool,
+}
+
+const RULES: Rules = Rules {
+    waits_for_gaps: true,
+    forgets_other_versions: true,
+    starts_once: true,
+    keeps_its_view: true,
+    leaves_its_view: true,
+    keeps_unsynced: true,
+    counts_lives: true,
+    hashes_deadlines: true,
+    confirms_reads: true,
+    distrusts_installed: true,
+};
+
+/// All that is equal on the replicas of an epoch, and who this replica is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The members, ascending.
+    pub members: Vec<ReplicaId>,
+    /// Position of this replica among them.
+    pub me: usize,
+    /// This start of the process.
+    pub boot: Boot,
+    /// First slot of the epoch.
+    pub first_slot: Slot,
+    /// The quorums.
+    pub thresholds: Thresholds,
+    /// The rules.
+    pub rules: Rules,
+    /// For digests.
+    pub prf: Prf,
+    /// What a command touches, by bucket; `None` for everything.
+    pub buckets: fn(&Command) -> Option<Vec<u32>>,
+    /// `D`: no one-way delay is taken for longer (`owd_us`).
+    pub owd_max_ns: u64,
+    /// Nothing is held for longer than this (`far_us`).
+    pub far_ns: u64,
+    /// The share of requests that are to come before their deadline, percent (`percentile`).
+    pub percentile: usize,
+    /// Entries in the log and not committed, at most (`window`).
+    pub window: usize,
+    /// Own requests under way, at most (`outstanding`).
+    pub outstanding: usize,
+    /// Commands waiting for an entry, at most (`queue`).
+    pub queue_commands_max: usize,
+    /// Bytes waiting for an entry, about at most.
+    pub queue_bytes_max: usize,
+    /// Commands in an entry, at most (`batch_commands`).
+    pub batch_commands_max: usize,
+    /// Bytes in an entry, at most unless one command is larger (`batch_bytes`).
+    pub batch_bytes_max: usize,
+    /// A leader not heard for this long to twice as long is given up (`election_ms`).
+    pub election_ns: u64,
+    /// First repetition; doubles up to `rtx_max_ns`.
+    pub rtx_min_ns: u64,
+    /// Longest time between repetitions.
+    pub rtx_max_ns: u64,
+}
+
+const KNOWN: &[&str] = &[
+    "owd_us",
+    "far_us",
+    "percentile",
+    "window",
+    "outstanding",
+    "queue",
+    "batch_commands",
+    "batch_bytes",
+    "rtt_us",
+    "election_ms",
+];
+
+impl Config {
+    /// The configuration of one seat.
+    pub fn new(seat: &Seat) -> Result<Config, String> {
+        let epoch = &seat.epoch;
+        let params = Params {
+            epoch,
+            known: KNOWN,
+        };
+        params.check_names()?;
+        let me = epoch.index_of(seat.me);
+        let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
+        let owd_max_ns = params.number("owd_us", 1000, 1..=10_000_000)? as u64 * MICROS;
+        // Clocks may be apart, too.
+        let far_us = (2 * owd_max_ns / MICROS) as usize;
+        let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
+        Ok(Config {
+            members: epoch.members.iter().map(|member| member.id).collect(),
+            me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
+            boot: seat.boot,
+            first_slot: epoch.first_slot,
+            thresholds: Thresholds::new(epoch.n()),
+            rules: RULES,
+            prf: Prf::new(epoch.seed, u64::from_le_bytes(*b"  nezha ")),
+            buckets: |_| None,
+            owd_max_ns,
+            far_ns: params.number("far_us", far_us, 1..=10_000_000)? as u64 * MICROS,
+            percentile: params.number("percentile", 75, 1..=100)?,
+            window: params.number("window", 4096, 1..=1 << 16)?,
+            outstanding: params.number("outstanding", 64, 1..=4096)?,
+            queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
+            queue_bytes_max: 256 << 20,
+            batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
+            batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
+            election_ns,
+            rtx_min_ns: (4 * rtt_ns).max(3 * owd_max_ns).max(2 * MILLIS),
+            rtx_max_ns: (election_ns / 2).max(4 * rtt_ns),
+        })
+    }
+
+    /// How many members there are.
+    pub(super) fn n(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Position of a member.
+    pub(super) fn member(&self, id: ReplicaId) -> Option<usize> {
+        self.members.iter().position(|member| *member == id)
+    }
+
+    /// Who leads a view.
+    pub(super) fn leader_of(&self, view: u64) -> usize {
+        (view % self.n() as u64) as usize
+    }
+
+    /// What an entry touches.
+    pub(super) fn footprint(&self, commands: &[Command]) -> Footprint {
+        let mut all = Vec::new();
+        for command in commands {
+            match (self.buckets)(command) {
+                Some(buckets) => all.extend(buckets),
+                None => return Footprint::All,
+            }
+        }
+        Footprint::of(all)
+    }
+}
+
+/// How many replicas may fail while the others still commit and change views.
+pub(super) fn failures_survived(epoch: &Epoch) -> usize {
+    epoch.n() - majority(epoch.n())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of section 1 of the notes.
+    #[test]
+    fn quorums_are_those_of_the_paper() {
+        for (n, slow, fast, survive) in [(3, 2, 3, 2), (5, 3, 4, 2), (7, 4, 6, 3), (9, 5, 7, 3)] {
+            let got = Thresholds::new(n);
+            assert_eq!((got.slow, got.fast, got.survive), (slow, fast, survive));
+        }
+    }
+
+    #[test]
+    fn what_was_committed_fast_survives_and_what_contradicts_it_does_not() {
+        for n in 1..=64 {
+            let Thresholds {
+                slow,
+                fast,
+                survive,
+                rejoin,
+            } = Thresholds::new(n);
+            assert!(fast >= slow && fast <= n);
+            assert!(
+                fast + slow >= n + survive,
+                "any view change sees enough of a fast quorum"
+            );
+            assert!(n - fast < survive, "what a fast quorum lacks is too few");
+            assert!(
+                2 * rejoin > n - 1 && rejoin + slow > n,
+                "answers meet earlier lives and views"
+            );
+        }
+    }
+}

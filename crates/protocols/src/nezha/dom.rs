@@ -1,0 +1,164 @@
+//! Deadline-ordered multicast (paper, section 4): how long requests take, estimated where they arrive,
+//! and the deadlines that follow from it.
+//!
+//! Only differences of clocks enter, so an offset between a gateway and a replica is a part of the
+//! delay: it adds to what is held, by the spread of the replicas' clocks, and to nothing else.
+
+use quorate_core::SECONDS;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+/// Samples an estimate is made of (`W`).
+const SAMPLES_MAX: usize = 256;
+/// An estimate is made anew after so many samples.
+const ANEW: usize = 16;
+/// What is older says nothing.
+const STALE_NS: u64 = 10 * SECONDS;
+
+/// How long the requests of one gateway take to this replica.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delays {
+    /// When, on the own monotonic clock, and how long by the two clocks, ns.
+    samples: VecDeque<(u64, i64)>,
+    since: usize,
+    estimate: Option<u64>,
+}
+
+impl Delays {
+    /// A request came for the first time.
+    pub(super) fn add(&mut self, mono_ns: u64, delay_ns: i64, percentile: usize, max_ns: u64) {
+        while self.samples.len() >= SAMPLES_MAX
+            || (self.samples.front()).is_some_and(|(at, _)| mono_ns.saturating_sub(*at) > STALE_NS)
+        {
+            self.samples.pop_front();
+        }
+        self.samples.push_back((mono_ns, delay_ns));
+        self.since += 1;
+        if self.since >= ANEW || self.samples.len() < ANEW {
+            self.since = 0;
+            self.estimate = Some(self.percentile(percentile, max_ns));
+        }
+    }
+
+    /// The estimate, ns; 0 for none.
+    pub(super) fn estimate(&self) -> u64 {
+        self.estimate.unwrap_or(0)
+    }
+
+    fn percentile(&self, percentile: usize, max_ns: u64) -> u64 {
+        let mut delays: Vec<i64> = self.samples.iter().map(|(_, delay)| *delay).collect();
+        let rank = (delays.len() * percentile).div_ceil(100).max(1) - 1;
+        let (_, delay, _) = delays.select_nth_unstable(rank);
+        match u64::try_from(*delay) {
+            Ok(delay) if delay > 0 => delay.min(max_ns),
+            // The clocks are too far apart to tell.
+            _ => max_ns,
+        }
+    }
+}
+
+impl Hash for Delays {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        for (_, delay) in &self.samples {
+            delay.hash(to);
+        }
+        (self.since, self.estimate).hash(to);
+    }
+}
+
+/// What a gateway knows of the way to every replica.
+#[derive(Clone, Debug)]
+pub(super) struct Estimates {
+    /// Of each member, and when it was told.
+    of: Vec<Option<(u64, u64)>>,
+    /// The largest deadline that a leader told of, and when.
+    hint: (u64, u64),
+}
+
+impl Estimates {
+    pub(super) fn new(n: usize) -> Estimates {
+        Estimates {
+            of: vec![None; n],
+            hint: (0, 0),
+        }
+    }
+
+    pub(super) fn told(&mut self, member: usize, owd_ns: u64, mono_ns: u64) {
+        if owd_ns > 0 {
+            self.of[member] = Some((owd_ns, mono_ns));
+        }
+    }
+
+    pub(super) fn told_deadline(&mut self, deadline: u64, mono_ns: u64, max_ns: u64) {
+        let is_old = mono_ns.saturating_sub(self.hint.1) > max_ns;
+        if deadline > self.hint.0 || is_old {
+            self.hint = (deadline, mono_ns);
+        }
+    }
+
+    /// The deadline of a request that is sent now: when all should have it, and above what a leader
+    /// has taken before, unless that is far away (notes, section 5).
+    pub(super) fn deadline(&self, clock_ns: u64, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
+        let delay = |(member, told): (usize, &Option<(u64, u64)>)| match told {
+            _ if member == me => 0,
+            Some((owd, at)) if mono_ns.saturating_sub(*at) <= STALE_NS => (*owd).min(max_ns),
+            _ => max_ns,
+        };
+        let owd = self.of.iter().enumerate().map(delay).max().unwrap_or(0);
+        let (hint, at) = self.hint;
+        let is_fresh = mono_ns.saturating_sub(at) <= max_ns && hint < clock_ns + max_ns;
+        let above = if is_fresh { hint + 1 } else { 0 };
+        clock_ns.saturating_add(owd).max(above)
+    }
+}
+
+impl Hash for Estimates {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        for told in &self.of {
+            told.map(|(owd, _)| owd).hash(to);
+        }
+        self.hint.0.hash(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_is_a_percentile_and_what_makes_no_sense_is_the_cap() {
+        let mut delays = Delays::default();
+        for delay in (1..=100).rev() {
+            delays.add(0, delay * 1000, 75, 80_000);
+        }
+        // Renewed every 16 samples after the first 15: the last time after 95, 100 to 6.
+        assert_eq!(delays.estimate(), 77_000);
+        let mut delays = Delays::default();
+        delays.add(0, -5, 75, 80_000);
+        assert_eq!(delays.estimate(), 80_000);
+        delays.add(STALE_NS + 1, 7, 75, 80_000);
+        assert_eq!(delays.estimate(), 7, "the other one is too old");
+    }
+
+    #[test]
+    fn a_deadline_is_when_the_last_should_have_it() {
+        let mut estimates = Estimates::new(3);
+        assert_eq!(estimates.deadline(5_000, 0, 0, 1_000), 6_000);
+        estimates.told(1, 200, 0);
+        estimates.told(2, 300, 0);
+        assert_eq!(estimates.deadline(5_000, 0, 0, 1_000), 5_300);
+        estimates.told_deadline(5_400, 0, 1_000);
+        assert_eq!(estimates.deadline(5_000, 0, 0, 1_000), 5_401);
+        assert_eq!(
+            estimates.deadline(5_000, 2_000, 0, 1_000),
+            5_300,
+            "of long ago"
+        );
+        estimates.told_deadline(u64::MAX, 0, 1_000);
+        assert_eq!(
+            estimates.deadline(5_000, 0, 0, 1_000),
+            5_300,
+            "of a clock that is wrong"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! The early buffer: requests that wait for their deadline, for `far_us` at most on the own monotonic
+//! clock (notes, sections 6 and 16.13).
+
+use super::digest::Tup;
+use super::messages::Body;
+use quorate_core::EntryId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+/// `eb`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Early {
+    /// In deadline order, with when they came.
+    waiting: BTreeMap<Tup, (Body, u64)>,
+    deadlines: BTreeMap<EntryId, u64>,
+    /// In the order in which they came.
+    arrivals: BTreeSet<(u64, Tup)>,
+}
+
+impl Hash for Early {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.deadlines.hash(to);
+        self.arrivals.iter().for_each(|(_, tup)| tup.hash(to));
+    }
+}
+
+impl Early {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn insert(&mut self, body: Body, deadline: u64, mono_ns: u64) {
+        let id = body.entry.id;
+        let tup = Tup { deadline, id };
+        self.deadlines.insert(id, deadline);
+        self.arrivals.insert((mono_ns, tup));
+        self.waiting.insert(tup, (body, mono_ns));
+    }
+
+    pub(super) fn get(&self, id: EntryId) -> Option<&Body> {
+        let deadline = *self.deadlines.get(&id)?;
+        let (body, _) = self.waiting.get(&Tup { deadline, id })?;
+        Some(body)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = EntryId> {
+        self.deadlines.keys().copied()
+    }
+
+    pub(super) fn remove(&mut self, id: EntryId) -> Option<Body> {
+        let deadline = self.deadlines.remove(&id)?;
+        self.take(Tup { deadline, id })
+    }
+
+    fn take(&mut self, tup: Tup) -> Option<Body> {
+        let (body, mono_ns) = self.waiting.remove(&tup)?;
+        self.deadlines.remove(&tup.id);
+        self.arrivals.remove(&(mono_ns, tup));
+        Some(body)
+    }
+
+    /// How long until something is due: now, for 0.
+    pub(super) fn wait(&self, clock_ns: u64, mono_ns: u64, far_ns: u64) -> Option<u64> {
+        let (first, _) = self.waiting.first_key_value()?;
+        let (oldest, _) = self.arrivals.first()?;
+        let by_clock = first.deadline.saturating_sub(clock_ns);
+        let by_hold = (oldest + far_ns).saturating_sub(mono_ns);
+        Some(by_clock.min(by_hold))
+    }
+
+    /// The next one that is due.
+    pub(super) fn pop_due(
+        &mut self,
+        clock_ns: u64,
+        mono_ns: u64,
+        far_ns: u64,
+    ) -> Option<(Body, u64)> {
+        if self.wait(clock_ns, mono_ns, far_ns)? > 0 {
+            return None;
+        }
+        let (tup, _) = self.waiting.first_key_value()?;
+        let tup = *tup;
+        self.take(tup).map(|body| (body, tup.deadline))
+    }
+
+    /// Takes all.
+    pub(super) fn drain(&mut self) -> Vec<Body> {
+        self.deadlines.clear();
+        self.arrivals.clear();
+        let all = std::mem::take(&mut self.waiting).into_values();
+        all.map(|(body, _)| body).collect()
+    }
+}

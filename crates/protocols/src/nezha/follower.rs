@@ -1,0 +1,189 @@
+//! Following: making the own log that of the leader (paper, section 5.4; notes, section 6).
+
+use super::digest::Tup;
+use super::messages::{Body, LogMod, Message};
+use super::replica::{Replica, Status};
+use quorate_core::{EntryId, Event, Out, Slot};
+use std::collections::BTreeSet;
+
+/// Entries beyond the own log of which the places are kept.
+const PLACED_MAX: u64 = 1 << 16;
+
+impl Replica {
+    /// A member spoke in a view.
+    pub(super) fn heard(&mut self, from: usize, view: u64) {
+        if view == self.view && from == self.leader() {
+            self.has_heard = true;
+        }
+    }
+
+    pub(super) fn on_log_mod(&mut self, from: usize, log_mod: LogMod, out: &mut Out<Self>) {
+        let LogMod {
+            view, first, cp, ..
+        } = log_mod;
+        if from != self.config.leader_of(view) {
+            return self.misbehaved(from, "a log modification of another than the leader", out);
+        }
+        if view > self.view && self.status != Status::Recovering {
+            return self.start_change(view, out);
+        }
+        if view < self.view {
+            return self.say_view_to(from, view, out);
+        }
+        if !self.follows() {
+            return;
+        }
+        self.heard(from, view);
+        self.merge_lives(&log_mod.cv, out);
+        if self.is_unvouched && cp < self.ap {
+            // Somebody has delivered what the leader of this view has not: is there a later one?
+            return;
+        }
+        self.is_unvouched = false;
+        for (placed, slot) in log_mod.entries.iter().zip(first.0..) {
+            if slot >= self.end().0 && slot - self.end().0 < PLACED_MAX {
+                self.placed.insert(Slot(slot), *placed);
+            }
+        }
+        if let Some(sums) = log_mod.sums
+            && self.sums.is_none()
+        {
+            let at = Slot(first.0 + log_mod.entries.len() as u64);
+            self.sums_told = Some((at, sums));
+        }
+        self.cp = self.cp.max(cp);
+        let has_gap = first > self.end() && !self.placed.contains_key(&self.end());
+        if has_gap && self.config.rules.waits_for_gaps {
+            self.fetch(out);
+        }
+        self.sync_further(out);
+    }
+
+    /// Asks the leader for what follows.
+    pub(super) fn fetch(&self, out: &mut Out<Self>) {
+        let fetch = Message::Fetch {
+            view: self.view,
+            from: self.end(),
+            wants_sums: self.sums.is_none(),
+        };
+        out.send_early(self.peer(self.leader()), fetch);
+    }
+
+    /// Takes in what the leader's log holds next, as far as its bodies are here.
+    pub(super) fn sync_further(&mut self, out: &mut Out<Self>) {
+        if !self.follows() || self.is_unvouched {
+            return;
+        }
+        let mut gateways = BTreeSet::new();
+        self.placed = self.placed.split_off(&self.end());
+        while let Some((slot, placed)) = self.placed.first_key_value() {
+            let (slot, placed) = (*slot, *placed);
+            if slot > self.end() && self.config.rules.waits_for_gaps {
+                break;
+            }
+            let Some(body) = self.body_of(placed.id).cloned() else {
+                self.ask_missing(out);
+                break;
+            };
+            self.placed.remove(&slot);
+            if self.slots.contains_key(&placed.id) {
+                continue;
+            }
+            self.sync(slot, self.item(body, placed.deadline), out);
+            gateways.insert(placed.id.origin);
+        }
+        self.take_sums();
+        if !gateways.is_empty() {
+            let gateways = gateways.into_iter().filter_map(|id| self.config.member(id));
+            let mut told: BTreeSet<usize> = gateways.collect();
+            told.insert(self.leader());
+            told.into_iter().for_each(|to| self.say_synced(to, out));
+        }
+    }
+
+    /// Asks for the bodies of everything that is placed and not here.
+    fn ask_missing(&mut self, out: &mut Out<Self>) {
+        let ids = self.placed.values().map(|placed| placed.id);
+        let missing: Vec<EntryId> = ids.filter(|id| self.body_of(*id).is_none()).collect();
+        self.ask_bodies(self.peer(self.leader()), missing, out);
+    }
+
+    /// One entry, as the leader has it: whatever deadline it had here counts no more, nor does what
+    /// conflicts and should have been before.
+    fn sync(&mut self, slot: Slot, item: super::replica::Item, out: &mut Out<Self>) {
+        let id = item.tup.id;
+        if self.config.rules.forgets_other_versions {
+            self.take_unsynced(id);
+            self.early.remove(id);
+        }
+        self.bodies.remove(id);
+        self.write_item(slot, &item, out);
+        let (tup, footprint) = (item.tup, item.body.footprint.clone());
+        self.push(item);
+        let before = self.un.range(..tup);
+        let purged = before.filter(|(_, un)| un.item.body.footprint.conflicts(&footprint));
+        let purged: Vec<Tup> = purged.map(|(tup, _)| *tup).collect();
+        for tup in purged {
+            out.emit(Event::Branch("overtaken while unsynced"));
+            if let Some(body) = self.take_unsynced(tup.id) {
+                self.adopt(body);
+            }
+        }
+    }
+
+    /// The sums that the leader told, and what came after.
+    fn take_sums(&mut self) {
+        let Some((at, _)) = self.sums_told else {
+            return;
+        };
+        if at > self.end() {
+            return;
+        }
+        let Some((_, mut sums)) = self.sums_told.take() else {
+            return;
+        };
+        if at < self.ap || self.sums.is_some() {
+            return;
+        }
+        let items = self.log.range((at.0 - self.ap.0) as usize..);
+        let items = items.chain(self.un.values().map(|un| &un.item));
+        for item in items {
+            sums.add(&item.body.footprint, item.hash);
+        }
+        self.sums = Some(sums);
+    }
+
+    /// Says how far the own log is the leader's: once that is durable.
+    pub(super) fn say_synced(&mut self, to: usize, out: &mut Out<Self>) {
+        if self.is_unvouched {
+            return;
+        }
+        let synced = Message::Synced {
+            view: self.view,
+            upto: self.end(),
+            owd: self.delays[to].estimate(),
+        };
+        self.say(to, synced, out);
+    }
+
+    /// What should have come did not.
+    pub(super) fn on_poll(&mut self, out: &mut Out<Self>) {
+        if self.follows() {
+            self.has_asked = false;
+            self.backoff = (self.backoff + 1).min(super::gateway::BACKOFF_MAX);
+            self.fetch(out);
+            self.sync_further(out);
+            // Their gateways may be dead.
+            let unsynced: Vec<Body> = self.un.values().map(|un| un.item.body.clone()).collect();
+            for body in unsynced {
+                if !self.config.rules.keeps_unsynced {
+                    self.take_unsynced(body.entry.id);
+                }
+                self.adopt(body);
+            }
+            if !self.log.is_empty() {
+                self.say_synced(self.leader(), out);
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Leading a view: appending, telling the followers, and the commit-point (paper, sections 5 and 6).
+
+use super::messages::{Body, LogMod, Message, Outcome, Placed};
+use super::replica::{Replica, Status};
+use bytes::Bytes;
+use quorate_core::{EntryId, Event, Out, Peers, Slot};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+/// Entries in one log modification, at most.
+const ENTRIES_MAX: usize = 1024;
+
+/// What a leader keeps of its view.
+#[derive(Clone, Debug)]
+pub(super) struct Lead {
+    /// How far each follower said to be.
+    pub(super) acks: Vec<Slot>,
+    /// The first slot that the own disk may not have.
+    pub(super) durable: Slot,
+    /// The first slot of which the followers were not told.
+    pub(super) said: Slot,
+    /// The commit-point they were told.
+    pub(super) said_cp: Slot,
+    /// What became of the entries that are not delivered.
+    pub(super) outcomes: BTreeMap<Slot, Appended>,
+}
+
+/// An entry that was appended.
+#[derive(Clone, Debug)]
+pub(super) struct Appended {
+    id: EntryId,
+    deadline: u64,
+    digest: u128,
+    results: Option<Vec<Bytes>>,
+}
+
+impl Lead {
+    pub(super) fn new(n: usize, end: Slot) -> Lead {
+        Lead {
+            acks: vec![Slot(0); n],
+            durable: Slot(0),
+            said: end,
+            said_cp: Slot(0),
+            outcomes: BTreeMap::new(),
+        }
+    }
+}
+
+impl Hash for Lead {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (&self.acks, self.durable, self.said, self.said_cp).hash(to);
+        for (slot, outcome) in &self.outcomes {
+            (slot, outcome.id, outcome.digest, &outcome.results).hash(to);
+        }
+    }
+}
+
+impl Replica {
+    /// Late, or absurdly early: it gets the next deadline there is, now (notes, section 16.12).
+    pub(super) fn append_late(&mut self, body: Body, out: &mut Out<Self>) {
+        let bound = self.bounds.bound(&body.footprint);
+        self.append(body, bound.deadline.saturating_add(1), out);
+    }
+
+    /// Takes an entry into the log, and has it executed.
+    pub(super) fn append(&mut self, body: Body, deadline: u64, out: &mut Out<Self>) {
+        let id = body.entry.id;
+        if self.knows(id) {
+            return;
+        }
+        if self.log.len() >= self.config.window {
+            // The gateway asks again.
+            out.emit(Event::Branch("window full"));
+            return self.bodies.insert(body);
+        }
+        self.early.remove(id);
+        self.bodies.remove(id);
+        let item = self.item(body, deadline);
+        let slot = self.end();
+        let lsn = self.write_item(slot, &item, out);
+        self.unflushed.push_back((lsn, slot.next()));
+        self.push(item.clone());
+        let digest = match &self.sums {
+            Some(sums) => self.digest(sums, &item.body),
+            None => 0,
+        };
+        self.execute(slot, (id, deadline, digest), &item.body, out);
+    }
+
+    /// Has an entry of the own log executed.
+    pub(super) fn execute(
+        &mut self,
+        slot: Slot,
+        (id, deadline, digest): (EntryId, u64, u128),
+        body: &Body,
+        out: &mut Out<Self>,
+    ) {
+        let results = None;
+        let appended = Appended {
+            id,
+            deadline,
+            digest,
+            results,
+        };
+        self.lead.outcomes.insert(slot, appended);
+        out.execute(slot, body.entry.clone());
+    }
+
+    pub(super) fn on_applied(
+        &mut self,
+        slot: Slot,
+        entry: EntryId,
+        results: Vec<Bytes>,
+        out: &mut Out<Self>,
+    ) {
+        let outcome = self.lead.outcomes.get_mut(&slot);
+        if let Some(outcome) = outcome.filter(|outcome| outcome.id == entry)
+            && self.status == Status::Normal
+        {
+            outcome.results = Some(results);
+            self.say_outcome(slot, out);
+        }
+    }
+
+    /// The leader's fast reply, once it has the results.
+    pub(super) fn say_outcome(&mut self, slot: Slot, out: &mut Out<Self>) {
+        let Some(Appended {
+            id,
+            deadline,
+            digest,
+            results: Some(results),
+        }) = self.lead.outcomes.get(&slot)
+        else {
+            return;
+        };
+        let Some(gateway) = self.config.member(id.origin) else {
+            return;
+        };
+        let outcome = Outcome {
+            slot,
+            deadline: *deadline,
+            results: results.clone(),
+        };
+        let reply = Message::FastReply {
+            view: self.view,
+            id: *id,
+            digest: *digest,
+            owd: self.delays[gateway].estimate(),
+            outcome: Some(outcome),
+        };
+        self.say(gateway, reply, out);
+    }
+
+    /// A follower is so far.
+    pub(super) fn on_log_status(
+        &mut self,
+        from: usize,
+        view: u64,
+        upto: Slot,
+        out: &mut Out<Self>,
+    ) {
+        if !self.leads() || view != self.view {
+            return;
+        }
+        if upto > self.end() {
+            return self.misbehaved(from, "a log that is longer than its leader's", out);
+        }
+        self.lead.acks[from] = self.lead.acks[from].max(upto);
+    }
+
+    /// The commit-point: what `f + 1` have on their disks, this one among them.
+    pub(super) fn commit(&mut self, out: &mut Out<Self>) {
+        if !self.leads() {
+            return;
+        }
+        let me = self.config.me;
+        let of = |member: usize| match member == me {
+            true => self.lead.durable,
+            false => self.lead.acks[member],
+        };
+        let mut ends: Vec<Slot> = (0..self.config.n()).map(of).collect();
+        ends.sort_unstable();
+        let cp = ends[self.config.n() - self.config.thresholds.slow];
+        for slot in self.cp.0..cp.0 {
+            out.emit(Event::Decided {
+                slot: Slot(slot),
+                fast: false,
+                noop: false,
+                delays: 2,
+            });
+        }
+        self.cp = self.cp.max(cp);
+    }
+
+    /// Tells the followers what is new. That leaves before it is written: it promises nothing.
+    pub(super) fn say_log(&mut self, out: &mut Out<Self>) {
+        if !self.leads() || self.config.n() == 1 {
+            return;
+        }
+        while self.lead.said < self.end() || self.lead.said_cp < self.cp {
+            let first = self.lead.said.max(self.ap);
+            let log_mod = self.log_mod(first, false);
+            self.lead.said = Slot(first.0 + log_mod.entries.len() as u64);
+            self.lead.said_cp = self.cp;
+            out.send_early(Peers::All, Message::LogMod(log_mod));
+        }
+    }
+
+    fn log_mod(&self, first: Slot, wants_sums: bool) -> LogMod {
+        let from = (first.0 - self.ap.0) as usize;
+        let items = self.log.range(from.min(self.log.len())..).take(ENTRIES_MAX);
+        let entries: Vec<Placed> = items.map(|item| item.placed()).collect();
+        let is_end = first.0 + entries.len() as u64 == self.end().0;
+        let sums = self.sums.clone().filter(|_| wants_sums && is_end);
+        LogMod {
+            view: self.view,
+            first,
+            entries,
+            cp: self.cp,
+            cv: self.cv.clone(),
+            sums,
+        }
+    }
+
+    pub(super) fn say_log_to(&self, to: usize, from: Slot, wants_sums: bool, out: &mut Out<Self>) {
+        if to != self.config.me {
+            let first = from.max(self.ap).min(self.end());
+            let log_mod = self.log_mod(first, wants_sums);
+            out.send_early(self.peer(to), Message::LogMod(log_mod));
+        }
+    }
+
+    pub(super) fn on_fetch(
+        &mut self,
+        from: usize,
+        view: u64,
+        (first, wants_sums): (Slot, bool),
+        out: &mut Out<Self>,
+    ) {
+        if view != self.view || !self.leads() {
+            return self.say_view_to(from, view, out);
+        }
+        if first < self.ap {
+            out.inform(self.config.members[from], first);
+        }
+        self.say_log_to(from, first, wants_sums, out);
+    }
+
+    /// Followers have not said for a while that they have what is not committed.
+    pub(super) fn on_resend(&mut self, out: &mut Out<Self>) {
+        self.backoff = (self.backoff + 1).min(super::gateway::BACKOFF_MAX);
+        for member in 0..self.config.n() {
+            let ack = self.lead.acks[member];
+            if ack < self.end() {
+                self.say_log_to(member, ack, false, out);
+            }
+        }
+    }
+}

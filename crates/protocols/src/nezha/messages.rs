@@ -1,0 +1,318 @@
+//! What replicas say, what they write down, and what they wait for (notes, section 4).
+
+use super::digest::{Footprint, Sums};
+use bytes::Bytes;
+use quorate_core::{Boot, Carry, Entry, EntryId, Slot};
+
+/// A request without its deadline. It never changes: what is sent again has the same.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Body {
+    /// The commands.
+    pub entry: Entry,
+    /// What they touch.
+    pub footprint: Footprint,
+}
+
+/// Which entry has which deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Placed {
+    /// The entry.
+    pub id: EntryId,
+    /// Its deadline, ns since the Unix epoch.
+    pub deadline: u64,
+}
+
+/// What replicas say to each other.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message {
+    /// Gateway to all: order this by that deadline. Promises nothing.
+    Request {
+        /// What.
+        body: Body,
+        /// When it was sent, by the gateway's clock.
+        sent: u64,
+        /// By when everybody should have it.
+        deadline: u64,
+    },
+    /// To the gateway: it is in the sender's log, or unsynced beside it, behind exactly what the
+    /// digest says.
+    FastReply {
+        /// The sender's view.
+        view: u64,
+        /// Which entry.
+        id: EntryId,
+        /// Of all that conflicts with it.
+        digest: u128,
+        /// How long requests of this gateway take to the sender, estimated, ns; 0 if it cannot say.
+        owd: u64,
+        /// Of the leader, what came of it.
+        outcome: Option<Outcome>,
+    },
+    /// The sender has the leader's log of this view up to before a slot (slow-reply and log-status).
+    Synced {
+        /// The view.
+        view: u64,
+        /// The first slot it does not have.
+        upto: Slot,
+        /// As in a fast reply.
+        owd: u64,
+    },
+    /// Leader to followers: what its log holds. Also a sign of life.
+    LogMod(LogMod),
+    /// Follower to leader: what does the log hold from here on?
+    Fetch {
+        /// The view.
+        view: u64,
+        /// The first slot it does not have.
+        from: Slot,
+        /// Whether it lacks the sums of the view.
+        wants_sums: bool,
+    },
+    /// Who has these?
+    FetchBodies {
+        /// The entries.
+        ids: Vec<EntryId>,
+    },
+    /// Here they are.
+    Bodies {
+        /// As many as fit.
+        bodies: Vec<Body>,
+    },
+    /// Let us go to this view.
+    VcReq {
+        /// Which.
+        view: u64,
+        /// What the sender knows of crashes.
+        cv: Vec<u64>,
+    },
+    /// To the leader of a view to come: all that the sender has promised.
+    Vc(Vc),
+    /// From the leader of a view: its log. The sender starts it, or somebody was late or asked.
+    StartView(StartView),
+    /// Gateway to all: how far is your log?
+    ReadQ {
+        /// Of the asker.
+        boot: Boot,
+        /// Counts its questions.
+        number: u64,
+    },
+    /// The answer.
+    ReadA {
+        /// As in the question.
+        boot: Boot,
+        /// As in the question.
+        number: u64,
+        /// The view.
+        view: u64,
+        /// Of its leader, the first slot behind its log.
+        end: Option<Slot>,
+    },
+    /// The sender lost its promises. What is known of crashes?
+    CvReq {
+        /// Of this life.
+        nonce: u64,
+    },
+    /// The answer of a replica in normal operation.
+    CvRep {
+        /// As in the question.
+        nonce: u64,
+        /// What it knows.
+        cv: Vec<u64>,
+    },
+    /// The sender begins a new life, the last one counts no more. Which view is it?
+    RecReq {
+        /// Of this life.
+        nonce: u64,
+        /// With the sender's new count.
+        cv: Vec<u64>,
+    },
+    /// The answer of a replica in normal operation.
+    RecRep {
+        /// As in the question.
+        nonce: u64,
+        /// Its view.
+        view: u64,
+        /// What it knows.
+        cv: Vec<u64>,
+    },
+    /// To a leader: what is the log?
+    StateReq {
+        /// Of this life.
+        nonce: u64,
+        /// The least view that will do.
+        view: u64,
+        /// What the sender knows.
+        cv: Vec<u64>,
+    },
+}
+
+/// What came of an entry at the leader.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Its place in the leader's log of this view (log-id).
+    pub slot: Slot,
+    /// The deadline it got: later ones should be above.
+    pub deadline: u64,
+    /// The results of its commands.
+    pub results: Vec<Bytes>,
+}
+
+/// Part of a leader's log.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LogMod {
+    /// Of this view.
+    pub view: u64,
+    /// The slot of the first entry.
+    pub first: Slot,
+    /// The entries.
+    pub entries: Vec<Placed>,
+    /// Everything before is committed.
+    pub cp: Slot,
+    /// What the leader knows of crashes.
+    pub cv: Vec<u64>,
+    /// The sums at the end of these entries, for who asked.
+    pub sums: Option<Sums>,
+}
+
+/// What a replica takes along into a view change.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Vc {
+    /// To this view.
+    pub view: u64,
+    /// The last view in which it was in normal operation.
+    pub lnv: u64,
+    /// The first slot it has not delivered.
+    pub first: Slot,
+    /// Its synced log from there on.
+    pub log: Vec<Placed>,
+    /// What it has unsynced.
+    pub un: Vec<Placed>,
+    /// What it knows of crashes.
+    pub cv: Vec<u64>,
+}
+
+/// The log of a view.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StartView {
+    /// Which view.
+    pub view: u64,
+    /// Of the life that asked; 0 for all.
+    pub nonce: u64,
+    /// The first slot of the log; those before are decided.
+    pub first: Slot,
+    /// The leader's log now.
+    pub log: Vec<Placed>,
+    /// Its sums now.
+    pub sums: Sums,
+    /// Everything before is committed.
+    pub cp: Slot,
+    /// What the leader knows of crashes.
+    pub cv: Vec<u64>,
+}
+
+/// What must survive a crash before a message that rests on it leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// An entry in the synced log, or in the leader's.
+    Append {
+        /// Of this view.
+        view: u64,
+        /// Where.
+        slot: Slot,
+        /// By which deadline.
+        deadline: u64,
+        /// The entry.
+        body: Body,
+    },
+    /// The same of an entry whose bytes were written before.
+    Sync {
+        /// Of this view.
+        view: u64,
+        /// Where.
+        slot: Slot,
+        /// Which, by which deadline.
+        placed: Placed,
+    },
+    /// An unsynced entry: a fast reply rests on it.
+    Unsynced {
+        /// Of this view.
+        view: u64,
+        /// By which deadline.
+        deadline: u64,
+        /// The entry.
+        body: Body,
+    },
+    /// Nothing is promised in earlier views any more.
+    View {
+        /// The view.
+        view: u64,
+    },
+    /// The log with which normal operation began in a view. The bytes were written before.
+    Start {
+        /// The view.
+        view: u64,
+        /// The first slot of the log; those before are decided.
+        first: Slot,
+        /// The log.
+        log: Vec<Placed>,
+    },
+    /// What is known of crashes.
+    Life {
+        /// How often each member lost its promises.
+        cv: Vec<u64>,
+        /// This replica has, and has not made up for it.
+        is_recovering: bool,
+    },
+}
+
+/// What a replica waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Timer {
+    /// The first deadline in the early buffer.
+    Release,
+    /// Own requests went without an answer for a while.
+    Retry,
+    /// What the leader should have said did not come.
+    Poll,
+    /// Followers did not say that they are synchronised.
+    Resend,
+    /// The leader was silent for long.
+    Suspect,
+    /// A view change, or a rejoin, takes its time: say it again.
+    Change,
+    /// It takes too long: go to the next view.
+    GiveUp,
+    /// A question about reads went without an answer.
+    Reads,
+}
+
+impl Carry for Message {}
+
+impl Carry for Record {}
+
+impl quorate_core::Record for Record {
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Record::Sync { slot, .. } => Some(*slot),
+            // Its bytes outlive the slot where that goes to another entry.
+            Record::Append { .. } | Record::Unsynced { .. } => None,
+            Record::View { .. } | Record::Start { .. } | Record::Life { .. } => None,
+        }
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Record::Append { body, .. } | Record::Unsynced { body, .. } => Some(&body.entry),
+            _ => None,
+        }
+    }
+
+    fn scalar(&self) -> Option<u8> {
+        match self {
+            Record::View { .. } => Some(0),
+            Record::Start { .. } => Some(1),
+            Record::Life { .. } => Some(2),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Reads without the log (notes, section 9): the leader says how far its log is, and followers confirm
+//! that it leads. Whatever was committed before is in that log.
+//!
+//! Answers count if all are of one view and were given after the read began. A read is answered when what
+//! was in the log then is decided; where a view change gets in between, it is asked again, for some of it may
+//! never be.
+
+use super::messages::Message;
+use super::replica::{Replica, Status};
+use quorate_core::{Boot, Event, Out, Outcome, Peers, RequestId, Slot};
+use std::collections::BTreeMap;
+
+/// Reads of this replica's clients.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Reads {
+    /// For the next question.
+    waiting: Vec<RequestId>,
+    asked: Option<Question>,
+    /// Answered when everything before a slot is delivered.
+    located: BTreeMap<Slot, Vec<RequestId>>,
+    number: u64,
+}
+
+/// One question for all reads that waited.
+#[derive(Clone, Debug, Hash)]
+struct Question {
+    reads: Vec<RequestId>,
+    /// Per view: how many answered, and what its leader said.
+    answers: BTreeMap<u64, BTreeMap<usize, Option<Slot>>>,
+}
+
+impl Reads {
+    pub(super) fn wait(&mut self, id: RequestId) {
+        self.waiting.push(id);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        let asked = self
+            .asked
+            .as_ref()
+            .map_or(0, |question| question.reads.len());
+        let located: usize = self.located.values().map(Vec::len).sum();
+        self.waiting.len() + asked + located
+    }
+
+    /// Whether a question went without an answer so far.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// What was learned counts no more.
+    pub(super) fn start_over(&mut self) {
+        let asked = self
+            .asked
+            .take()
+            .map_or(Vec::new(), |question| question.reads);
+        let located = std::mem::take(&mut self.located).into_values().flatten();
+        let again: Vec<RequestId> = asked.into_iter().chain(located).collect();
+        self.waiting.splice(0..0, again);
+    }
+}
+
+impl Replica {
+    /// Answers what may be, and asks for what waits, one question at a time.
+    pub(super) fn ask_about_reads(&mut self, out: &mut Out<Self>) {
+        let later = self.reads.located.split_off(&self.ap.next());
+        let due = std::mem::replace(&mut self.reads.located, later);
+        for (slot, reads) in due {
+            for id in reads {
+                out.reply(id, Outcome::ReadAt(slot));
+            }
+        }
+        let is_idle = self.reads.asked.is_none() && !self.reads.waiting.is_empty();
+        if is_idle && self.status == Status::Normal {
+            self.ask(out);
+        }
+    }
+
+    fn ask(&mut self, out: &mut Out<Self>) {
+        self.reads.number += 1;
+        let reads = std::mem::take(&mut self.reads.waiting);
+        let answers = BTreeMap::new();
+        self.reads.asked = Some(Question { reads, answers });
+        self.say_question(out);
+        let end = self.leads().then(|| self.end());
+        self.take_answer(self.config.me, self.view, end, out);
+    }
+
+    fn say_question(&self, out: &mut Out<Self>) {
+        if self.config.n() > 1 {
+            let (boot, number) = (self.config.boot, self.reads.number);
+            out.send_early(Peers::All, Message::ReadQ { boot, number });
+        }
+    }
+
+    /// The question went without enough answers.
+    pub(super) fn on_reads_timer(&mut self, out: &mut Out<Self>) {
+        if self.reads.is_asking() {
+            self.backoff = (self.backoff + 1).min(super::gateway::BACKOFF_MAX);
+            self.reads.start_over();
+            self.ask_about_reads(out);
+        }
+    }
+
+    pub(super) fn on_read_q(&mut self, from: usize, asked: (Boot, u64), out: &mut Out<Self>) {
+        if self.status != Status::Normal || self.is_unvouched {
+            return;
+        }
+        let (boot, number) = asked;
+        let answer = Message::ReadA {
+            boot,
+            number,
+            view: self.view,
+            end: self.leads().then(|| self.end()),
+        };
+        // The view is no promise, and what is read waits for its decision.
+        out.send(self.peer(from), answer);
+    }
+
+    pub(super) fn on_read_a(
+        &mut self,
+        from: usize,
+        (boot, number): (Boot, u64),
+        (view, end): (u64, Option<Slot>),
+        out: &mut Out<Self>,
+    ) {
+        self.heard(from, view);
+        if (boot, number) != (self.config.boot, self.reads.number) {
+            return;
+        }
+        if end.is_some() != (from == self.config.leader_of(view)) {
+            return self.misbehaved(from, "the end of a log from another than its leader", out);
+        }
+        self.take_answer(from, view, end, out);
+    }
+
+    fn take_answer(&mut self, from: usize, view: u64, end: Option<Slot>, out: &mut Out<Self>) {
+        let leader = self.config.leader_of(view);
+        let enough = match self.config.rules.confirms_reads {
+            true => self.config.thresholds.slow,
+            false => 1,
+        };
+        let Some(question) = &mut self.reads.asked else {
+            return;
+        };
+        let answers = question.answers.entry(view).or_default();
+        answers.insert(from, end);
+        let Some(Some(end)) = answers.get(&leader).copied() else {
+            return;
+        };
+        if answers.len() < enough {
+            return;
+        }
+        let Some(question) = self.reads.asked.take() else {
+            return;
+        };
+        out.emit(Event::Branch("read confirmed"));
+        self.reads
+            .located
+            .entry(end)
+            .or_default()
+            .extend(question.reads);
+        self.ask_about_reads(out);
+    }
+}

@@ -1,0 +1,147 @@
+//! The DOM receiver: what comes early waits for its deadline, what comes late waits for the leader
+//! (paper, section 5; notes, section 6).
+
+use super::digest::Tup;
+use super::messages::{Body, Message, Record};
+use super::replica::{Replica, Status, Unsynced};
+use quorate_core::{EntryId, Event, Out};
+
+/// Requests in the early buffer, at most.
+const EARLY_MAX: usize = 65_536;
+
+impl Replica {
+    pub(super) fn on_request(
+        &mut self,
+        from: usize,
+        body: Body,
+        (sent, deadline): (u64, u64),
+        out: &mut Out<Self>,
+    ) {
+        let id = body.entry.id;
+        if self.status != Status::Normal {
+            if !self.knows(id) {
+                self.bodies.insert(body);
+                self.go_on(out);
+            }
+            return;
+        }
+        if self.knows(id) {
+            return self.say_again(from, id, out);
+        }
+        if self.early.get(id).is_some() {
+            return;
+        }
+        if from != self.config.me && self.bodies.get(id).is_none() {
+            let delay = self.now.clock_ns.wrapping_sub(sent) as i64;
+            let (percentile, max_ns) = (self.config.percentile, self.config.owd_max_ns);
+            self.delays[from].add(self.now.mono_ns, delay, percentile, max_ns);
+        }
+        let far = self.now.clock_ns.saturating_add(self.config.far_ns);
+        let is_far = deadline > far;
+        let tup = Tup { deadline, id };
+        let is_early = tup > self.bounds.bound(&body.footprint) && !is_far;
+        if is_early && self.early.len() < EARLY_MAX {
+            self.bodies.remove(id);
+            self.early.insert(body, deadline, self.now.mono_ns);
+        } else if self.leads() {
+            out.emit(Event::Branch(if is_far {
+                "far deadline"
+            } else {
+                "late at the leader"
+            }));
+            self.append_late(body, out);
+        } else {
+            out.emit(Event::Branch("late at a follower"));
+            self.bodies.insert(body);
+            self.sync_further(out);
+        }
+    }
+
+    /// What is due leaves the early buffer.
+    pub(super) fn release_due(&mut self, out: &mut Out<Self>) {
+        let (clock_ns, mono_ns) = (self.now.clock_ns, self.now.mono_ns);
+        while self.status == Status::Normal
+            && let Some((body, deadline)) =
+                self.early.pop_due(clock_ns, mono_ns, self.config.far_ns)
+        {
+            self.release(body, deadline, out);
+        }
+    }
+
+    /// The bound may have moved while it waited.
+    fn release(&mut self, body: Body, deadline: u64, out: &mut Out<Self>) {
+        let id = body.entry.id;
+        if self.knows(id) {
+            return;
+        }
+        let is_early = Tup { deadline, id } > self.bounds.bound(&body.footprint);
+        match (self.leads(), is_early) {
+            (true, true) => self.append(body, deadline, out),
+            (true, false) => self.append_late(body, out),
+            (false, true) if self.sums.is_some() && !self.is_unvouched => {
+                self.add_unsynced(body, deadline, out);
+            }
+            (false, _) => self.bodies.insert(body),
+        }
+    }
+
+    /// A follower's promise: it stays until the leader's log says otherwise.
+    fn add_unsynced(&mut self, body: Body, deadline: u64, out: &mut Out<Self>) {
+        let item = self.item(body, deadline);
+        let Some(sums) = &mut self.sums else {
+            return;
+        };
+        sums.add(&item.body.footprint, item.hash);
+        let sums = sums.clone();
+        let digest = self.digest(&sums, &item.body);
+        self.bounds.raise(&item.body.footprint, item.tup);
+        let id = item.tup.id;
+        self.written.insert(id);
+        out.persist(Record::Unsynced {
+            view: self.view,
+            deadline,
+            body: item.body.clone(),
+        });
+        self.un_of.insert(id, deadline);
+        self.un.insert(item.tup, Unsynced { item, digest });
+        self.say_fast(id, digest, out);
+    }
+
+    fn say_fast(&mut self, id: EntryId, digest: u128, out: &mut Out<Self>) {
+        // An entry of an earlier epoch's member has no gateway here.
+        let Some(gateway) = self.config.member(id.origin) else {
+            return;
+        };
+        let reply = Message::FastReply {
+            view: self.view,
+            id,
+            digest,
+            owd: self.delays[gateway].estimate(),
+            outcome: None,
+        };
+        self.say(gateway, reply, out);
+    }
+
+    /// A request of what is here already: its reply may have been lost (notes, section 8).
+    fn say_again(&mut self, from: usize, id: EntryId, out: &mut Out<Self>) {
+        if self.leads() {
+            if let Some(slot) = self.slots.get(&id) {
+                self.say_outcome(*slot, out);
+            }
+            // A sign of life, and how far this is.
+            return self.say_log_to(from, self.end(), false, out);
+        }
+        if self.slots.contains_key(&id) {
+            return self.say_synced(from, out);
+        }
+        if let Some(deadline) = self.un_of.get(&id)
+            && let Some(unsynced) = self.un.get(&Tup {
+                deadline: *deadline,
+                id,
+            })
+        {
+            let digest = unsynced.digest;
+            self.say_fast(id, digest, out);
+        }
+    }
+}

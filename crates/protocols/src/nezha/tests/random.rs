@@ -1,0 +1,259 @@
+//! Any schedule: messages are lost, come twice and in any order; clocks say anything; replicas crash,
+//! with and without their disks. What is delivered and what clients are told must be one history.
+
+use super::super::{Config, Record, Timer};
+use super::net::Net;
+use bytes::Bytes;
+use quorate_core::{Class, Input, MILLIS};
+
+#[derive(Clone)]
+pub(super) struct Course {
+    pub(super) n: usize,
+    pub(super) has_disks: bool,
+    /// Whether disks are lost.
+    pub(super) loses: bool,
+    /// Whether requests and their replies are ahead of everything else.
+    pub(super) is_fast: bool,
+    pub(super) seeds: std::ops::Range<u64>,
+}
+
+/// How many may be without promises or machine at once.
+fn is_fit(net: &Net) -> usize {
+    let is_serving = |machine: &super::super::Replica| {
+        use quorate_core::Machine as _;
+        machine.is_serving()
+    };
+    let machines = net.nodes.iter().filter_map(|node| node.machine.as_ref());
+    machines.filter(|machine| is_serving(machine)).count()
+}
+
+/// Which message arrives next.
+fn pick(net: &mut Net, is_fast: bool) -> usize {
+    let is_quick = |(_, (.., bytes)): &(usize, &(usize, usize, Bytes))| bytes[0] <= 1;
+    let quick = net.mail.iter().enumerate().filter(is_quick);
+    let quick: Vec<usize> = quick.map(|(at, _)| at).collect();
+    let any = net.rng.usize(0..net.mail.len());
+    match net.rng.choice(quick) {
+        Some(at) if is_fast && net.rng.u32(0..10) > 0 => at,
+        _ => any,
+    }
+}
+
+fn advance(net: &mut Net, course: &Course) {
+    net.now_ns += net.rng.u64(0..12_000);
+    // Some time passes between the first words of a view and its end.
+    let is_restless = net.rng.u32(0..6) == 0;
+    let me = net.rng.usize(0..course.n);
+    match net.rng.u32(0..100) {
+        0..50 if !net.mail.is_empty() => {
+            let at = pick(net, course.is_fast);
+            match net.rng.u32(0..20) {
+                0 => drop(net.mail.swap_remove(at)),
+                1 => {
+                    let copy = net.mail[at].clone();
+                    net.mail.push(copy);
+                    net.deliver(at);
+                }
+                _ => net.deliver(at),
+            }
+        }
+        50..72 => net.flush(me),
+        72..80 if net.nodes[me].machine.is_some() => {
+            let class = if net.rng.u32(0..4) == 0 {
+                Class::Read
+            } else {
+                Class::Write
+            };
+            net.submit(me, class);
+        }
+        80..94 => {
+            let timers: Vec<_> = net.nodes[me].timers.iter().copied().collect();
+            let timer = net.rng.choice(timers);
+            let ends_view = matches!(timer, Some(Timer::Suspect | Timer::GiveUp));
+            if let Some(timer) = timer.filter(|_| is_restless || !ends_view) {
+                net.nodes[me].timers.remove(&timer);
+                net.step(me, Input::Timer(timer));
+            }
+        }
+        94 => net.nodes[me].clock_ns = net.rng.i64(-3..4) * 50_000,
+        95 if is_restless => net.nodes[me].clock_ns = net.rng.i64(-3..4) * 5_000_000,
+        96 => {
+            let from = net.rng.usize(0..course.n);
+            if net.nodes[from].machine.is_some() {
+                net.give_log(from, me);
+            }
+        }
+        97 if net.rng.u32(0..3) == 0 => {
+            // Nothing of what this one said arrives.
+            net.mail.retain(|(from, ..)| *from != me);
+        }
+        97 if net.nodes[me].machine.is_none() => {
+            let fit = is_fit(net);
+            let is_lost = course.loses && fit > course.n / 2 && net.rng.bool();
+            net.restart(me, is_lost);
+        }
+        98 if net.rng.u32(0..3) == 0 && is_fit(net) > course.n / 2 + 1 => net.crash(me),
+        _ => {}
+    }
+}
+
+/// Everybody is up, everything arrives, and all comes to an end.
+fn settle(net: &mut Net) {
+    for me in 0..net.nodes.len() {
+        if net.nodes[me].machine.is_none() {
+            net.restart(me, false);
+        }
+        net.nodes[me].clock_ns = 0;
+    }
+    for _ in 0..400 {
+        for _ in 0..40 {
+            (0..net.nodes.len()).for_each(|me| net.flush(me));
+            let count = net.mail.len();
+            (0..count).for_each(|_| net.deliver(0));
+            net.now_ns += MILLIS / 10;
+            if net.mail.is_empty() {
+                break;
+            }
+        }
+        net.now_ns += MILLIS;
+        let mut is_idle = true;
+        for me in 0..net.nodes.len() {
+            let from = (me + 1) % net.nodes.len();
+            net.give_log(from, me);
+            for timer in std::mem::take(&mut net.nodes[me].timers) {
+                // Those who wait for a sign of life wait longer than the others.
+                if matches!(timer, Timer::Suspect | Timer::GiveUp) && net.rng.u32(0..10) > 0 {
+                    net.nodes[me].timers.insert(timer);
+                } else {
+                    net.step(me, Input::Timer(timer));
+                }
+                is_idle = false;
+            }
+        }
+        if is_idle && net.mail.is_empty() {
+            return;
+        }
+    }
+    use quorate_core::Machine as _;
+    let states = net
+        .nodes
+        .iter()
+        .map(|node| node.machine.as_ref().map(|m| m.explain()));
+    panic!(
+        "it does not come to an end: {:#?}",
+        states.collect::<Vec<_>>()
+    );
+}
+
+/// One schedule, of replicas that are as they should be or not.
+pub(super) fn run_seed(
+    course: &Course,
+    seed: u64,
+    change: fn(&mut Config),
+    forgets: fn(&Record) -> bool,
+) -> Net {
+    let mut net = Net::new(course.n, seed, course.has_disks, change);
+    net.forgets = forgets;
+    for _ in 0..4_000 {
+        advance(&mut net, course);
+    }
+    settle(&mut net);
+    net.check_answers();
+    for (id, (slot, _)) in &net.answered {
+        let is_there = (slot.0 as usize) < net.decided.len();
+        assert!(is_there, "{id:?} in {slot:?} is lost");
+    }
+    net
+}
+
+fn run(course: &Course) -> (usize, Vec<Net>) {
+    let seeds = course.seeds.clone();
+    let nets = seeds.map(|seed| {
+        eprintln!("seed {seed}");
+        run_seed(course, seed, |_| {}, |_| false)
+    });
+    let nets: Vec<Net> = nets.collect();
+    (nets.iter().map(|net| net.decided.len()).sum(), nets)
+}
+
+fn total(nets: &[Net], branch: &str) -> usize {
+    nets.iter().filter_map(|net| net.branches.get(branch)).sum()
+}
+
+fn check(course: &Course) {
+    let (delivered, nets) = run(course);
+    let answered: usize = nets.iter().map(|net| net.answered.len()).sum();
+    let reads: usize = nets.iter().map(|net| net.reads_done).sum();
+    let fast = total(&nets, "committed fast");
+    let views = total(&nets, "view started");
+    eprintln!(
+        "{delivered} delivered, {answered} answered, {fast} fast, {reads} reads, {views} views"
+    );
+    assert!(delivered > 0 && answered > 0 && fast > 0 && reads > 0 && views > 0);
+}
+
+#[test]
+fn three_with_disks() {
+    check(&Course {
+        n: 3,
+        has_disks: true,
+        loses: false,
+        is_fast: false,
+        seeds: 0..60,
+    });
+}
+
+#[test]
+fn five_with_disks() {
+    check(&Course {
+        n: 5,
+        has_disks: true,
+        loses: false,
+        is_fast: false,
+        seeds: 0..40,
+    });
+}
+
+#[test]
+fn three_that_lose_disks() {
+    check(&Course {
+        n: 3,
+        has_disks: true,
+        loses: true,
+        is_fast: false,
+        seeds: 0..60,
+    });
+}
+
+#[test]
+fn five_without_disks() {
+    check(&Course {
+        n: 5,
+        has_disks: false,
+        loses: true,
+        is_fast: false,
+        seeds: 0..40,
+    });
+}
+
+#[test]
+fn three_with_fast_links() {
+    check(&Course {
+        n: 3,
+        has_disks: true,
+        loses: false,
+        is_fast: true,
+        seeds: 0..60,
+    });
+}
+
+#[test]
+fn five_with_fast_links_that_lose_disks() {
+    check(&Course {
+        n: 5,
+        has_disks: true,
+        loses: true,
+        is_fast: true,
+        seeds: 0..40,
+    });
+}

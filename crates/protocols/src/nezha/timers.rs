@@ -1,0 +1,90 @@
+//! What is waited for, and for how long. Where nothing is under way, nothing is armed.
+
+use super::gateway::BACKOFF_MAX;
+use super::messages::Timer;
+use super::replica::{Replica, Status};
+use quorate_core::{Due, Out};
+
+impl Replica {
+    pub(super) fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
+        self.armed.remove(&timer);
+        match timer {
+            // Every step ends with what is due.
+            Timer::Release => {}
+            Timer::Retry => self.on_retry(out),
+            Timer::Poll => self.on_poll(out),
+            Timer::Resend => self.on_resend(out),
+            Timer::Suspect => self.on_suspect(out),
+            Timer::Change => self.on_change(out),
+            Timer::GiveUp => self.on_give_up(out),
+            Timer::Reads => self.on_reads_timer(out),
+        }
+    }
+
+    /// Arms what something waits for, and nothing else.
+    pub(super) fn tend(&mut self, out: &mut Out<Self>) {
+        self.tend_release(out);
+        let is_normal = self.status == Status::Normal;
+        let has_reads = self.reads.count() > 0;
+        let has_log = !self.log.is_empty() || !self.un.is_empty() || !self.placed.is_empty();
+        let is_following = self.follows() && (has_log || has_reads);
+        let is_leading = self.leads() && !self.log.is_empty() && self.config.n() > 1;
+        let waits = is_following || self.gateway.is_busy() || has_reads;
+        let again = self.wait();
+        let election_ns = self.config.election_ns;
+        let give_up_ns = election_ns << self.change.attempts.min(6);
+        let is_changing = self.status == Status::ViewChange;
+        for (timer, is_wanted, wait_ns) in [
+            (Timer::Retry, !self.gateway.pending.is_empty(), again),
+            (Timer::Poll, is_following, again),
+            (Timer::Resend, is_leading, again),
+            (Timer::Suspect, self.follows() && waits, election_ns),
+            (Timer::Change, !is_normal, again),
+            (Timer::GiveUp, is_changing, give_up_ns),
+            (Timer::Reads, is_normal && self.reads.is_asking(), again),
+        ] {
+            let is_armed = self.armed.contains(&timer);
+            if is_wanted && !is_armed {
+                self.armed.insert(timer);
+                out.arm(timer, Due::Within(wait_ns..=2 * wait_ns));
+            } else if is_armed && !is_wanted {
+                self.armed.remove(&timer);
+                out.disarm(timer);
+            }
+        }
+        if !self.armed.contains(&Timer::Suspect) {
+            // A sign of life counts while somebody looks for one.
+            self.has_heard = false;
+        }
+    }
+
+    /// How long to wait before something is said again.
+    fn wait(&self) -> u64 {
+        let config = &self.config;
+        (config.rtx_min_ns << self.backoff.min(BACKOFF_MAX)).min(config.rtx_max_ns)
+    }
+
+    /// The first deadline may have come earlier, or the clock may have moved.
+    fn tend_release(&mut self, out: &mut Out<Self>) {
+        let (clock_ns, mono_ns) = (self.now.clock_ns, self.now.mono_ns);
+        match self.early.wait(clock_ns, mono_ns, self.config.far_ns) {
+            Some(wait_ns) if self.status == Status::Normal => {
+                self.armed.insert(Timer::Release);
+                out.arm(Timer::Release, Due::After(wait_ns.max(1)));
+            }
+            _ => {
+                if self.armed.remove(&Timer::Release) {
+                    out.disarm(Timer::Release);
+                }
+            }
+        }
+    }
+
+    /// What was waited for is over.
+    pub(super) fn disarm_all(&mut self, out: &mut Out<Self>) {
+        for timer in std::mem::take(&mut self.armed) {
+            out.disarm(timer);
+        }
+        self.backoff = 0;
+    }
+}

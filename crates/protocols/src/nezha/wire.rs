@@ -1,0 +1,482 @@
+//! The encoding of messages and records.
+
+use super::digest::{Footprint, Sums};
+use super::messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Vc};
+use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireError};
+
+/// Entries that one message or record names, at most.
+pub(super) const NAMED_MAX: usize = 1 << 17;
+
+/// Views and slots, at most.
+const NUMBER_MAX: u64 = 1 << 56;
+
+const ID_BYTES_MIN: usize = 10;
+const PLACED_BYTES_MIN: usize = 18;
+const BODY_BYTES_MIN: usize = 21;
+const SUM_BYTES: usize = 20;
+
+fn list<T: Wire>(items: &[T], out: &mut Encoder) {
+    out.varint(items.len() as u64);
+    items.iter().for_each(|item| item.encode(out));
+}
+
+fn listed<T: Wire>(input: &mut Decoder, bytes_min: usize) -> Result<Vec<T>, WireError> {
+    let count = input.count(bytes_min)?;
+    if count > NAMED_MAX {
+        return Err(WireError::Range("entries in a message"));
+    }
+    (0..count).map(|_| T::decode(input)).collect()
+}
+
+fn counts(cv: &[u64], out: &mut Encoder) {
+    out.varint(cv.len() as u64);
+    cv.iter().for_each(|count| out.varint(*count));
+}
+
+fn counted(input: &mut Decoder) -> Result<Vec<u64>, WireError> {
+    let count = input.count(1)?;
+    if count > Epoch::MEMBERS_MAX {
+        return Err(WireError::Range("members"));
+    }
+    (0..count).map(|_| input.varint()).collect()
+}
+
+/// A view: there is always a next one.
+fn view(input: &mut Decoder) -> Result<u64, WireError> {
+    let view = input.varint()?;
+    (view <= NUMBER_MAX)
+        .then_some(view)
+        .ok_or(WireError::Range("view"))
+}
+
+/// A slot: so many others follow it as any log has.
+fn slot(input: &mut Decoder) -> Result<Slot, WireError> {
+    let slot = Slot::decode(input)?;
+    (slot.0 <= NUMBER_MAX)
+        .then_some(slot)
+        .ok_or(WireError::Range("slot"))
+}
+
+fn wide(value: u128, out: &mut Encoder) {
+    out.slice(&value.to_le_bytes());
+}
+
+fn widened(input: &mut Decoder) -> Result<u128, WireError> {
+    input.array().map(u128::from_le_bytes)
+}
+
+impl Wire for Placed {
+    fn encode(&self, out: &mut Encoder) {
+        self.id.encode(out);
+        out.u64(self.deadline);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Placed {
+            id: EntryId::decode(input)?,
+            deadline: input.u64()?,
+        })
+    }
+}
+
+impl Wire for Body {
+    fn encode(&self, out: &mut Encoder) {
+        self.footprint.encode(out);
+        self.entry.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Body {
+            footprint: Footprint::decode(input)?,
+            entry: Entry::decode(input)?,
+        })
+    }
+}
+
+impl Wire for Sums {
+    fn encode(&self, out: &mut Encoder) {
+        wide(self.total, out);
+        wide(self.all, out);
+        out.varint(self.buckets.len() as u64);
+        for (bucket, sum) in &self.buckets {
+            out.u32(*bucket);
+            wide(*sum, out);
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let (total, all) = (widened(input)?, widened(input)?);
+        let mut sums = Sums {
+            total,
+            all,
+            ..Sums::default()
+        };
+        for _ in 0..input.count(SUM_BYTES)? {
+            let (bucket, sum) = (input.u32()?, widened(input)?);
+            let is_next = sums
+                .buckets
+                .last_key_value()
+                .is_none_or(|(b, _)| *b < bucket);
+            if !is_next || sum == 0 {
+                return Err(WireError::Range("sums of buckets"));
+            }
+            sums.buckets.insert(bucket, sum);
+        }
+        Ok(sums)
+    }
+}
+
+impl Wire for Outcome {
+    fn encode(&self, out: &mut Encoder) {
+        self.slot.encode(out);
+        out.u64(self.deadline);
+        out.varint(self.results.len() as u64);
+        self.results.iter().for_each(|result| out.bytes(result));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let (slot, deadline) = (slot(input)?, input.u64()?);
+        let count = input.count(1)?;
+        let results: Result<_, _> = (0..count).map(|_| input.bytes()).collect();
+        Ok(Outcome {
+            slot,
+            deadline,
+            results: results?,
+        })
+    }
+}
+
+impl Wire for LogMod {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.view);
+        self.first.encode(out);
+        list(&self.entries, out);
+        self.cp.encode(out);
+        counts(&self.cv, out);
+        self.sums.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(LogMod {
+            view: view(input)?,
+            first: slot(input)?,
+            entries: listed(input, PLACED_BYTES_MIN)?,
+            cp: slot(input)?,
+            cv: counted(input)?,
+            sums: Option::decode(input)?,
+        })
+    }
+}
+
+impl Wire for Vc {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.view);
+        out.varint(self.lnv);
+        self.first.encode(out);
+        list(&self.log, out);
+        list(&self.un, out);
+        counts(&self.cv, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(Vc {
+            view: view(input)?,
+            lnv: view(input)?,
+            first: slot(input)?,
+            log: listed(input, PLACED_BYTES_MIN)?,
+            un: listed(input, PLACED_BYTES_MIN)?,
+            cv: counted(input)?,
+        })
+    }
+}
+
+impl Wire for StartView {
+    fn encode(&self, out: &mut Encoder) {
+        out.varint(self.view);
+        out.u64(self.nonce);
+        self.first.encode(out);
+        list(&self.log, out);
+        self.sums.encode(out);
+        self.cp.encode(out);
+        counts(&self.cv, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(StartView {
+            view: view(input)?,
+            nonce: input.u64()?,
+            first: slot(input)?,
+            log: listed(input, PLACED_BYTES_MIN)?,
+            sums: Sums::decode(input)?,
+            cp: slot(input)?,
+            cv: counted(input)?,
+        })
+    }
+}
+
+impl Wire for Message {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Message::Request {
+                body,
+                sent,
+                deadline,
+            } => {
+                out.u8(0);
+                body.encode(out);
+                out.u64(*sent);
+                out.u64(*deadline);
+            }
+            Message::FastReply {
+                view,
+                id,
+                digest,
+                owd,
+                outcome,
+            } => {
+                out.u8(1);
+                out.varint(*view);
+                id.encode(out);
+                wide(*digest, out);
+                out.varint(*owd);
+                outcome.encode(out);
+            }
+            Message::Synced { view, upto, owd } => {
+                out.u8(2);
+                out.varint(*view);
+                upto.encode(out);
+                out.varint(*owd);
+            }
+            Message::LogMod(log_mod) => {
+                out.u8(3);
+                log_mod.encode(out);
+            }
+            Message::Fetch {
+                view,
+                from,
+                wants_sums,
+            } => {
+                out.u8(if *wants_sums { 5 } else { 4 });
+                out.varint(*view);
+                from.encode(out);
+            }
+            Message::FetchBodies { ids } => {
+                out.u8(6);
+                list(ids, out);
+            }
+            Message::Bodies { bodies } => {
+                out.u8(7);
+                list(bodies, out);
+            }
+            Message::VcReq { view, cv } => {
+                out.u8(8);
+                out.varint(*view);
+                counts(cv, out);
+            }
+            Message::Vc(vc) => {
+                out.u8(9);
+                vc.encode(out);
+            }
+            Message::StartView(start) => {
+                out.u8(10);
+                start.encode(out);
+            }
+            Message::ReadQ { boot, number } => {
+                out.u8(11);
+                out.u64(boot.0);
+                out.varint(*number);
+            }
+            Message::ReadA {
+                boot,
+                number,
+                view,
+                end,
+            } => {
+                out.u8(12);
+                out.u64(boot.0);
+                out.varint(*number);
+                out.varint(*view);
+                end.encode(out);
+            }
+            Message::CvReq { nonce } => {
+                out.u8(13);
+                out.u64(*nonce);
+            }
+            Message::CvRep { nonce, cv } => {
+                out.u8(14);
+                out.u64(*nonce);
+                counts(cv, out);
+            }
+            Message::RecReq { nonce, cv } => {
+                out.u8(15);
+                out.u64(*nonce);
+                counts(cv, out);
+            }
+            Message::RecRep { nonce, view, cv } => {
+                out.u8(16);
+                out.u64(*nonce);
+                out.varint(*view);
+                counts(cv, out);
+            }
+            Message::StateReq { nonce, view, cv } => {
+                out.u8(17);
+                out.u64(*nonce);
+                out.varint(*view);
+                counts(cv, out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Message::Request {
+                body: Body::decode(input)?,
+                sent: input.u64()?,
+                deadline: input.u64()?,
+            },
+            1 => Message::FastReply {
+                view: view(input)?,
+                id: EntryId::decode(input)?,
+                digest: widened(input)?,
+                owd: input.varint()?,
+                outcome: Option::decode(input)?,
+            },
+            2 => Message::Synced {
+                view: view(input)?,
+                upto: slot(input)?,
+                owd: input.varint()?,
+            },
+            3 => Message::LogMod(LogMod::decode(input)?),
+            tag @ (4 | 5) => Message::Fetch {
+                view: view(input)?,
+                from: slot(input)?,
+                wants_sums: tag == 5,
+            },
+            6 => Message::FetchBodies {
+                ids: listed(input, ID_BYTES_MIN)?,
+            },
+            7 => Message::Bodies {
+                bodies: listed(input, BODY_BYTES_MIN)?,
+            },
+            8 => Message::VcReq {
+                view: view(input)?,
+                cv: counted(input)?,
+            },
+            9 => Message::Vc(Vc::decode(input)?),
+            10 => Message::StartView(StartView::decode(input)?),
+            11 => Message::ReadQ {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+            },
+            12 => Message::ReadA {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+                view: view(input)?,
+                end: Option::decode(input)?,
+            },
+            13 => Message::CvReq {
+                nonce: input.u64()?,
+            },
+            14 => Message::CvRep {
+                nonce: input.u64()?,
+                cv: counted(input)?,
+            },
+            15 => Message::RecReq {
+                nonce: input.u64()?,
+                cv: counted(input)?,
+            },
+            16 => Message::RecRep {
+                nonce: input.u64()?,
+                view: view(input)?,
+                cv: counted(input)?,
+            },
+            17 => Message::StateReq {
+                nonce: input.u64()?,
+                view: view(input)?,
+                cv: counted(input)?,
+            },
+            tag => return Err(WireError::Tag("nezha message", tag)),
+        })
+    }
+}
+
+impl Wire for Record {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Record::Append {
+                view,
+                slot,
+                deadline,
+                body,
+            } => {
+                out.u8(0);
+                out.varint(*view);
+                slot.encode(out);
+                out.u64(*deadline);
+                body.encode(out);
+            }
+            Record::Sync { view, slot, placed } => {
+                out.u8(1);
+                out.varint(*view);
+                slot.encode(out);
+                placed.encode(out);
+            }
+            Record::Unsynced {
+                view,
+                deadline,
+                body,
+            } => {
+                out.u8(2);
+                out.varint(*view);
+                out.u64(*deadline);
+                body.encode(out);
+            }
+            Record::View { view } => {
+                out.u8(3);
+                out.varint(*view);
+            }
+            Record::Start { view, first, log } => {
+                out.u8(4);
+                out.varint(*view);
+                first.encode(out);
+                list(log, out);
+            }
+            Record::Life { cv, is_recovering } => {
+                out.u8(if *is_recovering { 6 } else { 5 });
+                counts(cv, out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Record::Append {
+                view: view(input)?,
+                slot: slot(input)?,
+                deadline: input.u64()?,
+                body: Body::decode(input)?,
+            },
+            1 => Record::Sync {
+                view: view(input)?,
+                slot: slot(input)?,
+                placed: Placed::decode(input)?,
+            },
+            2 => Record::Unsynced {
+                view: view(input)?,
+                deadline: input.u64()?,
+                body: Body::decode(input)?,
+            },
+            3 => Record::View { view: view(input)? },
+            4 => Record::Start {
+                view: view(input)?,
+                first: slot(input)?,
+                log: listed(input, PLACED_BYTES_MIN)?,
+            },
+            tag @ (5 | 6) => Record::Life {
+                cv: counted(input)?,
+                is_recovering: tag == 6,
+            },
+            tag => return Err(WireError::Tag("nezha record", tag)),
+        })
+    }
+}

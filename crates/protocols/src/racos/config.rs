@@ -1,0 +1,158 @@
+//! Parameters, and who must hold how much of a value.
+
+use crate::params::Params;
+use crate::weak_mvc;
+use quorate_core::{ENTRY_BYTES_MAX, Epoch, Seat};
+
+/// How many of something it takes beside what Weak-MVC takes; `k + f` is none of its thresholds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// `f`: with so many members lost, `k` holders of a value remain of `H = k + f`.
+    pub spare: usize,
+    /// Others that tell a member which lost its disk what they hold, at least: any so many include one of
+    /// the `k + f - 1` others that hold a value which was announced with its help.
+    pub rebuild: usize,
+}
+
+impl Thresholds {
+    /// `H = k + f`: durable holders of a value before it may be ordered.
+    #[must_use]
+    pub fn holders(&self, code: u8) -> usize {
+        usize::from(code) + self.spare
+    }
+}
+
+/// What keeps values besides the numbers. Everything holds; a mutant breaks one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Only what was announced is proposed after a restart: the candidate bit.
+    pub heeds_candidate_bit: bool,
+    /// A roster waits until everything is applied here that its sender had applied.
+    pub roster_waits: bool,
+    /// Who lost its disk votes again only once it holds what may count on it.
+    pub rebuilds: bool,
+    /// What was announced is known to be so after a restart.
+    pub remembers_announced: bool,
+    /// An acknowledgement does not outlive the disk that it speaks of.
+    pub heeds_losses: bool,
+}
+
+const RULES: Rules = Rules {
+    heeds_candidate_bit: true,
+    roster_waits: true,
+    rebuilds: true,
+    remembers_announced: true,
+    heeds_losses: true,
+};
+
+/// All that is equal on the replicas of an epoch, and who this replica is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Weak-MVC's, with a lane for each member unless asked otherwise.
+    pub mvc: weak_mvc::Config,
+    /// How many segments rebuild a value (`k`).
+    pub code: u8,
+    /// The numbers.
+    pub thresholds: Thresholds,
+    /// The rules.
+    pub rules: Rules,
+    /// Values of so many bytes are spread; smaller ones travel whole within their batch (`payload_min`).
+    pub payload_min: usize,
+    /// Bytes of one entry's payloads, at most unless one command has more (`spread_bytes`).
+    pub spread_bytes_max: usize,
+    /// Own entries spread and not delivered, at most (`spreading`).
+    pub spreading_max: usize,
+    /// Bytes of undecided segments held of one origin, at most (`spread_quota_mib`).
+    pub quota_bytes: u64,
+}
+
+const OWN: [&str; 5] = [
+    "k",
+    "payload_min",
+    "spread_bytes",
+    "spreading",
+    "spread_quota_mib",
+];
+
+impl Config {
+    /// The configuration of one seat.
+    pub fn new(seat: &Seat) -> Result<Config, String> {
+        let known = known();
+        let epoch = &seat.epoch;
+        let params = Params {
+            epoch,
+            known: &known,
+        };
+        params.check_names()?;
+        let (k, f) = code(&params)?;
+        let n = epoch.n();
+        let quota_mib = params.number("spread_quota_mib", 1024, 1..=1 << 20)?;
+        let mvc = weak_mvc::Config::new(seat, &params, f, n.max(1))?;
+        let rebuild = (n + 1).saturating_sub(k + f).max(1);
+        Ok(Config {
+            mvc,
+            code: u8::try_from(k).map_err(|_| format!("k = {k}: must be at most 255"))?,
+            thresholds: Thresholds { spare: f, rebuild },
+            rules: RULES,
+            payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
+            spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
+            spreading_max: params.number("spreading", 4, 1..=1024)?,
+            quota_bytes: (quota_mib as u64) << 20,
+        })
+    }
+
+    /// Members other than this replica, as a mask.
+    pub(super) fn others(&self) -> u64 {
+        u64::MAX >> (64 - self.mvc.members.len()) & !(1 << self.mvc.me)
+    }
+
+    /// Position of a member.
+    pub(super) fn member(&self, id: quorate_core::ReplicaId) -> Option<usize> {
+        self.mvc.members.iter().position(|member| *member == id)
+    }
+}
+
+/// How many failures at once the epoch's parameters ask to survive.
+pub(super) fn failures_survived(epoch: &Epoch) -> usize {
+    let known = known();
+    let params = Params {
+        epoch,
+        known: &known,
+    };
+    code(&params).map_or(0, |(_, f)| f)
+}
+
+fn known() -> Vec<&'static str> {
+    OWN.into_iter().chain(weak_mvc::PARAMS).collect()
+}
+
+/// `k` and `f`, with `k + f <= n - f`: with `f` members down the others are still enough to hold a value
+/// (section 1). By default one of three or more may fail, and values are cut as finely as that allows.
+fn code(params: &Params<'_>) -> Result<(usize, usize), String> {
+    let n = params.epoch.n();
+    let most = n.saturating_sub(1) / 2;
+    let asked = match params.text("k") {
+        Some(_) => Some(params.number("k", 1, 1..=n.max(1))?),
+        None => None,
+    };
+    let f_of = |k: usize| (n.saturating_sub(k) / 2).min(most);
+    let f = params.number("f", asked.map_or(most.min(1), f_of), 0..=most)?;
+    let finest = if f == 0 { 1 } else { n - 2 * f };
+    let k = asked.unwrap_or(finest);
+    if k + 2 * f > n {
+        return Err(format!(
+            "k = {k}, f = {f}: a value must be on k + f = {} disks before it is ordered, and with {f} of \
+             {n} replicas down {} remain; k must be at most {}",
+            k + f,
+            n - f,
+            n - 2 * f
+        ));
+    }
+    if f == 0 && k > 1 {
+        return Err(format!(
+            "k = {k}: {n} replicas would survive no failure; k must be at most {}",
+            n.saturating_sub(2).max(1)
+        ));
+    }
+    Ok((k, f))
+}

@@ -1,0 +1,282 @@
+//! What replicas say of fragments, what they write down of them, and what they wait for. What they say of
+//! slots is in the words of Weak-MVC.
+
+use super::losses::Losses;
+use crate::registry::Gist;
+use crate::weak_mvc;
+use quorate_core::{Attachment, Boot, Carry, Entry, EntryId, Slot};
+use std::fmt;
+
+/// What replicas say to each other.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message {
+    /// Of slots. A Candidate is a batch here, for what it carries is the manifest: an entry without its
+    /// payloads.
+    Mvc(weak_mvc::Message),
+    /// A manifest with the receiver's segment, or the question whether that is there. Promises nothing.
+    Spread {
+        /// The manifest.
+        manifest: Manifest,
+        /// Counts what made the sender ask anew; the answer says it again.
+        round: u64,
+        /// Whether the segment goes along.
+        is_attached: bool,
+    },
+    /// "My segment is on my disk, and I keep it", or "I have none".
+    SegAck {
+        /// Of which entry.
+        id: EntryId,
+        /// Under which code.
+        code: u8,
+        /// As in the question.
+        round: u64,
+        /// Whether it is there.
+        is_here: bool,
+        /// The losses of disks that the sender knows of.
+        losses: Losses,
+    },
+    /// "Of what I spread in earlier lives, only this may still be ordered."
+    Roster {
+        /// The sender's life.
+        life: u64,
+        /// The sender's first slot not delivered: what is decided before is not listed.
+        next: Slot,
+        /// What may be ordered.
+        open: Vec<EntryId>,
+    },
+    /// "I have let go of everything else"; or "you had this life already", which matters to one that has
+    /// lost its disk.
+    RosterAck {
+        /// Which life.
+        life: u64,
+        /// Whether its roster is heeded.
+        is_heeded: bool,
+    },
+    /// "I lost my disk: of which undecided values have you segments?"
+    Lost {
+        /// Which loss.
+        loss: Boot,
+        /// Counts the questions.
+        number: u64,
+    },
+    /// One of the answers to such a question: each names a segment, unless there are none.
+    Undecided {
+        /// As in the question.
+        loss: Boot,
+        /// As in the question.
+        number: u64,
+        /// How many answers there are with a manifest.
+        count: u64,
+        /// The sender's first slot not delivered: what is decided before is no answer.
+        next: Slot,
+        /// The last life of the asker's that the sender knows of.
+        life: u64,
+        /// A manifest of which the sender has its segment.
+        manifest: Option<Manifest>,
+    },
+}
+
+/// An entry without its payloads, and how those were spread. The names and digests of the payloads are
+/// in its commands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Manifest {
+    /// The entry.
+    pub entry: Entry,
+    /// `k`: how many segments rebuild its payloads.
+    pub code: u8,
+    /// In which of its lives the origin spread it.
+    pub life: u64,
+}
+
+/// What must survive a crash before a message that rests on it leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// Of slots, and batches that are ordered whole.
+    Mvc(weak_mvc::Record),
+    /// A manifest. The last record of an entry says all.
+    Manifest {
+        /// The manifest.
+        manifest: Manifest,
+        /// Whether the own segment is with it.
+        is_held: bool,
+        /// The candidate bit: it may be proposed. A manifest that merely came with a segment must not
+        /// be.
+        is_candidate: bool,
+    },
+    /// The present life, before anything is spread in it.
+    Life {
+        /// Its number.
+        life: u64,
+        /// The first life since the disk was lost; 0 if it never was. Of values of earlier ones this replica
+        /// does not know what it announced.
+        since_loss: u64,
+    },
+    /// The last roster of a member: what it leaves out is refused for good.
+    Roster {
+        /// Whose.
+        member: u8,
+        /// Its life.
+        life: u64,
+        /// Whoever has not applied what is before this slot does not heed it.
+        next: Slot,
+        /// What may be ordered of earlier lives.
+        open: Vec<EntryId>,
+    },
+    /// A member lost its disk, before it is told what else there is to know.
+    Loss {
+        /// Which member.
+        member: u8,
+        /// Which loss.
+        loss: Boot,
+    },
+}
+
+/// What a replica waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// What Weak-MVC waits for.
+    Mvc(weak_mvc::Timer),
+    /// Something said of segments went unanswered for a while.
+    Spread,
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Timer::Mvc(timer) => timer.fmt(f),
+            Timer::Spread => f.write_str("Spread"),
+        }
+    }
+}
+
+impl Carry for Message {
+    fn attachment(&self) -> Option<Attachment<'_>> {
+        match self {
+            Message::Spread {
+                manifest,
+                is_attached: true,
+                ..
+            } => manifest.attachment(),
+            _ => None,
+        }
+    }
+
+    fn entry_mut(&mut self) -> Option<&mut Entry> {
+        match self {
+            Message::Spread {
+                manifest,
+                is_attached: true,
+                ..
+            } if manifest.has_bulk() => Some(&mut manifest.entry),
+            _ => None,
+        }
+    }
+}
+
+impl Carry for Record {
+    fn attachment(&self) -> Option<Attachment<'_>> {
+        match self {
+            Record::Manifest {
+                manifest,
+                is_held: true,
+                ..
+            } => manifest.attachment(),
+            _ => None,
+        }
+    }
+
+    fn entry_mut(&mut self) -> Option<&mut Entry> {
+        match self {
+            Record::Manifest {
+                manifest,
+                is_held: true,
+                ..
+            } if manifest.has_bulk() => Some(&mut manifest.entry),
+            _ => None,
+        }
+    }
+}
+
+impl quorate_core::Record for Record {
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Record::Mvc(record) => record.slot(),
+            _ => None,
+        }
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Record::Mvc(record) => record.entry(),
+            Record::Manifest { manifest, .. } => Some(&manifest.entry),
+            _ => None,
+        }
+    }
+
+    fn bereave(&mut self) {
+        if let Record::Manifest { is_held, .. } = self {
+            *is_held = false;
+        }
+    }
+
+    fn scalar(&self) -> Option<u8> {
+        match self {
+            Record::Mvc(record) => record.scalar(),
+            Record::Manifest { .. } => None,
+            Record::Life { .. } => Some(LIFE),
+            Record::Roster { member, .. } => Some(ROSTERS + member),
+            Record::Loss { member, .. } => Some(LOSSES + member),
+        }
+    }
+}
+
+/// Numbers of scalars: those of Weak-MVC are below, and members are fewer than 64.
+const LIFE: u8 = 16;
+const ROSTERS: u8 = 64;
+const LOSSES: u8 = 128;
+
+impl Manifest {
+    pub(super) fn has_bulk(&self) -> bool {
+        self.entry.bulk_len() > 0
+    }
+
+    fn attachment(&self) -> Option<Attachment<'_>> {
+        let (entry, code) = (&self.entry, self.code);
+        self.has_bulk().then_some(Attachment { entry, code })
+    }
+
+    /// Whether the segment of a receiver came along.
+    pub(super) fn has_segment(&self) -> bool {
+        let share = self.entry.share();
+        share.is_some_and(|share| share.code == self.code)
+    }
+
+    /// The same with nothing at hand of its payloads.
+    pub(super) fn bare(&self) -> Manifest {
+        Manifest {
+            entry: self.entry.clone().with_share(None),
+            ..*self
+        }
+    }
+
+    /// Bytes of one segment.
+    pub(super) fn segment_len(&self) -> u64 {
+        self.entry.bulk_len().div_ceil(u64::from(self.code.max(1)))
+    }
+}
+
+/// What later steps of a slot depend on, for a search layer by layer.
+pub(super) fn gist(record: &Record) -> Option<Gist> {
+    match record {
+        Record::Mvc(record) => weak_mvc::gist(record),
+        _ => None,
+    }
+}
+
+/// The value of one step.
+pub(super) fn value_at(record: &Record, index: usize) -> Option<(u8, bool)> {
+    match record {
+        Record::Mvc(record) => weak_mvc::value_at(record, index),
+        _ => None,
+    }
+}

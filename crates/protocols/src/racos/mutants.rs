@@ -1,0 +1,164 @@
+//! Deliberate faults of Racos beside those of Weak-MVC, which are Rabia's, and what finds each.
+
+use super::Replica;
+use super::config::Config;
+use super::messages::Message;
+use crate::registry::{Catcher, Mutant, Sabotage};
+use crate::weak_mvc;
+use quorate_core::{Lsn, Output};
+
+/// Where a cluster's disks are watched.
+const WATCHED: Catcher = Catcher::Test(
+    "crates/protocols/src/racos/tests/random.rs: every_mutant_of_the_spreader_is_found",
+);
+/// Every value is coded, however short.
+const CODED: &str = "--replicas 5 --code 5,3 --param payload_min=1";
+
+/// All of them.
+pub(super) fn all() -> Vec<Mutant<Replica>> {
+    let mut all = numbers();
+    all.extend(omissions());
+    all.extend(haste());
+    all
+}
+
+fn numbers() -> Vec<Mutant<Replica>> {
+    let config = |name, what, change: fn(&mut Config), catcher| {
+        Mutant::new(name, what, Sabotage::Config(change), catcher)
+    };
+    vec![
+        config(
+            "holders",
+            "k + f - 1 holders make a candidate",
+            |c| c.thresholds.spare -= 1,
+            WATCHED,
+        ),
+        config(
+            "paper-fast-path",
+            "k + f proposals give a value the slot, and n - f decide at once: the paper's words",
+            |c| {
+                let t = &mut c.mvc.thresholds;
+                (t.proposal, t.fast_1) = (usize::from(c.code) + t.f, t.wait);
+                (t.fast_0, t.read) = (t.n - t.proposal + 1, t.n - t.proposal + 1);
+            },
+            Catcher::seeds(CODED, 0..200),
+        ),
+        config(
+            "fast-1",
+            "T + f - 1 proposals decide a value at once",
+            |c| c.mvc.thresholds.fast_1 -= 1,
+            Catcher::seeds(CODED, 0..200),
+        ),
+        config(
+            "coded-states",
+            "k + f equal States make a vote",
+            |c| c.mvc.thresholds.state_majority = usize::from(c.code) + c.thresholds.spare,
+            Catcher::seeds(
+                "--replicas 7 --code 7,2 --param f=1 --param payload_min=1",
+                0..200,
+            ),
+        ),
+        config(
+            "read-quorum",
+            "a read hears from n - T members",
+            |c| c.mvc.thresholds.read -= 1,
+            Catcher::seeds("--replicas 4 --code 4,2 --param payload_min=1", 0..200),
+        ),
+        config(
+            "applied-reads",
+            "a read is answered by what is applied where it is asked",
+            |c| c.mvc.thresholds.read = 1,
+            Catcher::seeds(CODED, 0..200),
+        ),
+    ]
+}
+
+fn omissions() -> Vec<Mutant<Replica>> {
+    let rule = |name, what, drop: fn(&mut Config), catcher| {
+        Mutant::new(name, what, Sabotage::Config(drop), catcher)
+    };
+    vec![
+        rule(
+            "no-candidate-bit",
+            "after a restart, what merely came with a segment is proposed",
+            |c| c.rules.heeds_candidate_bit = false,
+            WATCHED,
+        ),
+        rule(
+            "announced-forgotten",
+            "after a restart, an origin takes what it announced for dead",
+            |c| c.rules.remembers_announced = false,
+            WATCHED,
+        ),
+        rule(
+            "early-roster",
+            "a roster is heeded before what its sender had applied is applied",
+            |c| c.rules.roster_waits = false,
+            WATCHED,
+        ),
+        rule(
+            "no-rebuild",
+            "a replica that lost its disk votes again without the segments that count on it",
+            |c| c.rules.rebuilds = false,
+            WATCHED,
+        ),
+        rule(
+            "undying-ack",
+            "an acknowledgement counts when the disk it speaks of is lost",
+            |c| c.rules.heeds_losses = false,
+            WATCHED,
+        ),
+    ]
+}
+
+fn haste() -> Vec<Mutant<Replica>> {
+    let early = |name, what, change: fn(&mut Output<Replica>) -> bool, catcher| {
+        Mutant::new(name, what, Sabotage::Output(change), catcher)
+    };
+    vec![
+        early(
+            "early-ack",
+            "a segment is acknowledged before it is on the disk",
+            |output| {
+                if let Output::Send { message, after, .. } = output
+                    && matches!(message, Message::SegAck { .. })
+                {
+                    *after = Lsn(0);
+                }
+                true
+            },
+            WATCHED,
+        ),
+        early(
+            "early-candidate",
+            "a candidate is told of before it is written that it is one",
+            |output| {
+                if let Output::Send { message, after, .. } = output
+                    && is_candidate(message)
+                {
+                    *after = Lsn(0);
+                }
+                true
+            },
+            WATCHED,
+        ),
+        early(
+            "no-roster",
+            "nobody is told what an earlier life left",
+            |output| {
+                let Output::Send { message, .. } = output else {
+                    return true;
+                };
+                !matches!(message, Message::Roster { .. })
+            },
+            WATCHED,
+        ),
+    ]
+}
+
+fn is_candidate(message: &Message) -> bool {
+    match message {
+        Message::Mvc(weak_mvc::Message::Batch { entry }) => entry.bulk_len() > 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,162 @@
+//! Starting: new, with everything promised before, or without.
+
+use super::Replica;
+use super::config::Config;
+use super::losses::{Losses, Rounds};
+use super::messages::{Message, Record, Timer};
+use super::roster::Rosters;
+use super::segments::{Segment, Segments};
+use crate::under_way::Line;
+use crate::weak_mvc;
+use quorate_core::{EntryId, Lsn, Machine, Now, Out, Past};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What records say beside those of Weak-MVC.
+#[derive(Default)]
+struct Written {
+    segments: Segments,
+    candidates: BTreeSet<EntryId>,
+    life: u64,
+    since_loss: u64,
+    rosters: Rosters,
+    losses: Losses,
+}
+
+impl Replica {
+    /// Takes up where the past left off.
+    pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
+        let mut written = Written::default();
+        let is_fresh = matches!(past, Past::Fresh);
+        let is_lost = matches!(past, Past::Lost { .. });
+        let past = written.take_from(past, config);
+        let mut inner = out.inner();
+        let mvc = weak_mvc::Replica::recover(&config.mvc, past, now, &mut inner);
+        let segments = written.segments;
+        let record = |record| segments.record_of(record, config);
+        out.absorb(&mut inner, Message::Mvc, record, Timer::Mvc);
+        let mut replica = Replica {
+            config: Arc::new(config.clone()),
+            mvc,
+            life: written.life.max(1),
+            since_loss: written.since_loss,
+            life_written: Lsn(0),
+            backlog: Default::default(),
+            spreading: BTreeMap::new(),
+            segments,
+            orphans: BTreeSet::new(),
+            roster: None,
+            rosters: written.rosters,
+            rounds: Rounds::new(config.mvc.members.len()),
+            losses: written.losses,
+            rebuild: None,
+            line: Line::default(),
+            now_ns: now.mono_ns,
+            durable: Lsn(0),
+            is_armed: false,
+            backoff: 0,
+        };
+        let known = replica.losses.clone();
+        replica.rounds.hear(&known);
+        if is_lost || !replica.mvc.is_serving() {
+            replica.begin_rebuild(out);
+        }
+        replica.resume(&written.candidates, out);
+        // What this replica still has to spread is known now: the roster names it.
+        if !is_fresh && replica.rebuild.is_none() {
+            replica.begin_life(replica.life.saturating_add(1), out);
+        }
+        replica.settle(now, out);
+        replica
+    }
+
+    /// What an earlier life of this replica spread and did not announce is dead, and so is what rosters
+    /// leave out. Segments that the disk lost are gathered again.
+    fn resume(&mut self, candidates: &BTreeSet<EntryId>, out: &mut Out<Self>) {
+        let mvc = &self.mvc;
+        self.segments.retain(|id| !mvc.is_done(id));
+        self.rosters.take_up(mvc.next());
+        (0..self.config.mvc.members.len()).for_each(|at| self.bury_dead_of(at, out));
+        let me = self.config.mvc.my_id();
+        let own = |id: &EntryId| id.origin == me && !candidates.contains(id);
+        let kept: Vec<(EntryId, bool)> = self
+            .segments
+            .iter()
+            .map(|(id, segment)| (*id, segment.is_held))
+            .collect();
+        for (id, is_held) in kept {
+            let is_open = own(&id);
+            let segment = self.segments.get(id);
+            let is_of_lost = segment.is_some_and(|own| own.manifest.life < self.since_loss);
+            if is_open && self.rebuild.is_none() && !is_of_lost {
+                self.bury(id, out);
+                continue;
+            }
+            // Before the disk was lost it may have been announced.
+            if is_open {
+                self.orphans.insert(id);
+            }
+            if (is_open || !is_held)
+                && let Some(segment) = self.segments.get(id)
+            {
+                out.gather(segment.manifest.entry.clone());
+            }
+        }
+    }
+}
+
+impl Written {
+    /// Takes its own out of the past, and leaves Weak-MVC's.
+    fn take_from(&mut self, past: Past<Replica>, config: &Config) -> Past<weak_mvc::Replica> {
+        match past {
+            Past::Fresh => Past::Fresh,
+            Past::Lost { next, base } => Past::Lost { next, base },
+            Past::Intact {
+                next,
+                base,
+                records,
+            } => Past::Intact {
+                next,
+                base,
+                records: records
+                    .into_iter()
+                    .filter_map(|record| self.take(record, config))
+                    .collect(),
+            },
+        }
+    }
+
+    fn take(&mut self, record: Record, config: &Config) -> Option<weak_mvc::Record> {
+        match record {
+            Record::Mvc(record) => return Some(record),
+            Record::Manifest {
+                manifest,
+                is_held,
+                is_candidate,
+            } => {
+                let manifest = manifest.bare();
+                let entry = manifest.entry.clone();
+                self.segments.insert(Segment {
+                    manifest,
+                    is_held,
+                    written: Lsn(0),
+                });
+                let is_own = entry.id.origin == config.mvc.my_id();
+                let is_forgotten = is_own && !config.rules.remembers_announced;
+                if is_candidate && !is_forgotten || !config.rules.heeds_candidate_bit {
+                    self.candidates.insert(entry.id);
+                    return Some(weak_mvc::Record::Batch { entry });
+                }
+            }
+            Record::Life { life, since_loss } => (self.life, self.since_loss) = (life, since_loss),
+            Record::Roster {
+                member,
+                life,
+                next,
+                open,
+            } => self.rosters.restore(member.into(), (life, next), open),
+            Record::Loss { member, loss } => drop(self.losses.note(member, loss)),
+        }
+        None
+    }
+}

@@ -1,0 +1,231 @@
+//! What an origin never announced, and never will (section 8, garbage of undecided values).
+//!
+//! A value dies undecided when its origin restarts before `k + f` held it: the origin has no more of it
+//! than its own segment. A life later it says so to all, by naming what may still be ordered of its earlier
+//! lives: all else is let go, and refused if it comes late. Nobody does so before it has applied what the
+//! origin had: what is decided there is not named, and is not dead.
+
+use super::Replica;
+use super::messages::{Message, Record};
+use quorate_core::{EntryId, Event, Out, Slot};
+use std::collections::BTreeMap;
+
+/// A roster of this replica's that some members have not confirmed.
+#[derive(Clone, Hash, Debug)]
+pub(super) struct OwnRoster {
+    confirmed: u64,
+    is_fresh: bool,
+}
+
+/// The last rosters heard, by member.
+#[derive(Clone, Default, Hash, Debug)]
+pub(super) struct Rosters {
+    heeded: BTreeMap<usize, Roster>,
+    /// Those whose sender had applied more than is applied here.
+    waiting: BTreeMap<usize, (Slot, Roster)>,
+}
+
+#[derive(Clone, Hash, Debug)]
+struct Roster {
+    life: u64,
+    open: Vec<EntryId>,
+}
+
+impl Rosters {
+    /// Whether an origin has said that a value of one of its lives will never be ordered.
+    pub(super) fn is_dead(&self, origin: usize, id: EntryId, life: u64) -> bool {
+        let roster = self.heeded.get(&origin);
+        roster.is_some_and(|roster| life < roster.life && !roster.open.contains(&id))
+    }
+
+    /// A roster that was written down.
+    pub(super) fn restore(&mut self, member: usize, (life, next): (u64, Slot), open: Vec<EntryId>) {
+        self.waiting.insert(member, (next, Roster { life, open }));
+    }
+
+    /// Of those that were written down, those are heeded for which enough is applied.
+    pub(super) fn take_up(&mut self, ap: Slot) {
+        let known = self
+            .waiting
+            .extract_if(.., |_, (next, _)| *next <= ap)
+            .map(|(member, (_, roster))| (member, roster));
+        self.heeded.extend(known);
+    }
+
+    /// The last life of a member that is known.
+    pub(super) fn life_of(&self, member: usize) -> u64 {
+        let waiting = self.waiting.get(&member).map(|(_, roster)| roster.life);
+        let heeded = self.heeded.get(&member).map(|roster| roster.life);
+        waiting.max(heeded).unwrap_or(0)
+    }
+}
+
+impl Replica {
+    /// Begins a life, which earlier ones cannot be mistaken for, and a roster of what those left.
+    pub(super) fn begin_life(&mut self, life: u64, out: &mut Out<Self>) {
+        self.life = life;
+        let since_loss = self.since_loss;
+        self.life_written = out.persist(Record::Life { life, since_loss });
+        let confirmed = !self.config.others();
+        let is_fresh = true;
+        self.roster = Some(OwnRoster {
+            confirmed,
+            is_fresh,
+        });
+        self.say_roster(self.config.others(), out);
+        self.conclude_roster();
+    }
+
+    /// A member has lost what it knew of this replica's lives.
+    pub(super) fn renew_roster_for(&mut self, member: usize, out: &mut Out<Self>) {
+        let bit = 1 << member;
+        if let Some(roster) = &mut self.roster {
+            roster.confirmed &= !bit;
+        } else if self.life > 1 {
+            self.roster = Some(OwnRoster {
+                confirmed: !bit,
+                is_fresh: true,
+            });
+        }
+        self.say_roster(bit, out);
+    }
+
+    /// The own roster, to those of these members that have not confirmed it. Whoever does not know yet
+    /// what its former lives left says nothing.
+    pub(super) fn say_roster(&self, to: u64, out: &mut Out<Self>) {
+        let Some(roster) = &self.roster else { return };
+        if self.rebuild.is_some() {
+            return;
+        }
+        let is_mine = |id: &EntryId| id.origin == self.config.mvc.my_id();
+        let ordered = self.mvc.undecided().filter(|entry| entry.bulk_len() > 0);
+        let open = ordered.map(|entry| entry.id).chain(self.kept_own());
+        let message = Message::Roster {
+            life: self.life,
+            next: self.mvc.next(),
+            open: open.filter(is_mine).collect(),
+        };
+        let to = to & !roster.confirmed;
+        for member in (0..self.config.mvc.members.len()).filter(|at| to & 1 << at != 0) {
+            out.send(self.peer(member), message.clone());
+        }
+    }
+
+    /// Own values that are spread, or that a disk which was lost may have announced.
+    fn kept_own(&self) -> impl Iterator<Item = EntryId> + '_ {
+        let spread = self.spreading.keys().copied();
+        let is_kept = |id: &EntryId| self.segments.get(*id).is_some();
+        spread.chain(self.orphans.iter().copied().filter(is_kept))
+    }
+
+    pub(super) fn say_roster_again(&mut self, out: &mut Out<Self>) {
+        let is_stale = |roster: &mut OwnRoster| !std::mem::take(&mut roster.is_fresh);
+        if self.roster.as_mut().is_some_and(is_stale) {
+            self.say_roster(self.config.others(), out);
+        }
+    }
+
+    /// A member's roster.
+    pub(super) fn on_roster(
+        &mut self,
+        from: usize,
+        life: u64,
+        next: Slot,
+        open: Vec<EntryId>,
+        out: &mut Out<Self>,
+    ) {
+        let known = self.life_of(from);
+        let heeded = self.rosters.heeded.get(&from).map_or(0, |own| own.life);
+        if life <= heeded || life < known {
+            let is_heeded = life <= heeded;
+            let life = if is_heeded { heeded } else { known };
+            let message = Message::RosterAck { life, is_heeded };
+            return out.send(self.peer(from), message);
+        }
+        let roster = Roster { life, open };
+        if next > self.mvc.next() && self.config.rules.roster_waits {
+            out.emit(Event::Branch("roster waits"));
+            self.rosters.waiting.insert(from, (next, roster));
+        } else {
+            self.heed(from, (next, roster), out);
+        }
+    }
+
+    /// The last life of a member that is known.
+    pub(super) fn life_of(&self, member: usize) -> u64 {
+        let its = self.config.mvc.members[member];
+        let segments = self.segments.iter().filter(|(id, _)| id.origin == its);
+        let spread = segments.map(|(_, segment)| segment.manifest.life).max();
+        self.rosters.life_of(member).max(spread.unwrap_or(0))
+    }
+
+    /// Heeds the rosters that waited for what is applied by now.
+    pub(super) fn heed_rosters(&mut self, out: &mut Out<Self>) {
+        let ap = self.mvc.next();
+        let due = |_: &usize, waiting: &mut (Slot, Roster)| waiting.0 <= ap;
+        let due: Vec<_> = self.rosters.waiting.extract_if(.., due).collect();
+        for (from, waiting) in due {
+            self.heed(from, waiting, out);
+        }
+    }
+
+    fn heed(&mut self, from: usize, (next, roster): (Slot, Roster), out: &mut Out<Self>) {
+        let life = roster.life;
+        let record = Record::Roster {
+            member: from as u8,
+            life,
+            next,
+            open: roster.open.clone(),
+        };
+        out.persist(record);
+        self.rosters.heeded.insert(from, roster);
+        self.bury_dead_of(from, out);
+        let is_heeded = true;
+        out.send(self.peer(from), Message::RosterAck { life, is_heeded });
+    }
+
+    /// Lets go of what an origin will never have ordered (C5).
+    pub(super) fn bury_dead_of(&mut self, origin: usize, out: &mut Out<Self>) {
+        let its = self.config.mvc.members[origin];
+        let is_dead = |id: EntryId, life| {
+            id.origin == its && !self.mvc.holds(id) && self.rosters.is_dead(origin, id, life)
+        };
+        let segments = self.segments.iter();
+        let dead = segments.filter(|(id, segment)| is_dead(**id, segment.manifest.life));
+        let dead: Vec<EntryId> = dead.map(|(id, _)| *id).collect();
+        dead.into_iter().for_each(|id| self.bury(id, out));
+    }
+
+    /// Lets go of a value that will never be ordered.
+    pub(super) fn bury(&mut self, id: EntryId, out: &mut Out<Self>) {
+        out.emit(Event::Branch("segment let go"));
+        self.segments.remove(id);
+        out.forget(id);
+    }
+
+    /// A member has heeded the own roster, or knows of a later life than this one.
+    pub(super) fn on_roster_ack(
+        &mut self,
+        from: usize,
+        life: u64,
+        is_heeded: bool,
+        out: &mut Out<Self>,
+    ) {
+        if life > self.life {
+            return self.begin_life(life.saturating_add(1), out);
+        }
+        if let Some(roster) = &mut self.roster
+            && life == self.life
+            && is_heeded
+        {
+            roster.confirmed |= 1 << from;
+            self.backoff = 0;
+        }
+        self.conclude_roster();
+    }
+
+    fn conclude_roster(&mut self) {
+        let is_heeded = |roster: &mut OwnRoster| roster.confirmed == u64::MAX;
+        let _ = self.roster.take_if(is_heeded);
+    }
+}

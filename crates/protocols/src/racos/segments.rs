@@ -1,0 +1,182 @@
+//! What a holder keeps of values that are not decided (sections 3 and 5 of the protocol: Spread, SegAck).
+//!
+//! An acknowledgement says that the segment is on the disk and stays there until the log, the epoch or the
+//! origin's roster says otherwise. So it is sent behind the record of the segment, and nothing here is
+//! let go by a timer.
+
+use super::Replica;
+use super::config::Config;
+use super::messages::{Manifest, Message, Record};
+use crate::weak_mvc;
+use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, Lsn, Out};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+/// An undecided manifest that is written here.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    /// With nothing at hand.
+    pub(super) manifest: Manifest,
+    /// Whether the own segment is with it.
+    pub(super) is_held: bool,
+    /// The record that says so.
+    pub(super) written: Lsn,
+}
+
+/// All of them.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Segments(BTreeMap<EntryId, Segment>);
+
+impl Segments {
+    pub(super) fn get(&self, id: EntryId) -> Option<&Segment> {
+        self.0.get(&id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&EntryId, &Segment)> {
+        self.0.iter()
+    }
+
+    pub(super) fn insert(&mut self, segment: Segment) {
+        self.0.insert(segment.manifest.entry.id, segment);
+    }
+
+    pub(super) fn remove(&mut self, id: EntryId) {
+        self.0.remove(&id);
+    }
+
+    /// Whether the own segment of an entry is here under a code.
+    pub(super) fn holds(&self, id: EntryId, code: u8) -> bool {
+        let segment = self.0.get(&id);
+        segment.is_some_and(|segment| segment.is_held && segment.manifest.code == code)
+    }
+
+    /// Drops what is decided.
+    pub(super) fn retain(&mut self, is_open: impl Fn(EntryId) -> bool) {
+        self.0.retain(|id, _| is_open(*id));
+    }
+
+    /// Bytes of the segments of one origin.
+    fn bytes_of(&self, origin: quorate_core::ReplicaId) -> u64 {
+        let its = self.0.iter().filter(|(id, _)| id.origin == origin);
+        its.filter(|(_, segment)| segment.is_held)
+            .map(|(_, segment)| segment.manifest.segment_len())
+            .sum()
+    }
+
+    /// A record of Weak-MVC, as it is written here: that a coded entry may be proposed is said together
+    /// with whether its segment is here, since the last record of an entry says all.
+    pub(super) fn record_of(&self, record: weak_mvc::Record, config: &Config) -> Record {
+        match record {
+            weak_mvc::Record::Batch { entry } if entry.bulk_len() > 0 => {
+                let kept = self.0.get(&entry.id);
+                let (code, life) = kept.map_or((config.code, 0), |segment| {
+                    (segment.manifest.code, segment.manifest.life)
+                });
+                Record::Manifest {
+                    is_held: kept.is_some_and(|segment| segment.is_held),
+                    manifest: Manifest { entry, code, life },
+                    is_candidate: true,
+                }
+            }
+            record => Record::Mvc(record),
+        }
+    }
+
+    pub(super) fn fingerprint(&self, durable: Lsn, to: &mut impl Hasher) {
+        for (id, segment) in &self.0 {
+            let Segment {
+                manifest, is_held, ..
+            } = segment;
+            (id, manifest.code, manifest.life, is_held).hash(to);
+            (segment.written <= durable).hash(to);
+        }
+    }
+}
+
+impl Replica {
+    /// An origin's manifest with the own segment, or the question whether that is here.
+    pub(super) fn on_spread(
+        &mut self,
+        from: usize,
+        manifest: Manifest,
+        (round, is_attached): (u64, bool),
+        out: &mut Out<Self>,
+    ) {
+        let id = manifest.entry.id;
+        if self.config.member(id.origin) != Some(from) {
+            return self.misbehaved(from, "a segment of another's value", out);
+        }
+        if !manifest.has_bulk()
+            || manifest.code > self.config.code
+            || manifest.entry.body_len() > ENTRY_BYTES_MAX
+        {
+            return self.misbehaved(from, "nothing to spread", out);
+        }
+        if self.mvc.is_done(id) || self.rosters.is_dead(from, id, manifest.life) {
+            return;
+        }
+        let code = manifest.code;
+        let comes = is_attached && manifest.has_segment() && !self.segments.holds(id, code);
+        if comes {
+            let bytes = self.segments.bytes_of(id.origin) + manifest.segment_len();
+            if bytes > self.config.quota_bytes {
+                return out.emit(Event::Branch("spread quota full"));
+            }
+            self.keep(manifest, out);
+        }
+        let is_here = self.segments.holds(id, code);
+        let message = Message::SegAck {
+            id,
+            code,
+            round,
+            is_here,
+            losses: self.losses.clone(),
+        };
+        out.send(self.peer(from), message);
+    }
+
+    /// Writes a manifest with the own segment, which is at hand, or can be made of what is.
+    pub(super) fn keep(&mut self, manifest: Manifest, out: &mut Out<Self>) {
+        let bare = manifest.bare();
+        let written = out.persist(Record::Manifest {
+            is_candidate: self.mvc.holds(manifest.entry.id),
+            manifest,
+            is_held: true,
+        });
+        self.segments.insert(Segment {
+            manifest: bare,
+            is_held: true,
+            written,
+        });
+    }
+
+    /// What the disk lost, or never had, was gathered from others.
+    pub(super) fn on_held(&mut self, entry: &Entry, out: &mut Out<Self>) {
+        let is_whole = entry.share().is_some_and(|share| share.is_whole());
+        let Some(segment) = self.segments.get(entry.id) else {
+            return;
+        };
+        if !is_whole {
+            return;
+        }
+        let manifest = Manifest {
+            entry: entry.clone(),
+            ..segment.manifest
+        };
+        if !segment.is_held {
+            out.emit(Event::Branch("segment rebuilt"));
+            self.keep(manifest.clone(), out);
+        }
+        if self.orphans.contains(&entry.id) && !self.mvc.holds(entry.id) {
+            self.spread_again(manifest, out);
+        }
+    }
+
+    /// Drops what was decided, and what rosters leave out.
+    pub(super) fn let_go(&mut self, out: &mut Out<Self>) {
+        let mvc = &self.mvc;
+        self.segments.retain(|id| !mvc.is_done(id));
+        self.spreading.retain(|id, _| !mvc.is_done(*id));
+        self.heed_rosters(out);
+    }
+}

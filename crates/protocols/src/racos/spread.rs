@@ -1,0 +1,318 @@
+//! What an origin does: it cuts, spreads, counts, and announces (section 5, the write path).
+
+use super::Replica;
+use super::losses::Losses;
+use super::messages::{Manifest, Message, Timer};
+use crate::under_way::UnderWay;
+use quorate_core::{
+    Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Event, Input, Lsn, Now, Out, Outcome, Peers,
+    Refusal, ReplicaId,
+};
+use std::hash::{Hash, Hasher};
+
+/// An own value that is spread.
+#[derive(Clone, Debug)]
+pub(super) struct Spreading {
+    /// With the whole of the payloads at hand.
+    pub(super) manifest: Manifest,
+    /// Others that have acknowledged it.
+    pub(super) acks: u64,
+    /// The record of the own segment.
+    written: Lsn,
+    /// Members to which a segment went.
+    attached: UnderWay,
+    /// Whether it was sent since the last retransmission timer.
+    is_fresh: bool,
+    /// Whether it is a candidate.
+    pub(super) is_announced: bool,
+}
+
+impl Spreading {
+    pub(super) fn fingerprint(&self, durable: Lsn, to: &mut impl Hasher) {
+        (self.acks, self.written <= durable, self.attached).hash(to);
+        (self.is_fresh, self.is_announced).hash(to);
+    }
+
+    /// `H` as far as it is reached.
+    fn holders(&self, durable: Lsn) -> usize {
+        self.acks.count_ones() as usize + usize::from(self.written <= durable)
+    }
+}
+
+impl Replica {
+    /// Takes what waits: long values to be spread, the rest for Weak-MVC.
+    pub(super) fn on_submit(&mut self, now: Now, commands: Vec<Command>, out: &mut Out<Self>) {
+        let is_long = |command: &Command| command.bulk_len() > 0 && command.class != Class::Read;
+        let (long, short): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_long);
+        for command in long {
+            let refusal = if !self.is_voting() {
+                Some(Refusal::NotServing)
+            } else if command.encoded_len_max() > ENTRY_BYTES_MAX {
+                Some(Refusal::TooLarge)
+            } else if quorate_core::Machine::room(self) == 0 {
+                Some(Refusal::Overloaded)
+            } else {
+                None
+            };
+            match refusal {
+                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None => self.backlog.push(command),
+            }
+        }
+        self.pass_on(now, Input::Submit(short), out);
+    }
+
+    /// Forms entries of the long values that wait, while few enough are under way.
+    pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
+        if !self.is_voting() {
+            return;
+        }
+        while self.spreading.len() < self.config.spreading_max && !self.backlog.is_empty() {
+            let limits = (
+                self.config.mvc.batch_commands_max,
+                self.config.spread_bytes_max,
+            );
+            let batch = self.backlog.fill(limits.0, limits.1);
+            let (id, stamp_ns) = self.mvc.name_entry(now);
+            let manifest = Manifest {
+                entry: batch.finish(id, stamp_ns),
+                code: self.config.code,
+                life: self.life,
+            };
+            self.spread(manifest.clone(), out);
+            self.keep(manifest, out);
+            if let (Some(spreading), Some(segment)) =
+                (self.spreading.get_mut(&id), self.segments.get(id))
+            {
+                spreading.written = segment.written;
+            }
+        }
+    }
+
+    /// Gives every other member its segment. That promises nothing, so that they write while the origin
+    /// does; but the life it is said in must be known to the next one.
+    fn spread(&mut self, manifest: Manifest, out: &mut Out<Self>) {
+        let others = self.config.others();
+        let (entry, code) = (&manifest.entry, manifest.code);
+        let until_ns = self.line.put(Some(entry), (code, others), self.now_ns);
+        let mut attached = UnderWay::default();
+        attached.sent(others, until_ns);
+        let message = Message::Spread {
+            manifest: manifest.clone(),
+            round: self.rounds.now,
+            is_attached: true,
+        };
+        if others != 0 {
+            self.say_spread(Peers::All, message, out);
+        }
+        self.spreading.insert(
+            manifest.entry.id,
+            Spreading {
+                manifest,
+                acks: 0,
+                written: Lsn(u64::MAX),
+                attached,
+                is_fresh: true,
+                is_announced: false,
+            },
+        );
+    }
+
+    /// A value of a former life, of which the disk and with it the fate was lost, is whole here again, and
+    /// its own segment just written.
+    pub(super) fn spread_again(&mut self, manifest: Manifest, out: &mut Out<Self>) {
+        let id = manifest.entry.id;
+        if self.spreading.contains_key(&id) {
+            return;
+        }
+        out.emit(Event::Branch("own value spread again"));
+        self.spread(manifest, out);
+        if let (Some(spreading), Some(segment)) =
+            (self.spreading.get_mut(&id), self.segments.get(id))
+        {
+            spreading.written = segment.written;
+        }
+    }
+
+    fn say_spread(&self, to: Peers, message: Message, out: &mut Out<Self>) {
+        if self.life_written <= self.durable {
+            out.send_early(to, message);
+        } else {
+            out.send(to, message);
+        }
+    }
+
+    /// A holder's answer.
+    pub(super) fn on_seg_ack(
+        &mut self,
+        now: Now,
+        from: usize,
+        (id, code): (EntryId, u8),
+        (round, is_here): (u64, bool),
+        out: &mut Out<Self>,
+    ) {
+        if !self.rounds.counts(from, round) {
+            return;
+        }
+        let Some(spreading) = self.spreading.get_mut(&id) else {
+            return;
+        };
+        if spreading.manifest.code != code {
+            return;
+        }
+        self.backoff = 0;
+        let bit = 1 << from;
+        if is_here {
+            spreading.acks |= bit;
+            self.announce_if_held(now, id, out);
+        } else {
+            spreading.acks &= !bit;
+            self.send_segment(from, id, out);
+        }
+    }
+
+    /// A member has no segment: it gets one, if none is on its way.
+    fn send_segment(&mut self, member: usize, id: EntryId, out: &mut Out<Self>) {
+        let round = self.rounds.now;
+        let to = self.peer(member);
+        let Some(spreading) = self.spreading.get_mut(&id) else {
+            return;
+        };
+        if spreading.attached.is_to(member) {
+            return;
+        }
+        out.emit(Event::Branch("segment asked for again"));
+        let manifest = spreading.manifest.clone();
+        let whom = (manifest.code, 1 << member);
+        let until_ns = self.line.put(Some(&manifest.entry), whom, self.now_ns);
+        spreading.attached.sent(1 << member, until_ns);
+        let message = Message::Spread {
+            manifest,
+            round,
+            is_attached: true,
+        };
+        self.say_spread(to, message, out);
+    }
+
+    /// Own segments became durable, perhaps.
+    pub(super) fn announce_held(&mut self, now: Now, out: &mut Out<Self>) {
+        let is_open = |(_, spreading): &(&EntryId, &Spreading)| !spreading.is_announced;
+        let open: Vec<EntryId> = self
+            .spreading
+            .iter()
+            .filter(is_open)
+            .map(|(id, _)| *id)
+            .collect();
+        open.into_iter()
+            .for_each(|id| self.announce_if_held(now, id, out));
+    }
+
+    /// Makes a value a candidate once `k + f` members hold it (C1): that it was announced, and the own
+    /// proposal, are one write.
+    fn announce_if_held(&mut self, now: Now, id: EntryId, out: &mut Out<Self>) {
+        let Some(spreading) = self.spreading.get_mut(&id) else {
+            return;
+        };
+        let needed = self.config.thresholds.holders(spreading.manifest.code);
+        if spreading.is_announced || spreading.holders(self.durable) < needed {
+            return;
+        }
+        assert!(needed <= self.config.mvc.members.len(), "k + f <= n - f");
+        spreading.is_announced = true;
+        let entry = spreading.manifest.entry.clone();
+        if self.mvc.holds(id) {
+            return;
+        }
+        self.within(out, |mvc, out| mvc.order(now, entry, out));
+    }
+
+    /// Losses are heard of: who had one is asked anew, and until it answers does not count.
+    pub(super) fn hear_losses(&mut self, losses: &Losses, out: &mut Out<Self>) {
+        let lost = self.rounds.hear(losses) & self.config.others();
+        if lost == 0 || !self.config.rules.heeds_losses {
+            return;
+        }
+        let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
+        for id in ids {
+            if let Some(spreading) = self.spreading.get_mut(&id) {
+                if spreading.acks & lost != 0 {
+                    out.emit(Event::Branch("acknowledgement lost with its disk"));
+                }
+                spreading.acks &= !lost;
+            }
+            self.ask(id, lost, out);
+        }
+    }
+
+    /// Asks members whether they hold a value.
+    fn ask(&self, id: EntryId, members: u64, out: &mut Out<Self>) {
+        let Some(spreading) = self.spreading.get(&id) else {
+            return;
+        };
+        for member in (0..self.config.mvc.members.len()).filter(|at| members & 1 << at != 0) {
+            if spreading.attached.is_to(member) {
+                continue;
+            }
+            let message = Message::Spread {
+                manifest: spreading.manifest.bare(),
+                round: self.rounds.now,
+                is_attached: false,
+            };
+            self.say_spread(self.peer(member), message, out);
+        }
+    }
+
+    /// Says again what went unanswered.
+    pub(super) fn on_spread_timer(&mut self, out: &mut Out<Self>) {
+        self.is_armed = false;
+        self.backoff += 1;
+        let others = self.config.others();
+        let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
+        for id in ids {
+            let Some(spreading) = self.spreading.get_mut(&id) else {
+                continue;
+            };
+            if std::mem::take(&mut spreading.is_fresh) {
+                continue;
+            }
+            spreading.attached.expire(self.now_ns);
+            let silent = others & !spreading.acks;
+            self.ask(id, silent, out);
+        }
+        self.say_roster_again(out);
+        self.ask_what_is_undecided(out);
+    }
+
+    /// A link came up: say at once what may have been lost. Or went down, with what was on it.
+    pub(super) fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
+        let Some(member) = self.config.member(peer) else {
+            return;
+        };
+        let bit = 1 << member & self.config.others();
+        let spreading = self.spreading.values_mut();
+        spreading.for_each(|spreading| spreading.attached.lose(member));
+        if bit == 0 || !up {
+            return;
+        }
+        let silent = |spreading: &Spreading| spreading.acks & bit == 0;
+        let asked = self.spreading.iter().filter(|(_, one)| silent(one));
+        let ids: Vec<EntryId> = asked.map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.ask(id, bit, out));
+        self.say_roster(bit, out);
+    }
+
+    /// Arms the retransmission timer while anything said of segments may go unanswered.
+    pub(super) fn tend(&mut self, out: &mut Out<Self>) {
+        let others = self.config.others();
+        let is_open = |spreading: &Spreading| others & !spreading.acks != 0;
+        let has_work =
+            self.spreading.values().any(is_open) || self.roster.is_some() || self.rebuild.is_some();
+        if has_work && !self.is_armed {
+            self.is_armed = true;
+            let mvc = &self.config.mvc;
+            let wait = mvc.rtx_min_ns << self.backoff.min(16);
+            let wait = wait.min(mvc.rtx_max_ns);
+            out.arm(Timer::Spread, Due::Within(wait..=wait + wait / 4));
+        }
+    }
+}

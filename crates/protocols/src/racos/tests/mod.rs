@@ -1,0 +1,6 @@
+//! Tests of Racos: a cluster whose disks, segments and losses are watched, under random schedules with and
+//! without sabotage, and what parameters come to.
+
+mod net;
+mod parameters;
+mod random;

@@ -1,0 +1,64 @@
+//! Which codes there are.
+
+use super::net::seat;
+use crate::racos::Racos;
+use crate::registry::Protocol;
+
+fn error(n: usize, params: &[(&str, &str)]) -> String {
+    Racos::config(&seat(n, 0, 1, params)).unwrap_err()
+}
+
+/// n, parameters, then k, f, `k + f`, T, F1.
+type Row = (usize, &'static [(&'static str, &'static str)], [usize; 5]);
+
+#[test]
+fn the_numbers_are_those_of_the_table() {
+    let rows: [Row; 10] = [
+        (1, &[], [1, 0, 1, 1, 1]),
+        (2, &[], [1, 0, 1, 2, 2]),
+        (3, &[("k", "1")], [1, 1, 2, 2, 3]),
+        (4, &[("k", "2")], [2, 1, 3, 3, 4]),
+        (5, &[], [3, 1, 4, 3, 4]),
+        (5, &[("k", "2")], [2, 1, 3, 3, 4]),
+        (5, &[("f", "2")], [1, 2, 3, 3, 5]),
+        (7, &[("k", "3")], [3, 2, 5, 4, 6]),
+        (7, &[("k", "3"), ("f", "1")], [3, 1, 4, 4, 5]),
+        (7, &[("k", "4")], [4, 1, 5, 4, 5]),
+    ];
+    for (n, params, expected) in rows {
+        let config = Racos::config(&seat(n, 0, 1, params)).unwrap();
+        let t = config.mvc.thresholds;
+        let code = usize::from(config.code);
+        let holders = config.thresholds.holders(config.code);
+        let found = [code, t.f, holders, t.proposal, t.fast_1];
+        assert_eq!(found, expected, "{n} {params:?}");
+        assert!(holders <= t.wait, "f failures stop no write");
+        // Answers after a loss meet the holders of what was announced with the lost disk's help.
+        assert!(config.thresholds.rebuild + holders > n);
+        assert!(config.thresholds.rebuild <= t.wait);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_could() {
+    assert_eq!(
+        error(5, &[("k", "3"), ("f", "2")]),
+        "k = 3, f = 2: a value must be on k + f = 5 disks before it is ordered, and with 2 of 5 replicas \
+         down 3 remain; k must be at most 1"
+    );
+    assert_eq!(
+        error(5, &[("k", "4")]),
+        "k = 4: 5 replicas would survive no failure; k must be at most 3"
+    );
+    assert_eq!(
+        error(5, &[("k", "6")]),
+        "k = 6: must be a number from 1 to 5"
+    );
+    assert_eq!(
+        error(5, &[("f", "3")]),
+        "f = 3: must be a number from 0 to 2"
+    );
+    assert!(
+        error(5, &[("profile", "flex")]).starts_with("unknown parameter profile: racos knows k, ")
+    );
+}

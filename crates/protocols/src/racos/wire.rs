@@ -1,0 +1,228 @@
+//! The encoding of messages and records.
+
+use super::losses::Losses;
+use super::messages::{Manifest, Message, Record};
+use crate::weak_mvc;
+use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+
+const ID_BYTES_MIN: usize = 10;
+/// Members are fewer.
+const MEMBERS_MAX: u8 = 64;
+
+impl Wire for Manifest {
+    fn encode(&self, out: &mut Encoder) {
+        self.entry.encode(out);
+        out.u8(self.code);
+        out.varint(self.life);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let entry = Entry::decode(input)?;
+        let code = input.u8()?;
+        if code == 0 {
+            return Err(WireError::Range("code"));
+        }
+        let life = input.varint()?;
+        Ok(Manifest { entry, code, life })
+    }
+}
+
+fn encode_ids(ids: &[EntryId], out: &mut Encoder) {
+    out.varint(ids.len() as u64);
+    ids.iter().for_each(|id| id.encode(out));
+}
+
+fn decode_ids(input: &mut Decoder) -> Result<Vec<EntryId>, WireError> {
+    let count = input.count(ID_BYTES_MIN)?;
+    (0..count).map(|_| EntryId::decode(input)).collect()
+}
+
+fn decode_member(input: &mut Decoder) -> Result<u8, WireError> {
+    let member = input.u8()?;
+    let is_one = member < MEMBERS_MAX;
+    is_one.then_some(member).ok_or(WireError::Range("member"))
+}
+
+fn decode_flag(input: &mut Decoder, what: &'static str) -> Result<bool, WireError> {
+    match input.u8()? {
+        flag @ 0..=1 => Ok(flag == 1),
+        flag => Err(WireError::Tag(what, flag)),
+    }
+}
+
+impl Wire for Message {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Message::Mvc(message) => {
+                out.u8(0);
+                message.encode(out);
+            }
+            Message::Spread {
+                manifest,
+                round,
+                is_attached,
+            } => {
+                out.u8(if *is_attached { 1 } else { 2 });
+                manifest.encode(out);
+                out.varint(*round);
+            }
+            Message::SegAck {
+                id,
+                code,
+                round,
+                is_here,
+                losses,
+            } => {
+                out.u8(if *is_here { 3 } else { 4 });
+                id.encode(out);
+                out.u8(*code);
+                out.varint(*round);
+                losses.encode(out);
+            }
+            Message::Roster { life, next, open } => {
+                out.u8(5);
+                out.varint(*life);
+                next.encode(out);
+                encode_ids(open, out);
+            }
+            Message::RosterAck { life, is_heeded } => {
+                out.u8(if *is_heeded { 6 } else { 9 });
+                out.varint(*life);
+            }
+            Message::Lost { loss, number } => {
+                out.u8(7);
+                out.u64(loss.0);
+                out.varint(*number);
+            }
+            Message::Undecided {
+                loss,
+                number,
+                count,
+                next,
+                life,
+                manifest,
+            } => {
+                out.u8(8);
+                out.u64(loss.0);
+                out.varint(*number);
+                out.varint(*count);
+                next.encode(out);
+                out.varint(*life);
+                manifest.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Message::Mvc(weak_mvc::Message::decode(input)?),
+            tag @ 1..=2 => Message::Spread {
+                manifest: Manifest::decode(input)?,
+                round: input.varint()?,
+                is_attached: tag == 1,
+            },
+            tag @ 3..=4 => Message::SegAck {
+                id: EntryId::decode(input)?,
+                code: input.u8()?,
+                round: input.varint()?,
+                is_here: tag == 3,
+                losses: Losses::decode(input)?,
+            },
+            5 => Message::Roster {
+                life: input.varint()?,
+                next: Slot::decode(input)?,
+                open: decode_ids(input)?,
+            },
+            tag @ (6 | 9) => Message::RosterAck {
+                life: input.varint()?,
+                is_heeded: tag == 6,
+            },
+            7 => Message::Lost {
+                loss: Boot(input.u64()?),
+                number: input.varint()?,
+            },
+            8 => Message::Undecided {
+                loss: Boot(input.u64()?),
+                number: input.varint()?,
+                count: input.varint()?,
+                next: Slot::decode(input)?,
+                life: input.varint()?,
+                manifest: Option::decode(input)?,
+            },
+            tag => return Err(WireError::Tag("racos message", tag)),
+        })
+    }
+}
+
+impl Wire for Record {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Record::Mvc(record) => {
+                out.u8(0);
+                record.encode(out);
+            }
+            Record::Manifest {
+                manifest,
+                is_held,
+                is_candidate,
+            } => {
+                out.u8(1);
+                out.u8(u8::from(*is_held));
+                out.u8(u8::from(*is_candidate));
+                manifest.encode(out);
+            }
+            Record::Life { life, since_loss } => {
+                out.u8(2);
+                out.varint(*life);
+                out.varint(*since_loss);
+            }
+            Record::Roster {
+                member,
+                life,
+                next,
+                open,
+            } => {
+                out.u8(3);
+                out.u8(*member);
+                out.varint(*life);
+                next.encode(out);
+                encode_ids(open, out);
+            }
+            Record::Loss { member, loss } => {
+                out.u8(4);
+                out.u8(*member);
+                out.u64(loss.0);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Record::Mvc(weak_mvc::Record::decode(input)?),
+            1 => {
+                let is_held = decode_flag(input, "whether a segment is held")?;
+                let is_candidate = decode_flag(input, "candidate bit")?;
+                Record::Manifest {
+                    manifest: Manifest::decode(input)?,
+                    is_held,
+                    is_candidate,
+                }
+            }
+            2 => Record::Life {
+                life: input.varint()?,
+                since_loss: input.varint()?,
+            },
+            3 => Record::Roster {
+                member: decode_member(input)?,
+                life: input.varint()?,
+                next: Slot::decode(input)?,
+                open: decode_ids(input)?,
+            },
+            4 => Record::Loss {
+                member: decode_member(input)?,
+                loss: Boot(input.u64()?),
+            },
+            tag => return Err(WireError::Tag("racos record", tag)),
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Messages, records and states in the paper's words, one line each.
+
+use super::Replica;
+use super::messages::{Manifest, Message, Record};
+use crate::weak_mvc;
+use quorate_core::Machine;
+
+/// A message.
+pub(super) fn message(message: &Message) -> String {
+    match message {
+        Message::Mvc(weak_mvc::Message::Batch { entry }) if entry.bulk_len() > 0 => {
+            format!("candidate {:?}", entry.id)
+        }
+        Message::Mvc(message) => weak_mvc::words::message(message),
+        Message::Spread {
+            manifest,
+            round,
+            is_attached,
+        } => {
+            let what = if *is_attached { "spread" } else { "held?" };
+            format!("{what} {}, round {round}", name(manifest))
+        }
+        Message::SegAck {
+            id,
+            code,
+            round,
+            is_here,
+            ..
+        } => {
+            let what = if *is_here { "holds" } else { "has none of" };
+            format!("{what} {id:?} under {code}, round {round}")
+        }
+        Message::Roster { life, next, open } => {
+            format!("roster of life {life} at {next:?}: open are {open:?}")
+        }
+        Message::RosterAck { life, is_heeded } => match is_heeded {
+            true => format!("roster of life {life} heeded"),
+            false => format!("life {life} was before"),
+        },
+        Message::Lost { loss, number } => format!("lost my disk {loss:?}/{number}"),
+        Message::Undecided {
+            number,
+            count,
+            manifest,
+            ..
+        } => {
+            let what = manifest.as_ref().map(name);
+            format!(
+                "to loss, {number}: of {count}, {}",
+                what.unwrap_or("none".into())
+            )
+        }
+    }
+}
+
+/// A record.
+pub(super) fn record(record: &Record) -> String {
+    match record {
+        Record::Mvc(record) => weak_mvc::words::record(record),
+        Record::Manifest {
+            manifest,
+            is_held,
+            is_candidate,
+        } => {
+            let held = if *is_held { "segment" } else { "no segment" };
+            let bit = if *is_candidate { ", candidate" } else { "" };
+            format!("manifest {}, {held}{bit}", name(manifest))
+        }
+        Record::Life { life, .. } => format!("life {life}"),
+        Record::Roster {
+            member, life, open, ..
+        } => {
+            format!("roster of {}, life {life}: open are {open:?}", member + 1)
+        }
+        Record::Loss { member, loss } => format!("{} lost its disk {loss:?}", member + 1),
+    }
+}
+
+fn name(manifest: &Manifest) -> String {
+    let Manifest { entry, code, life } = manifest;
+    format!("{:?} under {code}, life {life}", entry.id)
+}
+
+/// What a replica knows, a line per slot and per value.
+pub(super) fn state(replica: &Replica) -> Vec<String> {
+    let mut lines = weak_mvc::words::state(&replica.mvc);
+    lines.extend(replica.spreading.values().map(|spreading| {
+        let what = match spreading.is_announced {
+            true => "announced",
+            false => "spread",
+        };
+        let acks = spreading.acks.count_ones();
+        format!(
+            "{} {what}, {acks} others hold it",
+            name(&spreading.manifest)
+        )
+    }));
+    lines
+}
+
+/// Why nothing happens.
+pub(super) fn explain(replica: &Replica) -> String {
+    let mut text = replica.mvc.explain();
+    let held = replica
+        .segments
+        .iter()
+        .filter(|(_, segment)| segment.is_held);
+    text.push_str(&format!("; {} undecided segments held", held.count()));
+    for line in state(replica)
+        .into_iter()
+        .filter(|line| line.contains("hold it"))
+    {
+        text.push_str("; ");
+        text.push_str(&line);
+    }
+    if !replica.backlog.is_empty() {
+        text.push_str("; long values wait to be spread");
+    }
+    if let Some(rebuild) = &replica.rebuild {
+        text.push_str("; ");
+        text.push_str(&rebuild.describe());
+    }
+    text
+}

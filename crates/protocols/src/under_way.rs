@@ -1,0 +1,117 @@
+//! Fragments on their way to members.
+//!
+//! Connections lose nothing but with themselves, and a fragment may be long under way: one that was
+//! sent goes out again only when its time is over or its connection broke, however often a member
+//! says that it has none.
+
+use quorate_core::{Entry, MILLIS, SECONDS};
+use std::hash::{Hash, Hasher};
+
+/// Bytes of fragments that a leader's links together move in a millisecond at least: what takes longer
+/// goes out again.
+const BYTES_PER_MS: u64 = 10_000;
+/// No line is longer: where links are much faster, it would grow for as long as there is load, and what
+/// is lost would be taken to be on its way for as long.
+const LINE_NS_MAX: u64 = 30 * SECONDS;
+
+/// What a leader's links have to move: one value goes behind the other.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Line {
+    /// When it is empty, on the own clock in ns.
+    until_ns: u64,
+}
+
+impl Line {
+    /// Fragments of a value, of which `code` rebuild it, are given to the links to these members. Says
+    /// when they are through.
+    pub(crate) fn put(&mut self, value: Option<&Entry>, (code, to): (u8, u64), now_ns: u64) -> u64 {
+        let fragment_bytes = value.map_or(0, Entry::bulk_len) / u64::from(code.max(1));
+        let bytes = fragment_bytes * u64::from(to.count_ones());
+        let until_ns = self.until_ns.clamp(now_ns, now_ns + LINE_NS_MAX);
+        self.until_ns = until_ns + bytes / BYTES_PER_MS * MILLIS;
+        self.until_ns
+    }
+
+    /// Whether what was given to the links has had its time.
+    pub(crate) fn is_through(&self, now_ns: u64) -> bool {
+        self.until_ns <= now_ns
+    }
+
+    /// When what was given to the links by now is through.
+    pub(crate) fn through_ns(&self, now_ns: u64) -> u64 {
+        self.until_ns.max(now_ns)
+    }
+}
+
+/// Members to which a fragment of one value went.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct UnderWay {
+    to: u64,
+    /// On the own clock, in ns.
+    until_ns: u64,
+}
+
+impl Hash for UnderWay {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.to.hash(to);
+    }
+}
+
+impl UnderWay {
+    /// Fragments of a value went to these members; by this time they are there.
+    pub(crate) fn sent(&mut self, to: u64, until_ns: u64) {
+        self.to |= to;
+        self.until_ns = until_ns;
+    }
+
+    /// Whether one is on its way to a member.
+    pub(crate) fn is_to(&self, member: usize) -> bool {
+        self.to & 1 << member != 0
+    }
+
+    /// A retransmission timer came due: what took too long is taken for lost.
+    pub(crate) fn expire(&mut self, now_ns: u64) {
+        if now_ns >= self.until_ns {
+            self.to = 0;
+        }
+    }
+
+    /// The connection to a member broke.
+    pub(crate) fn lose(&mut self, member: usize) {
+        self.to &= !(1 << member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quorate_core::{Class, Command, EntryBuilder, EntryId, Payload, Principal, RequestId};
+
+    fn value(len: usize) -> Entry {
+        let mut builder = EntryBuilder::default();
+        builder.push(&Command {
+            id: RequestId::default(),
+            acked: 0,
+            class: Class::Write,
+            principal: Principal(0),
+            body: Bytes::new(),
+            payloads: vec![Payload::of(Bytes::from(vec![1; len]))],
+        });
+        builder.finish(EntryId::default(), 0)
+    }
+
+    #[test]
+    fn the_line_is_as_long_as_what_the_links_carry_and_never_much_longer_than_they_may_need() {
+        let (value, mut line) = (value(30_000), Line::default());
+        assert_eq!(line.put(Some(&value), (1, 0b11110), 5), 5 + 12 * MILLIS);
+        assert_eq!(line.put(Some(&value), (3, 0b11110), 5), 5 + 16 * MILLIS);
+        assert_eq!(line.put(Some(&value), (3, 0), 5), 5 + 16 * MILLIS);
+        assert_eq!(line.put(None, (1, 0b11110), 5), 5 + 16 * MILLIS);
+        assert!(!line.is_through(15 * MILLIS) && line.is_through(17 * MILLIS));
+        for _ in 0..10_000 {
+            line.put(Some(&value), (1, 0b11110), 5);
+        }
+        assert!(line.is_through(LINE_NS_MAX + 13 * MILLIS));
+    }
+}

@@ -1,0 +1,534 @@
+//! What replicas say, what they write down, what they wait for, and what the log implies.
+
+use super::config::WINDOW_MAX;
+use super::trail::{Mode, Step, Trail};
+use crate::registry::Gist;
+use quorate_core::{Boot, Carry, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+
+/// What replicas say to each other.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message {
+    /// A request (Algorithm 1, line 9), offered by its origin or given to who needs it. Promises
+    /// nothing.
+    Batch {
+        /// The batch.
+        entry: Entry,
+    },
+    /// "I lack these batches, and every slot from this one on."
+    Need {
+        /// The sender's first slot not delivered.
+        from: Slot,
+        /// The batches.
+        ids: Vec<EntryId>,
+    },
+    /// "I hold these": their origin need not send them again. Promises nothing.
+    Have {
+        /// The batches.
+        ids: Vec<EntryId>,
+    },
+    /// Proposal, State and vote of Algorithm 2 in one.
+    Slot(SlotMessage),
+    /// Proposals of NULL by a sender that has said nothing else in those slots.
+    Nulls(Nulls),
+    /// The outcome of a slot, for one that asked before its log could tell it.
+    Decided {
+        /// Which.
+        slot: Slot,
+        /// Its request, or NULL.
+        value: Option<EntryId>,
+    },
+    /// "I lost my promises, and lack every slot from this one on: how far have you gone?"
+    Recover {
+        /// The asker's start of the process.
+        boot: Boot,
+        /// The asker's first slot not delivered.
+        from: Slot,
+    },
+    /// The answer. Promises nothing.
+    RecoverA {
+        /// As in the question.
+        boot: Boot,
+        /// The first slot behind all that the sender may have begun.
+        started: Slot,
+    },
+    /// "Run the slots before this one": a recovering replica waits for their end. Promises nothing.
+    Nudge {
+        /// The first slot not needed.
+        until: Slot,
+        /// The sender's first slot not delivered.
+        from: Slot,
+    },
+    /// "Where does what you know of end?", for reads. Promises nothing.
+    ReadQ {
+        /// The asker's start of the process, so that answers to its former lives are no answers.
+        boot: Boot,
+        /// Counts the asker's queries.
+        number: u64,
+    },
+    /// The answer: every slot before the mark may hold a completed write.
+    ReadA {
+        /// As in the question.
+        boot: Boot,
+        /// As in the question.
+        number: u64,
+        /// The first slot behind all in which the sender proposed a request or knows one decided.
+        mark: Slot,
+    },
+}
+
+/// Short for one [`SlotMessage`] with proposal NULL and an empty trail per slot, and taken for
+/// exactly that. It names every slot: "NULL wherever I have said nothing" would be wrong, since
+/// what said otherwise may be lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nulls {
+    /// The slot of the first bit.
+    pub base: Slot,
+    /// Which slots.
+    pub bits: Bits,
+    /// Asks for the receiver's history, or for the outcomes.
+    pub want: bool,
+    /// The sender has more of its own than it has proposed.
+    pub more: bool,
+}
+
+/// A set of slots of one window, by their distance from its first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Bits([u64; BIT_WORDS]);
+
+const BIT_WORDS: usize = WINDOW_MAX / 64;
+
+impl Bits {
+    pub(crate) fn insert(&mut self, offset: usize) {
+        self.0[offset / 64] |= 1 << (offset % 64);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == [0; BIT_WORDS]
+    }
+
+    /// The distances, ascending.
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
+        let words = self.0.into_iter().enumerate();
+        words.flat_map(|(index, word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros() as usize;
+                left &= left.wrapping_sub(1);
+                (bit < 64).then_some(index * 64 + bit)
+            })
+        })
+    }
+}
+
+impl Nulls {
+    /// The messages it stands for.
+    pub(crate) fn spelled_out(&self, mode: Mode) -> impl Iterator<Item = SlotMessage> {
+        let Nulls {
+            base,
+            bits,
+            want,
+            more,
+        } = *self;
+        bits.iter().map(move |offset| SlotMessage {
+            slot: Slot(base.0.saturating_add(offset as u64)),
+            prop: None,
+            trail: Trail::new(mode),
+            q: None,
+            want,
+            more,
+        })
+    }
+}
+
+impl Wire for Nulls {
+    fn encode(&self, out: &mut Encoder) {
+        self.base.encode(out);
+        out.u8(u8::from(self.want) | u8::from(self.more) << 1);
+        let words = self.bits.0.iter().rposition(|word| *word != 0);
+        let words = words.map_or(0, |last| last + 1);
+        out.u8(words as u8);
+        self.bits.0[..words]
+            .iter()
+            .for_each(|word| out.varint(*word));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let base = Slot::decode(input)?;
+        let flags = input.u8()?;
+        if flags > 3 {
+            return Err(WireError::Tag("rabia nulls flags", flags));
+        }
+        let words = usize::from(input.u8()?);
+        let mut bits = Bits::default();
+        let used = bits
+            .0
+            .get_mut(..words)
+            .ok_or(WireError::Range("null slots"))?;
+        for word in used.iter_mut() {
+            *word = input.varint()?;
+        }
+        if used.last() == Some(&0) {
+            return Err(WireError::Range("null slots"));
+        }
+        Ok(Nulls {
+            base,
+            bits,
+            want: flags & 1 != 0,
+            more: flags & 2 != 0,
+        })
+    }
+}
+
+/// The sender's whole history in one slot. Cumulative, so any copy repairs the loss of all
+/// earlier ones, and counting by sender makes duplicates harmless.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotMessage {
+    /// Which slot.
+    pub slot: Slot,
+    /// The sender's proposal; `None` is NULL.
+    pub prop: Option<EntryId>,
+    /// The sender's values in the binary stage.
+    pub trail: Trail,
+    /// The request that has the slot if anyone has, as far as the sender knows. Every message
+    /// with a 1 in its trail names it, so that who decides 1 knows what it decided.
+    pub q: Option<EntryId>,
+    /// Asks for the receiver's history, or for the outcome.
+    pub want: bool,
+    /// The sender has more of its own than it has offered.
+    pub more: bool,
+}
+
+/// What must survive a crash before a message that contains it leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// A batch, before it is proposed here.
+    Batch {
+        /// The batch.
+        entry: Entry,
+    },
+    /// All of the replica's own values in one slot; the latest record of a slot counts.
+    Own {
+        /// Which slot.
+        slot: Slot,
+        /// The proposal; `None` is NULL.
+        prop: Option<EntryId>,
+        /// The values in the binary stage.
+        trail: Trail,
+        /// The request that has the slot if anyone has, as far as known.
+        q: Option<EntryId>,
+    },
+    /// NULL may be proposed in every slot before this one without a record of its own. A replica
+    /// that restarts proposes NULL and nothing else in those of them it has no record of.
+    Reserve {
+        /// The first slot not covered.
+        until: Slot,
+    },
+    /// The replica lost its promises, and votes in no slot before this one; `None` until that is
+    /// known. The last such record counts.
+    Floor {
+        /// The first slot it may vote in.
+        slot: Option<Slot>,
+    },
+}
+
+/// What a replica waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Timer {
+    /// Something said here went unanswered for a while.
+    Retransmit,
+    /// A batch named by a peer has not come from its origin.
+    Need,
+    /// A peer is far ahead, and was for a while.
+    CatchUp,
+    /// The first vote of this slot has waited long enough for a faster decision.
+    Hold(Slot),
+    /// The proposal of this slot has waited long enough for a batch named by peers.
+    Adopt(Slot),
+    /// A step of this slot has waited long enough for more values than it needs.
+    Grace(Slot),
+    /// This batch is old enough for a slot to be started for it.
+    Thaw(EntryId),
+    /// Whoever is in time for the slot of the probe has been heard by now.
+    Probe,
+}
+
+impl quorate_core::Record for Record {
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Record::Batch { .. } | Record::Floor { .. } => None,
+            Record::Own { slot, .. } => Some(*slot),
+            // Once the last slot it covers is decided, it covers none.
+            Record::Reserve { until } => Some(Slot(until.0.saturating_sub(1))),
+        }
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Record::Batch { entry } => Some(entry),
+            Record::Own { .. } | Record::Reserve { .. } | Record::Floor { .. } => None,
+        }
+    }
+
+    fn scalar(&self) -> Option<u8> {
+        matches!(self, Record::Floor { .. }).then_some(0)
+    }
+}
+
+impl Record {
+    /// Whether this is a proposal without any value of the binary stage.
+    pub(crate) fn is_proposal(&self) -> bool {
+        matches!(self, Record::Own { trail, .. } if trail.is_empty())
+    }
+
+    /// Whether it covers proposals of NULL.
+    pub(crate) fn is_reserve(&self) -> bool {
+        matches!(self, Record::Reserve { .. })
+    }
+
+    /// Whether the last thing it records is a State.
+    pub(crate) fn ends_with_state(&self) -> bool {
+        matches!(self, Record::Own { trail, .. } if matches!(trail.last_step(), Some(Step::State(_))))
+    }
+
+    /// Whether the last thing it records is a vote.
+    pub(crate) fn ends_with_vote(&self) -> bool {
+        matches!(self, Record::Own { trail, .. } if matches!(trail.last_step(), Some(Step::Vote(_))))
+    }
+}
+
+/// What later steps of a slot depend on besides the last values: the proposal and the request known,
+/// which messages carry on. Older values act through decisions only.
+pub(crate) fn gist(record: &Record) -> Option<Gist> {
+    let (prop, trail, request) = match record {
+        Record::Own { prop, trail, q, .. } => (*prop, *trail, *q),
+        // It stands for a proposal of NULL.
+        Record::Reserve { .. } => (None, Trail::default(), None),
+        Record::Batch { .. } | Record::Floor { .. } => return None,
+    };
+    Some(Gist {
+        prop,
+        request,
+        layer: trail.len(),
+    })
+}
+
+/// The value of one step, and whether it is a State that follows a vote which the coin may settle.
+pub(crate) fn value_at(record: &Record, index: usize) -> Option<(u8, bool)> {
+    let Record::Own { trail, .. } = record else {
+        return None;
+    };
+    let is_tossed = matches!(trail.mode().step(index), Step::State(phase) if phase > 1);
+    trail.get(index).map(|value| (value as u8, is_tossed))
+}
+
+impl SlotMessage {
+    /// What is wrong with this message whoever sent it, if anything.
+    pub(crate) fn flaw(&self, mode: Mode) -> Option<&'static str> {
+        if self.trail.mode() != mode {
+            Some("a trail of the other mode")
+        } else if !self.trail.is_well_formed() {
+            Some("a State that is neither 0 nor 1")
+        } else if self.q.is_none() && self.trail.iter().any(|v| v == super::trail::Value::One) {
+            Some("a 1 without its request")
+        } else {
+            None
+        }
+    }
+}
+
+const ID_BYTES_MIN: usize = 10;
+
+fn encode_ids(ids: &[EntryId], out: &mut Encoder) {
+    out.varint(ids.len() as u64);
+    ids.iter().for_each(|id| id.encode(out));
+}
+
+fn decode_ids(input: &mut Decoder) -> Result<Vec<EntryId>, WireError> {
+    (0..input.count(ID_BYTES_MIN)?)
+        .map(|_| EntryId::decode(input))
+        .collect()
+}
+
+impl Wire for SlotMessage {
+    fn encode(&self, out: &mut Encoder) {
+        self.slot.encode(out);
+        out.u8(u8::from(self.want) | u8::from(self.more) << 1);
+        self.prop.encode(out);
+        self.trail.encode(out);
+        self.q.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let slot = Slot::decode(input)?;
+        let flags = input.u8()?;
+        if flags > 3 {
+            return Err(WireError::Tag("rabia slot flags", flags));
+        }
+        Ok(SlotMessage {
+            slot,
+            prop: Option::decode(input)?,
+            trail: Trail::decode(input)?,
+            q: Option::decode(input)?,
+            want: flags & 1 != 0,
+            more: flags & 2 != 0,
+        })
+    }
+}
+
+impl Carry for Message {}
+
+impl Carry for Record {}
+
+impl Wire for Message {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Message::Batch { entry } => {
+                out.u8(0);
+                entry.encode(out);
+            }
+            Message::Need { from, ids } => {
+                out.u8(1);
+                from.encode(out);
+                encode_ids(ids, out);
+            }
+            Message::Have { ids } => {
+                out.u8(2);
+                encode_ids(ids, out);
+            }
+            Message::Slot(message) => {
+                out.u8(3);
+                message.encode(out);
+            }
+            Message::Decided { slot, value } => {
+                out.u8(4);
+                slot.encode(out);
+                value.encode(out);
+            }
+            Message::Nulls(message) => {
+                out.u8(7);
+                message.encode(out);
+            }
+            Message::Recover { boot, from } => {
+                out.u8(8);
+                out.u64(boot.0);
+                from.encode(out);
+            }
+            Message::RecoverA { boot, started } => {
+                out.u8(9);
+                out.u64(boot.0);
+                started.encode(out);
+            }
+            Message::Nudge { until, from } => {
+                out.u8(10);
+                until.encode(out);
+                from.encode(out);
+            }
+            Message::ReadQ { boot, number } => {
+                out.u8(5);
+                out.u64(boot.0);
+                out.varint(*number);
+            }
+            Message::ReadA { boot, number, mark } => {
+                out.u8(6);
+                out.u64(boot.0);
+                out.varint(*number);
+                mark.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            0 => Message::Batch {
+                entry: Entry::decode(input)?,
+            },
+            1 => Message::Need {
+                from: Slot::decode(input)?,
+                ids: decode_ids(input)?,
+            },
+            2 => Message::Have {
+                ids: decode_ids(input)?,
+            },
+            3 => Message::Slot(SlotMessage::decode(input)?),
+            4 => Message::Decided {
+                slot: Slot::decode(input)?,
+                value: Option::decode(input)?,
+            },
+            5 => Message::ReadQ {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+            },
+            6 => Message::ReadA {
+                boot: Boot(input.u64()?),
+                number: input.varint()?,
+                mark: Slot::decode(input)?,
+            },
+            7 => Message::Nulls(Nulls::decode(input)?),
+            8 => Message::Recover {
+                boot: Boot(input.u64()?),
+                from: Slot::decode(input)?,
+            },
+            9 => Message::RecoverA {
+                boot: Boot(input.u64()?),
+                started: Slot::decode(input)?,
+            },
+            10 => Message::Nudge {
+                until: Slot::decode(input)?,
+                from: Slot::decode(input)?,
+            },
+            tag => return Err(WireError::Tag("rabia message", tag)),
+        })
+    }
+}
+
+impl Wire for Record {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Record::Batch { entry } => {
+                out.u8(0);
+                entry.encode(out);
+            }
+            Record::Own {
+                slot,
+                prop,
+                trail,
+                q,
+            } => {
+                out.u8(1);
+                slot.encode(out);
+                prop.encode(out);
+                trail.encode(out);
+                q.encode(out);
+            }
+            Record::Reserve { until } => {
+                out.u8(2);
+                until.encode(out);
+            }
+            Record::Floor { slot } => {
+                out.u8(3);
+                slot.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(match input.u8()? {
+            3 => Record::Floor {
+                slot: Option::decode(input)?,
+            },
+            2 => Record::Reserve {
+                until: Slot::decode(input)?,
+            },
+            0 => Record::Batch {
+                entry: Entry::decode(input)?,
+            },
+            1 => Record::Own {
+                slot: Slot::decode(input)?,
+                prop: Option::decode(input)?,
+                trail: Trail::decode(input)?,
+                q: Option::decode(input)?,
+            },
+            tag => return Err(WireError::Tag("rabia record", tag)),
+        })
+    }
+}

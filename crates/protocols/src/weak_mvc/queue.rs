@@ -1,0 +1,151 @@
+//! What clients sent: commands and reads waiting for a batch, and own batches waiting for a slot.
+
+use super::Replica;
+use super::messages::{Message, Timer};
+use crate::backlog::Backlog;
+use quorate_core::{
+    Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
+};
+
+/// Commands and reads that no batch holds yet.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Queue {
+    commands: Backlog,
+    reads: Vec<RequestId>,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.reads.is_empty()
+    }
+}
+
+/// An own batch that is not delivered yet.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Offer {
+    pub(super) id: EntryId,
+    /// Members known to hold it.
+    pub(super) held_by: u64,
+    /// Whether it was sent since the last retransmission timer.
+    pub(super) fresh: bool,
+    /// Formed outside: it says no more of how many batches are under way.
+    pub(super) is_foreign: bool,
+    /// Reads that may be answered once it is delivered: it was formed after they came, so its
+    /// slot is behind every slot whose effects somebody had seen by then.
+    pub(super) reads: Vec<RequestId>,
+}
+
+impl Replica {
+    /// Algorithm 1, lines 8 and 9, up to the batch.
+    pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
+        for command in commands {
+            let refusal = if !self.is_voting() {
+                Some(Refusal::NotServing)
+            } else if command.encoded_len_max() > ENTRY_BYTES_MAX {
+                Some(Refusal::TooLarge)
+            } else if self.queue_room() == 0 {
+                Some(Refusal::Overloaded)
+            } else {
+                None
+            };
+            match refusal {
+                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None if command.class == Class::Read && self.config.quorum_reads => {
+                    self.reads.waiting.push(command.id);
+                }
+                None if command.class == Class::Read => self.queue.reads.push(command.id),
+                None => self.queue.commands.push(command),
+            }
+        }
+    }
+
+    /// How many more commands may wait.
+    pub(super) fn queue_room(&self) -> usize {
+        let queue = &self.queue;
+        let waiting = queue.commands.len() + queue.reads.len() + self.reads.waiting.len();
+        if queue.commands.bytes() >= self.config.queue_bytes_max {
+            0
+        } else {
+            self.config.queue_commands_max.saturating_sub(waiting)
+        }
+    }
+
+    /// Forms batches of whatever waits, while few enough are under way: under load a batch is
+    /// what came while its predecessors were decided. A batch is offered before anything is
+    /// written: the offer promises nothing, and peers flush while the origin does.
+    pub(super) fn form_batches(&mut self, now: Now, out: &mut Out<Self>) {
+        while self.batches_under_way() < self.config.outstanding && !self.queue.is_empty() {
+            let (commands_max, bytes_max) =
+                (self.config.batch_commands_max, self.config.batch_bytes_max);
+            let batch = self.queue.commands.fill(commands_max, bytes_max);
+            let (id, stamp_ns) = self.name_entry(now);
+            let entry = batch.finish(id, stamp_ns);
+            let message = Message::Batch {
+                entry: entry.clone(),
+            };
+            out.send_early(Peers::All, message);
+            self.pool.insert(entry, self.hlc, self.config.me, false);
+            self.freeze(now, id, self.hlc, out);
+            self.offers.push(Offer {
+                id,
+                held_by: 1 << self.config.me,
+                fresh: true,
+                is_foreign: false,
+                reads: std::mem::take(&mut self.queue.reads),
+            });
+        }
+    }
+
+    fn batches_under_way(&self) -> usize {
+        let own = self.offers.iter().filter(|offer| !offer.is_foreign);
+        own.count()
+    }
+
+    /// An own batch is delivered: its reads see every slot before `ap`.
+    pub(super) fn settle_offers(&mut self, out: &mut Out<Self>) {
+        let (done, ap) = (&self.done, self.ap);
+        self.offers.retain(|offer| {
+            let is_done = done.0.contains(offer.id);
+            if is_done {
+                let answer = Outcome::ReadAt(ap);
+                offer
+                    .reads
+                    .iter()
+                    .for_each(|id| out.reply(*id, answer.clone()));
+            }
+            !is_done
+        });
+    }
+
+    /// A batch that is new here has its age to reach first: by its stamp, so that it is the same
+    /// moment everywhere as far as clocks agree, but no longer from now than the age asked for.
+    pub(super) fn freeze(&mut self, now: Now, id: EntryId, stamp_ns: u64, out: &mut Out<Self>) {
+        let ripe_ns = stamp_ns.saturating_add(self.config.freeze_ns);
+        let left_ns = ripe_ns.saturating_sub(now.clock_ns);
+        if self.config.freeze_ns > 0 && left_ns > 0 {
+            self.pool.freeze(id);
+            let due = Due::After(left_ns.min(self.config.freeze_ns));
+            out.arm(Timer::Thaw(id), due);
+        }
+    }
+
+    /// A batch's place in the queue: its stamp, but no later than the clock here and the skew
+    /// allow. An origin whose clock is ahead waits that long at most.
+    pub(super) fn rank_ns(&self, now: Now, stamp_ns: u64) -> u64 {
+        stamp_ns.min(now.clock_ns.saturating_add(self.config.hlc_skew_max_ns))
+    }
+
+    /// Moves the own clock behind a stamp seen, unless the stamp is absurd.
+    pub(super) fn see_stamp(&mut self, now: Now, stamp_ns: u64) {
+        if stamp_ns <= now.clock_ns.saturating_add(self.config.hlc_skew_max_ns) {
+            self.hlc = self.hlc.max(stamp_ns);
+        }
+    }
+
+    /// A member holds an own batch.
+    pub(super) fn credit(&mut self, member: usize, id: EntryId) {
+        if let Some(offer) = self.offers.iter_mut().find(|offer| offer.id == id) {
+            offer.held_by |= 1 << member;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Messages, records and states in the paper's words, one line each, for conversations and for
+//! whoever looks for what is stuck.
+
+use super::Replica;
+use super::messages::{Message, Record, SlotMessage};
+use super::slot::Instance;
+use super::trail::Trail;
+use quorate_core::{EntryId, Slot};
+
+/// A message.
+pub(crate) fn message(message: &Message) -> String {
+    match message {
+        Message::Batch { entry } => format!("batch {:?}", entry.id),
+        Message::Need { from, ids } => format!("need {ids:?}, delivered up to {from:?}"),
+        Message::Have { ids } => format!("have {ids:?}"),
+        Message::Slot(said) => slot_message(said),
+        Message::Nulls(said) => {
+            let slots = said.bits.iter().map(|offset| said.base.0 + offset as u64);
+            let slots: Vec<_> = slots.map(|slot| format!("s{slot}")).collect();
+            format!("{} NULL{}", slots.join(" "), asks(said.want, said.more))
+        }
+        Message::Decided { slot, value } => format!("{slot:?} is decided: {}", prop(*value)),
+        Message::Recover { boot, from } => format!("recover {boot:?} from {from:?}"),
+        Message::RecoverA { boot, started } => format!("to {boot:?}: begun up to {started:?}"),
+        Message::Nudge { until, from } => format!("nudge from {from:?} until {until:?}"),
+        Message::ReadQ { boot, number } => format!("query {boot:?}/{number}"),
+        Message::ReadA { boot, number, mark } => {
+            format!("to query {boot:?}/{number}: mark {mark:?}")
+        }
+    }
+}
+
+fn slot_message(said: &SlotMessage) -> String {
+    let own = own(said.slot, said.prop, said.trail, said.q);
+    format!("{own}{}", asks(said.want, said.more))
+}
+
+fn asks(want: bool, more: bool) -> &'static str {
+    match (want, more) {
+        (false, false) => "",
+        (true, false) => ", wants",
+        (false, true) => ", has more",
+        (true, true) => ", wants, has more",
+    }
+}
+
+/// A record.
+pub(crate) fn record(record: &Record) -> String {
+    match record {
+        Record::Batch { entry } => format!("batch {:?}", entry.id),
+        Record::Own {
+            slot,
+            prop,
+            trail,
+            q,
+        } => own(*slot, *prop, *trail, *q),
+        Record::Reserve { until } => format!("NULL is reserved up to {until:?}"),
+        Record::Floor { slot: None } => "a recovery begins".into(),
+        Record::Floor { slot: Some(slot) } => format!("floor {slot:?}"),
+    }
+}
+
+/// What a replica knows, a line per slot.
+pub(crate) fn state(replica: &Replica) -> Vec<String> {
+    let slots = (replica.ap.0..).map(Slot).zip(&replica.slots);
+    slots
+        .map(|(slot, instance)| slot_state(slot, instance))
+        .collect()
+}
+
+fn slot_state(slot: Slot, instance: &Instance) -> String {
+    let voices = instance.voices.iter().enumerate().map(|(member, voice)| {
+        let said = voice.prop.map(|p| format!("{} {:?}", prop(p), voice.trail));
+        format!("{}: {}", member + 1, said.unwrap_or("-".into()))
+    });
+    let voices = voices.collect::<Vec<_>>().join(", ");
+    let q = instance.q.map(|q| format!(", q={q:?}")).unwrap_or_default();
+    let decided = instance
+        .decided
+        .map(|value| format!(", decided {}", prop(value)));
+    format!("{slot:?} {voices}{q}{}", decided.unwrap_or_default())
+}
+
+fn own(slot: Slot, proposed: Option<EntryId>, trail: Trail, q: Option<EntryId>) -> String {
+    let trail = if trail.is_empty() {
+        String::new()
+    } else {
+        format!(" {trail:?}")
+    };
+    let q = q.map(|q| format!(" q={q:?}")).unwrap_or_default();
+    format!("{slot:?} {}{trail}{q}", prop(proposed))
+}
+
+fn prop(value: Option<EntryId>) -> String {
+    value.map_or("NULL".into(), |id| format!("{id:?}"))
+}

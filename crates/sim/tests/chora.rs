@@ -1,0 +1,61 @@
+//! Chora: seeds that must pass.
+
+use quorate_sim::{Report, Simulator, parse};
+use std::ops::Range;
+
+fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {
+    let line = format!("--protocol chora {line}");
+    let simulator = Simulator::new(&parse(&line).unwrap()).unwrap();
+    let reports: Vec<Report> = seeds.map(|seed| simulator.seed(seed)).collect();
+    for report in &reports {
+        assert_eq!(report.violation, None, "{line}, seed {}", report.seed);
+        assert!(report.totals.ops >= 500, "{report:?}");
+    }
+    reports
+}
+
+fn hits(reports: &[Report], branch: &str) -> u64 {
+    let hits = |report: &Report| report.totals.branches.get(branch).copied();
+    reports.iter().filter_map(hits).sum()
+}
+
+#[test]
+fn three_proposers_pass() {
+    let reports = pass("--replicas 3", 0..15);
+    assert!(hits(&reports, "began a view") > 15, "views change");
+    assert!(hits(&reports, "recovered") > 0, "losses are made up for");
+}
+
+#[test]
+fn other_sizes_and_numbers_of_proposers_pass() {
+    pass("--replicas 5", 0..5);
+    pass("--replicas 7 --param proposers=4", 0..3);
+    pass("--replicas 4", 0..3);
+    pass("--replicas 1", 0..3);
+    pass("--replicas 3 --param proposers=1", 0..5);
+    pass("--replicas 5 --param proposers=2 --param window=4", 0..3);
+}
+
+/// Seed 1: pulses that only repeated themselves filled the network of a slow replica, which fell behind
+/// for good.
+#[test]
+fn rounds_pass() {
+    let mut reports = pass("--replicas 3 --param mode=pulsing", 0..10);
+    reports.extend(pass(
+        "--replicas 5 --param mode=pulsing --param round_us=500",
+        0..3,
+    ));
+    assert!(hits(&reports, "pulses ended") > 0, "there are pauses");
+}
+
+#[test]
+fn replicas_without_disks_pass() {
+    let reports = pass("--replicas 3 --durability memory", 0..8);
+    assert!(hits(&reports, "rejoined") > 0);
+}
+
+#[test]
+fn members_and_protocols_change() {
+    pass("--replicas 3 --profile swarm,epochs,switches", 0..8);
+    pass("--replicas 5 --profile swarm,epochs", 0..4);
+}

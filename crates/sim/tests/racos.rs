@@ -1,0 +1,50 @@
+//! Racos: seeds that must pass, some of which once did not.
+
+use quorate_sim::{Report, Simulator, parse};
+
+fn pass(line: &str, seeds: impl IntoIterator<Item = u64>) -> Vec<Report> {
+    let simulator = Simulator::new(&parse(line).unwrap()).unwrap();
+    let reports: Vec<Report> = seeds.into_iter().map(|seed| simulator.seed(seed)).collect();
+    for report in &reports {
+        assert_eq!(report.violation, None, "seed {}", report.seed);
+        assert!(report.totals.ops >= 500, "{report:?}");
+    }
+    reports
+}
+
+/// All values are spread, however short.
+const FIVE: &str = "--protocol racos --replicas 5 --code 5,3 --param payload_min=1";
+
+#[test]
+fn five_replicas_with_three_of_five_codes_pass() {
+    let reports = pass(FIVE, 0..6);
+    let saw = |branch| {
+        let mut branches = reports.iter().map(|report| &report.totals.branches);
+        branches.any(|branches| branches.contains_key(branch))
+    };
+    assert!(saw("segment let go") && saw("roster waits") && saw("segment asked for again"));
+}
+
+/// Once: an origin that had lost its disk heard of its own loss, and asked itself for an acknowledgement
+/// (4, 20, 25).
+#[test]
+fn who_lost_its_disk_asks_the_others() {
+    let reports = pass(FIVE, [4, 20, 25]);
+    let branches = |report: &Report| report.totals.branches.contains_key("segment rebuilt");
+    assert!(reports.iter().any(branches));
+}
+
+#[test]
+fn other_codes_pass() {
+    for (replicas, code, seeds) in [(3, "3,1", 3), (4, "4,2", 3), (7, "7,4", 2), (7, "7,3", 2)] {
+        let line =
+            format!("--protocol racos --replicas {replicas} --code {code} --param payload_min=1");
+        pass(&line, 0..seeds);
+    }
+}
+
+/// A group goes to other members and other protocols, and back.
+#[test]
+fn members_and_protocols_change() {
+    pass(&format!("{FIVE} --profile swarm,epochs,switches"), 0..4);
+}
