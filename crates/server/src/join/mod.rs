@@ -1,5 +1,6 @@
 //! Before the first word: a replica without promises asks its peers whether it may be new.
 
+mod cluster;
 mod rule;
 
 pub use rule::{JoinError, Rejoin};
@@ -125,33 +126,11 @@ impl Join {
         Ok(folder.unwrap_or_else(|| unreachable!("it was written")))
     }
 
-    /// What was answered by replicas of this cluster. One whose cluster was a guess takes that of its
-    /// peers, if they agree and do not know it as one of theirs: that may be another replica.
+    /// What was answered by replicas of this cluster; a guess which that is gives way to them.
     fn sort(&mut self, answers: Answers) -> Result<Heard, ServerError> {
-        let me = self.expected.replica;
-        let mut all = answers
-            .iter()
-            .filter_map(|(peer, answer)| Some((*peer, answer.as_ref()?)));
-        let is_other = |(_, answer): &(ReplicaId, &Answer)| answer.cluster != self.cluster;
-        if let Some((peer, answer)) = all.clone().find(is_other) {
-            let found = answer.cluster;
-            let lists_me = all.any(|(_, answer)| match (&answer.newest, &answer.stage) {
-                (Some(epoch), _) | (None, Stage::Begun { epoch, .. }) => {
-                    epoch.index_of(me).is_some()
-                }
-                _ => false,
-            });
-            let mut clusters = answers.values().flatten().map(|answer| answer.cluster);
-            let is_agreed = clusters.all(|cluster| cluster == found);
-            if !self.is_guess || lists_me || !is_agreed {
-                return Err(ServerError::Join(JoinError::OtherCluster {
-                    peer,
-                    found,
-                    expected: self.cluster,
-                }));
-            }
-            self.cluster = found;
-        }
+        let expected = (self.cluster, self.is_guess);
+        self.cluster = cluster::of_peers(expected, self.expected.replica, &answers)
+            .map_err(ServerError::Join)?;
         let told = answers
             .values()
             .flatten()
