@@ -176,17 +176,14 @@ impl<A: Application> Applier<A> {
     /// now; if it is another one, everything executed is taken back.
     pub(crate) fn decided_ahead(&mut self, slot: Slot, entry: Option<&Entry>) {
         let id = entry.map(|entry| entry.id);
-        let is_same = |done: &Done| done.slot == slot && Some(done.entry.id) == id;
-        match self.ahead.done.front() {
-            None => {}
-            Some(done) if !is_same(done) => self.retract_from(slot),
-            Some(_) => {
-                let done = self.ahead.done.pop_front().expect("there is a front");
-                for (id, _) in &done.results {
-                    self.ahead.forget(*id);
-                }
-                self.ahead.results = done.results.into();
+        let is_same = |done: &mut Done| done.slot == slot && Some(done.entry.id) == id;
+        if let Some(done) = self.ahead.done.pop_front_if(is_same) {
+            for (id, _) in &done.results {
+                self.ahead.forget(*id);
             }
+            self.ahead.results = done.results.into();
+        } else if !self.ahead.done.is_empty() {
+            self.retract_from(slot);
         }
     }
 

@@ -9,12 +9,14 @@ mod catalogue;
 pub mod chora;
 mod code;
 mod done;
+mod lives;
 pub mod nezha;
 mod paper;
 mod params;
 pub mod rabia;
 pub mod racos;
 mod registry;
+mod rejoin;
 pub mod rs_paxos;
 mod sabotage;
 mod under_way;
@@ -24,6 +26,7 @@ pub use any::{AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, fa
 pub use catalogue::Registered;
 pub use code::Code;
 pub use done::Done;
+pub use lives::{Life, Lives};
 pub use paper::{Paper, Setting, Shares};
 pub use registry::{
     Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, ready_names,

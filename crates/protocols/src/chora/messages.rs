@@ -2,7 +2,7 @@
 
 use super::log::Position;
 use super::pattern::ViewInit;
-use crate::rs_paxos::{Life, Lives};
+use crate::lives::{Life, Lives};
 use quorate_core::{Boot, Carry, Entry, Slot};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -61,7 +61,8 @@ pub use registered::Chora;
 
 use crate::backlog::Backlog;
 use crate::done::Done;
-use crate::rs_paxos::Lives;
+use crate::lives::Lives;
+use crate::rejoin::Rejoin;
 use log::Log;
 use offers::Offer;
 use quorate_core::{
@@ -69,7 +70,6 @@ use quorate_core::{
     WireError,
 };
 use reads::Reads;
-use rejoin::Rejoin;
 use role::{Armed, Role};
 use rounds::Rounds;
 use std::collections::{BTreeMap, VecDeque};
@@ -81,7 +81,7 @@ use std::sync::Arc;
 pub struct Replica {
     config: Arc<Config>,
     /// What a replica that lost its promises does before it may make new ones.
-    rejoin: Option<Rejoin>,
+    rejoin: Option<Rejoin<u64>>,
     /// The lives of all members, as far as known.
     lives: Lives,
     view: u64,

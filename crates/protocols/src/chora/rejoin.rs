@@ -17,31 +17,9 @@
 use super::Replica;
 use super::messages::{Message, Record};
 use super::role::Role;
-use crate::rs_paxos::{Life, Lives};
-use quorate_core::{Boot, Event, Lsn, Out, Slot};
-use std::hash::{Hash, Hasher};
-
-/// A rejoin under way.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Rejoin {
-    /// The number asked for.
-    number: u64,
-    /// Members that have noted it.
-    heard: u64,
-    /// The highest view they are in.
-    floor: u64,
-    /// The first slot behind all they have appended.
-    end: Slot,
-    /// The record that ends the rejoin.
-    written: Option<Lsn>,
-}
-
-impl Hash for Rejoin {
-    fn hash<H: Hasher>(&self, to: &mut H) {
-        (self.number, self.heard, self.floor, self.end).hash(to);
-        self.written.is_some().hash(to);
-    }
-}
+use crate::lives::{Life, Lives};
+use crate::rejoin::{Heard, Rejoin};
+use quorate_core::{Boot, Event, Out, Slot};
 
 impl Replica {
     /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
@@ -51,10 +29,7 @@ impl Replica {
 
     /// Begins a rejoin; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.rejoin = Some(Rejoin {
-            number: self.lives.of(self.config.me).number + 1,
-            ..Rejoin::default()
-        });
+        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me)));
         self.write_lives(false, out);
     }
 
@@ -70,17 +45,13 @@ impl Replica {
 
     /// Asks those that have not answered.
     pub(super) fn say_rejoin(&self, to: u64, out: &mut Out<Self>) {
-        let asking = self.rejoin.as_ref();
-        if let Some(rejoin) = asking.filter(|rejoin| rejoin.written.is_none()) {
-            let life = Life {
-                number: rejoin.number,
-                boot: self.config.boot,
-            };
+        let rejoin = self.rejoin.as_ref();
+        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to, self.config.boot)) {
             let message = Message::Rejoin {
                 life,
                 next: self.ap(),
             };
-            self.send_to(to & !rejoin.heard, &message, |to, message| {
+            self.send_to(to, &message, |to, message| {
                 self.say(to, message, out);
             });
         }
@@ -89,12 +60,12 @@ impl Replica {
     /// Asks again. Answers that speak of slots which did not come to be committed may speak of what was
     /// cut since, so all are asked anew.
     pub(super) fn say_rejoin_again(&mut self, out: &mut Out<Self>) {
-        let is_known = self.is_floor_known();
+        let needed = self.config.thresholds.rejoin;
         if let Some(rejoin) = &mut self.rejoin
-            && is_known
+            && rejoin.is_known_by(needed)
             && rejoin.written.is_none()
         {
-            (rejoin.heard, rejoin.end) = (0, Slot(0));
+            rejoin.restart();
         }
         self.say_rejoin(self.config.others(), out);
     }
@@ -130,50 +101,29 @@ impl Replica {
         (view, end): (u64, Slot),
         out: &mut Out<Self>,
     ) {
-        let me = self.config.me;
-        let Some(rejoin) = &mut self.rejoin else {
+        let (me, needed) = (self.config.me, self.config.thresholds.rejoin);
+        let Some(rejoin) = self.rejoin.as_mut().filter(|_| boot == self.config.boot) else {
             return;
         };
-        if boot != self.config.boot || rejoin.written.is_some() {
-            return;
-        }
-        let noted = lives.of(me);
-        if (noted.number, noted.boot) != (rejoin.number, boot) {
-            if noted.number >= rejoin.number {
-                // Taken by a life that this one follows.
-                *rejoin = Rejoin {
-                    number: noted.number.saturating_add(1),
-                    ..Rejoin::default()
-                };
-                self.say_rejoin(self.config.others(), out);
-            }
-            return;
-        }
-        if rejoin.heard & 1 << from == 0 && !self.is_floor_known() {
-            let rejoin = self.rejoin.as_mut().expect("it is under way");
-            rejoin.heard |= 1 << from;
-            rejoin.floor = rejoin.floor.max(view);
-            rejoin.end = rejoin.end.max(end);
+        let said = (view, end);
+        match rejoin.hear((from, needed), (boot, lives.of(me)), said) {
+            Heard::Nothing => return,
+            Heard::Taken => return self.say_rejoin(self.config.others(), out),
+            Heard::Noted => {}
         }
         self.note_lives(lives, out);
     }
 
-    fn is_floor_known(&self) -> bool {
-        let heard = self.rejoin.as_ref().map_or(0, |rejoin| rejoin.heard);
-        heard.count_ones() as usize >= self.config.thresholds.rejoin
-    }
-
     /// Moves the rejoin on as far as it goes.
     pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
-        let is_known = self.is_floor_known();
-        let ap = self.ap();
+        let (needed, ap) = (self.config.thresholds.rejoin, self.ap());
         let Some(rejoin) = &mut self.rejoin else {
             return;
         };
-        if rejoin.written.is_none() && is_known && ap >= rejoin.end {
-            let (number, floor) = (rejoin.number, rejoin.floor);
-            let boot = self.config.boot;
-            self.lives.note(self.config.me, Life { number, boot });
+        if rejoin.is_due(needed, ap) {
+            let floor = rejoin.floor;
+            let life = rejoin.life(self.config.boot);
+            self.lives.note(self.config.me, life);
             self.mute = self.mute.max(Some(floor.max(self.view)));
             let view = floor.max(self.view);
             // The vote of that view may have been given away.
@@ -185,8 +135,7 @@ impl Replica {
             }
         }
         let durable = self.durable;
-        let is_over = |rejoin: &mut Rejoin| rejoin.written.is_some_and(|lsn| lsn <= durable);
-        if let Some(rejoin) = self.rejoin.take_if(is_over) {
+        if let Some(rejoin) = self.rejoin.take_if(|rejoin| rejoin.is_over(durable)) {
             out.emit(Event::Branch("rejoined"));
             self.rejoined(rejoin.floor, out);
         }
@@ -228,9 +177,6 @@ impl Replica {
     /// Takes up the lives known before a restart, and a rejoin that it interrupted.
     pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
         self.lives = lives;
-        self.rejoin = (!is_member).then(|| Rejoin {
-            number: self.lives.of(self.config.me).number + 1,
-            ..Rejoin::default()
-        });
+        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me)));
     }
 }

@@ -6,7 +6,7 @@ use super::messages::{Logged, Record};
 use super::pattern::ViewInit;
 use super::role::{Armed, Role};
 use super::{Backlog, Done, Reads, Replica, Rounds};
-use crate::rs_paxos::Lives;
+use crate::lives::Lives;
 use quorate_core::{Lsn, Now, Out, Past, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

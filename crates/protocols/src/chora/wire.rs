@@ -3,7 +3,7 @@
 use super::log::Position;
 use super::messages::{Logged, Message, Pulse, Reason, Record};
 use super::wire_parts::{flag, member, slot, view};
-use crate::rs_paxos::{Life, Lives};
+use crate::lives::{Life, Lives};
 use quorate_core::{Boot, Decoder, Encoder, Entry, Wire, WireError};
 
 impl Wire for Reason {

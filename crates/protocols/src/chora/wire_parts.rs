@@ -4,7 +4,7 @@ use super::config::MEMBERS_MAX;
 use super::log::Position;
 use super::messages::{Header, Logged, Proposal, Pulse, Value};
 use super::pattern::{SEGMENTS_MAX, Segment, ViewInit};
-use crate::rs_paxos::Lives;
+use crate::lives::Lives;
 use quorate_core::{Decoder, Encoder, Entry, Slot, Wire, WireError};
 use std::sync::Arc;
 

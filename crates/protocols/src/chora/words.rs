@@ -5,7 +5,7 @@ use super::Replica;
 use super::log::Position;
 use super::messages::{Logged, Message, Proposal, Pulse, Reason, Record, Value};
 use super::role::Role;
-use crate::rs_paxos::Lives;
+use crate::lives::Lives;
 use std::fmt::Write;
 
 /// A message.

@@ -2,9 +2,9 @@
 
 use super::Replica;
 use super::ballot::Ballot;
-use super::lives::Lives;
 use super::messages::{Accept, Claim, Message, has_bulk};
 use super::role::{Leader, Recovered, Role, Tally, Trust, is_whole};
+use crate::lives::Lives;
 use crate::under_way::UnderWay;
 use quorate_core::{Entry, Event, Out, Slot};
 use std::collections::{BTreeMap, VecDeque};

@@ -55,7 +55,6 @@ mod fragments;
 mod leader;
 mod learner;
 mod lease;
-mod lives;
 mod messages;
 mod mutants;
 mod offers;
@@ -76,13 +75,14 @@ mod words;
 pub use ballot::Ballot;
 pub use config::{Config, Rules, Thresholds};
 pub use fragments::Fragments;
-pub use lives::{Life, Lives};
 pub use messages::{Accept, Claim, Lead, Message, Promise, Record, SlotVote, Timer};
 pub use quorum::{Quorums, Row, table};
 pub use registered::{MultiPaxos, RsPaxos};
 
 use crate::backlog::Backlog;
 use crate::done::Done;
+use crate::lives::Lives;
+use crate::rejoin::Rejoin;
 use crate::under_way::Line;
 use lease::Lease;
 use offers::Offer;
@@ -91,7 +91,6 @@ use quorate_core::{
     Slot, Wire, WireError,
 };
 use reads::Reads;
-use rejoin::Rejoin;
 use role::{Armed, Instance, Role, Trust};
 use spread::Parked;
 use std::collections::VecDeque;
@@ -103,7 +102,7 @@ use std::sync::Arc;
 pub struct Replica {
     config: Arc<Config>,
     /// What a replica that lost its promises does before it may make new ones.
-    rejoin: Option<Rejoin>,
+    rejoin: Option<Rejoin<Ballot>>,
     /// The lives of all members, as far as known.
     lives: Lives,
     /// The highest ballot promised; the own one while it leads or wants to.

@@ -29,33 +29,11 @@
 
 use super::Replica;
 use super::ballot::Ballot;
-use super::lives::{Life, Lives};
 use super::messages::{Message, Record};
 use super::role::{Gathered, Role, Trust};
-use quorate_core::{Boot, Event, Lsn, Out, Slot};
-use std::hash::{Hash, Hasher};
-
-/// A rejoin under way.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Rejoin {
-    /// The number asked for.
-    number: u64,
-    /// Members that have noted it.
-    heard: u64,
-    /// The highest ballot they have promised.
-    floor: Ballot,
-    /// The first slot behind all they know anything of.
-    pub(super) end: Slot,
-    /// The record that ends the rejoin.
-    written: Option<Lsn>,
-}
-
-impl Hash for Rejoin {
-    fn hash<H: Hasher>(&self, to: &mut H) {
-        (self.number, self.heard, self.floor, self.end).hash(to);
-        self.written.is_some().hash(to);
-    }
-}
+use crate::lives::{Life, Lives};
+use crate::rejoin::{Heard, Rejoin};
+use quorate_core::{Boot, Event, Out, Slot};
 
 impl Replica {
     /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
@@ -65,10 +43,7 @@ impl Replica {
 
     /// Begins a rejoin; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.rejoin = Some(Rejoin {
-            number: self.lives.of(self.config.me).number + 1,
-            ..Rejoin::default()
-        });
+        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me)));
         self.write_lives(false, out);
     }
 
@@ -79,20 +54,13 @@ impl Replica {
 
     /// Asks those that have not answered.
     pub(super) fn say_rejoin(&self, to: u64, out: &mut Out<Self>) {
-        if let Some(rejoin) = self
-            .rejoin
-            .as_ref()
-            .filter(|rejoin| rejoin.written.is_none())
-        {
-            let life = Life {
-                number: rejoin.number,
-                boot: self.config.boot,
-            };
+        let rejoin = self.rejoin.as_ref();
+        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to, self.config.boot)) {
             let message = Message::Rejoin {
                 life,
                 next: self.ap,
             };
-            self.send_to(to & !rejoin.heard, &message, |to, message| {
+            self.send_to(to, &message, |to, message| {
                 out.send(to, message);
             });
         }
@@ -141,51 +109,27 @@ impl Replica {
         end: Slot,
         out: &mut Out<Self>,
     ) {
-        let me = self.config.me;
-        let Some(rejoin) = &mut self.rejoin else {
+        let (me, needed) = (self.config.me, self.config.thresholds.rejoin);
+        let Some(rejoin) = self.rejoin.as_mut().filter(|_| boot == self.config.boot) else {
             return;
         };
-        if boot != self.config.boot || rejoin.written.is_some() {
-            return;
-        }
-        let noted = lives.of(me);
-        if (noted.number, noted.boot) != (rejoin.number, boot) {
-            if noted.number >= rejoin.number {
-                // Taken by a life that this one follows.
-                let number = noted.number + 1;
-                *rejoin = Rejoin {
-                    number,
-                    ..Rejoin::default()
-                };
-                self.say_rejoin(self.config.others(), out);
-            }
-            return;
-        }
-        if rejoin.heard & 1 << from == 0 && !self.is_floor_known() {
-            let rejoin = self.rejoin.as_mut().expect("it is under way");
-            rejoin.heard |= 1 << from;
-            rejoin.floor = rejoin.floor.max(promised);
-            rejoin.end = rejoin.end.max(end);
+        let said = (promised, end);
+        match rejoin.hear((from, needed), (boot, lives.of(me)), said) {
+            Heard::Nothing => return,
+            Heard::Taken => return self.say_rejoin(self.config.others(), out),
+            Heard::Noted => {}
         }
         self.note_lives(lives, out);
     }
 
-    fn is_floor_known(&self) -> bool {
-        let heard = self.rejoin.as_ref().map_or(0, |rejoin| rejoin.heard);
-        heard.count_ones() as usize >= self.config.thresholds.rejoin
-    }
-
     /// Moves the rejoin on as far as it goes.
     pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
-        let is_known = self.is_floor_known();
+        let needed = self.config.thresholds.rejoin;
         let Some(rejoin) = &mut self.rejoin else {
             return;
         };
-        if rejoin.written.is_none() && is_known && self.ap >= rejoin.end {
-            let life = Life {
-                number: rejoin.number,
-                boot: self.config.boot,
-            };
+        if rejoin.is_due(needed, self.ap) {
+            let life = rejoin.life(self.config.boot);
             self.promised = self.promised.max(rejoin.floor);
             self.round_seen = self.round_seen.max(self.promised.round);
             self.lives.note(self.config.me, life);
@@ -196,8 +140,8 @@ impl Replica {
                 rejoin.written = Some(out.persisted());
             }
         }
-        let is_over = |rejoin: &mut Rejoin| rejoin.written.is_some_and(|lsn| lsn <= self.durable);
-        if self.rejoin.take_if(is_over).is_some() {
+        let ended = self.rejoin.take_if(|rejoin| rejoin.is_over(self.durable));
+        if ended.is_some() {
             // What was overheard meanwhile was not written.
             self.slots.clear();
             out.emit(Event::Branch("rejoined"));
@@ -244,9 +188,6 @@ impl Replica {
     /// Takes up the lives known before a restart, and a rejoin that it interrupted.
     pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
         self.lives = lives;
-        self.rejoin = (!is_member).then(|| Rejoin {
-            number: self.lives.of(self.config.me).number + 1,
-            ..Rejoin::default()
-        });
+        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me)));
     }
 }

@@ -2,10 +2,10 @@
 //! whoever looks for what is stuck.
 
 use super::ballot::Ballot;
-use super::lives::Lives;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role};
 use super::{Replica, Trust};
+use crate::lives::Lives;
 use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;
 

@@ -5,8 +5,7 @@
 //! worth nothing once a later life may contradict it; so whoever counts promises or accepts does
 //! not count those of a life that is over, as far as any of the counted ones knows.
 
-use super::config::MEMBERS_MAX;
-use quorate_core::{Boot, Decoder, Encoder, Wire, WireError};
+use quorate_core::{Boot, Decoder, Encoder, Epoch, Wire, WireError};
 
 /// One life of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -15,6 +14,15 @@ pub struct Life {
     pub number: u64,
     /// The start of the process that began it: two that chose the same number are told apart.
     pub boot: Boot,
+}
+
+impl Life {
+    /// The number of a life that follows. Numbers come from peers, too: the last has no successor, and
+    /// whoever is told of it stays out.
+    #[must_use]
+    pub fn next_number(self) -> u64 {
+        self.number.saturating_add(1)
+    }
 }
 
 /// The present life of each member, as far as known; first lives at the end are left out.
@@ -71,7 +79,7 @@ impl Wire for Lives {
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let count = input.count(LIFE_BYTES_MIN)?;
-        if count > MEMBERS_MAX {
+        if count > Epoch::MEMBERS_MAX {
             return Err(WireError::Range("lives"));
         }
         let lives = (0..count).map(|_| Life::decode(input));
