@@ -51,6 +51,7 @@ pub mod scrape;
 pub mod sizes;
 pub mod survive;
 mod tables;
+mod timeline;
 pub mod trial;
 pub mod units;
 pub mod verify;

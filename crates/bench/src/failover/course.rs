@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Mix;
+use crate::timeline;
 use crate::trial::Sample;
 use crate::units::{show_count, show_ns};
 
@@ -69,15 +70,7 @@ impl Course {
 
     /// Operations a second, in bins.
     pub(super) fn rates(&self) -> Vec<f64> {
-        let bins = self.duration.as_millis().div_ceil(BIN.as_millis()) as usize;
-        let mut counts = vec![0.0; bins];
-        for sample in &self.samples {
-            let bin = (sample.done.as_millis() / BIN.as_millis()) as usize;
-            if let Some(count) = counts.get_mut(bin) {
-                *count += 1.0 / BIN.as_secs_f64();
-            }
-        }
-        counts
+        timeline::rates(&self.samples, &(Duration::ZERO..self.duration), BIN)
     }
 
     /// Operations a second between two times.

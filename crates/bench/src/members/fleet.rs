@@ -32,11 +32,12 @@ pub(super) struct Fleet {
     listed: Vec<u16>,
     /// Numbers given so far.
     last: u16,
+    protocol: String,
     /// Of rs-paxos.
     code: Option<Code>,
     /// Kills so far.
     kills: usize,
-    /// The epoch that the last switch began.
+    /// The epoch that the last change of protocol, code or parameters began.
     epoch: u64,
 }
 
@@ -56,6 +57,7 @@ impl Fleet {
             running: BTreeMap::new(),
             listed: (1..=args.replicas).collect(),
             last: args.replicas,
+            protocol: args.protocol.clone(),
             code: args.code,
             kills: 0,
             epoch: 1,
@@ -64,6 +66,8 @@ impl Fleet {
             "--initial-cluster-state=new".to_owned(),
             format!("--protocol={}", args.protocol),
         ];
+        let code = args.code.filter(|_| args.protocol == "rs-paxos");
+        flags.extend(code.map(|code| format!("--param=k={}", code.k)));
         flags.extend(args.param.iter().map(|param| format!("--param={param}")));
         for id in 1..=args.replicas {
             fleet.start(id, &flags)?;
@@ -108,6 +112,13 @@ impl Fleet {
         running.map(|id| self.client_url(*id)).collect()
     }
 
+    /// The same, without one of them.
+    pub(super) fn endpoints_without(&self, id: u16) -> Vec<String> {
+        let mut endpoints = self.endpoints();
+        endpoints.retain(|url| *url != self.client_url(id));
+        endpoints
+    }
+
     /// Kills a replica and deletes its folder.
     pub(super) fn destroy(&mut self, id: u16) -> Result<(), String> {
         // Dropped is killed and waited for.
@@ -133,8 +144,26 @@ impl Fleet {
 
     /// Has the cluster go on with another protocol.
     pub(super) fn switch(&mut self, protocol: &str) -> Result<(), String> {
+        self.protocol = protocol.to_owned();
+        self.go_on(BTreeMap::new())
+    }
+
+    /// Has the cluster go on with one parameter that is not as usual.
+    pub(super) fn set(&mut self, name: &str, value: impl ToString) -> Result<(), String> {
+        self.go_on(BTreeMap::from([(name.to_owned(), value.to_string())]))
+    }
+
+    /// Has the cluster go on with another code.
+    pub(super) fn recode(&mut self, k: usize) -> Result<(), String> {
+        self.code = self.code.map(|code| Code { k, ..code });
+        self.go_on(BTreeMap::new())
+    }
+
+    /// Asks for an epoch with the present protocol, and the code if it has one.
+    fn go_on(&mut self, mut params: BTreeMap<String, String>) -> Result<(), String> {
+        let before = self.settle()?;
+        let protocol = &self.protocol;
         let code = self.code.filter(|_| protocol == "rs-paxos");
-        let mut params = BTreeMap::new();
         if let Some(code) = code {
             code.add_to(self.listed.len(), &mut params)?;
         }
@@ -142,24 +171,26 @@ impl Fleet {
         let url = self.endpoints().first().cloned().ok_or("no member runs")?;
         match post(&url, "/cluster/protocol", &body, PATIENCE)? {
             (200, _) => {
-                self.epoch += 1;
+                self.epoch = before + 1;
                 Ok(())
             }
             (_, why) => Err(format!("no switch to {protocol}: {why}")),
         }
     }
 
-    /// Waits until the last change is done, with all that has to be moved.
-    pub(super) fn settle(&self) -> Result<(), String> {
+    /// Waits until the last change is done, with all that has to be moved; says how many epochs there
+    /// have been.
+    pub(super) fn settle(&self) -> Result<u64, String> {
         let url = self.endpoints().first().cloned().ok_or("no member runs")?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             let page = get(&url, "/status").unwrap_or_default();
             let page: Value = serde_json::from_str(&page).unwrap_or_default();
             let newest = page["epochs"].as_array().and_then(|all| all.last());
-            let is_it = newest.is_some_and(|newest| newest["number"] == self.epoch);
-            if is_it && page["is_open"] == true && page["is_settled"] == true {
-                return Ok(());
+            let newest = newest.and_then(|newest| newest["number"].as_u64());
+            let is_done = page["is_open"] == true && page["is_settled"] == true;
+            if let Some(newest) = newest.filter(|newest| is_done && *newest >= self.epoch) {
+                return Ok(newest);
             }
             if Instant::now() > deadline {
                 return Err(format!("the change is not done: {page}"));

@@ -9,9 +9,10 @@
 
 mod circuit;
 mod fleet;
+mod plot;
 mod step;
+mod summary;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,11 +24,12 @@ use quorate_protocols::{Code, ready_names};
 
 use crate::cleanup;
 use crate::rounds::say;
-use crate::trial::{Load, Sample};
+use crate::trial::Load;
 use crate::units;
 use circuit::circuit;
 use fleet::Fleet;
 use step::Step;
+use summary::{Done, Summary};
 
 /// The options of `bench members`.
 #[derive(Debug, Clone, Args)]
@@ -62,6 +64,9 @@ pub struct MembersArgs {
     /// A parameter of the protocol; repeated
     #[arg(long, value_name = "NAME=VALUE")]
     param: Vec<String>,
+    /// Draw writes over time around the first change of each kind into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Decides keys and values [default: drawn at random and printed]
     #[arg(long)]
     seed: Option<u64>,
@@ -82,6 +87,8 @@ pub enum Plan {
     Resize,
     /// From each protocol to each other, with kills
     Switch,
+    /// Each kind of change once, beside none
+    Kinds,
 }
 
 /// Runs it: 0 when nothing was lost, 1 otherwise, 2 when it could not run.
@@ -97,7 +104,7 @@ fn members(args: &MembersArgs) -> Result<Vec<String>, String> {
         .build()
         .map_err(|error| format!("cannot start the runtime: {error}"))?;
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
-    let steps = args.plan.steps(args.rounds, &args.protocol);
+    let steps = args.steps();
     let is_new = |step: &&Step| matches!(step, Step::Add | Step::Replace);
     let replicas = args.replicas + steps.iter().filter(is_new).count() as u16;
     let mut fleet = Fleet::begin(args, &runtime, replicas)?;
@@ -116,6 +123,11 @@ fn members(args: &MembersArgs) -> Result<Vec<String>, String> {
     let done = walk(args, &runtime, &mut fleet, (&load, &steps), began);
     let samples = runtime.block_on(load.stop(clients))?;
     let done = done?;
+    if let Some(path) = &args.plot {
+        let title = format!("{}, {} replicas", args.protocol, args.replicas);
+        std::fs::write(path, plot::render(&done, &samples, &title))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
     let violations = runtime.block_on(load.verify(&fleet.endpoints()))?;
     if !violations.is_empty() {
         fleet.keep();
@@ -124,7 +136,8 @@ fn members(args: &MembersArgs) -> Result<Vec<String>, String> {
         "{}",
         Summary {
             done: &done,
-            samples: &samples
+            samples: &samples,
+            failures: &load.failures(),
         }
     ));
     Ok(violations)
@@ -144,121 +157,90 @@ fn walk(
         let from = began.elapsed();
         let what = step.take(runtime, fleet, load)?;
         let until = began.elapsed();
-        done.push(Done { what, from, until });
+        done.push(Done {
+            kind: step.kind(),
+            what,
+            from,
+            until,
+        });
     }
     std::thread::sleep(args.pause);
     Ok(done)
 }
 
-impl Plan {
-    fn steps(self, rounds: u16, protocol: &str) -> Vec<Step> {
-        let once = match self {
+impl MembersArgs {
+    fn steps(&self) -> Vec<Step> {
+        let protocol = self.protocol.as_str();
+        let once = match self.plan {
             Plan::Replace => vec![Step::Replace; 3],
             Plan::Resize => [[Step::Add; 4], [Step::Remove; 4]].concat(),
             Plan::Switch => {
                 let mut names = ready_names();
                 names.sort_by_key(|name| *name != protocol);
                 let walk = circuit(names.len()).into_iter();
-                walk.map(|to| Step::Switch(names[to])).collect()
+                let step = |to| Step::Switch {
+                    to: names[to],
+                    without_one: true,
+                };
+                walk.map(step).collect()
             }
+            Plan::Kinds => self.kinds(),
         };
-        once.repeat(rounds.into())
-    }
-}
-
-/// A change that was made.
-#[derive(Debug)]
-struct Done {
-    what: String,
-    /// Since the load began.
-    from: Duration,
-    until: Duration,
-}
-
-/// What people read in the end.
-struct Summary<'a> {
-    done: &'a [Done],
-    /// In the order in which they were acknowledged.
-    samples: &'a [Sample],
-}
-
-impl Summary<'_> {
-    /// The longest time without an acknowledgement that touches this stretch.
-    fn gap(&self, from: Duration, until: Duration) -> Duration {
-        let times = self.samples.windows(2);
-        let gaps = times.map(|pair| (pair[0].done, pair[1].done));
-        let touching = gaps.filter(|(begin, end)| *end >= from && *begin <= until);
-        touching
-            .map(|(begin, end)| end - begin)
-            .max()
-            .unwrap_or_default()
+        once.repeat(self.rounds.into())
     }
 
-    fn rate(&self, from: Duration, until: Duration) -> f64 {
-        let within = |sample: &&Sample| (from..until).contains(&sample.done);
-        let count = self.samples.iter().filter(within).count();
-        count as f64 / (until - from).as_secs_f64().max(f64::MIN_POSITIVE)
-    }
-}
-
-impl fmt::Display for Summary<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |time: Duration| units::show_ns(time.as_nanos() as u64);
-        writeln!(
-            f,
-            "{:>38} {:>10} {:>12} {:>10}",
-            "change", "took", "longest gap", "writes/s"
-        )?;
-        for Done { what, from, until } in self.done {
-            let (took, gap) = (show(*until - *from), show(self.gap(*from, *until)));
-            let rate = units::show_count(self.rate(*from, *until));
-            writeln!(f, "{what:>38} {took:>10} {gap:>12} {rate:>10}")?;
+    /// Each kind of change, so that all is as before in the end.
+    fn kinds(&self) -> Vec<Step> {
+        let mut steps = vec![
+            Step::Nothing(NOTHING_FOR),
+            Step::Add,
+            Step::Remove,
+            Step::Replace,
+        ];
+        steps.push(Step::Parameter(BATCH_COMMANDS));
+        if let Some(code) = self.code {
+            steps.extend([Step::Code(1), Step::Code(code.k)]);
         }
-        let first = self.done.first().map_or(Duration::ZERO, |done| done.from);
-        let last = self
-            .samples
-            .last()
-            .map_or(Duration::ZERO, |sample| sample.done);
-        let all = self.gap(Duration::ZERO, last);
-        write!(
-            f,
-            "{} writes acknowledged, {} writes/s before the first change, longest gap of all {}",
-            units::show_count(self.samples.len() as f64),
-            units::show_count(self.rate(Duration::ZERO, first)),
-            show(all)
-        )
+        let names = ready_names();
+        let own = names.iter().find(|name| **name == self.protocol);
+        let other = names.iter().find(|name| **name != self.protocol);
+        let there_and_back = other.into_iter().chain(own);
+        steps.extend(there_and_back.map(|to| Step::Switch {
+            to,
+            without_one: false,
+        }));
+        steps
     }
 }
+
+/// A stretch without a change, about as long as one with a change.
+const NOTHING_FOR: Duration = Duration::from_secs(1);
+/// Another number than the usual one, which does not slow this load down.
+const BATCH_COMMANDS: u32 = 512;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sample(done_ms: u64) -> Sample {
-        Sample {
-            sent: Duration::ZERO,
-            done: Duration::from_millis(done_ms),
-            is_write: true,
-        }
-    }
-
-    #[test]
-    fn a_gap_belongs_to_the_change_that_it_touches() {
-        let samples = [10, 20, 120, 130, 300].map(sample);
-        let summary = Summary {
-            done: &[],
-            samples: &samples,
-        };
-        let ms = Duration::from_millis;
-        assert_eq!(summary.gap(ms(0), ms(15)), ms(10));
-        assert_eq!(summary.gap(ms(50), ms(60)), ms(100));
-        assert_eq!(summary.gap(ms(0), ms(300)), ms(170));
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: MembersArgs,
     }
 
     #[test]
     fn a_plan_ends_with_as_many_members_as_it_began_with() {
-        for plan in [Plan::Replace, Plan::Resize] {
-            let steps = plan.steps(2, "rabia");
+        for plan in ["replace", "resize", "kinds"] {
+            let words = [
+                "bench",
+                "--rounds",
+                "2",
+                "--protocol",
+                "rabia",
+                "--plan",
+                plan,
+            ];
+            let steps = <Cli as clap::Parser>::parse_from(words).args.steps();
             let count = |kind| steps.iter().filter(|step| **step == kind).count();
             assert_eq!(count(Step::Add), count(Step::Remove));
         }

@@ -1,4 +1,6 @@
-//! One change of the members.
+//! One change of the cluster.
+
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
@@ -8,17 +10,40 @@ use crate::trial::Load;
 /// A change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
+    /// None, for as long.
+    Nothing(Duration),
     /// The member of the lowest number dies for good, and a new one takes its place.
     Replace,
     /// A new replica becomes a member.
     Add,
     /// The member of the lowest number leaves.
     Remove,
-    /// The cluster goes on with another protocol, while one of its replicas is dead.
-    Switch(&'static str),
+    /// So many commands fit into an entry from now on.
+    Parameter(u32),
+    /// So many fragments rebuild a value from now on.
+    Code(usize),
+    /// The cluster goes on with another protocol.
+    Switch {
+        to: &'static str,
+        /// While one of its replicas is dead.
+        without_one: bool,
+    },
 }
 
 impl Step {
+    /// What kind of change it is.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Step::Nothing(_) => NOTHING,
+            Step::Replace => "replace one that died",
+            Step::Add => "add",
+            Step::Remove => "remove",
+            Step::Parameter(_) => "parameter",
+            Step::Code(_) => "code",
+            Step::Switch { .. } => "protocol",
+        }
+    }
+
     /// Takes it; says what was done.
     pub(super) fn take(
         self,
@@ -27,6 +52,10 @@ impl Step {
         load: &Load,
     ) -> Result<String, String> {
         let said = match self {
+            Step::Nothing(time) => {
+                std::thread::sleep(time);
+                NOTHING.to_owned()
+            }
             Step::Replace => {
                 let old = fleet.lowest();
                 fleet.destroy(old)?;
@@ -38,20 +67,34 @@ impl Step {
             Step::Add => format!("{} added", fleet.add(runtime)?),
             Step::Remove => {
                 let old = fleet.lowest();
+                // Clients of the one that leaves are its operator's to move.
+                load.go_on_with(&fleet.endpoints_without(old));
                 fleet.remove(runtime, old)?;
                 fleet.expect_end(old)?;
                 format!("{old} removed")
             }
-            Step::Switch(protocol) => {
-                let killed = fleet.kill_next();
+            Step::Parameter(commands) => {
+                fleet.set("batch_commands", commands)?;
+                format!("batch_commands {commands}")
+            }
+            Step::Code(k) => {
+                fleet.recode(k)?;
+                format!("any {k} rebuild a value")
+            }
+            Step::Switch { to, without_one } => {
+                let killed = without_one.then(|| fleet.kill_next());
                 load.go_on_with(&fleet.endpoints());
-                fleet.switch(protocol)?;
-                fleet.restart(killed)?;
-                fleet.settle()?;
-                format!("to {protocol} without {killed}")
+                fleet.switch(to)?;
+                killed.map_or(Ok(()), |killed| fleet.restart(killed))?;
+                let without = killed.map(|killed| format!(" without {killed}"));
+                format!("to {to}{}", without.unwrap_or_default())
             }
         };
+        fleet.settle()?;
         load.go_on_with(&fleet.endpoints());
         Ok(format!("{said}, {} members", fleet.count()))
     }
 }
+
+/// The kind of change that is none.
+pub(super) const NOTHING: &str = "nothing";

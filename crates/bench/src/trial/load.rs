@@ -25,6 +25,8 @@ struct Shared {
     next: AtomicU64,
     /// Numbers of the values that were acknowledged.
     kept: Mutex<Vec<u64>>,
+    /// When requests failed, since the load began.
+    failed: Mutex<Vec<Duration>>,
     is_over: AtomicBool,
 }
 
@@ -50,6 +52,7 @@ impl Load {
             endpoints: endpoints.to_vec().into(),
             next: 0.into(),
             kept: Mutex::default(),
+            failed: Mutex::default(),
             is_over: false.into(),
         };
         Load {
@@ -109,6 +112,11 @@ impl Load {
         Ok(samples)
     }
 
+    /// When requests failed, since the load began.
+    pub(crate) fn failures(&self) -> Vec<Duration> {
+        self.shared.failed().clone()
+    }
+
     /// Reads every value that was acknowledged through each replica; what is wrong.
     pub(crate) async fn verify(&self, endpoints: &[String]) -> Result<Vec<String>, String> {
         let mut readers = JoinSet::new();
@@ -146,6 +154,7 @@ impl Shared {
                 }),
                 Ok(Some(difference)) => return Err(difference),
                 Err(_) => {
+                    self.failed().push(began.elapsed());
                     at += 1;
                     asker = self.asker(at)?;
                     // When all are gone, they are not asked as fast as can be.
@@ -212,6 +221,10 @@ impl Shared {
             wrong.extend(difference.map(named));
         }
         Ok(wrong)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Vec<Duration>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<u64>> {
