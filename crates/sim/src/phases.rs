@@ -131,11 +131,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .try_for_each(|node| self.revive(node))
     }
 
-    /// The replicas to fail: those that have lost their promises first, for they count as failed.
+    /// The replicas to fail: those that have lost their promises first, for they count as failed; then
+    /// those that lack fragments, which others can make good.
     fn least_useful(&mut self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         self.nemesis.rng.shuffle(&mut order);
-        order.sort_by_key(|node| !self.is_without_promises(*node));
+        order.sort_by_key(|node| {
+            (
+                !self.is_out_of_votes(*node),
+                !self.is_without_promises(*node),
+            )
+        });
         order.truncate(self.setup.failures_survived);
         order
     }

@@ -41,6 +41,16 @@ fn other_codes_pass() {
     );
 }
 
+/// Once: the simulator left a member out for good that lacked a fragment, not the one that had lost its
+/// promises.
+#[test]
+fn who_does_not_vote_is_left_out_first() {
+    pass(
+        "--protocol rs-paxos --replicas 3 --code 3,1 --param payload_min=1",
+        [60_216],
+    );
+}
+
 /// Once: fragments that could not be read were given up though others had lost theirs (15, 29, 39,
 /// 57), tiny ones were moved for ever (1), and a payload that was dead was gathered for ever (86).
 #[test]

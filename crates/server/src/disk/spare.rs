@@ -1,10 +1,12 @@
 //! The next segment, prepared ahead: filled with zeros and synced before its first use, because
 //! overwriting written blocks syncs twice as fast as filling new ones. A segment that was released
-//! is as good, and costs nothing.
+//! is as good, and costs nothing. Where neither is there in time, one whose blocks are reserved has to
+//! do: its flushes take longer, and nobody waits for it.
 
 use super::error::is_full;
 use super::pool::Pool;
 use super::turnover::Turnover;
+use rustix::fs::FallocateFlags;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +24,9 @@ const PIECE_BYTES: usize = 4096;
 /// Below everything else this replica does.
 const NICENESS: i32 = 10;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long a replica that serves waits for a preparation under way: its thread may get no time, and the
+/// disk may be behind.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Segment files that wait for their number: one that was prepared, and those that were released.
 #[derive(Debug)]
@@ -95,6 +100,10 @@ impl Spare {
             }
             return Ok(());
         }
+        if !self.is_done_within(PATIENCE) && reserve(path, size).is_ok() {
+            tracing::debug!(path = %path.display(), "no segment was prepared in time");
+            return Ok(());
+        }
         if !matches!(self.wait(), State::Ready(ready) if ready == size) {
             let filled = fill(&self.path, size, &self.turnover);
             filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
@@ -141,6 +150,15 @@ impl Spare {
         if due {
             self.prepare();
         }
+    }
+
+    /// Whether no preparation is under way after at most so long.
+    fn is_done_within(&self, patience: Duration) -> bool {
+        let (state, changed) = &*self.state;
+        let is_under_way = |state: &mut State| matches!(state, State::Preparing);
+        let waited = changed.wait_timeout_while(lock(state), patience, is_under_way);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !matches!(*state, State::Preparing)
     }
 
     /// Waits for a preparation under way and takes its result.
@@ -206,6 +224,19 @@ impl State {
 fn lock<T>(state: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A thread that panicked while holding it left a value all the same.
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts a file of `size` bytes that are reserved, and read as zeros, at `path`.
+fn reserve(path: &Path, size: u64) -> io::Result<()> {
+    let own = path.with_extension("tmp");
+    let reserved = File::create(&own).and_then(|file| {
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size)?;
+        file.sync_all()
+    });
+    let placed = reserved.and_then(|()| fs::rename(&own, path));
+    placed.inspect_err(|_| {
+        let _ = fs::remove_file(&own);
+    })
 }
 
 /// Writes and syncs `size` zeros. A failure gives the space back.
@@ -274,6 +305,20 @@ mod tests {
         spare.take(&dir.path().join("1"), 8192).unwrap();
         assert_eq!(size(&dir.path().join("1")), 8192);
         assert!(matches!(spare.wait(), State::Ready(8192)), "the next one");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_segment_that_is_not_prepared_in_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spare = Spare::new(dir.path(), 2);
+        spare.take(&dir.path().join("1.seg"), 8192).unwrap();
+        spare.wait();
+        // As if the thread that prepares it never ran.
+        *lock(&spare.state.0) = State::Preparing;
+        let second = dir.path().join("2.seg");
+        spare.take(&second, 8192).unwrap();
+        assert_eq!(fs::read(&second).unwrap(), [0; 8192]);
+        assert!(matches!(*lock(&spare.state.0), State::Preparing));
     }
 
     #[test]

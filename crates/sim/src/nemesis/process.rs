@@ -8,7 +8,7 @@ use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{Durability, MICROS, MILLIS, Machine};
-use quorate_host::Spoken;
+use quorate_host::{Host, Spoken};
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Power fails at one replica.
@@ -81,13 +81,21 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .count()
     }
 
+    /// Whether a replica does not vote, or would not if it started.
+    pub(crate) fn is_out_of_votes(&self, index: usize) -> bool {
+        let node = &self.nodes[index];
+        match &node.host {
+            None => self.setup.durability == Durability::Memory || node.lost,
+            Some(host) => !host.is_serving(),
+        }
+    }
+
     /// Whether a replica lost its promises, or will have when it starts, or is left out.
     pub(crate) fn is_without_promises(&self, index: usize) -> bool {
         let node = &self.nodes[index];
         match &node.host {
-            _ if node.left_out => true,
-            None => self.setup.durability == Durability::Memory || node.lost,
-            Some(host) => !host.is_serving() || host.lacks_fragments(),
+            _ if node.left_out || self.is_out_of_votes(index) => true,
+            host => host.as_ref().is_some_and(Host::lacks_fragments),
         }
     }
 
