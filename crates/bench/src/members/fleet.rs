@@ -182,7 +182,7 @@ impl Fleet {
     /// have been.
     pub(super) fn settle(&self) -> Result<u64, String> {
         let url = self.endpoints().first().cloned().ok_or("no member runs")?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SETTLE_PATIENCE;
         loop {
             let page = get(&url, "/status").unwrap_or_default();
             let page: Value = serde_json::from_str(&page).unwrap_or_default();
@@ -329,4 +329,6 @@ impl Fleet {
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// All values may have to be coded anew, beside a load that does not wait.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(1_800);
 const POLL: Duration = Duration::from_millis(10);
