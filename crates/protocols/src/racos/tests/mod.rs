@@ -1,6 +1,8 @@
 //! Tests of Racos: a cluster whose disks, segments and losses are watched, under random schedules with and
 //! without sabotage, and what parameters come to.
 
+mod dice;
 mod net;
 mod parameters;
 mod random;
+mod schedules;
