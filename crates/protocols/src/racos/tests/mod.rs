@@ -3,6 +3,7 @@
 
 mod dice;
 mod net;
+mod one_step;
 mod parameters;
 mod random;
 mod schedules;
