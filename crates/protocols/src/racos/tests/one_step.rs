@@ -119,7 +119,7 @@ impl Search {
             }
             let (mode, at) = step.place(self.mode);
             voice.trail = Trail::new(mode);
-            // Half and half decides nothing.
+            // Of States before votes nothing is known but that there were some.
             (0..at).for_each(|_| voice.trail.push(VALUES[member % 2]));
             voice.trail.push(VALUES[what]);
         }
@@ -133,6 +133,8 @@ impl Search {
             return known.clone();
         }
         self.config.mode = step.place(self.mode).0;
+        // What votes stand behind is not what was said: they alone decide here.
+        self.config.fast_rules = step != Step::Votes;
         let mut follow = Follow::default();
         for heard in within(counts) {
             for own in (0..3).filter(|own| heard[*own] > 0) {
