@@ -35,6 +35,8 @@ pub struct Rules {
     pub remembers_announced: bool,
     /// An acknowledgement does not outlive the disk that it speaks of.
     pub heeds_losses: bool,
+    /// A roster from before its origin's loss says nothing of what is spread after it.
+    pub knows_old_rosters: bool,
 }
 
 const RULES: Rules = Rules {
@@ -43,6 +45,7 @@ const RULES: Rules = Rules {
     rebuilds: true,
     remembers_announced: true,
     heeds_losses: true,
+    knows_old_rosters: true,
 };
 
 /// All that is equal on the replicas of an epoch, and who this replica is.

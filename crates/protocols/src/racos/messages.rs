@@ -1,10 +1,11 @@
 //! What replicas say of fragments, what they write down of them, and what they wait for. What they say of
 //! slots is in the words of Weak-MVC.
 
-use super::losses::Losses;
+use super::life::Life;
+use crate::lives::{self, Lives};
 use crate::registry::Gist;
 use crate::weak_mvc;
-use quorate_core::{Attachment, Boot, Carry, Entry, EntryId, Slot};
+use quorate_core::{Attachment, Carry, Entry, EntryId, Slot};
 use std::fmt;
 
 /// What replicas say to each other.
@@ -28,49 +29,46 @@ pub enum Message {
         id: EntryId,
         /// Under which code.
         code: u8,
+        /// As in the question: in which of the origin's lives.
+        life: Life,
         /// As in the question.
         round: u64,
         /// Whether it is there.
         is_here: bool,
         /// The losses of disks that the sender knows of.
-        losses: Losses,
+        losses: Lives,
     },
     /// "Of what I spread in earlier lives, only this may still be ordered."
     Roster {
         /// The sender's life.
-        life: u64,
+        life: Life,
         /// The sender's first slot not delivered: what is decided before is not listed.
         next: Slot,
         /// What may be ordered.
         open: Vec<EntryId>,
     },
-    /// "I have let go of everything else"; or "you had this life already", which matters to one that has
-    /// lost its disk.
+    /// "I have let go of everything else."
     RosterAck {
-        /// Which life.
-        life: u64,
-        /// Whether its roster is heeded.
-        is_heeded: bool,
+        /// Of which life.
+        life: Life,
     },
     /// "I lost my disk: of which undecided values have you segments?"
     Lost {
-        /// Which loss.
-        loss: Boot,
+        /// The number it would have, and the start that found it.
+        loss: lives::Life,
         /// Counts the questions.
         number: u64,
     },
     /// One of the answers to such a question: each names a segment, unless there are none.
     Undecided {
-        /// As in the question.
-        loss: Boot,
+        /// The losses that the sender has noted, the receiver's among them.
+        losses: Lives,
         /// As in the question.
         number: u64,
         /// How many answers there are with a manifest.
         count: u64,
         /// The sender's first slot not delivered: what is decided before is no answer.
         next: Slot,
-        /// The last life of the asker's that the sender knows of.
-        life: u64,
         /// A manifest of which the sender has its segment.
         manifest: Option<Manifest>,
     },
@@ -85,7 +83,7 @@ pub struct Manifest {
     /// `k`: how many segments rebuild its payloads.
     pub code: u8,
     /// In which of its lives the origin spread it.
-    pub life: u64,
+    pub life: Life,
 }
 
 /// What must survive a crash before a message that rests on it leaves.
@@ -105,18 +103,15 @@ pub enum Record {
     },
     /// The present life, before anything is spread in it.
     Life {
-        /// Its number.
-        life: u64,
-        /// The first life since the disk was lost; 0 if it never was. Of values of earlier ones this replica
-        /// does not know what it announced.
-        since_loss: u64,
+        /// Which. Of values that were spread before its loss this replica does not know what it announced.
+        life: Life,
     },
     /// The last roster of a member: what it leaves out is refused for good.
     Roster {
         /// Whose.
         member: u8,
         /// Its life.
-        life: u64,
+        life: Life,
         /// Whoever has not applied what is before this slot does not heed it.
         next: Slot,
         /// What may be ordered of earlier lives.
@@ -127,7 +122,7 @@ pub enum Record {
         /// Which member.
         member: u8,
         /// Which loss.
-        loss: Boot,
+        loss: lives::Life,
     },
 }
 

@@ -35,6 +35,7 @@
 //! proposal; the proposals of the others. Two more of votes if those do not decide at once.
 
 mod config;
+mod life;
 mod losses;
 mod messages;
 mod mutants;
@@ -49,11 +50,12 @@ mod wire;
 mod words;
 
 pub use config::{Config, Rules, Thresholds};
-pub use losses::Losses;
+pub use life::Life;
 pub use messages::{Manifest, Message, Record, Timer};
 
 use crate::backlog::Backlog;
 use crate::done::Done;
+use crate::lives::Lives;
 use crate::registry::{Layers, Mutant, Protocol};
 use crate::under_way::Line;
 use crate::weak_mvc;
@@ -120,10 +122,8 @@ pub struct Replica {
     config: Arc<Config>,
     /// What orders candidates, and batches of small values.
     mvc: weak_mvc::Replica,
-    /// Counts the starts of this replica within the epoch.
-    life: u64,
-    /// The first life since the disk was lost, or 0.
-    since_loss: u64,
+    /// This start of this replica within the epoch.
+    life: Life,
     /// The record of it.
     life_written: Lsn,
     /// Long values without an entry.
@@ -138,8 +138,8 @@ pub struct Replica {
     roster: Option<OwnRoster>,
     /// The rosters of all members.
     rosters: Rosters,
-    /// The losses this replica tells of.
-    losses: Losses,
+    /// The losses this replica tells of, its own among them.
+    losses: Lives,
     /// The losses this replica has heard of, as an origin.
     rounds: Rounds,
     /// What a replica that lost its disk does before it votes again.
@@ -213,12 +213,7 @@ impl Machine for Replica {
 
     fn fingerprint(&self, to: &mut impl Hasher) {
         self.mvc.fingerprint(to);
-        (
-            self.life,
-            self.since_loss,
-            self.life_written <= self.durable,
-        )
-            .hash(to);
+        (self.life, self.life_written <= self.durable).hash(to);
         self.backlog.hash(to);
         for (id, spreading) in &self.spreading {
             id.hash(to);
@@ -282,31 +277,24 @@ impl Replica {
             Message::SegAck {
                 id,
                 code,
+                life,
                 round,
                 is_here,
                 losses,
             } => {
                 self.hear_losses(&losses, out);
-                self.on_seg_ack(now, from, (id, code), (round, is_here), out);
+                self.on_seg_ack(now, from, (id, code, life), (round, is_here), out);
             }
             Message::Roster { life, next, open } => self.on_roster(from, life, next, open, out),
-            Message::RosterAck { life, is_heeded } => {
-                self.on_roster_ack(from, life, is_heeded, out);
-            }
+            Message::RosterAck { life } => self.on_roster_ack(from, life),
             Message::Lost { loss, number } => self.on_lost(from, loss, number, out),
             Message::Undecided {
-                loss,
+                losses,
                 number,
                 count,
                 next,
-                life,
                 manifest,
-            } => {
-                if self.rebuild.is_some() {
-                    self.life = self.life.max(life);
-                }
-                self.on_undecided(from, (loss, number), (count, next), manifest, out);
-            }
+            } => self.on_undecided(from, (losses, number), (count, next), manifest, out),
         }
     }
 
@@ -332,7 +320,7 @@ impl Replica {
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, now: Now, out: &mut Out<Self>) {
         self.let_go(out);
-        self.rebuild_further(now, out);
+        self.rebuild_further(out);
         self.form_entries(now, out);
         self.tend(out);
     }
@@ -389,9 +377,12 @@ const BRANCHES: &[&str] = &[
     "vote adopted",
     "vote hold expired",
     "acknowledgement lost with its disk",
+    "number of a loss was taken",
+    "old roster refused",
     "own value spread again",
     "roster waits",
     "segment asked for again",
+    "segment in a later life",
     "segment let go",
     "segment rebuilt",
     "spread quota full",

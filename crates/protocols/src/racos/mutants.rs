@@ -11,6 +11,9 @@ use quorate_core::{Lsn, Output};
 const WATCHED: Catcher = Catcher::Test(
     "crates/protocols/src/racos/tests/random.rs: every_mutant_of_the_spreader_is_found",
 );
+/// Told step by step.
+const DIRECTED: Catcher =
+    Catcher::Test("crates/protocols/src/racos/tests/schedules.rs: every_directed_mutant_is_found");
 /// Every value is coded, however short.
 const CODED: &str = "--replicas 5 --code 5,3 --param payload_min=1";
 
@@ -107,6 +110,12 @@ fn omissions() -> Vec<Mutant<Replica>> {
             "an acknowledgement counts when the disk it speaks of is lost",
             |c| c.rules.heeds_losses = false,
             WATCHED,
+        ),
+        rule(
+            "undying-roster",
+            "a roster from before its origin's loss says what becomes of what is spread after it",
+            |c| c.rules.knows_old_rosters = false,
+            DIRECTED,
         ),
     ]
 }

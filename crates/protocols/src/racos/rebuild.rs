@@ -7,25 +7,48 @@
 //! counted that have not answered. `losses.rs` says what becomes of values that are being spread meanwhile.
 //!
 //! Values of its own that may have been announced it gathers, too, and spreads once more under the same
-//! name: what it knew of their fate is lost.
+//! name, in its new life: what it knew of their fate is lost.
+//!
+//! # The number of a loss
+//!
+//! Lives of a member are told apart by the number of its last loss, and no clock helps: each member notes
+//! a number for one start of the asker's process, on its disk, before it answers, and never an equal or lower
+//! one after. Numbers noted otherwise do not count as answers, and a higher one is asked for. What counts is `M`
+//! or more of the others, and of any two such sets a member is in both; so two losses that came to an end have
+//! different numbers, the later one the higher. A member that loses its disk with its notes takes them from
+//! `M` others that are over their own losses. If one of those answers it and only then notes the number, it
+//! says so together with its answer, and what the loser had answered before no longer counts: it is asked anew.
 
 use super::Replica;
+use super::life;
 use super::messages::{Manifest, Message, Record};
 use super::segments::Segment;
-use quorate_core::{Boot, EntryId, Lsn, Now, Out, Peers, Slot};
+use crate::lives::{Life, Lives};
+use crate::weak_mvc;
+use quorate_core::{EntryId, Event, Out, Peers, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of what the lost disk held.
 #[derive(Clone, Hash, Debug)]
 pub(super) struct Rebuild {
-    loss: Boot,
+    /// The number asked for, and this start.
+    loss: Life,
     /// Counts the questions.
     number: u64,
+    /// Of a member of which a loss became known meanwhile, the first question that it answers after that.
+    since: BTreeMap<usize, u64>,
     /// Of each member the answers so far to the last question that it answered.
     answers: BTreeMap<usize, (u64, BTreeSet<EntryId>)>,
-    /// What each member holds that has answered in full, as it said last, and its first slot not
-    /// delivered then: what it held before is decided before that slot, or dead.
-    holdings: BTreeMap<usize, (Slot, BTreeSet<EntryId>)>,
+    /// What each member said last that has answered in full, and has the loss noted.
+    holdings: BTreeMap<usize, Holding>,
+}
+
+/// What a member holds of undecided values.
+#[derive(Clone, Hash, Debug)]
+struct Holding {
+    /// Its first slot not delivered then: what it held before is decided before that slot, or dead.
+    next: Slot,
+    held: BTreeSet<EntryId>,
 }
 
 impl Rebuild {
@@ -38,26 +61,37 @@ impl Rebuild {
     }
 
     fn values(&self) -> BTreeSet<EntryId> {
-        let held = self.holdings.values().flat_map(|(_, held)| held);
+        let held = self.holdings.values().flat_map(|holding| &holding.held);
         held.copied().collect()
     }
 
     /// How many others hold a value, as far as they said.
     fn holders(&self, id: EntryId) -> usize {
         let holdings = self.holdings.values();
-        holdings.filter(|(_, held)| held.contains(&id)).count()
+        holdings.filter(|said| said.held.contains(&id)).count()
+    }
+
+    /// Asks for the number after this one.
+    fn after(last: Life, me: &weak_mvc::Config, number: u64) -> Rebuild {
+        let loss = Life {
+            number: last.next_number(),
+            boot: me.boot,
+        };
+        Rebuild {
+            loss,
+            number,
+            since: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            holdings: BTreeMap::new(),
+        }
     }
 }
 
 impl Replica {
     /// Begins to find out what the lost disk held.
     pub(super) fn begin_rebuild(&mut self, out: &mut Out<Self>) {
-        self.rebuild = Some(Rebuild {
-            loss: self.config.mvc.boot,
-            number: 0,
-            answers: BTreeMap::new(),
-            holdings: BTreeMap::new(),
-        });
+        let last = self.losses.of(self.config.mvc.me);
+        self.rebuild = Some(Rebuild::after(last, &self.config.mvc, 0));
         self.mvc.delay_rejoin(true);
         self.ask_what_is_undecided(out);
     }
@@ -79,32 +113,61 @@ impl Replica {
     }
 
     /// A member lost its disk: it is told what is held here, once it is written that it lost it.
-    pub(super) fn on_lost(&mut self, from: usize, loss: Boot, number: u64, out: &mut Out<Self>) {
+    pub(super) fn on_lost(&mut self, from: usize, loss: Life, number: u64, out: &mut Out<Self>) {
         if self.rebuild.is_some() {
             return;
         }
-        let member = from as u8;
-        if self.losses.note(member, loss) {
+        if self.losses.note(from, loss) {
+            let member = from as u8;
             out.persist(Record::Loss { member, loss });
             let losses = self.losses.clone();
             self.hear_losses(&losses, out);
             self.renew_roster_for(from, out);
         }
         let held = self.segments.iter().filter(|(_, segment)| segment.is_held);
-        let manifests: Vec<Manifest> = held.map(|(_, held)| held.manifest.clone()).collect();
+        let manifests: Vec<Manifest> = held.map(|(id, held)| self.as_spread(*id, held)).collect();
         let count = manifests.len() as u64;
-        let (next, life) = (self.mvc.next(), self.life_of(from));
         let nothing = manifests.is_empty().then_some(None);
         for manifest in manifests.into_iter().map(Some).chain(nothing) {
             let message = Message::Undecided {
-                loss,
+                losses: self.losses.clone(),
                 number,
                 count,
-                next,
-                life,
+                next: self.mvc.next(),
                 manifest,
             };
             out.send(self.peer(from), message);
+        }
+    }
+
+    /// A manifest with the last life in which its origin spread it, as far as known here.
+    fn as_spread(&self, id: EntryId, held: &Segment) -> Manifest {
+        let own = self.spreading.get(&id);
+        let life = own.map_or(held.manifest.life, |own| own.manifest.life);
+        Manifest {
+            life,
+            ..held.manifest.clone()
+        }
+    }
+
+    /// A member knows of these losses. Of two that have one number, who knows of either may not know of the
+    /// other: then a number is noted that nobody knows. What others that had one answered before does not count.
+    fn learn_losses(&mut self, from: usize, losses: &Lives) {
+        let Some(rebuild) = &mut self.rebuild else {
+            return;
+        };
+        let me = self.config.mvc.me;
+        for at in (0..self.config.mvc.members.len()).filter(|at| *at != me) {
+            let (mut theirs, mine) = (losses.of(at), self.losses.of(at));
+            if theirs.number == mine.number && theirs != mine {
+                theirs.number = mine.next_number();
+                theirs.boot = self.config.mvc.boot;
+            }
+            if self.losses.note(at, theirs) && at != from {
+                rebuild.holdings.remove(&at);
+                rebuild.answers.remove(&at);
+                rebuild.since.insert(at, rebuild.number + 1);
+            }
         }
     }
 
@@ -112,15 +175,20 @@ impl Replica {
     pub(super) fn on_undecided(
         &mut self,
         from: usize,
-        (loss, number): (Boot, u64),
+        (losses, number): (Lives, u64),
         (count, next): (u64, Slot),
         manifest: Option<Manifest>,
         out: &mut Out<Self>,
     ) {
+        if self.rebuild.is_none() || !self.is_noted_by(&losses, out) {
+            return;
+        }
+        self.learn_losses(from, &losses);
         let Some(rebuild) = &mut self.rebuild else {
             return;
         };
-        if loss != rebuild.loss || number > rebuild.number {
+        let since = rebuild.since.get(&from).copied().unwrap_or(0);
+        if !(since..=rebuild.number).contains(&number) {
             return;
         }
         let answers = rebuild.answers.entry(from).or_default();
@@ -134,11 +202,29 @@ impl Replica {
         }
         if number == answers.0 && answers.1.len() as u64 >= count {
             let held = answers.1.clone();
-            rebuild.holdings.insert(from, (next, held));
+            let holding = Holding { next, held };
+            rebuild.holdings.insert(from, holding);
         }
         if let Some(manifest) = manifest {
             self.want(manifest, out);
         }
+    }
+
+    /// Whether a member that noted these losses has noted the present one. If its number is another's, the
+    /// next one is asked for.
+    fn is_noted_by(&mut self, losses: &Lives, out: &mut Out<Self>) -> bool {
+        let noted = losses.of(self.config.mvc.me);
+        let Some(rebuild) = &mut self.rebuild else {
+            return false;
+        };
+        if noted != rebuild.loss && noted.number >= rebuild.loss.number {
+            out.emit(Event::Branch("number of a loss was taken"));
+            let number = rebuild.number;
+            *rebuild = Rebuild::after(noted, &self.config.mvc, number);
+            self.ask_what_is_undecided(out);
+            return false;
+        }
+        noted == rebuild.loss
     }
 
     /// A value that others hold a segment of is to be gathered.
@@ -147,26 +233,30 @@ impl Replica {
         let is_sound = manifest.has_bulk() && manifest.code <= self.config.code;
         let origin = self.config.member(id.origin);
         let is_dead = origin.is_some_and(|at| self.rosters.is_dead(at, id, manifest.life));
-        let is_known = self.mvc.is_done(id) || self.segments.get(id).is_some();
-        if !is_sound || is_dead || is_known {
+        if !is_sound || is_dead || self.mvc.is_done(id) {
+            return;
+        }
+        if let Some(known) = self.segments.get(id) {
+            let (is_held, is_later) = (known.is_held, known.manifest.life < manifest.life);
+            match (is_later, is_held) {
+                (true, true) => self.keep(manifest.bare(), out),
+                (true, false) => self.segments.await_segment(manifest),
+                (false, _) => {}
+            }
             return;
         }
         if id.origin == self.config.mvc.my_id() {
             self.orphans.insert(id);
         }
         out.gather(manifest.entry.clone());
-        self.segments.insert(Segment {
-            manifest: manifest.bare(),
-            is_held: false,
-            written: Lsn(u64::MAX),
-        });
+        self.segments.await_segment(manifest);
     }
 
     /// Whether that is so, and everything is applied that was decided when others answered: they do not
     /// name it, and an own roster that does not either would have it let go where it is not applied.
     fn is_rebuilt(&self, rebuild: &Rebuild) -> bool {
         let mut holdings = rebuild.holdings.values();
-        self.is_told_enough(rebuild) && holdings.all(|(next, _)| *next <= self.mvc.next())
+        self.is_told_enough(rebuild) && holdings.all(|said| said.next <= self.mvc.next())
     }
 
     /// Whether nothing can count on what is not here.
@@ -204,22 +294,38 @@ impl Replica {
     }
 
     /// Ends the rebuilding when it is done.
-    pub(super) fn rebuild_further(&mut self, now: Now, out: &mut Out<Self>) {
+    pub(super) fn rebuild_further(&mut self, out: &mut Out<Self>) {
         let Some(rebuild) = &self.rebuild else { return };
         if self.config.rules.rebuilds && !self.is_rebuilt(rebuild) {
             return;
         }
-        let hopeless = self.hopeless(rebuild);
+        let (hopeless, loss) = (self.hopeless(rebuild), rebuild.loss);
         self.rebuild = None;
         self.mvc.delay_rejoin(false);
         for id in hopeless {
             self.orphans.remove(&id);
             self.bury(id, out);
         }
-        // Later than all earlier lives, if any of those that answered knows of the last one; where none
-        // does, the clock tells them apart.
-        self.since_loss = self.life.saturating_add(1).max(now.clock_ns);
-        self.begin_life(self.since_loss, out);
+        self.write_losses(loss, out);
+        self.begin_life(life::Life::after(loss.number), out);
+        for id in &self.orphans {
+            if let Some(segment) = self.segments.get(*id).filter(|own| own.is_held) {
+                out.gather(segment.manifest.entry.clone());
+            }
+        }
         self.within(out, |mvc, out| mvc.rejoin_further(out));
+    }
+
+    /// What is known of losses now, the own among them, goes before the end of this one.
+    fn write_losses(&mut self, own: Life, out: &mut Out<Self>) {
+        self.losses.note(self.config.mvc.me, own);
+        for at in 0..self.config.mvc.members.len() {
+            let (member, loss) = (at as u8, self.losses.of(at));
+            if loss.number > 0 {
+                out.persist(Record::Loss { member, loss });
+            }
+        }
+        let known = self.losses.clone();
+        self.hear_losses(&known, out);
     }
 }

@@ -2,10 +2,12 @@
 
 use super::Replica;
 use super::config::Config;
-use super::losses::{Losses, Rounds};
+use super::life::Life;
+use super::losses::Rounds;
 use super::messages::{Message, Record, Timer};
 use super::roster::Rosters;
 use super::segments::{Segment, Segments};
+use crate::lives::Lives;
 use crate::under_way::Line;
 use crate::weak_mvc;
 use quorate_core::{EntryId, Lsn, Machine, Now, Out, Past};
@@ -17,10 +19,9 @@ use std::sync::Arc;
 struct Written {
     segments: Segments,
     candidates: BTreeSet<EntryId>,
-    life: u64,
-    since_loss: u64,
+    life: Life,
     rosters: Rosters,
-    losses: Losses,
+    losses: Lives,
 }
 
 impl Replica {
@@ -38,8 +39,7 @@ impl Replica {
         let mut replica = Replica {
             config: Arc::new(config.clone()),
             mvc,
-            life: written.life.max(1),
-            since_loss: written.since_loss,
+            life: written.life.max(Life::FIRST),
             life_written: Lsn(0),
             backlog: Default::default(),
             spreading: BTreeMap::new(),
@@ -64,7 +64,7 @@ impl Replica {
         replica.resume(&written.candidates, out);
         // What this replica still has to spread is known now: the roster names it.
         if !is_fresh && replica.rebuild.is_none() {
-            replica.begin_life(replica.life.saturating_add(1), out);
+            replica.begin_life(replica.life.next(), out);
         }
         replica.settle(now, out);
         replica
@@ -87,7 +87,7 @@ impl Replica {
         for (id, is_held) in kept {
             let is_open = own(&id);
             let segment = self.segments.get(id);
-            let is_of_lost = segment.is_some_and(|own| own.manifest.life < self.since_loss);
+            let is_of_lost = segment.is_some_and(|own| own.manifest.life.loss < self.life.loss);
             if is_open && self.rebuild.is_none() && !is_of_lost {
                 self.bury(id, out);
                 continue;
@@ -148,14 +148,14 @@ impl Written {
                     return Some(weak_mvc::Record::Batch { entry });
                 }
             }
-            Record::Life { life, since_loss } => (self.life, self.since_loss) = (life, since_loss),
+            Record::Life { life } => self.life = life,
             Record::Roster {
                 member,
                 life,
                 next,
                 open,
             } => self.rosters.restore(member.into(), (life, next), open),
-            Record::Loss { member, loss } => drop(self.losses.note(member, loss)),
+            Record::Loss { member, loss } => drop(self.losses.note(member.into(), loss)),
         }
         None
     }

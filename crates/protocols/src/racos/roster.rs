@@ -4,8 +4,14 @@
 //! than its own segment. A life later it says so to all, by naming what may still be ordered of its earlier
 //! lives: all else is let go, and refused if it comes late. Nobody does so before it has applied what the
 //! origin had: what is decided there is not named, and is not dead.
+//!
+//! A roster says the truth of its origin's promises until the origin loses its disk. Then it may spread a value
+//! once more that it had said was dead. It does so in its new life, and a holder writes that down before it
+//! acknowledges the value: so no roster of a life before has it let go, however late it comes. Nor does a
+//! member heed one that knows of a later life, or, having lost its own disk, may not know of it yet.
 
 use super::Replica;
+use super::life::Life;
 use super::messages::{Message, Record};
 use quorate_core::{EntryId, Event, Out, Slot};
 use std::collections::BTreeMap;
@@ -27,19 +33,24 @@ pub(super) struct Rosters {
 
 #[derive(Clone, Hash, Debug)]
 struct Roster {
-    life: u64,
+    life: Life,
     open: Vec<EntryId>,
 }
 
 impl Rosters {
     /// Whether an origin has said that a value of one of its lives will never be ordered.
-    pub(super) fn is_dead(&self, origin: usize, id: EntryId, life: u64) -> bool {
+    pub(super) fn is_dead(&self, origin: usize, id: EntryId, life: Life) -> bool {
         let roster = self.heeded.get(&origin);
         roster.is_some_and(|roster| life < roster.life && !roster.open.contains(&id))
     }
 
     /// A roster that was written down.
-    pub(super) fn restore(&mut self, member: usize, (life, next): (u64, Slot), open: Vec<EntryId>) {
+    pub(super) fn restore(
+        &mut self,
+        member: usize,
+        (life, next): (Life, Slot),
+        open: Vec<EntryId>,
+    ) {
         self.waiting.insert(member, (next, Roster { life, open }));
     }
 
@@ -53,19 +64,21 @@ impl Rosters {
     }
 
     /// The last life of a member that is known.
-    pub(super) fn life_of(&self, member: usize) -> u64 {
+    fn life_of(&self, member: usize) -> Life {
         let waiting = self.waiting.get(&member).map(|(_, roster)| roster.life);
-        let heeded = self.heeded.get(&member).map(|roster| roster.life);
-        waiting.max(heeded).unwrap_or(0)
+        waiting.max(self.heeded_of(member)).unwrap_or_default()
+    }
+
+    fn heeded_of(&self, member: usize) -> Option<Life> {
+        self.heeded.get(&member).map(|roster| roster.life)
     }
 }
 
 impl Replica {
     /// Begins a life, which earlier ones cannot be mistaken for, and a roster of what those left.
-    pub(super) fn begin_life(&mut self, life: u64, out: &mut Out<Self>) {
+    pub(super) fn begin_life(&mut self, life: Life, out: &mut Out<Self>) {
         self.life = life;
-        let since_loss = self.since_loss;
-        self.life_written = out.persist(Record::Life { life, since_loss });
+        self.life_written = out.persist(Record::Life { life });
         let confirmed = !self.config.others();
         let is_fresh = true;
         self.roster = Some(OwnRoster {
@@ -81,7 +94,7 @@ impl Replica {
         let bit = 1 << member;
         if let Some(roster) = &mut self.roster {
             roster.confirmed &= !bit;
-        } else if self.life > 1 {
+        } else if self.life > Life::FIRST {
             self.roster = Some(OwnRoster {
                 confirmed: !bit,
                 is_fresh: true,
@@ -129,18 +142,20 @@ impl Replica {
     pub(super) fn on_roster(
         &mut self,
         from: usize,
-        life: u64,
+        life: Life,
         next: Slot,
         open: Vec<EntryId>,
         out: &mut Out<Self>,
     ) {
-        let known = self.life_of(from);
-        let heeded = self.rosters.heeded.get(&from).map_or(0, |own| own.life);
-        if life <= heeded || life < known {
-            let is_heeded = life <= heeded;
-            let life = if is_heeded { heeded } else { known };
-            let message = Message::RosterAck { life, is_heeded };
-            return out.send(self.peer(from), message);
+        let heeded = self.rosters.heeded_of(from);
+        if heeded.is_some_and(|heeded| life <= heeded) {
+            return out.send(self.peer(from), Message::RosterAck { life });
+        }
+        // It comes again if it is not too old.
+        if self.config.rules.knows_old_rosters
+            && (self.rebuild.is_some() || life < self.life_of(from))
+        {
+            return out.emit(Event::Branch("old roster refused"));
         }
         let roster = Roster { life, open };
         if next > self.mvc.next() && self.config.rules.roster_waits {
@@ -152,11 +167,11 @@ impl Replica {
     }
 
     /// The last life of a member that is known.
-    pub(super) fn life_of(&self, member: usize) -> u64 {
+    fn life_of(&self, member: usize) -> Life {
         let its = self.config.mvc.members[member];
         let segments = self.segments.iter().filter(|(id, _)| id.origin == its);
         let spread = segments.map(|(_, segment)| segment.manifest.life).max();
-        self.rosters.life_of(member).max(spread.unwrap_or(0))
+        self.rosters.life_of(member).max(spread.unwrap_or_default())
     }
 
     /// Heeds the rosters that waited for what is applied by now.
@@ -178,10 +193,12 @@ impl Replica {
             open: roster.open.clone(),
         };
         out.persist(record);
+        // One from before a loss may wait for more than this one.
+        let waiting = &mut self.rosters.waiting;
+        waiting.retain(|at, (_, other)| *at != from || other.life > life);
         self.rosters.heeded.insert(from, roster);
         self.bury_dead_of(from, out);
-        let is_heeded = true;
-        out.send(self.peer(from), Message::RosterAck { life, is_heeded });
+        out.send(self.peer(from), Message::RosterAck { life });
     }
 
     /// Lets go of what an origin will never have ordered (C5).
@@ -203,20 +220,10 @@ impl Replica {
         out.forget(id);
     }
 
-    /// A member has heeded the own roster, or knows of a later life than this one.
-    pub(super) fn on_roster_ack(
-        &mut self,
-        from: usize,
-        life: u64,
-        is_heeded: bool,
-        out: &mut Out<Self>,
-    ) {
-        if life > self.life {
-            return self.begin_life(life.saturating_add(1), out);
-        }
+    /// A member has heeded the own roster.
+    pub(super) fn on_roster_ack(&mut self, from: usize, life: Life) {
         if let Some(roster) = &mut self.roster
             && life == self.life
-            && is_heeded
         {
             roster.confirmed |= 1 << from;
             self.backoff = 0;

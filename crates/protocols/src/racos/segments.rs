@@ -6,6 +6,7 @@
 
 use super::Replica;
 use super::config::Config;
+use super::life::Life;
 use super::messages::{Manifest, Message, Record};
 use crate::weak_mvc;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, Lsn, Out};
@@ -40,6 +41,15 @@ impl Segments {
         self.0.insert(segment.manifest.entry.id, segment);
     }
 
+    /// A manifest whose segment is to be gathered.
+    pub(super) fn await_segment(&mut self, manifest: Manifest) {
+        self.insert(Segment {
+            manifest: manifest.bare(),
+            is_held: false,
+            written: Lsn(u64::MAX),
+        });
+    }
+
     pub(super) fn remove(&mut self, id: EntryId) {
         self.0.remove(&id);
     }
@@ -48,6 +58,12 @@ impl Segments {
     pub(super) fn holds(&self, id: EntryId, code: u8) -> bool {
         let segment = self.0.get(&id);
         segment.is_some_and(|segment| segment.is_held && segment.manifest.code == code)
+    }
+
+    /// Whether the own segment is here as of an earlier life.
+    fn is_older(&self, id: EntryId, code: u8, life: Life) -> bool {
+        let segment = self.0.get(&id);
+        self.holds(id, code) && segment.is_some_and(|segment| segment.manifest.life < life)
     }
 
     /// Drops what is decided.
@@ -69,7 +85,7 @@ impl Segments {
         match record {
             weak_mvc::Record::Batch { entry } if entry.bulk_len() > 0 => {
                 let kept = self.0.get(&entry.id);
-                let (code, life) = kept.map_or((config.code, 0), |segment| {
+                let (code, life) = kept.map_or((config.code, Life::default()), |segment| {
                     (segment.manifest.code, segment.manifest.life)
                 });
                 Record::Manifest {
@@ -115,7 +131,7 @@ impl Replica {
         if self.mvc.is_done(id) || self.rosters.is_dead(from, id, manifest.life) {
             return;
         }
-        let code = manifest.code;
+        let (code, life) = (manifest.code, manifest.life);
         let comes = is_attached && manifest.has_segment() && !self.segments.holds(id, code);
         if comes {
             let bytes = self.segments.bytes_of(id.origin) + manifest.segment_len();
@@ -123,11 +139,20 @@ impl Replica {
                 return out.emit(Event::Branch("spread quota full"));
             }
             self.keep(manifest, out);
+        } else if self.segments.is_older(id, code, life) {
+            // It is spread once more, after a loss: no roster from before says what becomes of it.
+            out.emit(Event::Branch("segment in a later life"));
+            self.keep(manifest, out);
+        }
+        // An acknowledgement says what losses are known here.
+        if self.rebuild.is_some() {
+            return;
         }
         let is_here = self.segments.holds(id, code);
         let message = Message::SegAck {
             id,
             code,
+            life,
             round,
             is_here,
             losses: self.losses.clone(),
@@ -135,8 +160,13 @@ impl Replica {
         out.send(self.peer(from), message);
     }
 
-    /// Writes a manifest with the own segment, which is at hand, or can be made of what is.
-    pub(super) fn keep(&mut self, manifest: Manifest, out: &mut Out<Self>) {
+    /// Writes a manifest with the own segment, which is at hand, or can be made of what is, or is on the
+    /// disk already.
+    pub(super) fn keep(&mut self, mut manifest: Manifest, out: &mut Out<Self>) {
+        let known = self.segments.get(manifest.entry.id);
+        manifest.life = known.map_or(manifest.life, |known| {
+            manifest.life.max(known.manifest.life)
+        });
         let bare = manifest.bare();
         let written = out.persist(Record::Manifest {
             is_candidate: self.mvc.holds(manifest.entry.id),
@@ -167,7 +197,8 @@ impl Replica {
             out.emit(Event::Branch("segment rebuilt"));
             self.keep(manifest.clone(), out);
         }
-        if self.orphans.contains(&entry.id) && !self.mvc.holds(entry.id) {
+        let is_own = self.orphans.contains(&entry.id) && !self.mvc.holds(entry.id);
+        if is_own && self.rebuild.is_none() {
             self.spread_again(manifest, out);
         }
     }

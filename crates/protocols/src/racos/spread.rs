@@ -1,8 +1,9 @@
 //! What an origin does: it cuts, spreads, counts, and announces (section 5, the write path).
 
 use super::Replica;
-use super::losses::Losses;
+use super::life::Life;
 use super::messages::{Manifest, Message, Timer};
+use crate::lives::Lives;
 use crate::under_way::UnderWay;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Event, Input, Lsn, Now, Out, Outcome, Peers,
@@ -119,13 +120,17 @@ impl Replica {
     }
 
     /// A value of a former life, of which the disk and with it the fate was lost, is whole here again, and
-    /// its own segment just written.
-    pub(super) fn spread_again(&mut self, manifest: Manifest, out: &mut Out<Self>) {
+    /// its own segment written. It is spread in the present life, whatever rosters of earlier ones say of it;
+    /// the own record keeps the earlier one, as long as its fate is not known.
+    pub(super) fn spread_again(&mut self, mut manifest: Manifest, out: &mut Out<Self>) {
         let id = manifest.entry.id;
         if self.spreading.contains_key(&id) {
             return;
         }
         out.emit(Event::Branch("own value spread again"));
+        if self.config.rules.knows_old_rosters {
+            manifest.life = self.life;
+        }
         self.spread(manifest, out);
         if let (Some(spreading), Some(segment)) =
             (self.spreading.get_mut(&id), self.segments.get(id))
@@ -147,7 +152,7 @@ impl Replica {
         &mut self,
         now: Now,
         from: usize,
-        (id, code): (EntryId, u8),
+        (id, code, life): (EntryId, u8, Life),
         (round, is_here): (u64, bool),
         out: &mut Out<Self>,
     ) {
@@ -157,7 +162,7 @@ impl Replica {
         let Some(spreading) = self.spreading.get_mut(&id) else {
             return;
         };
-        if spreading.manifest.code != code {
+        if (spreading.manifest.code, spreading.manifest.life) != (code, life) {
             return;
         }
         self.backoff = 0;
@@ -227,7 +232,7 @@ impl Replica {
     }
 
     /// Losses are heard of: who had one is asked anew, and until it answers does not count.
-    pub(super) fn hear_losses(&mut self, losses: &Losses, out: &mut Out<Self>) {
+    pub(super) fn hear_losses(&mut self, losses: &Lives, out: &mut Out<Self>) {
         let lost = self.rounds.hear(losses) & self.config.others();
         if lost == 0 || !self.config.rules.heeds_losses {
             return;

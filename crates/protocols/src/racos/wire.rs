@@ -1,9 +1,10 @@
 //! The encoding of messages and records.
 
-use super::losses::Losses;
+use super::life::Life;
 use super::messages::{Manifest, Message, Record};
+use crate::lives::{self, Lives};
 use crate::weak_mvc;
-use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+use quorate_core::{Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 const ID_BYTES_MIN: usize = 10;
 /// Members are fewer.
@@ -13,7 +14,7 @@ impl Wire for Manifest {
     fn encode(&self, out: &mut Encoder) {
         self.entry.encode(out);
         out.u8(self.code);
-        out.varint(self.life);
+        self.life.encode(out);
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -22,7 +23,7 @@ impl Wire for Manifest {
         if code == 0 {
             return Err(WireError::Range("code"));
         }
-        let life = input.varint()?;
+        let life = Life::decode(input)?;
         Ok(Manifest { entry, code, life })
     }
 }
@@ -69,6 +70,7 @@ impl Wire for Message {
             Message::SegAck {
                 id,
                 code,
+                life,
                 round,
                 is_here,
                 losses,
@@ -76,38 +78,37 @@ impl Wire for Message {
                 out.u8(if *is_here { 3 } else { 4 });
                 id.encode(out);
                 out.u8(*code);
+                life.encode(out);
                 out.varint(*round);
                 losses.encode(out);
             }
             Message::Roster { life, next, open } => {
                 out.u8(5);
-                out.varint(*life);
+                life.encode(out);
                 next.encode(out);
                 encode_ids(open, out);
             }
-            Message::RosterAck { life, is_heeded } => {
-                out.u8(if *is_heeded { 6 } else { 9 });
-                out.varint(*life);
+            Message::RosterAck { life } => {
+                out.u8(6);
+                life.encode(out);
             }
             Message::Lost { loss, number } => {
                 out.u8(7);
-                out.u64(loss.0);
+                loss.encode(out);
                 out.varint(*number);
             }
             Message::Undecided {
-                loss,
+                losses,
                 number,
                 count,
                 next,
-                life,
                 manifest,
             } => {
                 out.u8(8);
-                out.u64(loss.0);
+                losses.encode(out);
                 out.varint(*number);
                 out.varint(*count);
                 next.encode(out);
-                out.varint(*life);
                 manifest.encode(out);
             }
         }
@@ -124,29 +125,28 @@ impl Wire for Message {
             tag @ 3..=4 => Message::SegAck {
                 id: EntryId::decode(input)?,
                 code: input.u8()?,
+                life: Life::decode(input)?,
                 round: input.varint()?,
                 is_here: tag == 3,
-                losses: Losses::decode(input)?,
+                losses: Lives::decode(input)?,
             },
             5 => Message::Roster {
-                life: input.varint()?,
+                life: Life::decode(input)?,
                 next: Slot::decode(input)?,
                 open: decode_ids(input)?,
             },
-            tag @ (6 | 9) => Message::RosterAck {
-                life: input.varint()?,
-                is_heeded: tag == 6,
+            6 => Message::RosterAck {
+                life: Life::decode(input)?,
             },
             7 => Message::Lost {
-                loss: Boot(input.u64()?),
+                loss: lives::Life::decode(input)?,
                 number: input.varint()?,
             },
             8 => Message::Undecided {
-                loss: Boot(input.u64()?),
+                losses: Lives::decode(input)?,
                 number: input.varint()?,
                 count: input.varint()?,
                 next: Slot::decode(input)?,
-                life: input.varint()?,
                 manifest: Option::decode(input)?,
             },
             tag => return Err(WireError::Tag("racos message", tag)),
@@ -171,10 +171,9 @@ impl Wire for Record {
                 out.u8(u8::from(*is_candidate));
                 manifest.encode(out);
             }
-            Record::Life { life, since_loss } => {
+            Record::Life { life } => {
                 out.u8(2);
-                out.varint(*life);
-                out.varint(*since_loss);
+                life.encode(out);
             }
             Record::Roster {
                 member,
@@ -184,14 +183,14 @@ impl Wire for Record {
             } => {
                 out.u8(3);
                 out.u8(*member);
-                out.varint(*life);
+                life.encode(out);
                 next.encode(out);
                 encode_ids(open, out);
             }
             Record::Loss { member, loss } => {
                 out.u8(4);
                 out.u8(*member);
-                out.u64(loss.0);
+                loss.encode(out);
             }
         }
     }
@@ -209,18 +208,17 @@ impl Wire for Record {
                 }
             }
             2 => Record::Life {
-                life: input.varint()?,
-                since_loss: input.varint()?,
+                life: Life::decode(input)?,
             },
             3 => Record::Roster {
                 member: decode_member(input)?,
-                life: input.varint()?,
+                life: Life::decode(input)?,
                 next: Slot::decode(input)?,
                 open: decode_ids(input)?,
             },
             4 => Record::Loss {
                 member: decode_member(input)?,
-                loss: Boot(input.u64()?),
+                loss: lives::Life::decode(input)?,
             },
             tag => return Err(WireError::Tag("racos record", tag)),
         })

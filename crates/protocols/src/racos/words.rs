@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::messages::{Manifest, Message, Record};
+use crate::lives;
 use crate::weak_mvc;
 use quorate_core::Machine;
 
@@ -23,21 +24,22 @@ pub(super) fn message(message: &Message) -> String {
         Message::SegAck {
             id,
             code,
+            life,
             round,
             is_here,
             ..
         } => {
             let what = if *is_here { "holds" } else { "has none of" };
-            format!("{what} {id:?} under {code}, round {round}")
+            format!("{what} {id:?} under {code}, life {life:?}, round {round}")
         }
         Message::Roster { life, next, open } => {
-            format!("roster of life {life} at {next:?}: open are {open:?}")
+            format!("roster of life {life:?} at {next:?}: open are {open:?}")
         }
-        Message::RosterAck { life, is_heeded } => match is_heeded {
-            true => format!("roster of life {life} heeded"),
-            false => format!("life {life} was before"),
-        },
-        Message::Lost { loss, number } => format!("lost my disk {loss:?}/{number}"),
+        Message::RosterAck { life } => format!("roster of life {life:?} heeded"),
+        Message::Lost { loss, number } => {
+            let lives::Life { number: loss, boot } = loss;
+            format!("lost my disk, number {loss} of {boot:?}, question {number}")
+        }
         Message::Undecided {
             number,
             count,
@@ -66,19 +68,21 @@ pub(super) fn record(record: &Record) -> String {
             let bit = if *is_candidate { ", candidate" } else { "" };
             format!("manifest {}, {held}{bit}", name(manifest))
         }
-        Record::Life { life, .. } => format!("life {life}"),
+        Record::Life { life } => format!("life {life:?}"),
         Record::Roster {
             member, life, open, ..
         } => {
-            format!("roster of {}, life {life}: open are {open:?}", member + 1)
+            format!("roster of {}, life {life:?}: open are {open:?}", member + 1)
         }
-        Record::Loss { member, loss } => format!("{} lost its disk {loss:?}", member + 1),
+        Record::Loss { member, loss } => {
+            format!("{} lost its disk, number {}", member + 1, loss.number)
+        }
     }
 }
 
 fn name(manifest: &Manifest) -> String {
     let Manifest { entry, code, life } = manifest;
-    format!("{:?} under {code}, life {life}", entry.id)
+    format!("{:?} under {code}, life {life:?}", entry.id)
 }
 
 /// What a replica knows, a line per slot and per value.

@@ -1,6 +1,10 @@
 //! Tests of Racos: a cluster whose disks, segments and losses are watched, under random schedules with and
 //! without sabotage, and what parameters come to.
 
+mod costs;
+mod dice;
 mod net;
+mod one_step;
 mod parameters;
 mod random;
+mod schedules;

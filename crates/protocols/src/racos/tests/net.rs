@@ -1,33 +1,21 @@
 //! A deterministic cluster in memory: machines, a network that loses and repeats, disks that forget what was
 //! not flushed or everything, the host's log, and who holds which segment.
 
+mod segments;
+
+pub(super) use super::dice::Dice;
 use crate::racos::{Config, Message, Racos, Record, Replica, Timer};
 use crate::registry::{Protocol, Sabotage};
 use crate::weak_mvc;
 use crate::{Done, rabia};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
+    Base, Boot, Carry, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
     Incarnation, Input, Lsn, Machine, Member, Now, Out, Output, Past, Payload, Peers, Principal,
-    Record as _, ReplicaId, RequestId, Seat, Slot, carried, hollow_share,
+    Record as _, ReplicaId, RequestId, Seat, Slot, Wire, carried,
 };
+use segments::segment_len;
 use std::collections::{BTreeSet, VecDeque};
-
-/// A small generator (xorshift64*).
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
-        Dice((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound as u64) as usize
-    }
-}
 
 pub(super) struct Node {
     config: Config,
@@ -56,6 +44,9 @@ pub(super) struct Net {
     forgotten: BTreeSet<EntryId>,
     sabotage: Option<Sabotage<Replica>>,
     submitted: u64,
+    /// Bytes sent and received, and bytes written, by all: what is said, and segments.
+    pub(super) moved: u64,
+    pub(super) written: u64,
     /// Counts steps: the time.
     steps: u64,
     pub(super) branches: BTreeSet<&'static str>,
@@ -117,6 +108,8 @@ impl Net {
             forgotten: BTreeSet::new(),
             sabotage,
             submitted: 0,
+            moved: 0,
+            written: 0,
             steps: 1_000_000,
             branches: BTreeSet::new(),
         };
@@ -137,8 +130,12 @@ impl Net {
 
     /// A command with a value that is spread, or one that is not.
     pub(super) fn submit(&mut self, me: usize, is_long: bool) {
-        self.submitted += 1;
         let value = Bytes::from(self.submitted.to_le_bytes().to_vec());
+        self.submit_value(me, value, is_long);
+    }
+
+    pub(super) fn submit_value(&mut self, me: usize, value: Bytes, is_long: bool) {
+        self.submitted += 1;
         let command = Command {
             id: RequestId {
                 client: ClientId(1),
@@ -147,7 +144,7 @@ impl Net {
             acked: 0,
             class: Class::Write,
             principal: Principal(0),
-            body: value.clone(),
+            body: Bytes::from_static(b"put"),
             payloads: is_long.then(|| Payload::of(value)).into_iter().collect(),
         };
         self.step(me, Input::Submit(vec![command]));
@@ -190,6 +187,7 @@ impl Net {
                 self.nodes[me].gated.push_back((after, to, message));
             }
             Output::Persist { lsn, record } => {
+                self.count_written(me, &record);
                 self.nodes[me].disk.push((lsn, carried(&record, me as u8)));
             }
             Output::Arm { timer, .. } => drop(self.nodes[me].timers.insert(timer)),
@@ -236,6 +234,8 @@ impl Net {
             self.forgotten.remove(&manifest.entry.id);
         }
         for to in receivers {
+            // By who sends it, and by who receives it.
+            self.moved += 2 * (message.to_bytes().len() as u64 + segment_len(message.attachment()));
             self.flying.push((me, to, carried(message, to as u8)));
         }
     }
@@ -272,49 +272,6 @@ impl Net {
                 self.decided.push(entry);
             }
         }
-    }
-
-    /// The host keeps the segments of what is decided and live: everything is.
-    fn keep_decided(&mut self, me: usize, entry: Option<&Entry>) {
-        if let Some(entry) = entry.filter(|entry| entry.bulk_len() > 0)
-            && self.holds(me, entry.id)
-        {
-            self.nodes[me].kept.insert(entry.id);
-        }
-    }
-
-    /// Whether a replica's disk has its segment.
-    fn holds(&self, me: usize, id: EntryId) -> bool {
-        let node = &self.nodes[me];
-        let is_it = |(lsn, record): &(Lsn, Record)| match record {
-            Record::Manifest {
-                manifest,
-                is_held: true,
-                ..
-            } => *lsn == Lsn(0) && manifest.entry.id == id,
-            _ => false,
-        };
-        node.kept.contains(&id) || node.disk.iter().any(is_it)
-    }
-
-    fn check_holders(&self, entry: &Entry, what: &str) {
-        let config = &self.nodes[0].config;
-        let (k, f) = (usize::from(config.code), config.mvc.thresholds.f);
-        let all = 0..self.nodes.len();
-        let lost = |me: &usize| self.nodes[*me].is_lost;
-        let holders = all
-            .filter(|me| lost(me) || self.holds(*me, entry.id))
-            .count();
-        let id = entry.id;
-        assert!(holders >= k + f, "C1: {id:?} {what}, {holders} hold it");
-    }
-
-    /// Every decided value has `k + f` holders, less those that lost their disks and do not vote.
-    fn check_segments(&self) {
-        let recent = self.decided.iter().rev().take(8).flatten();
-        recent
-            .filter(|entry| entry.bulk_len() > 0)
-            .for_each(|entry| self.check_holders(entry, "is decided"));
     }
 
     fn give_log(&mut self, from: usize, to: usize) {
@@ -400,50 +357,6 @@ impl Net {
         self.step(to, Input::Message { from, message });
     }
 
-    /// What hosts do beside: the machine gets what it wants gathered, and segments of decided values that
-    /// are lacking are rebuilt, as far as `k` others are up and have theirs.
-    pub(super) fn rebuild(&mut self, me: usize) {
-        if self.nodes[me].machine.is_none() {
-            return;
-        }
-        let log = self.nodes[me].log.clone();
-        for entry in log.iter().flatten().filter(|entry| entry.bulk_len() > 0) {
-            if self.can_gather(entry.id) {
-                self.nodes[me].kept.insert(entry.id);
-            }
-        }
-        let gathers = std::mem::take(&mut self.nodes[me].gathers);
-        for entry in gathers {
-            if log.iter().flatten().any(|decided| decided.id == entry.id) {
-                continue;
-            }
-            if self.can_gather(entry.id) {
-                let share = Some(hollow_share(&entry, 1, 0));
-                self.step(me, Input::Held(entry.with_share(share)));
-            } else {
-                self.nodes[me].gathers.push(entry);
-            }
-        }
-    }
-
-    fn can_gather(&self, id: EntryId) -> bool {
-        let up = (0..self.nodes.len()).filter(|me| self.nodes[*me].machine.is_some());
-        up.filter(|me| self.holds(*me, id)).count() >= usize::from(self.nodes[0].config.code)
-    }
-
-    /// Undecided segments on a disk.
-    pub(super) fn undecided(&self, me: usize) -> Vec<(EntryId, u64)> {
-        let done = base(&self.decided);
-        let open = self.nodes[me]
-            .disk
-            .iter()
-            .filter_map(|(_, record)| match record {
-                Record::Manifest { manifest, .. } => Some((manifest.entry.id, manifest.life)),
-                _ => None,
-            });
-        open.filter(|(id, _)| !done.contains(*id)).collect()
-    }
-
     /// What waits for what.
     pub(super) fn describe(&self) -> String {
         let of = |node: &Node| {
@@ -452,6 +365,10 @@ impl Net {
             format!("\n{log} delivered, {timers:?}, {}", why.unwrap_or_default())
         };
         self.nodes.iter().map(of).collect()
+    }
+
+    pub(super) fn delivered(&self, me: usize) -> usize {
+        self.nodes[me].log.len()
     }
 
     pub(super) fn is_level(&self) -> bool {

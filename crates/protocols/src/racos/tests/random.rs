@@ -86,7 +86,7 @@ fn disturb(net: &mut Net, dice: &mut Dice, loses_disks: bool, loss: usize) {
 }
 
 /// Everything that can happen does, once; says whether nothing is left.
-fn settle(net: &mut Net, dice: &mut Dice) -> bool {
+pub(super) fn settle(net: &mut Net, dice: &mut Dice) -> bool {
     for me in 0..net.nodes.len() {
         net.flush(me);
         net.rebuild(me);
