@@ -28,6 +28,12 @@ pub trait Protocol: 'static {
     /// that a run of many seeds can say which of them it never took.
     fn branches() -> &'static [&'static str];
 
+    /// Parameters, and values of them that the simulator's seeds draw from. Those that make no sense in
+    /// an epoch are left out there.
+    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        &[]
+    }
+
     /// Deliberate faults that a checker of this protocol must find.
     fn mutants() -> Vec<Mutant<Self::Machine>>;
 

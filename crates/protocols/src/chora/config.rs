@@ -65,6 +65,8 @@ pub enum ModeRule {
     Responsive,
     /// Once per round, while there is anything to say.
     Pulsing,
+    /// One or the other, and another one soon, at every replica by itself: for tests.
+    Random,
 }
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
@@ -88,8 +90,10 @@ pub struct Config {
     pub proposers: usize,
     /// When messages leave (`mode`).
     pub mode: ModeRule,
-    /// `T`: the first length of a round (`round_us`).
+    /// `T`: the first length of a round (`round_us`), or what it is taken for before it is measured.
     pub round_ns: u64,
+    /// Whether it is measured (`round_us = auto`).
+    pub is_round_measured: bool,
     /// The shortest and the longest that the tuner may choose.
     pub round_range_ns: (u64, u64),
     /// Slots beyond the first one not committed in which something may be proposed (`window`).
@@ -167,7 +171,8 @@ impl Config {
             proposers: params.number("proposers", n, 1..=n)?,
             mode: mode(&params)?,
             round_ns,
-            round_range_ns: (20 * MICROS.min(round_ns), (2 * MILLIS).max(round_ns)),
+            is_round_measured: matches!(params.text("round_us"), None | Some("auto")),
+            round_range_ns: ((20 * MICROS).min(round_ns), (2 * MILLIS).max(round_ns)),
             window,
             slots_max: SLOTS_PER_WINDOW * window,
             outstanding: params.number("outstanding", 4, 1..=1024)?,
@@ -205,13 +210,14 @@ fn mode(params: &Params<'_>) -> Result<ModeRule, String> {
         None | Some("auto") => Ok(ModeRule::Auto),
         Some("responsive") => Ok(ModeRule::Responsive),
         Some("pulsing") => Ok(ModeRule::Pulsing),
+        Some("random") => Ok(ModeRule::Random),
         Some(other) => Err(format!(
-            "mode = {other}: must be auto, responsive or pulsing"
+            "mode = {other}: must be auto, responsive, pulsing or random"
         )),
     }
 }
 
-/// The first length of a round: as given, or half of what a message takes.
+/// The first length of a round: as given, or half of what a message is said to take.
 fn round_ns(params: &Params<'_>, rtt_ns: u64) -> Result<u64, String> {
     match params.text("round_us") {
         None | Some("auto") => Ok((rtt_ns / 4).max(MICROS)),

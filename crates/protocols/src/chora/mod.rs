@@ -29,6 +29,8 @@
 //! a cluster where nobody waits arms no timer.
 
 mod config;
+mod delays;
+mod load;
 mod log;
 mod messages;
 mod mutants;
@@ -183,6 +185,7 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        self.rounds.load.read_clock(now);
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),

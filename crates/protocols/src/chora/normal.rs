@@ -206,7 +206,7 @@ impl Replica {
         self.done.advance(slot, entry.as_ref());
         out.deliver(slot, entry);
         self.settle_offer(name);
-        self.rounds.count_committed();
+        self.rounds.load.note_committed();
         self.moved(out);
     }
 
@@ -277,6 +277,7 @@ impl Replica {
             start: self.start,
             round: self.rounds.number(),
             pace_ns: self.rounds.pace_ns(),
+            sent_ns: self.rounds.load.now_ns(),
             ack: self.ack(),
             commit: self.claim,
             latest: self.latest,

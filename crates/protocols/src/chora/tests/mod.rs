@@ -5,3 +5,4 @@ mod lone;
 mod net;
 mod random;
 mod schedules;
+mod timed;

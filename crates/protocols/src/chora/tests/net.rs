@@ -6,7 +6,7 @@ use crate::done::Done;
 use crate::registry::Protocol;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
+    Base, Boot, Class, ClientId, Command, Due, Durability, Entry, EntryId, Epoch, Event, Group,
     Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Peers, Principal,
     Record as _, ReplicaId, RequestId, Seat, Slot, carried,
 };
@@ -22,6 +22,8 @@ pub(super) struct Node {
     pub(super) is_stuck: bool,
     gated: VecDeque<(Lsn, Peers, Message)>,
     pub(super) timers: BTreeSet<Timer>,
+    /// When each is due that runs, or ran.
+    pub(super) dues: BTreeMap<Timer, u64>,
     pub(super) log: Vec<Option<Entry>>,
     base: Done,
     pub(super) replies: Vec<(RequestId, Outcome)>,
@@ -98,6 +100,7 @@ impl Net {
                 is_stuck: false,
                 gated: VecDeque::new(),
                 timers: BTreeSet::new(),
+                dues: BTreeMap::new(),
                 log: Vec::new(),
                 base: Done::default(),
                 replies: Vec::new(),
@@ -305,7 +308,14 @@ impl Net {
                     self.nodes[me].disk.push((lsn, carried(&record, me as u8)));
                 }
             }
-            Output::Arm { timer, .. } => drop(node.timers.insert(timer)),
+            Output::Arm { timer, due } => {
+                let wait_ns = match due {
+                    Due::After(ns) => ns,
+                    Due::Within(range) => *range.end(),
+                };
+                node.timers.insert(timer);
+                node.dues.insert(timer, self.now_ns + wait_ns);
+            }
             Output::Disarm(timer) => drop(node.timers.remove(&timer)),
             Output::CatchUp { from, .. } => self.give_log(index(from), me),
             Output::Inform { peer, .. } => self.give_log(me, index(peer)),
