@@ -78,7 +78,6 @@ mod subject;
 mod tally;
 mod trace;
 mod values;
-mod variations;
 mod watches;
 mod world;
 

@@ -3,7 +3,6 @@
 use crate::disk::Disk;
 use crate::node::Power;
 use crate::subject::Subject;
-use crate::variations::vary;
 use crate::world::{Event, World, replica};
 use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member};
 use quorate_host::epochs::{Configuration, Edit, Expect, Order, Reconfigure};
@@ -82,10 +81,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if ["rs-paxos", "racos"].contains(&name.as_str()) {
             params.insert("k".into(), rng.usize(1..=n).to_string());
         }
-        let mut sample = epoch.clone();
-        (sample.protocol, sample.params) = (name.clone(), params);
-        vary(&mut sample, rng);
-        let params = sample.params;
         let next = Edit::Protocol { name, params };
         let Ok(Some(configuration)) = next.of(&epoch) else {
             return;
