@@ -28,8 +28,8 @@ pub trait Protocol: 'static {
     /// that a run of many seeds can say which of them it never took.
     fn branches() -> &'static [&'static str];
 
-    /// Parameters, and values of them that the simulator's seeds draw from. Those that make no sense in
-    /// an epoch are left out there.
+    /// Parameters, and values of them that only speed depends on: for seeds to draw from. None does so far.
+    /// Those that make no sense in an epoch are to be left out there.
     fn variations() -> &'static [(&'static str, &'static [&'static str])] {
         &[]
     }

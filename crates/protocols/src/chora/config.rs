@@ -1,5 +1,6 @@
 //! Parameters, and the numbers and rules in force.
 
+use super::pattern::SEGMENTS_MAX;
 use crate::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
 
@@ -88,6 +89,8 @@ pub struct Config {
     pub rules: Rules,
     /// Members that propose, at most (`proposers`).
     pub proposers: usize,
+    /// Whether one proposes alone while all clients are there (`proposers = auto`).
+    pub is_adaptive: bool,
     /// When messages leave (`mode`).
     pub mode: ModeRule,
     /// `T`: the first length of a round (`round_us`), or what it is taken for before it is measured.
@@ -98,6 +101,8 @@ pub struct Config {
     pub round_range_ns: (u64, u64),
     /// Slots beyond the first one not committed in which something may be proposed (`window`).
     pub window: usize,
+    /// Segments in a VIEW-INIT, at most: the newest.
+    pub segments_max: usize,
     /// Slots kept, from the first one not committed.
     pub slots_max: usize,
     /// Own entries under way at once in responsive mode (`outstanding`).
@@ -168,12 +173,14 @@ impl Config {
                 rejoin: majority(n),
             },
             rules: RULES,
-            proposers: params.number("proposers", n, 1..=n)?,
+            proposers: proposers(&params, n)?,
+            is_adaptive: params.text("proposers") == Some("auto"),
             mode: mode(&params)?,
             round_ns,
             is_round_measured: matches!(params.text("round_us"), None | Some("auto")),
             round_range_ns: ((20 * MICROS).min(round_ns), (2 * MILLIS).max(round_ns)),
             window,
+            segments_max: SEGMENTS_MAX,
             slots_max: SLOTS_PER_WINDOW * window,
             outstanding: params.number("outstanding", 4, 1..=1024)?,
             queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
@@ -202,6 +209,16 @@ impl Config {
     /// This replica's number.
     pub(super) fn my_id(&self) -> ReplicaId {
         self.members[self.me]
+    }
+}
+
+fn proposers(params: &Params<'_>, n: usize) -> Result<usize, String> {
+    match params.text("proposers") {
+        Some("auto") => Ok(n),
+        _ => {
+            let proposers = params.number("proposers", n, 1..=n);
+            proposers.map_err(|why| format!("{why}, or auto"))
+        }
     }
 }
 

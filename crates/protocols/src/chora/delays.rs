@@ -47,7 +47,7 @@ impl Delays {
             self.means_ns[from] = Some(took_ns);
             return;
         }
-        self.means_ns[from] = Some(mean_ns + late_ns / WEIGHT);
+        self.means_ns[from] = Some(mean_ns.wrapping_add(late_ns / WEIGHT));
         self.classes[class_of(late_ns.max(0) as u64)] += 1;
         self.samples += 1;
         if self.samples >= SAMPLES_MAX {

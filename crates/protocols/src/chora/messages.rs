@@ -127,6 +127,8 @@ pub enum Message {
         view: u64,
         /// How far the candidate's log goes.
         position: Position,
+        /// The member for whose sake it is asked for: it is to propose alone.
+        only: Option<usize>,
     },
     /// VOTE.
     Vote {

@@ -101,7 +101,7 @@ impl Rounds {
     }
 
     /// How long this round lasts, longer while nothing is said.
-    fn length_ns(&self, most: u64) -> u64 {
+    pub(super) fn length_ns(&self, most: u64) -> u64 {
         let paces = self.paces_ns.iter().copied();
         let longest = paces.max().unwrap_or(0).min(most);
         let length = longest.max(self.load.round_ns());

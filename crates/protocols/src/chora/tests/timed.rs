@@ -22,6 +22,8 @@ struct Timed {
     /// Between two commands of a replica's clients, and when the next is due.
     every_ns: Option<u64>,
     next_ns: Vec<u64>,
+    /// Replicas that have clients.
+    asked: Vec<usize>,
 }
 
 /// What happens next.
@@ -44,6 +46,7 @@ impl Timed {
             slow: None,
             paused_until_ns: vec![0; n],
             every_ns: None,
+            asked: (0..n).collect(),
             next_ns: (0..n as u64).map(|me| start_ns + me * step_ns).collect(),
         }
     }
@@ -62,7 +65,7 @@ impl Timed {
             dues.map(move |(timer, due)| (of(me, *due), Next::Fires(me, *timer)))
         });
         let asks = self.next_ns.iter().enumerate();
-        let asks = asks.filter(|_| self.every_ns.is_some());
+        let asks = asks.filter(|(me, _)| self.every_ns.is_some() && self.asked.contains(me));
         let asks = asks.map(|(me, at_ns)| (of(me, *at_ns), Next::Asked(me)));
         arrivals
             .chain(timers)
@@ -153,6 +156,16 @@ impl Timed {
             self.pulsing(),
             states.join("\n")
         );
+    }
+
+    /// Every write was committed once, and nobody was refused.
+    fn check_answers(&self, what: &str) {
+        for node in &self.net.nodes {
+            assert!(node.replies.is_empty(), "{what}: {:?}", node.replies);
+        }
+        let entries = self.net.nodes[0].log.iter().flatten();
+        let commands: usize = entries.map(|entry| entry.count()).sum();
+        assert_eq!(commands as u64, self.net.commands, "{what}");
     }
 
     fn all_pulse(&self) -> bool {
@@ -261,4 +274,46 @@ fn modes_may_change_at_random_and_be_mixed() {
     }
     assert!(mixed > 50, "{mixed} of 200 ms");
     assert!(timed.decided() > 3 * 600, "{}", timed.decided());
+}
+
+fn pattern(timed: &Timed) -> Vec<usize> {
+    let init = timed.net.machine(0).init.as_ref();
+    init.map_or(Vec::new(), |init| init.pattern.clone())
+}
+
+fn is_pattern(timed: &Timed, wanted: &[usize]) -> bool {
+    let nodes = 0..timed.net.nodes.len();
+    let mut inits = nodes.map(|me| timed.net.machine(me).init.as_ref());
+    inits.all(|init| init.is_some_and(|init| init.pattern == wanted))
+}
+
+/// All proposers, then one, then all: as clients come and go, and nobody of them is refused.
+#[test]
+fn the_number_of_proposers_follows_the_clients() {
+    for mode in ["responsive", "auto", "random"] {
+        let mut timed = Timed::new(
+            3,
+            &[("proposers", "auto"), ("mode", mode), ("rejoin_ms", "20")],
+        );
+        timed.load(Some(500 * MICROS));
+        timed.run_ms(200);
+        assert_eq!(
+            (timed.view(), pattern(&timed)),
+            (0, vec![0, 1, 2]),
+            "{mode}"
+        );
+        for alone in [2, 0, 1] {
+            timed.asked = vec![alone];
+            timed.load(Some(500 * MICROS));
+            timed.until(500, "one proposes", |timed| is_pattern(timed, &[alone]));
+            timed.run_ms(100);
+            assert!(is_pattern(&timed, &[alone]), "{mode}");
+        }
+        timed.asked = vec![0, 1, 2];
+        timed.load(Some(500 * MICROS));
+        timed.until(500, "all propose", |timed| is_pattern(timed, &[0, 1, 2]));
+        timed.load(None);
+        timed.run_ms(50);
+        timed.check_answers(mode);
+    }
 }
