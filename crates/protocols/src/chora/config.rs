@@ -1,5 +1,6 @@
 //! Parameters, and the numbers and rules in force.
 
+use super::pattern::SEGMENTS_MAX;
 use crate::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
 
@@ -65,6 +66,8 @@ pub enum ModeRule {
     Responsive,
     /// Once per round, while there is anything to say.
     Pulsing,
+    /// One or the other, and another one soon, at every replica by itself: for tests.
+    Random,
 }
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
@@ -86,14 +89,20 @@ pub struct Config {
     pub rules: Rules,
     /// Members that propose, at most (`proposers`).
     pub proposers: usize,
+    /// Whether one proposes alone while all clients are there (`proposers = auto`).
+    pub is_adaptive: bool,
     /// When messages leave (`mode`).
     pub mode: ModeRule,
-    /// `T`: the first length of a round (`round_us`).
+    /// `T`: the first length of a round (`round_us`), or what it is taken for before it is measured.
     pub round_ns: u64,
+    /// Whether it is measured (`round_us = auto`).
+    pub is_round_measured: bool,
     /// The shortest and the longest that the tuner may choose.
     pub round_range_ns: (u64, u64),
     /// Slots beyond the first one not committed in which something may be proposed (`window`).
     pub window: usize,
+    /// Segments in a VIEW-INIT, at most: the newest.
+    pub segments_max: usize,
     /// Slots kept, from the first one not committed.
     pub slots_max: usize,
     /// Own entries under way at once in responsive mode (`outstanding`).
@@ -164,11 +173,14 @@ impl Config {
                 rejoin: majority(n),
             },
             rules: RULES,
-            proposers: params.number("proposers", n, 1..=n)?,
+            proposers: proposers(&params, n)?,
+            is_adaptive: params.text("proposers") == Some("auto"),
             mode: mode(&params)?,
             round_ns,
-            round_range_ns: (20 * MICROS.min(round_ns), (2 * MILLIS).max(round_ns)),
+            is_round_measured: matches!(params.text("round_us"), None | Some("auto")),
+            round_range_ns: ((20 * MICROS).min(round_ns), (2 * MILLIS).max(round_ns)),
             window,
+            segments_max: SEGMENTS_MAX,
             slots_max: SLOTS_PER_WINDOW * window,
             outstanding: params.number("outstanding", 4, 1..=1024)?,
             queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
@@ -200,18 +212,29 @@ impl Config {
     }
 }
 
+fn proposers(params: &Params<'_>, n: usize) -> Result<usize, String> {
+    match params.text("proposers") {
+        Some("auto") => Ok(n),
+        _ => {
+            let proposers = params.number("proposers", n, 1..=n);
+            proposers.map_err(|why| format!("{why}, or auto"))
+        }
+    }
+}
+
 fn mode(params: &Params<'_>) -> Result<ModeRule, String> {
     match params.text("mode") {
         None | Some("auto") => Ok(ModeRule::Auto),
         Some("responsive") => Ok(ModeRule::Responsive),
         Some("pulsing") => Ok(ModeRule::Pulsing),
+        Some("random") => Ok(ModeRule::Random),
         Some(other) => Err(format!(
-            "mode = {other}: must be auto, responsive or pulsing"
+            "mode = {other}: must be auto, responsive, pulsing or random"
         )),
     }
 }
 
-/// The first length of a round: as given, or half of what a message takes.
+/// The first length of a round: as given, or half of what a message is said to take.
 fn round_ns(params: &Params<'_>, rtt_ns: u64) -> Result<u64, String> {
     match params.text("round_us") {
         None | Some("auto") => Ok((rtt_ns / 4).max(MICROS)),

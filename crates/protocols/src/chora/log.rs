@@ -153,8 +153,8 @@ impl Log {
     }
 
     /// The newest segments, for a VIEW-INIT.
-    pub(super) fn segments(&self) -> Vec<Segment> {
-        let skipped = self.lineage.len().saturating_sub(SEGMENTS_MAX);
+    pub(super) fn segments(&self, most: usize) -> Vec<Segment> {
+        let skipped = self.lineage.len().saturating_sub(most);
         self.lineage.iter().skip(skipped).copied().collect()
     }
 

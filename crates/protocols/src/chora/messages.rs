@@ -51,6 +51,8 @@ pub struct Header {
     pub round: u64,
     /// The length of its rounds in ns, for advice; 0 in responsive mode.
     pub pace_ns: u64,
+    /// When it was said, on the sender's own clock in ns, for advice.
+    pub sent_ns: u64,
     /// The end of what the sender has verified and made durable.
     pub ack: Slot,
     /// The end of what it knows to be committed in this view.
@@ -125,6 +127,8 @@ pub enum Message {
         view: u64,
         /// How far the candidate's log goes.
         position: Position,
+        /// The member for whose sake it is asked for: it is to propose alone.
+        only: Option<usize>,
     },
     /// VOTE.
     Vote {

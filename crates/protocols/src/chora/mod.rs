@@ -29,12 +29,15 @@
 //! a cluster where nobody waits arms no timer.
 
 mod config;
+mod delays;
+mod load;
 mod log;
 mod messages;
 mod mutants;
 mod normal;
 mod offers;
 mod pattern;
+mod plan;
 mod policy;
 mod propose;
 mod reads;
@@ -65,6 +68,7 @@ use crate::lives::Lives;
 use crate::rejoin::Rejoin;
 use log::Log;
 use offers::Offer;
+use plan::Ingress;
 use quorate_core::{
     Decoder, Entry, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot, Wire,
     WireError,
@@ -144,6 +148,10 @@ pub struct Replica {
     down: u64,
     /// Members that a new view should do without, as it seemed when this replica asked for one.
     suspects: u64,
+    /// The only one that should propose in the view that this replica asks for, or is asked for.
+    only: Option<usize>,
+    /// Where clients are.
+    ingress: Ingress,
     /// Members heard since the stall timer was armed.
     heard: u64,
     /// A gap was seen that no message in its turn can fill.
@@ -183,6 +191,7 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        self.rounds.load.read_clock(now);
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
@@ -226,12 +235,13 @@ impl Machine for Replica {
             self.down,
             self.heard,
             self.suspects,
+            self.only,
             self.is_lost,
             self.is_wanted,
         )
             .hash(to);
         (self.is_moving, self.is_serving_requests, self.armed).hash(to);
-        (self.attempts, self.campaign, self.view_seen).hash(to);
+        (self.attempts, self.campaign, self.view_seen, &self.ingress).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -273,7 +283,11 @@ impl Replica {
                 campaign,
                 view,
             } => self.on_pre_vc_ok(from, (boot, campaign), view, out),
-            Message::Vcr { view, position } => self.on_vcr(from, view, position, out),
+            Message::Vcr {
+                view,
+                position,
+                only,
+            } => self.on_vcr(from, view, (position, only), out),
             Message::Vote { view, lives } => self.on_vote(from, view, &lives, out),
             Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
             Message::ReadA { boot, number, end } => {

@@ -67,8 +67,8 @@ fn rules() -> Vec<Mutant<Replica>> {
             "the commit index goes beyond the own log",
             |c| c.rules.clamps_commit = false,
             Catcher::Test(
-                "crates/protocols/src/chora/tests/schedules.rs: \
-                 what_is_not_held_is_not_acknowledged_after_a_view_change",
+                "crates/protocols/src/chora/tests/mutants.rs: \
+                 a_commit_index_beyond_the_own_log_makes_replicas_disagree",
             ),
         ),
         broken(
@@ -85,8 +85,8 @@ fn rules() -> Vec<Mutant<Replica>> {
             "a NACK is answered with what is not verified",
             |c| c.rules.recovers_verified = false,
             Catcher::Test(
-                "crates/protocols/src/chora/tests/schedules.rs: \
-                 nobody_recovers_what_it_has_not_verified",
+                "crates/protocols/src/chora/tests/random.rs: \
+                 what_is_recovered_unverified_is_noticed",
             ),
         ),
         broken(
@@ -121,8 +121,8 @@ fn rules() -> Vec<Mutant<Replica>> {
             "a commit index that came with state is passed on as the view's",
             |c| c.rules.claims_own_view = false,
             Catcher::Test(
-                "crates/protocols/src/chora/tests/schedules.rs: \
-                 a_commit_index_that_came_with_state_is_claimed_only_in_its_own_view",
+                "crates/protocols/src/chora/tests/mutants.rs: \
+                 a_commit_index_that_came_with_state_makes_replicas_disagree",
             ),
         ),
     ]

@@ -204,9 +204,12 @@ impl Replica {
         }
         let entry = entry.filter(|_| !is_second);
         self.done.advance(slot, entry.as_ref());
+        if let Some(entry) = &entry {
+            self.note_ingress(entry);
+        }
         out.deliver(slot, entry);
         self.settle_offer(name);
-        self.rounds.count_committed();
+        self.rounds.load.note_committed();
         self.moved(out);
     }
 
@@ -217,7 +220,7 @@ impl Replica {
         if matches!(self.role, Role::Canvassing { reason: other, .. } if other == reason) {
             self.role = Role::Follower;
         }
-        self.plan_if_left_out(out);
+        self.watch_proposers(out);
     }
 
     /// The host caught up from a peer: what is before `next` is committed. It may be so in a later
@@ -277,6 +280,7 @@ impl Replica {
             start: self.start,
             round: self.rounds.number(),
             pace_ns: self.rounds.pace_ns(),
+            sent_ns: self.rounds.load.now_ns(),
             ack: self.ack(),
             commit: self.claim,
             latest: self.latest,

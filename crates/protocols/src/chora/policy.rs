@@ -6,14 +6,16 @@
 pub(super) struct Window {
     /// How long it was.
     pub(super) ns: u64,
-    /// Entries proposed by the proposer that proposed least.
-    pub(super) least_proposed: u64,
+    /// Commands proposed by the proposer that proposed least.
+    pub(super) least_offered: u64,
     /// Slots committed.
     pub(super) committed: u64,
     /// Rounds begun.
     pub(super) rounds: u64,
     /// Repairs.
     pub(super) repairs: u64,
+    /// Others pulse.
+    pub(super) is_mixed: bool,
 }
 
 /// What the modes depend on besides.
@@ -21,6 +23,8 @@ pub(super) struct Window {
 pub(super) struct Setting {
     /// `T`, in ns.
     pub(super) round_ns: u64,
+    /// `T0`: what the network asks for now.
+    pub(super) needed_ns: u64,
     /// `T_max`.
     pub(super) round_max_ns: u64,
     /// Proposers.
@@ -33,12 +37,18 @@ const WINDOWS_FOR: u32 = 5;
 const WINDOWS_AGAINST: u32 = 2;
 /// Windows that a mode lasts at least.
 const DWELL: u32 = 10;
+/// Commands of each proposer in a round from which on pulses are worth it, and below which they are not
+/// any more.
+const OFFERED_FOR: f64 = 0.5;
+const OFFERED_AGAINST: f64 = 0.25;
 /// Slots committed, of those dealt in the rounds of a window, below which pulses are not worth it.
 const EFFECTIVENESS_MIN: f64 = 0.6;
 /// The effectiveness expected of pulses.
 const EFFECTIVENESS_EXPECTED: f64 = 0.9;
 /// Repairs, of rounds, above which pulses are lost too often.
 const REPAIRS_MAX: f64 = 0.05;
+/// What is left of the capacity after a window: a burst after a pause is none.
+const FORGOTTEN: f64 = 0.8;
 /// How much more pulses must promise than was measured without.
 const GAIN_MIN: f64 = 1.1;
 
@@ -74,25 +84,35 @@ impl Policy {
         (self.in_favour, self.dwelt) = (0, 0);
     }
 
-    /// Every proposer would fill half of its rounds, and these would commit more than is committed now.
+    /// Every proposer would have something to say in half of its rounds, and these would commit more than is
+    /// committed now.
     fn speaks_for(&mut self, window: Window, setting: Setting) -> bool {
         let seconds = window.ns as f64 / 1e9;
         let measured = window.committed as f64 / seconds.max(1e-9);
-        self.capacity = measured.max(self.capacity * 0.95);
-        let rounds = window.ns as f64 / setting.round_ns as f64;
+        if !window.is_mixed {
+            // What is committed beside others' pulses is not what the group does without.
+            self.capacity = measured.max(self.capacity * FORGOTTEN);
+        }
         let promised = setting.proposers as f64 * 1e9 / setting.round_ns as f64;
-        window.least_proposed as f64 >= rounds / 2.0
-            && setting.round_ns <= setting.round_max_ns
-            && promised * EFFECTIVENESS_EXPECTED > GAIN_MIN * self.capacity
+        offered(window, setting) >= OFFERED_FOR
+            && setting.needed_ns <= setting.round_max_ns
+            && (window.is_mixed || promised * EFFECTIVENESS_EXPECTED > GAIN_MIN * self.capacity)
     }
+}
+
+/// Commands per round, of the proposer that proposed least.
+fn offered(window: Window, setting: Setting) -> f64 {
+    let rounds = window.ns as f64 / setting.round_ns as f64;
+    window.least_offered as f64 / rounds
 }
 
 fn speaks_against(window: Window, setting: Setting) -> bool {
     let rounds = window.rounds.max(1) as f64;
     let effectiveness = window.committed as f64 / (rounds * setting.proposers as f64);
     effectiveness < EFFECTIVENESS_MIN
+        || offered(window, setting) < OFFERED_AGAINST
         || window.repairs as f64 > REPAIRS_MAX * rounds
-        || setting.round_ns > setting.round_max_ns
+        || setting.needed_ns > setting.round_max_ns
 }
 
 /// How long a length of rounds is tried, in ns.
@@ -105,7 +125,6 @@ const KEPT_FROM: f64 = 1.01;
 /// The round-timeout tuner: climbs as long as more is committed.
 #[derive(Clone, Debug)]
 pub(super) struct Tuner {
-    first_ns: u64,
     range_ns: (u64, u64),
     kept_ns: u64,
     trial_ns: u64,
@@ -117,8 +136,8 @@ pub(super) struct Tuner {
 
 impl Tuner {
     pub(super) fn new(first_ns: u64, range_ns: (u64, u64)) -> Tuner {
+        let first_ns = first_ns.clamp(range_ns.0, range_ns.1);
         Tuner {
-            first_ns,
             range_ns,
             kept_ns: first_ns,
             trial_ns: first_ns,
@@ -132,11 +151,6 @@ impl Tuner {
     /// The length to use.
     pub(super) fn length_ns(&self) -> u64 {
         self.trial_ns
-    }
-
-    /// A view begins: other proposers, other rounds.
-    pub(super) fn restart(&mut self) {
-        *self = Tuner::new(self.first_ns, self.range_ns);
     }
 
     /// Takes a window of pulses into account.
@@ -171,15 +185,17 @@ mod tests {
 
     const SETTING: Setting = Setting {
         round_ns: 100_000,
+        needed_ns: 100_000,
         round_max_ns: 2_000_000,
         proposers: 3,
     };
     const BUSY: Window = Window {
         ns: 10_000_000,
-        least_proposed: 80,
+        least_offered: 80,
         committed: 200,
         rounds: 100,
         repairs: 0,
+        is_mixed: false,
     };
 
     fn windows_until_switch(policy: &mut Policy, is_pulsing: bool, window: Window) -> Option<u32> {
@@ -200,13 +216,41 @@ mod tests {
     #[test]
     fn a_proposer_with_little_to_say_keeps_the_group_responsive() {
         let idle = Window {
-            least_proposed: 40,
+            least_offered: 40,
             ..BUSY
         };
         assert_eq!(
             windows_until_switch(&mut Policy::default(), false, idle),
             None
         );
+    }
+
+    /// What brings pulses is more than what keeps them: a load in between changes nothing.
+    #[test]
+    fn pulses_last_while_half_of_what_brought_them_is_offered() {
+        let some = |least_offered| Window {
+            least_offered,
+            committed: 290,
+            ..BUSY
+        };
+        let switch = |window| windows_until_switch(&mut Policy::default(), true, window);
+        assert_eq!((switch(some(26)), switch(some(24))), (None, Some(DWELL)));
+    }
+
+    #[test]
+    fn a_network_that_asks_for_rounds_too_long_ends_pulses_and_brings_none() {
+        let slow = Setting {
+            needed_ns: 2_000_001,
+            ..SETTING
+        };
+        let full = Window {
+            committed: 300,
+            ..BUSY
+        };
+        let mut policy = Policy::default();
+        assert!(!(0..100).any(|_| policy.judge(false, BUSY, slow)));
+        assert!(!(0..100).any(|_| policy.judge(true, full, SETTING)));
+        assert!((0..3).any(|_| policy.judge(true, full, slow)));
     }
 
     #[test]
@@ -219,6 +263,18 @@ mod tests {
             windows_until_switch(&mut Policy::default(), false, fast),
             None
         );
+    }
+
+    /// Others' pulses commit what looks like more than they promise.
+    #[test]
+    fn whoever_is_left_responsive_among_pulses_joins_them() {
+        let mixed = Window {
+            committed: 290,
+            is_mixed: true,
+            ..BUSY
+        };
+        let mut policy = Policy::default();
+        assert_eq!(windows_until_switch(&mut policy, false, mixed), Some(DWELL));
     }
 
     #[test]
@@ -250,7 +306,5 @@ mod tests {
             });
         }
         assert!((50_000..72_000).contains(&tuner.length_ns()), "{tuner:?}");
-        tuner.restart();
-        assert_eq!(tuner.length_ns(), 150_000);
     }
 }

@@ -61,7 +61,7 @@ impl Replica {
         }
         let init = self.init.clone()?;
         let (me, skip_from) = (self.config.me, self.next_own);
-        let end = Slot(self.ap().0 + self.config.window as u64);
+        let end = self.window_end();
         let slot = init.next_of(me, skip_from.max(self.latest))?;
         if slot < end
             && let Some(entry) = self.queue.pop_front()
@@ -79,6 +79,22 @@ impl Replica {
             slot,
             value: None,
         })
+    }
+
+    /// Whether there is such a thing.
+    pub(super) fn can_propose(&self) -> bool {
+        let Some(init) = self.init.as_ref().filter(|_| self.may_propose()) else {
+            return false;
+        };
+        let end = self.window_end();
+        let slot = init.next_of(self.config.me, self.next_own.max(self.latest));
+        let has_entry = !self.queue.is_empty() && slot.is_some_and(|slot| slot < end);
+        has_entry || self.next_own < self.latest.max(self.skip_until).min(end)
+    }
+
+    /// The first slot in which nothing is proposed yet.
+    fn window_end(&self) -> Slot {
+        Slot(self.ap().0 + self.config.window as u64)
     }
 
     /// Says it. Nothing waits for the own disk: the acknowledgement says what is durable.
@@ -101,7 +117,7 @@ impl Replica {
         let mut next = proposal.slot;
         self.skip(&init, me, (proposal.skip_from, proposal.slot));
         if let Some(value) = proposal.value.clone() {
-            self.rounds.count_proposed(me);
+            self.rounds.load.note_offered(me, &value);
             next = next.next();
             self.latest = self.latest.max(next);
             self.take_pending(Logged {

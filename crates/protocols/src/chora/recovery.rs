@@ -26,7 +26,7 @@ impl Replica {
             }
             return;
         }
-        self.rounds.count_repair();
+        self.rounds.load.note_repair();
         match self.role {
             Role::Canvassing { granted, reason } => self.say_pre_vc(!granted, reason, out),
             Role::Candidate { votes } => self.say_vcr(!votes, out),

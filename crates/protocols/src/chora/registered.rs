@@ -26,6 +26,10 @@ impl Protocol for Chora {
         BRANCHES
     }
 
+    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        VARIATIONS
+    }
+
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
     }
@@ -43,6 +47,19 @@ impl Protocol for Chora {
     }
 }
 
+/// Parameters that only speed depends on.
+const VARIATIONS: &[(&str, &[&str])] = &[
+    (
+        "mode",
+        &["auto", "responsive", "pulsing", "random", "random"],
+    ),
+    ("round_us", &["auto", "1", "100", "1000", "10000"]),
+    ("proposers", &["1", "2", "4", "auto", "auto"]),
+    ("window", &["4", "64"]),
+    ("outstanding", &["1", "64"]),
+    ("rejoin_ms", &["20"]),
+];
+
 /// The rare branches of the machine.
 const BRANCHES: &[&str] = &[
     "began a view",
@@ -52,8 +69,10 @@ const BRANCHES: &[&str] = &[
     "installed",
     "joined a view",
     "life outnumbered",
+    "one proposer asked for",
     "passed on",
     "proposal too far ahead",
+    "proposers asked for",
     "proposers taken back",
     "pulse of a former life",
     "pulses begun",

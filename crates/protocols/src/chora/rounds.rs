@@ -3,25 +3,23 @@
 //! Modes differ only in when messages leave. Numbers of rounds are advice: nothing that is decided
 //! depends on them.
 
-use super::config::{Config, ModeRule};
+use super::config::Config;
+use super::load::Load;
 use super::messages::{Pulse, Timer};
 use super::normal::Body;
-use super::policy::{Policy, Setting, Tuner, Window};
 use super::{Replica, Role};
-use quorate_core::{Due, Event, MILLIS, Now, Out, Peers};
+use quorate_core::{Due, Event, Now, Out, Peers};
 use std::hash::{Hash, Hasher};
 
 /// Rounds with nothing new to say before there are none any more.
 const IDLE_ROUNDS_MAX: u32 = 64;
 /// Idle rounds after which each lasts twice as long.
 const BACKOFF_EVERY: u32 = 8;
-/// What the policy looks at, in ns.
-const WINDOW_NS: u64 = 10 * MILLIS;
 
 /// Rounds, and what is seen of load.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
-    rule: ModeRule,
+    pub(super) load: Load,
     is_pulsing: bool,
     /// The present round.
     number: u64,
@@ -31,38 +29,25 @@ pub(super) struct Rounds {
     idle: u32,
     /// By member: the length of its rounds, as told last.
     paces_ns: Vec<u64>,
-    policy: Policy,
-    tuner: Tuner,
-    /// When the window began, on the own clock in ns.
-    since_ns: u64,
-    window: Window,
-    /// Entries proposed by each member in it.
-    proposed: Vec<u64>,
 }
 
 /// What messages depend on; not what is only measured.
 impl Hash for Rounds {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.is_pulsing, self.number, self.heard, self.idle).hash(to);
-        (&self.paces_ns, self.tuner.length_ns()).hash(to);
+        (&self.paces_ns, self.load.round_ns()).hash(to);
     }
 }
 
 impl Rounds {
     pub(super) fn new(config: &Config) -> Rounds {
-        let n = config.members.len();
         Rounds {
-            rule: config.mode,
+            load: Load::new(config),
             is_pulsing: false,
             number: 0,
             heard: 0,
             idle: 0,
-            paces_ns: vec![0; n],
-            policy: Policy::default(),
-            tuner: Tuner::new(config.round_ns, config.round_range_ns),
-            since_ns: 0,
-            window: Window::default(),
-            proposed: vec![0; n],
+            paces_ns: vec![0; config.members.len()],
         }
     }
 
@@ -79,25 +64,10 @@ impl Rounds {
     /// `T` as advertised: none in responsive mode.
     pub(super) fn pace_ns(&self) -> u64 {
         if self.is_pulsing {
-            self.tuner.length_ns()
+            self.load.round_ns()
         } else {
             0
         }
-    }
-
-    /// A repair was needed.
-    pub(super) fn count_repair(&mut self) {
-        self.window.repairs += 1;
-    }
-
-    /// A slot was committed.
-    pub(super) fn count_committed(&mut self) {
-        self.window.committed += 1;
-    }
-
-    /// A member proposed an entry.
-    pub(super) fn count_proposed(&mut self, member: usize) {
-        self.proposed[member] += 1;
     }
 
     /// A peer's pulse, of some round.
@@ -111,99 +81,56 @@ impl Rounds {
         if header.round > self.number + 1 {
             self.number = header.round - 1;
         }
+        self.load.note_delay(from, header.sent_ns);
         let proposal = pulse.proposal.as_ref();
-        if proposal.is_some_and(|proposal| proposal.value.is_some()) {
-            self.count_proposed(from);
+        if let Some(value) = proposal.and_then(|proposal| proposal.value.as_ref()) {
+            self.load.note_offered(from, value);
         }
+    }
+
+    /// Whether any other member pulses, as told last.
+    pub(super) fn do_others_pulse(&self) -> bool {
+        self.paces_ns.iter().any(|pace| *pace > 0)
     }
 
     /// A view begins: other proposers, other rounds.
     pub(super) fn enter_view(&mut self) {
-        self.tuner.restart();
+        self.load.restart();
         self.paces_ns.fill(0);
         self.heard = 0;
     }
 
     /// How long this round lasts, longer while nothing is said.
-    fn length_ns(&self, most: u64) -> u64 {
+    pub(super) fn length_ns(&self, most: u64) -> u64 {
         let paces = self.paces_ns.iter().copied();
         let longest = paces.max().unwrap_or(0).min(most);
-        let length = longest.max(self.tuner.length_ns());
+        let length = longest.max(self.load.round_ns());
         length << (self.idle / BACKOFF_EVERY)
-    }
-
-    /// Ends the window, if it is over.
-    fn take_window(&mut self, now: Now, proposers: &[usize]) -> Option<Window> {
-        let ns = now.mono_ns.saturating_sub(self.since_ns);
-        if ns < WINDOW_NS {
-            return None;
-        }
-        let least = proposers.iter().map(|member| self.proposed[*member]).min();
-        let window = Window {
-            ns,
-            least_proposed: least.unwrap_or(0),
-            ..std::mem::take(&mut self.window)
-        };
-        self.since_ns = now.mono_ns;
-        self.proposed.fill(0);
-        Some(window)
     }
 }
 
 impl Replica {
-    /// Begins or ends pulses, as the rule or the load says.
-    pub(super) fn watch_load(&mut self, now: Now, out: &mut Out<Self>) {
-        match self.rounds.rule {
-            ModeRule::Responsive => {}
-            ModeRule::Pulsing => {
-                let has_begun = self
-                    .init
-                    .as_ref()
-                    .is_some_and(|init| self.ap() >= init.start());
-                if !self.rounds.is_pulsing && has_begun && self.has_news() {
-                    self.begin_pulses(now, out);
-                }
-            }
-            ModeRule::Auto => self.judge_load(now, out),
-        }
-    }
-
-    fn judge_load(&mut self, now: Now, out: &mut Out<Self>) {
-        let Some(init) = self.init.clone() else {
-            return;
-        };
-        let Some(window) = self.rounds.take_window(now, &init.pattern) else {
-            return;
-        };
-        let setting = Setting {
-            round_ns: self.rounds.tuner.length_ns(),
-            round_max_ns: self.config.round_range_ns.1,
-            proposers: init.pattern.len() as u64,
-        };
-        let rounds = &mut self.rounds;
-        if rounds.is_pulsing {
-            rounds.tuner.note(window);
-        }
-        if rounds.policy.judge(rounds.is_pulsing, window, setting) {
-            if rounds.is_pulsing {
-                self.end_pulses(out);
-            } else {
-                self.begin_pulses(now, out);
-            }
-        }
-    }
-
-    fn begin_pulses(&mut self, now: Now, out: &mut Out<Self>) {
+    pub(super) fn begin_pulses(&mut self, now: Now, out: &mut Out<Self>) {
         out.emit(Event::Branch("pulses begun"));
         (self.rounds.is_pulsing, self.rounds.idle) = (true, 0);
+        self.rounds.load.switched();
+        self.rounds.load.restart();
         self.on_round(now, out);
     }
 
-    fn end_pulses(&mut self, out: &mut Out<Self>) {
+    pub(super) fn end_pulses(&mut self, out: &mut Out<Self>) {
         out.emit(Event::Branch("pulses ended"));
         self.rounds.is_pulsing = false;
-        self.rounds.policy.switched();
+        self.rounds.load.switched();
         out.disarm(Timer::Round);
+    }
+
+    /// A round that was to last long, for there was nothing to say, ends when there is.
+    pub(super) fn end_back_off(&mut self, now: Now, out: &mut Out<Self>) {
+        let is_long = self.rounds.idle >= BACKOFF_EVERY;
+        if is_long && (self.ack() > self.said_ack || self.can_propose()) {
+            self.on_round(now, out);
+        }
     }
 
     /// A round begins: one pulse says all there is to say.
@@ -212,7 +139,7 @@ impl Replica {
             return;
         }
         self.rounds.number += 1;
-        self.rounds.window.rounds += 1;
+        self.rounds.load.note_round();
         self.rounds.heard = 0;
         self.form_entries(now, out);
         let proposal = self.next_proposal();
@@ -237,7 +164,7 @@ impl Replica {
     }
 
     /// Whether the next pulse would say anything new.
-    fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         let is_behind = self.may_propose() && self.next_own < self.latest;
         let has_entries = !self.queue.is_empty() || !self.backlog.is_empty();
         is_behind || has_entries || self.ack() > self.said_ack

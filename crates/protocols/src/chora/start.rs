@@ -4,6 +4,7 @@ use super::config::Config;
 use super::log::Log;
 use super::messages::{Logged, Record};
 use super::pattern::ViewInit;
+use super::plan::Ingress;
 use super::role::{Armed, Role};
 use super::{Backlog, Done, Reads, Replica, Rounds};
 use crate::lives::Lives;
@@ -37,6 +38,7 @@ impl Replica {
                 replica
             }
         };
+        replica.rounds.load.read_clock(now);
         replica.begin_first_view();
         replica.write_first_view(out);
         replica.say_rejoin(config.others(), out);
@@ -92,6 +94,8 @@ impl Replica {
             down: 0,
             heard: 0,
             suspects: 0,
+            only: None,
+            ingress: Ingress::new(n),
             is_lost: false,
             is_wanted: false,
             is_moving: false,

@@ -23,6 +23,9 @@ impl Replica {
         self.pending.clear();
         self.acked.fill(Slot(0));
         self.expected.fill(Slot(0));
+        if !self.config.rules.clamps_commit {
+            self.fill_with_nothing(out);
+        }
         // Of the old log only what is committed is known to be of this view's lineage.
         self.verified = self.ap().max(self.claim);
         self.durable_end = self.durable_end.max(self.verified);
@@ -33,11 +36,25 @@ impl Replica {
         self.owes = 0;
         self.attempts = 0;
         (self.is_wanted, self.is_lost) = (false, false);
+        self.only = None;
         for offer in &mut self.offers {
             offer.is_handed_on = false;
         }
         self.rounds.enter_view();
         self.armed.is_urgent = false;
+    }
+
+    /// What the paper does (section 14, 2): what is committed is acknowledged, and what was never received of
+    /// it holds nothing.
+    fn fill_with_nothing(&mut self, out: &mut Out<Self>) {
+        while self.log.end() < self.claim {
+            let logged = Logged {
+                slot: self.log.end(),
+                eview: self.log.position().eview,
+                value: Value::Noop,
+            };
+            self.append(logged, out);
+        }
     }
 
     /// A later view has begun: there is no vote in it to be given any more.
@@ -92,7 +109,11 @@ impl Replica {
         if !self.is_voting() {
             return;
         }
-        let is_shorter = position < self.log.position();
+        let is_shorter = match reason {
+            // While things move whoever asks is always a little behind; the longest log begins the view.
+            Reason::Planned => !self.is_near(position),
+            Reason::Stalled | Reason::Restarted => position < self.log.position(),
+        };
         let is_due = match reason {
             Reason::Stalled => !self.is_moving,
             Reason::Restarted => true,
@@ -101,7 +122,7 @@ impl Replica {
         if !is_due || is_shorter {
             self.owes |= 1 << from;
             // What the asker waits for, it may not be the one to bring about.
-            self.is_wanted |= is_shorter && is_due;
+            self.is_wanted |= is_shorter && is_due && reason != Reason::Planned;
             return;
         }
         let answer = Message::PreVcOk {
@@ -111,6 +132,13 @@ impl Replica {
         };
         out.send_early(self.peer(from), answer);
         self.postpone_stall(out);
+    }
+
+    /// Whether a log goes nearly as far as the own one.
+    fn is_near(&self, position: Position) -> bool {
+        let own = self.log.position();
+        let slack = self.config.window as u64 / 4;
+        position.eview >= own.eview && position.end.0 + slack >= own.end.0
     }
 
     /// PRE-VC-OK.
@@ -140,8 +168,9 @@ impl Replica {
             return;
         }
         let view = self.view.max(self.view_seen) + 1;
-        let me = self.config.me;
+        let (me, only) = (self.config.me, self.only);
         self.enter(view, Some(me), out);
+        self.only = only;
         self.role = Role::Candidate { votes: 1 << me };
         self.postpone_stall(out);
         self.say_vcr(self.config.others(), out);
@@ -153,6 +182,7 @@ impl Replica {
         let message = Message::Vcr {
             view: self.view,
             position: self.log.position(),
+            only: self.only,
         };
         let to = to & self.config.others();
         self.send_to(to, &message, |to, message| self.say(to, message, out));
@@ -163,7 +193,7 @@ impl Replica {
         &mut self,
         from: usize,
         view: u64,
-        position: Position,
+        (position, only): (Position, Option<usize>),
         out: &mut Out<Self>,
     ) {
         self.view_seen = self.view_seen.max(view);
@@ -174,6 +204,8 @@ impl Replica {
         let is_long = position >= self.log.position();
         if view > self.view {
             self.enter(view, is_long.then_some(from), out);
+            // Should another begin it, it is still for this that it begins.
+            self.only = only.filter(|only| *only < self.config.members.len());
         } else if self.voted.is_none() && self.start.is_none() && is_long {
             self.voted = Some(from);
             out.persist(Record::View {
@@ -219,7 +251,7 @@ impl Replica {
             initiator: self.config.me,
             at,
             pattern: self.new_pattern(),
-            segments: self.log.segments(),
+            segments: self.log.segments(self.config.segments_max),
         });
         self.role = Role::Initiator;
         out.emit(Event::Branch("began a view"));
@@ -245,21 +277,6 @@ impl Replica {
         };
         self.say_pulse(Peers::All, body, out);
         self.advance(out);
-    }
-
-    /// Who is to propose: everybody but those that seem to be the reason, this replica in any case.
-    fn new_pattern(&self) -> Vec<usize> {
-        let n = self.config.members.len();
-        let me = self.config.me;
-        let is_fit = |member: &usize| *member == me || self.suspects & 1 << *member == 0;
-        let fit: Vec<usize> = (0..n).filter(is_fit).collect();
-        let wanted = self.wanted_proposers();
-        let mut pattern: Vec<usize> = fit.iter().copied().take(wanted).collect();
-        if !pattern.contains(&me) {
-            pattern.pop();
-            pattern.push(me);
-        }
-        pattern
     }
 
     /// The pattern of the view in force.

@@ -100,6 +100,9 @@ impl Replica {
         }
         let unheard = if is_urgent { 0 } else { !self.heard };
         self.suspects = (self.blockers() | self.down | unheard) & self.config.others();
+        if !self.is_wanted {
+            self.only = None;
+        }
         self.is_wanted = false;
         let reason = match self.is_mute_proposer() {
             true => Reason::Restarted,
@@ -107,62 +110,5 @@ impl Replica {
         };
         out.emit(Event::Branch("view given up"));
         self.canvass(reason, out);
-    }
-
-    /// How many members should propose.
-    pub(super) fn wanted_proposers(&self) -> usize {
-        self.config.proposers
-    }
-
-    /// Whether a member may begin a view for the sake of other proposers: the first of those there are.
-    pub(super) fn is_planner(&self, member: usize) -> bool {
-        let first = self
-            .init
-            .as_ref()
-            .and_then(|init| init.pattern.iter().min());
-        first == Some(&member)
-    }
-
-    /// Members that have kept up and do not propose, though more should.
-    fn left_out(&self) -> u64 {
-        let Some(init) = &self.init else {
-            return 0;
-        };
-        let is_full = init.mask().count_ones() as usize >= self.wanted_proposers();
-        let near = Slot(self.ap().0.saturating_sub(self.config.window as u64 / 4));
-        let has_kept_up = |member: &usize| {
-            !is_full
-                && !init.has(*member)
-                && self.acked[*member] >= near.max(init.start())
-                && self.down & 1 << *member == 0
-        };
-        let members = (0..self.config.members.len()).filter(has_kept_up);
-        members.fold(0, |mask, member| mask | 1 << member)
-    }
-
-    /// Watches members that should be taken back, while things move.
-    pub(super) fn plan_if_left_out(&mut self, out: &mut Out<Self>) {
-        let is_mine = self.is_planner(self.config.me) && !self.armed.plan;
-        if is_mine && self.left_out() != 0 {
-            self.armed.plan = true;
-            out.arm(Timer::Plan, Due::After(self.config.rejoin_ns));
-        }
-    }
-
-    /// Takes back members that have kept up.
-    pub(super) fn on_plan(&mut self, out: &mut Out<Self>) {
-        self.armed.plan = false;
-        let back = self.left_out();
-        let is_mine = self.is_planner(self.config.me) && self.is_voting();
-        if back == 0 || !is_mine || self.role == (Role::Candidate { votes: 0 }) {
-            return;
-        }
-        if !matches!(self.role, Role::Follower | Role::Initiator) {
-            return;
-        }
-        let kept = self.init.as_ref().map_or(0, |init| init.mask());
-        self.suspects = self.config.others() & !(kept | back);
-        out.emit(Event::Branch("proposers taken back"));
-        self.canvass(Reason::Planned, out);
     }
 }

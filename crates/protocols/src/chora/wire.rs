@@ -60,10 +60,18 @@ impl Wire for Message {
                 out.varint(*campaign);
                 out.varint(*view);
             }
-            Message::Vcr { view, position } => {
+            Message::Vcr {
+                view,
+                position,
+                only,
+            } => {
                 out.u8(4);
                 out.varint(*view);
                 position.encode(out);
+                out.u8(u8::from(only.is_some()));
+                if let Some(only) = only {
+                    out.u8(*only as u8);
+                }
             }
             Message::Vote { view, lives } => {
                 out.u8(5);
@@ -122,6 +130,10 @@ impl Wire for Message {
             4 => Message::Vcr {
                 view: view(input)?,
                 position: Position::decode(input)?,
+                only: match flag(input)? {
+                    true => Some(member(input)?),
+                    false => None,
+                },
             },
             5 => Message::Vote {
                 view: view(input)?,

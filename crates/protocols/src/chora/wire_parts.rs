@@ -169,6 +169,7 @@ impl Wire for Header {
         self.start.encode(out);
         out.varint(self.round);
         out.varint(self.pace_ns);
+        out.u64(self.sent_ns);
         self.ack.encode(out);
         self.commit.encode(out);
         self.latest.encode(out);
@@ -187,6 +188,7 @@ impl Wire for Header {
             start,
             round: number(input, "round")?,
             pace_ns: number(input, "pace")?,
+            sent_ns: input.u64()?,
             ack: slot(input)?,
             commit: slot(input)?,
             latest: slot(input)?,

@@ -27,7 +27,14 @@ pub(super) fn message(message: &Message) -> String {
             format!("pre-vc {campaign}, {}{reason}", ends(*position))
         }
         Message::PreVcOk { campaign, view, .. } => format!("to pre-vc {campaign}: yes, in v{view}"),
-        Message::Vcr { view, position } => format!("vcr v{view}, {}", ends(*position)),
+        Message::Vcr {
+            view,
+            position,
+            only,
+        } => {
+            let only = only.map_or(String::new(), |only| format!(", for {} alone", only + 1));
+            format!("vcr v{view}, {}{only}", ends(*position))
+        }
         Message::Vote { view, lives } => format!("vote v{view}{}", later(lives)),
         Message::ReadQ { number, .. } => format!("query {number}"),
         Message::ReadA { number, end, .. } => format!("to query {number}: end {end:?}"),

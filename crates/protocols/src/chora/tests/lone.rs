@@ -152,6 +152,7 @@ pub(super) fn pulse(view: u64, start: u64, ack: u64, recover: Vec<Logged>) -> Me
             start: Some(Slot(start)),
             round: 0,
             pace_ns: 0,
+            sent_ns: 0,
             ack: Slot(ack),
             commit: Slot(0),
             latest: Slot(0),

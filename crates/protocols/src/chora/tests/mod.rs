@@ -2,6 +2,9 @@
 //! disks move only as told.
 
 mod lone;
+mod mutants;
+mod nasty;
 mod net;
 mod random;
 mod schedules;
+mod timed;

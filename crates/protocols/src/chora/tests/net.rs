@@ -1,12 +1,12 @@
 //! A cluster in memory whose messages and disks move only as told. It watches what replicas
 //! propose, append and deliver, and fails on the first thing that contradicts what came before.
 
-use crate::chora::{Chora, Config, Logged, Message, Record, Replica, Timer};
+use crate::chora::{Chora, Config, Logged, Message, Reason, Record, Replica, Timer};
 use crate::done::Done;
 use crate::registry::Protocol;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
+    Base, Boot, Class, ClientId, Command, Due, Durability, Entry, EntryId, Epoch, Event, Group,
     Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Peers, Principal,
     Record as _, ReplicaId, RequestId, Seat, Slot, carried,
 };
@@ -22,6 +22,8 @@ pub(super) struct Node {
     pub(super) is_stuck: bool,
     gated: VecDeque<(Lsn, Peers, Message)>,
     pub(super) timers: BTreeSet<Timer>,
+    /// When each is due that runs, or ran.
+    pub(super) dues: BTreeMap<Timer, u64>,
     pub(super) log: Vec<Option<Entry>>,
     base: Done,
     pub(super) replies: Vec<(RequestId, Outcome)>,
@@ -36,6 +38,8 @@ pub(super) struct Net {
     pub(super) cut: BTreeSet<(usize, usize)>,
     pub(super) sent: usize,
     pub(super) branches: BTreeSet<&'static str>,
+    /// Replicas check themselves; without, only what they say and deliver tells.
+    pub(super) are_checked: bool,
     /// Records that are not written.
     pub(super) forget: Option<fn(&Record) -> bool>,
     /// The value of a slot and view.
@@ -43,7 +47,7 @@ pub(super) struct Net {
     decided: BTreeMap<Slot, Option<EntryId>>,
     /// Reads without an answer, and what they must see.
     reads: BTreeMap<RequestId, usize>,
-    commands: u64,
+    pub(super) commands: u64,
     pub(super) now_ns: u64,
 }
 
@@ -98,6 +102,7 @@ impl Net {
                 is_stuck: false,
                 gated: VecDeque::new(),
                 timers: BTreeSet::new(),
+                dues: BTreeMap::new(),
                 log: Vec::new(),
                 base: Done::default(),
                 replies: Vec::new(),
@@ -110,6 +115,7 @@ impl Net {
             cut: BTreeSet::new(),
             sent: 0,
             branches: BTreeSet::new(),
+            are_checked: true,
             forget: None,
             proposed: BTreeMap::new(),
             decided: BTreeMap::new(),
@@ -175,7 +181,9 @@ impl Net {
         let node = &mut self.nodes[me];
         if let Some(machine) = &mut node.machine {
             machine.step(now, input, &mut node.out);
-            machine.check();
+            if self.are_checked {
+                machine.check();
+            }
             self.perform(me);
         }
     }
@@ -216,6 +224,14 @@ impl Net {
 
     pub(super) fn read(&mut self, me: usize) -> RequestId {
         self.submit(me, Class::Read)
+    }
+
+    /// A replica asks for a new view, which nobody refuses but for its log.
+    pub(super) fn stand(&mut self, me: usize) {
+        let node = &mut self.nodes[me];
+        let machine = node.machine.as_mut().expect("it runs");
+        machine.canvass(Reason::Restarted, &mut node.out);
+        self.perform(me);
     }
 
     /// Lets a timer fire if it is armed.
@@ -305,7 +321,14 @@ impl Net {
                     self.nodes[me].disk.push((lsn, carried(&record, me as u8)));
                 }
             }
-            Output::Arm { timer, .. } => drop(node.timers.insert(timer)),
+            Output::Arm { timer, due } => {
+                let wait_ns = match due {
+                    Due::After(ns) => ns,
+                    Due::Within(range) => *range.end(),
+                };
+                node.timers.insert(timer);
+                node.dues.insert(timer, self.now_ns + wait_ns);
+            }
             Output::Disarm(timer) => drop(node.timers.remove(&timer)),
             Output::CatchUp { from, .. } => self.give_log(index(from), me),
             Output::Inform { peer, .. } => self.give_log(me, index(peer)),
@@ -351,12 +374,14 @@ impl Net {
 
     /// What one replica has decided and another has not goes over, unless they are cut off.
     pub(super) fn give_log(&mut self, from: usize, to: usize) {
+        self.give_slots(from, to, self.nodes[from].log.len());
+    }
+
+    /// The same, only up to a slot.
+    pub(super) fn give_slots(&mut self, from: usize, to: usize, until: usize) {
         let have = self.nodes[to].log.len();
-        let news = self.nodes[from]
-            .log
-            .get(have..)
-            .unwrap_or_default()
-            .to_vec();
+        let log = &self.nodes[from].log;
+        let news = log.get(have..until).unwrap_or_default().to_vec();
         let is_cut = self.cut.contains(&(from, to)) || self.nodes[to].machine.is_none();
         if news.is_empty() || is_cut {
             return;
@@ -395,10 +420,26 @@ impl Net {
 
     /// The same, but for one replica's timers.
     pub(super) fn settle_but(&mut self, out: usize) {
+        let those: Vec<usize> = (0..self.nodes.len()).filter(|me| *me != out).collect();
+        self.settle_timers(&those);
+    }
+
+    /// The same among some, who hear nobody else.
+    pub(super) fn settle_among(&mut self, those: &[usize]) {
+        let kept = self.cut.clone();
+        let is_out = |node: &usize| !those.contains(node);
+        for out in (0..self.nodes.len()).filter(is_out) {
+            self.isolate(out);
+        }
+        self.settle_timers(those);
+        self.cut = kept;
+    }
+
+    fn settle_timers(&mut self, those: &[usize]) {
         for turn in 0..400 {
             self.run();
-            let n = self.nodes.len();
-            let order = (0..n).map(|me| (me + turn) % n).filter(|me| *me != out);
+            let n = those.len();
+            let order = (0..n).map(|place| those[(place + turn) % n]);
             let mut is_quiet = true;
             for me in order {
                 self.now_ns += 1_000_000;
