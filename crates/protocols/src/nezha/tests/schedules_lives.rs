@@ -53,7 +53,7 @@ fn s8_the_log_for_a_former_life_lacks_what_was_vouched_for() {
         net.begin_view(1, &[2]);
         net.agree(1, &[2], &[]);
     };
-    Schedule::of(3, run).shows("former-answers", "delivers");
+    Schedule::of(3, run).shows("former-answers", "was answered in");
 }
 
 /// S9: a life of a follower promises to go to view 1. The next one is told of views what the one before
@@ -84,7 +84,7 @@ fn s9_the_views_told_to_a_former_life_are_too_old() {
         net.pass(1, 2, "start-view");
         net.agree(1, &[2], &[]);
     };
-    Schedule::of(3, run).shows("former-answers", "delivers");
+    Schedule::of(3, run).shows("former-answers", "was answered in");
 }
 
 /// A replica without promises asks the old leader alone, who does not know of the next view.
@@ -97,7 +97,7 @@ fn one_answer_does_not_make_up_for_lost_promises() {
         net.rejoin(2, &[0]);
         net.agree(0, &[2], &[]);
     };
-    Schedule::of(3, run).shows("rejoin-one", "delivers");
+    Schedule::of(3, run).shows("rejoin-one", "was answered in");
 }
 
 /// A replica that lost its promises makes none before it has the log of a leader.

@@ -16,7 +16,7 @@ fn s4_a_view_that_begins_again_forgets_what_was_synced() {
         net.begin_view(2, &[0]);
         net.agree(2, &[0], &[]);
     };
-    Schedule::of(3, run).shows("start-again", "delivers");
+    Schedule::of(3, run).shows("start-again", "was answered in");
 }
 
 /// S5: who is late asks a follower, which has something that its leader has not.
