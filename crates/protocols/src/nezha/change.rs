@@ -141,12 +141,21 @@ impl Replica {
         }
         match self.status {
             Status::Normal if self.config.rules.starts_once => self.say_start(from, 0, out),
-            Status::Normal | Status::Recovering => {}
+            Status::Normal => self.start_again(from, vc, out),
+            Status::Recovering => {}
             Status::ViewChange => {
                 self.change.said.insert(from, vc);
                 self.try_start(out);
             }
         }
+    }
+
+    /// A mutant: who is late changes the log of the view.
+    fn start_again(&mut self, from: usize, vc: Vc, out: &mut Out<Self>) {
+        self.status = Status::ViewChange;
+        self.lnv = vc.lnv;
+        self.change.said.insert(from, vc);
+        self.try_start(out);
     }
 
     /// The log as it is now: whoever was late begins with it.
@@ -201,10 +210,10 @@ impl Replica {
     /// Whether this replica waits for that log.
     fn is_awaited(&self, start: &StartView) -> bool {
         match self.status {
-            Status::Recovering => self
-                .rejoin
-                .as_ref()
-                .is_some_and(|rejoin| start.nonce == rejoin.nonce && rejoin.wants(start.view)),
+            Status::Recovering => self.rejoin.as_ref().is_some_and(|rejoin| {
+                let is_bound = self.config.rules.binds_answers;
+                (start.nonce == rejoin.nonce || !is_bound) && rejoin.wants(start.view)
+            }),
             // Said to an earlier life.
             _ if start.nonce != 0 => false,
             Status::ViewChange => start.view >= self.view,
@@ -281,6 +290,8 @@ impl Replica {
         });
         self.change = Change::default();
         self.has_asked = false;
+        // In this view's log other slots may hold what commutes.
+        self.reads.start_over();
         self.disarm_all(out);
         orphans
     }

@@ -58,8 +58,16 @@ pub struct Rules {
     pub hashes_deadlines: bool,
     /// Reads are confirmed by `f` followers.
     pub confirms_reads: bool,
-    /// Where the host installed slots of a later view, nothing is vouched for.
-    pub distrusts_installed: bool,
+    /// Digests are of lists of sums, not of sums combined.
+    pub lists_sums: bool,
+    /// What survives has to be above what conflicts with it, not above everything.
+    pub filters_by_bucket: bool,
+    /// How far a follower is counts in the view in which it said so.
+    pub tells_views_apart: bool,
+    /// What was answered to a former life counts for nothing.
+    pub binds_answers: bool,
+    /// Reads are asked again when what they are to see may have changed places.
+    pub relocates_reads: bool,
 }
 
 const RULES: Rules = Rules {
@@ -72,8 +80,15 @@ const RULES: Rules = Rules {
     counts_lives: true,
     hashes_deadlines: true,
     confirms_reads: true,
-    distrusts_installed: true,
+    lists_sums: true,
+    filters_by_bucket: true,
+    tells_views_apart: true,
+    binds_answers: true,
+    relocates_reads: true,
 };
+
+/// The buckets of a command.
+pub type Buckets = fn(&Command) -> Option<Vec<u32>>;
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, Debug)]
@@ -92,8 +107,8 @@ pub struct Config {
     pub rules: Rules,
     /// For digests.
     pub prf: Prf,
-    /// What a command touches, by bucket; `None` for everything.
-    pub buckets: fn(&Command) -> Option<Vec<u32>>,
+    /// What a command touches, by bucket, `None` for everything; without it all touch everything.
+    pub buckets: Option<Buckets>,
     /// `D`: no one-way delay is taken for longer (`owd_us`).
     pub owd_max_ns: u64,
     /// Nothing is held for longer than this (`far_us`).
@@ -156,7 +171,7 @@ impl Config {
             thresholds: Thresholds::new(epoch.n()),
             rules: RULES,
             prf: Prf::new(epoch.seed, u64::from_le_bytes(*b"  nezha ")),
-            buckets: |_| None,
+            buckets: None,
             owd_max_ns,
             far_ns: params.number("far_us", far_us, 1..=10_000_000)? as u64 * MICROS,
             percentile: params.number("percentile", 75, 1..=100)?,
@@ -191,7 +206,7 @@ impl Config {
     pub(super) fn footprint(&self, commands: &[Command]) -> Footprint {
         let mut all = Vec::new();
         for command in commands {
-            match (self.buckets)(command) {
+            match self.buckets.and_then(|buckets| buckets(command)) {
                 Some(buckets) => all.extend(buckets),
                 None => return Footprint::All,
             }

@@ -133,6 +133,21 @@ impl Sums {
     }
 }
 
+impl Sums {
+    /// What the technical report makes a digest of: one number for all buckets. A mutant uses it.
+    pub(super) fn combined(&self, footprint: &Footprint) -> Sums {
+        let Footprint::Buckets(buckets) = footprint else {
+            return self.clone();
+        };
+        let sums = buckets.iter().filter_map(|bucket| self.buckets.get(bucket));
+        let sum = sums.fold(0, |all, sum| all ^ sum);
+        Sums {
+            buckets: BTreeMap::from([(buckets[0], sum)]),
+            ..self.clone()
+        }
+    }
+}
+
 const ENTRY: u64 = 1;
 const REPLY: u64 = 2;
 

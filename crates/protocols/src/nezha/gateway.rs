@@ -283,7 +283,7 @@ impl Replica {
         let of = |member: &usize| pending.digests.get(member).unwrap_or(&empty);
         let is_slow = |member: &usize| {
             let (at, upto) = self.gateway.synced[*member];
-            at == view && upto > outcome.slot
+            (at == view || !self.config.rules.tells_views_apart) && upto > outcome.slot
         };
         let is_fast = |member: &usize| is_slow(member) || !of(member).is_disjoint(of(&leader));
         let followers = || (0..self.config.n()).filter(|member| *member != leader);

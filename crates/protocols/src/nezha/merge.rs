@@ -6,7 +6,7 @@
 //! does.
 
 use super::config::Rules;
-use super::digest::{Bounds, Tup};
+use super::digest::{Bounds, Footprint, Tup};
 use super::messages::Message;
 use super::messages::{Placed, Vc};
 use super::replica::{Item, Replica, Status};
@@ -64,7 +64,9 @@ impl Replica {
     fn start_view_with(&mut self, merged: &Merged, out: &mut Out<Self>) {
         let base = self.items(&merged.base);
         let candidates = self.items(&merged.candidates);
-        let items = survivors(base, candidates, |id| self.done.contains(id));
+        let items = survivors(base, candidates, self.config.rules, |id| {
+            self.done.contains(id)
+        });
         out.emit(Event::Branch("view started"));
         let orphans = self.enter(items, out);
         self.sums = Some(super::Sums::default());
@@ -142,13 +144,17 @@ fn merge<'a>(
 fn survivors(
     base: Vec<Item>,
     mut candidates: Vec<Item>,
+    rules: Rules,
     is_decided: impl Fn(EntryId) -> bool,
 ) -> Vec<Item> {
     let mut bounds = Bounds::default();
     for item in &base {
         bounds.raise(&item.body.footprint, item.tup);
     }
-    candidates.retain(|item| bounds.bound(&item.body.footprint) < item.tup);
+    candidates.retain(|item| match rules.filters_by_bucket {
+        true => bounds.bound(&item.body.footprint) < item.tup,
+        false => bounds.bound(&Footprint::All) < item.tup,
+    });
     candidates.sort_by_key(|item| item.tup);
     let mut all: Vec<Item> = base.into_iter().chain(candidates).collect();
     all.retain(|item| !is_decided(item.tup.id));

@@ -10,8 +10,8 @@
 //! `README.md` beside this file maps the paper to the functions and says where we depart from it.
 //! [`Machine::check`] asserts what one replica can see, the tests watch the rest (notes, section 14):
 //!
-//! - I1: in the log and beside it, what conflicts is in deadline order within a view, and no entry is
-//!   there twice (`Replica::check_all`).
+//! - I1: what conflicts is in deadline order in the log, and no entry is there twice, nor in the log and
+//!   unsynced (`checks.rs`).
 //! - I2, I3: a synced log is a prefix of the log of its view's leader (`follower.rs`).
 //! - I4: what was committed, on either path, is in every later view's log, behind the same entries that
 //!   conflict with it (`merge.rs`).
@@ -22,6 +22,7 @@
 
 mod bodies;
 mod change;
+mod checks;
 mod config;
 mod digest;
 mod dom;
@@ -43,9 +44,10 @@ mod replica;
 mod tests;
 mod timers;
 mod wire;
+mod wire_message;
 mod words;
 
-pub use config::{Config, Rules, Thresholds};
+pub use config::{Buckets, Config, Rules, Thresholds};
 pub use digest::{BUCKETS_MAX, Footprint, Sums, Tup};
 pub use messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Timer, Vc};
 pub use prf::Prf;

@@ -9,63 +9,186 @@ use crate::registry::{Catcher, Mutant, Sabotage};
 pub(super) fn all() -> Vec<Mutant<Replica>> {
     let mut all = numbers();
     all.extend(rules());
+    all.extend(words());
     all.extend(records());
     all
 }
 
 macro_rules! found_by {
     ($test:literal) => {
+        found_by!("mutants", $test)
+    };
+    ($file:literal, $test:literal) => {
         Catcher::Test(concat!(
-            "crates/protocols/src/nezha/tests/mutants.rs: ",
+            "crates/protocols/src/nezha/tests/",
+            $file,
+            ".rs: ",
             $test
         ))
     };
 }
 
-/// Quorums that are too small.
+fn changed(
+    name: &'static str,
+    what: &'static str,
+    edit: fn(&mut Config),
+    catcher: Catcher,
+) -> Mutant<Replica> {
+    Mutant::new(name, what, Sabotage::Config(edit), catcher)
+}
+
+/// Quorums that are too small, or too large.
 fn numbers() -> Vec<Mutant<Replica>> {
-    let smaller = |name, what, edit: fn(&mut Config), catcher| {
-        Mutant::new(name, what, Sabotage::Config(edit), catcher)
-    };
     vec![
-        smaller(
+        changed(
             "fast-quorum",
             "f + 1 equal digests commit",
             |config| config.thresholds.fast = config.thresholds.slow,
             found_by!("a_fast_quorum_of_a_majority_loses_answers"),
         ),
-        smaller(
+        changed(
             "slow-quorum",
             "f synced logs commit",
             |config| config.thresholds.slow -= 1,
             found_by!("a_slow_quorum_of_one_loses_what_was_delivered"),
         ),
+        changed(
+            "survivors-few",
+            "what fewer promised survives",
+            |config| config.thresholds.survive -= 1,
+            found_by!(
+                "schedules",
+                "what_too_few_promised_comes_before_what_was_committed_fast"
+            ),
+        ),
+        changed(
+            "survivors-many",
+            "only what more promised survives",
+            |config| config.thresholds.survive += 1,
+            found_by!(
+                "schedules",
+                "what_was_committed_fast_does_not_survive_where_more_is_asked_for"
+            ),
+        ),
+        changed(
+            "rejoin-one",
+            "f answers make up for lost promises",
+            |config| config.thresholds.rejoin -= 1,
+            found_by!(
+                "schedules_lives",
+                "one_answer_does_not_make_up_for_lost_promises"
+            ),
+        ),
     ]
 }
 
-/// Rules that are left out.
+/// Rules of logs that are left out.
 fn rules() -> Vec<Mutant<Replica>> {
-    let without = |name, what, edit: fn(&mut Config), catcher| {
-        Mutant::new(name, what, Sabotage::Config(edit), catcher)
-    };
     vec![
-        without(
+        changed(
             "gaps",
             "log modifications are taken in with gaps",
             |config| rule(config).waits_for_gaps = false,
             found_by!("a_gap_taken_in_is_vouched_for"),
         ),
-        without(
+        changed(
             "start-again",
             "who is in a view begins it again",
             |config| rule(config).keeps_its_view = false,
             found_by!("a_view_begun_again_forgets_what_was_vouched_for"),
         ),
-        without(
+        changed(
             "same-leader",
             "a leader that starts again goes on leading its view",
             |config| rule(config).leaves_its_view = false,
             found_by!("a_leader_that_leads_on_after_a_crash_tells_two_logs"),
+        ),
+        changed(
+            "starts-twice",
+            "who comes late has the log of a view made anew",
+            |config| rule(config).starts_once = false,
+            found_by!("schedules_views", "who_is_late_changes_the_log_of_a_view"),
+        ),
+        changed(
+            "two-versions",
+            "an entry that is synced may be unsynced, too",
+            |config| rule(config).forgets_other_versions = false,
+            found_by!("schedules", "s1_two_versions_of_an_entry_survive_as_two"),
+        ),
+        changed(
+            "unsynced-dropped",
+            "what waits for long is promised no more",
+            |config| rule(config).keeps_unsynced = false,
+            found_by!("schedules", "a_promise_that_is_dropped_is_missing"),
+        ),
+        changed(
+            "global-filter",
+            "what survives has to be above all that is synced",
+            |config| rule(config).filters_by_bucket = false,
+            found_by!(
+                "schedules",
+                "s3_what_is_synced_shuts_out_what_commutes_and_was_committed_fast"
+            ),
+        ),
+    ]
+}
+
+/// Rules of digests, answers and reads that are left out.
+fn words() -> Vec<Mutant<Replica>> {
+    vec![
+        changed(
+            "deadline-not-hashed",
+            "digests do not cover deadlines",
+            |config| rule(config).hashes_deadlines = false,
+            found_by!("schedules", "versions_with_other_deadlines_look_the_same"),
+        ),
+        changed(
+            "xor-sums",
+            "digests are of the XOR of the buckets' sums",
+            |config| rule(config).lists_sums = false,
+            found_by!(
+                "schedules",
+                "s2_what_touches_two_buckets_cancels_in_their_combined_sum"
+            ),
+        ),
+        changed(
+            "one-life",
+            "digests do not tell lives apart",
+            |config| rule(config).counts_lives = false,
+            found_by!(
+                "schedules_lives",
+                "s7_replies_of_former_lives_commit_an_entry"
+            ),
+        ),
+        changed(
+            "former-answers",
+            "what was answered to a former life counts",
+            |config| rule(config).binds_answers = false,
+            found_by!(
+                "schedules_lives",
+                "s8_the_log_for_a_former_life_lacks_what_was_vouched_for"
+            ),
+        ),
+        changed(
+            "any-sync-point",
+            "how far a follower was in another view counts",
+            |config| rule(config).tells_views_apart = false,
+            found_by!(
+                "schedules_views",
+                "s11_how_far_a_follower_was_in_an_earlier_view_counts_in_this_one"
+            ),
+        ),
+        changed(
+            "unconfirmed-reads",
+            "a leader's word is enough for a read",
+            |config| rule(config).confirms_reads = false,
+            found_by!("schedules_views", "a_read_that_nobody_confirms_is_stale"),
+        ),
+        changed(
+            "reads-where-it-was",
+            "a place in a log stands for what was there when entries changed places",
+            |config| rule(config).relocates_reads = false,
+            found_by!("schedules_views", "a_read_misses_what_has_changed_places"),
         ),
     ]
 }

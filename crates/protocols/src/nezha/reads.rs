@@ -1,9 +1,12 @@
 //! Reads without the log (notes, section 9): the leader says how far its log is, and followers confirm
 //! that it leads. Whatever was committed before is in that log.
 //!
-//! Answers count if all are of one view and were given after the read began. A read is answered when what
-//! was in the log then is decided; where a view change gets in between, it is asked again, for some of it may
-//! never be.
+//! Answers count if all are of the view that this replica is in, and were given after the read began. A read
+//! is answered when what was in the log then is decided; where a view change gets in between, it is asked
+//! again, for some of it may never be. There is another reason where entries commute: a place in the log of
+//! one view says nothing of the next one's, in which they may have changed places, so that something that
+//! was answered comes to be behind it. For the same reason a read is asked again there when the host caught
+//! up: a later view may have decided what it brought.
 
 use super::messages::Message;
 use super::replica::{Replica, Status};
@@ -25,8 +28,8 @@ pub(super) struct Reads {
 #[derive(Clone, Debug, Hash)]
 struct Question {
     reads: Vec<RequestId>,
-    /// Per view: how many answered, and what its leader said.
-    answers: BTreeMap<u64, BTreeMap<usize, Option<Slot>>>,
+    /// Of this view: who answered, and what its leader said.
+    answers: BTreeMap<usize, Option<Slot>>,
 }
 
 impl Reads {
@@ -83,7 +86,7 @@ impl Replica {
         self.reads.asked = Some(Question { reads, answers });
         self.say_question(out);
         let end = self.leads().then(|| self.end());
-        self.take_answer(self.config.me, self.view, end, out);
+        self.take_answer(self.config.me, end, out);
     }
 
     fn say_question(&self, out: &mut Out<Self>) {
@@ -131,11 +134,15 @@ impl Replica {
         if end.is_some() != (from == self.config.leader_of(view)) {
             return self.misbehaved(from, "the end of a log from another than its leader", out);
         }
-        self.take_answer(from, view, end, out);
+        if view > self.view {
+            self.say_view_to(from, view, out);
+        } else if view == self.view {
+            self.take_answer(from, end, out);
+        }
     }
 
-    fn take_answer(&mut self, from: usize, view: u64, end: Option<Slot>, out: &mut Out<Self>) {
-        let leader = self.config.leader_of(view);
+    fn take_answer(&mut self, from: usize, end: Option<Slot>, out: &mut Out<Self>) {
+        let leader = self.leader();
         let enough = match self.config.rules.confirms_reads {
             true => self.config.thresholds.slow,
             false => 1,
@@ -143,7 +150,7 @@ impl Replica {
         let Some(question) = &mut self.reads.asked else {
             return;
         };
-        let answers = question.answers.entry(view).or_default();
+        let answers = &mut question.answers;
         answers.insert(from, end);
         let Some(Some(end)) = answers.get(&leader).copied() else {
             return;

@@ -1,7 +1,7 @@
 //! The DOM receiver: what comes early waits for its deadline, what comes late waits for the leader
 //! (paper, section 5; notes, section 6).
 
-use super::digest::Tup;
+use super::digest::{Footprint, Tup};
 use super::messages::{Body, Message, Record};
 use super::replica::{Replica, Status, Unsynced};
 use quorate_core::{EntryId, Event, Out};
@@ -39,7 +39,7 @@ impl Replica {
         let far = self.now.clock_ns.saturating_add(self.config.far_ns);
         let is_far = deadline > far;
         let tup = Tup { deadline, id };
-        let is_early = tup > self.bounds.bound(&body.footprint) && !is_far;
+        let is_early = tup > self.bound(&body.footprint) && !is_far;
         if is_early && self.early.len() < EARLY_MAX {
             self.bodies.remove(id);
             self.early.insert(body, deadline, self.now.mono_ns);
@@ -74,7 +74,7 @@ impl Replica {
         if self.knows(id) {
             return;
         }
-        let is_early = Tup { deadline, id } > self.bounds.bound(&body.footprint);
+        let is_early = Tup { deadline, id } > self.bound(&body.footprint);
         match (self.leads(), is_early) {
             (true, true) => self.append(body, deadline, out),
             (true, false) => self.append_late(body, out),
@@ -83,6 +83,16 @@ impl Replica {
             }
             (false, _) => self.bodies.insert(body),
         }
+    }
+
+    /// What a deadline has to be above: all that conflicts with it, in the log or unsynced. What the leader
+    /// gave a smaller deadline counts with that one: a gateway whose clock was ahead leaves nothing behind
+    /// in its own replica, which took its deadlines for what they said (S10).
+    fn bound(&self, footprint: &Footprint) -> Tup {
+        let conflicting = |un: &&Unsynced| un.item.body.footprint.conflicts(footprint);
+        let unsynced = self.un.values().rev().find(conflicting);
+        let unsynced = unsynced.map_or(Tup::default(), |un| un.item.tup);
+        self.bounds.bound(footprint).max(unsynced)
     }
 
     /// A follower's promise: it stays until the leader's log says otherwise.
@@ -94,7 +104,6 @@ impl Replica {
         sums.add(&item.body.footprint, item.hash);
         let sums = sums.clone();
         let digest = self.digest(&sums, &item.body);
-        self.bounds.raise(&item.body.footprint, item.tup);
         let id = item.tup.id;
         self.written.insert(id);
         out.persist(Record::Unsynced {
@@ -103,7 +112,8 @@ impl Replica {
             body: item.body.clone(),
         });
         self.un_of.insert(id, deadline);
-        self.un.insert(item.tup, Unsynced { item, digest });
+        let said = Some(digest);
+        self.un.insert(item.tup, Unsynced { item, digest: said });
         self.say_fast(id, digest, out);
     }
 
@@ -139,8 +149,8 @@ impl Replica {
                 deadline: *deadline,
                 id,
             })
+            && let Some(digest) = unsynced.digest
         {
-            let digest = unsynced.digest;
             self.say_fast(id, digest, out);
         }
     }

@@ -115,10 +115,9 @@ impl Replica {
             // A later promise of the same entry is the one that stands.
             self.take_unsynced(placed.id);
             let item = self.item(body.clone(), placed.deadline);
-            self.bounds.raise(&item.body.footprint, item.tup);
             self.un_of.insert(placed.id, placed.deadline);
             let Placed { id, deadline } = *placed;
-            let digest = 0;
+            let digest = None;
             self.un
                 .insert(Tup { deadline, id }, Unsynced { item, digest });
         }

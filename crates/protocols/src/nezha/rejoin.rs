@@ -150,7 +150,9 @@ impl Replica {
         (view, cv): (u64, Vec<u64>),
         out: &mut Out<Self>,
     ) {
-        let is_asked = |rejoin: &Rejoin| rejoin.nonce == nonce && rejoin.has_count;
+        let is_bound = self.config.rules.binds_answers;
+        let is_mine = |rejoin: &Rejoin| rejoin.nonce == nonce || !is_bound;
+        let is_asked = |rejoin: &Rejoin| is_mine(rejoin) && rejoin.has_count;
         if !self.rejoin.as_ref().is_some_and(is_asked) || !self.is_of_last_life(from, &cv, out) {
             return;
         }

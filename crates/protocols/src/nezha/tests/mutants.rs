@@ -1,24 +1,25 @@
 //! Each deliberate fault is found by random schedules, by its name.
 
-use super::super::{Nezha, Record};
+use super::super::{Config, Nezha, Record};
 use super::random::{Course, run_seed};
 use crate::registry::{Protocol, Sabotage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs schedules until one shows the fault.
-fn finds(name: &str, course: &Course) {
+/// What a fault changes, and which records it does not write.
+pub(super) fn broken(name: &str) -> (fn(&mut Config), fn(&Record) -> bool) {
     let mutants = Nezha::mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == name);
     let mutant = mutant.unwrap_or_else(|| panic!("there is no mutant {name}"));
-    let nothing: fn(&Record) -> bool = |_| false;
-    let (change, forgets) = match mutant.sabotage {
-        Sabotage::Config(change) => (change, nothing),
-        Sabotage::Forget(forgets) => {
-            let as_it_is: fn(&mut super::super::Config) = |_| {};
-            (as_it_is, forgets)
-        }
+    match mutant.sabotage {
+        Sabotage::Config(change) => (change, |_| false),
+        Sabotage::Forget(forgets) => (|_| {}, forgets),
         _ => panic!("{name} is broken in another way"),
-    };
+    }
+}
+
+/// Runs schedules until one shows the fault.
+fn finds(name: &str, course: &Course) {
+    let (change, forgets) = broken(name);
     for seed in course.seeds.clone() {
         let run = || drop(run_seed(course, seed, change, forgets));
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
@@ -35,6 +36,7 @@ fn disks(n: usize, seeds: u64) -> Course {
         has_disks: true,
         loses: false,
         is_fast: false,
+        commutes: false,
         seeds: 0..seeds,
     }
 }

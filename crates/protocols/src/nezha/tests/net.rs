@@ -1,7 +1,7 @@
-//! Replicas, what is on its way between them, their disks and clocks, and an application that shows what
-//! came before what.
+//! Replicas, what is on its way between them, their disks and clocks, and the application they run.
 
 use super::super::{Config, Message, Nezha, Record, Replica, Timer};
+use super::history::{BUCKETS, History, State};
 use crate::done::Done;
 use crate::registry::Protocol;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ pub(super) struct Node {
     pub(super) log: Vec<Option<Entry>>,
     base: Done,
     /// What the application came to after each slot, the ones ahead included.
-    states: Vec<u64>,
+    states: Vec<State>,
     pub(super) clock_ns: i64,
     boots: u64,
 }
@@ -37,18 +37,18 @@ pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) mail: Vec<(usize, usize, Bytes)>,
     pub(super) now_ns: u64,
-    /// What is decided, and what the application came to.
-    pub(super) decided: Vec<(Option<Entry>, u64)>,
-    /// What clients were told.
-    pub(super) answered: BTreeMap<RequestId, (Slot, Bytes)>,
-    /// Reads that wait, and the first slot they need not see.
-    reads: BTreeMap<RequestId, Slot>,
-    pub(super) reads_done: usize,
+    pub(super) history: History,
     pub(super) branches: BTreeMap<&'static str, usize>,
-    change: fn(&mut Config),
+    changes: Vec<fn(&mut Config)>,
+    /// What arrived, in its order.
+    pub(super) past: Vec<(usize, usize, Bytes)>,
     /// Records that are claimed to be written, and are not.
     pub(super) forgets: fn(&Record) -> bool,
     pub(super) has_disks: bool,
+    /// Whether disks are done as soon as they are told.
+    pub(super) is_eager: bool,
+    /// What commands touch.
+    pub(super) keys: fn(&mut Rng) -> Vec<u8>,
     seq: u64,
 }
 
@@ -72,20 +72,20 @@ fn member(id: u16) -> Member {
 }
 
 impl Net {
-    pub(super) fn new(n: usize, seed: u64, has_disks: bool, change: fn(&mut Config)) -> Net {
+    pub(super) fn new(n: usize, seed: u64, has_disks: bool, changes: &[fn(&mut Config)]) -> Net {
         let mut net = Net {
             rng: Rng::with_seed(seed),
             nodes: Vec::new(),
             mail: Vec::new(),
             now_ns: 1_000 * MILLIS,
-            decided: Vec::new(),
-            answered: BTreeMap::new(),
-            reads: BTreeMap::new(),
-            reads_done: 0,
+            history: History::default(),
             branches: BTreeMap::new(),
-            change,
+            changes: changes.to_vec(),
+            past: Vec::new(),
             forgets: |_| false,
             has_disks,
+            is_eager: !has_disks,
+            keys: |rng| vec![rng.u8(0..2)],
             seq: 0,
         };
         for _ in 0..n {
@@ -126,7 +126,8 @@ impl Net {
             boot: Boot(self.nodes[me].boots * 16 + me as u64),
         };
         let mut config = Nezha::config(&seat).expect("it is a configuration");
-        (self.change)(&mut config);
+        self.changes.iter().for_each(|change| change(&mut config));
+        self.history.buckets = config.buckets;
         let now = self.now(me);
         let node = &mut self.nodes[me];
         node.out = Out::default();
@@ -192,23 +193,25 @@ impl Net {
 
     /// A command of a client of this replica.
     pub(super) fn submit(&mut self, me: usize, class: Class) -> RequestId {
+        let keys = (self.keys)(&mut self.rng);
+        self.submit_keys(me, class, keys)
+    }
+
+    pub(super) fn submit_keys(&mut self, me: usize, class: Class, keys: Vec<u8>) -> RequestId {
         self.seq += 1;
         let id = RequestId {
             client: ClientId(1),
             seq: self.seq,
         };
         if class == Class::Read {
-            let last = self.answered.values().map(|(slot, _)| slot.0 + 1).max();
-            let decided = self.decided.len() as u64;
-            self.reads.insert(id, Slot(last.unwrap_or(0).max(decided)));
+            self.history.begin_read(id);
         }
-        let bucket = self.rng.u8(0..2);
         let command = Command {
             id,
             acked: 0,
             class,
             principal: Principal(0),
-            body: Bytes::copy_from_slice(&[bucket]),
+            body: keys.into(),
             payloads: Vec::new(),
         };
         self.step(me, Input::Submit(vec![command]));
@@ -217,6 +220,11 @@ impl Net {
 
     pub(super) fn deliver(&mut self, at: usize) {
         let (from, to, bytes) = self.mail.swap_remove(at);
+        self.hand(from, to, bytes);
+    }
+
+    /// A message arrives.
+    pub(super) fn hand(&mut self, from: usize, to: usize, bytes: Bytes) {
         let message = Message::from_bytes(bytes).expect("what was said can be read");
         let from = ReplicaId(from as u16 + 1);
         self.step(to, Input::Message { from, message });
@@ -258,7 +266,7 @@ impl Net {
         for output in outputs {
             self.perform_one(me, output);
         }
-        if !self.has_disks {
+        if self.is_eager {
             self.flush(me);
         }
     }
@@ -284,7 +292,11 @@ impl Net {
                 let from = (from.0 as usize).max(node.log.len());
                 node.states.truncate(from);
             }
-            Output::Reply { id, outcome } => self.reply(id, outcome),
+            Output::Reply { id, outcome } => match outcome {
+                Outcome::Applied(slot, result) => self.history.answer(id, slot, result),
+                Outcome::ReadAt(slot) => self.history.end_read(id, slot),
+                Outcome::Refused(why) => panic!("refused: {why:?}"),
+            },
             Output::Emit(Event::Branch(name)) => *self.branches.entry(name).or_default() += 1,
             Output::Emit(Event::Misbehaved { what, .. }) => panic!("{me}: {what}"),
             Output::Emit(Event::Decided { .. }) | Output::Note(_) => {}
@@ -311,8 +323,9 @@ impl Net {
         let at = slot.0 as usize;
         let node = &mut self.nodes[me];
         assert_eq!(at, node.log.len(), "in order, without gaps");
-        let before = at.checked_sub(1).map_or(0, |at| node.states[at]);
-        let state = state_after(before, entry.as_ref());
+        let before = at.checked_sub(1).map(|at| node.states[at]);
+        let before = before.unwrap_or([0; BUCKETS]);
+        let state = self.history.state_after(before, entry.as_ref());
         // What was executed ahead is what was decided, or it is taken back.
         if node.states.get(at).is_some_and(|ahead| *ahead != state) {
             node.states.truncate(at);
@@ -322,13 +335,7 @@ impl Net {
         }
         node.base.advance(slot, entry.as_ref());
         node.log.push(entry.clone());
-        match self.decided.get(at) {
-            None => {
-                self.decided.push((entry, state));
-                self.check_answers();
-            }
-            Some((first, _)) => assert_eq!(*first, entry, "{me} delivers {slot:?}"),
-        }
+        self.history.decide(me, slot, entry, state);
     }
 
     fn execute(&mut self, me: usize, slot: Slot, entry: &Entry) {
@@ -337,9 +344,10 @@ impl Net {
         if at != states.len() {
             return;
         }
-        let state = state_after(states.last().copied().unwrap_or(0), Some(entry));
+        let before = states.last().copied().unwrap_or([0; BUCKETS]);
+        let state = self.history.state_after(before, Some(entry));
         states.push(state);
-        let results = vec![Bytes::copy_from_slice(&state.to_le_bytes()); entry.count()];
+        let results = vec![self.history.result(state, entry); entry.count()];
         let entry = entry.id;
         self.step(
             me,
@@ -350,52 +358,4 @@ impl Net {
             },
         );
     }
-
-    fn reply(&mut self, id: RequestId, outcome: Outcome) {
-        match outcome {
-            Outcome::Applied(slot, result) => {
-                let before = self.answered.insert(id, (slot, result));
-                assert_eq!(before, None, "{id:?} is answered twice");
-                self.check_answers();
-            }
-            Outcome::ReadAt(slot) => {
-                if let Some(seen) = self.reads.remove(&id) {
-                    assert!(slot >= seen, "a stale read: at {slot:?}, not {seen:?}");
-                    self.reads_done += 1;
-                }
-            }
-            Outcome::Refused(why) => panic!("refused: {why:?}"),
-        }
-    }
-
-    /// What clients were told is what is decided, once it is.
-    pub(super) fn check_answers(&self) {
-        for (id, (slot, result)) in &self.answered {
-            let Some((entry, state)) = self.decided.get(slot.0 as usize) else {
-                continue;
-            };
-            let has = |entry: &Entry| entry.commands().flatten().any(|command| command.id == *id);
-            assert!(
-                entry.as_ref().is_some_and(has),
-                "{id:?} was answered in {slot:?}"
-            );
-            assert_eq!(
-                result[..],
-                state.to_le_bytes(),
-                "the result of {id:?} in {slot:?}"
-            );
-        }
-    }
-}
-
-fn state_after(before: u64, entry: Option<&Entry>) -> u64 {
-    let words = entry.map_or([0; 3], |entry| {
-        [u64::from(entry.id.origin.0), entry.id.boot.0, entry.id.seq]
-    });
-    let mix = |state: u64, word: u64| {
-        (state ^ word)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29)
-    };
-    words.into_iter().fold(before.wrapping_add(1), mix)
 }

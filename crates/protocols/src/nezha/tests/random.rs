@@ -2,8 +2,10 @@
 //! with and without their disks. What is delivered and what clients are told must be one history.
 
 use super::super::{Config, Record, Timer};
+use super::history::{BUCKETS, named};
 use super::net::Net;
 use bytes::Bytes;
+use fastrand::Rng;
 use quorate_core::{Class, Input, MILLIS};
 
 #[derive(Clone)]
@@ -14,6 +16,8 @@ pub(super) struct Course {
     pub(super) loses: bool,
     /// Whether requests and their replies are ahead of everything else.
     pub(super) is_fast: bool,
+    /// Whether commands touch one key or two, and most commute.
+    pub(super) commutes: bool,
     pub(super) seeds: std::ops::Range<u64>,
 }
 
@@ -98,7 +102,7 @@ fn advance(net: &mut Net, course: &Course) {
 }
 
 /// Everybody is up, everything arrives, and all comes to an end.
-fn settle(net: &mut Net) {
+pub(super) fn settle(net: &mut Net) {
     for me in 0..net.nodes.len() {
         if net.nodes[me].machine.is_none() {
             net.restart(me, false);
@@ -145,6 +149,24 @@ fn settle(net: &mut Net) {
     );
 }
 
+/// All commands conflict, or those that share a key.
+pub(super) fn commutativity(commutes: bool) -> fn(&mut Config) {
+    match commutes {
+        true => |config| config.buckets = Some(named),
+        false => |_| {},
+    }
+}
+
+/// One key, or two, or all.
+fn some_keys(rng: &mut Rng) -> Vec<u8> {
+    let keys = BUCKETS as u8;
+    match rng.u32(0..10) {
+        0 => Vec::new(),
+        1..5 => vec![rng.u8(0..keys), rng.u8(0..keys)],
+        _ => vec![rng.u8(0..keys)],
+    }
+}
+
 /// One schedule, of replicas that are as they should be or not.
 pub(super) fn run_seed(
     course: &Course,
@@ -152,17 +174,17 @@ pub(super) fn run_seed(
     change: fn(&mut Config),
     forgets: fn(&Record) -> bool,
 ) -> Net {
-    let mut net = Net::new(course.n, seed, course.has_disks, change);
+    let changes = [commutativity(course.commutes), change];
+    let mut net = Net::new(course.n, seed, course.has_disks, &changes);
     net.forgets = forgets;
+    if course.commutes {
+        net.keys = some_keys;
+    }
     for _ in 0..4_000 {
         advance(&mut net, course);
     }
     settle(&mut net);
-    net.check_answers();
-    for (id, (slot, _)) in &net.answered {
-        let is_there = (slot.0 as usize) < net.decided.len();
-        assert!(is_there, "{id:?} in {slot:?} is lost");
-    }
+    net.history.check_all();
     net
 }
 
@@ -173,7 +195,7 @@ fn run(course: &Course) -> (usize, Vec<Net>) {
         run_seed(course, seed, |_| {}, |_| false)
     });
     let nets: Vec<Net> = nets.collect();
-    (nets.iter().map(|net| net.decided.len()).sum(), nets)
+    (nets.iter().map(|net| net.history.decided.len()).sum(), nets)
 }
 
 fn total(nets: &[Net], branch: &str) -> usize {
@@ -182,8 +204,8 @@ fn total(nets: &[Net], branch: &str) -> usize {
 
 fn check(course: &Course) {
     let (delivered, nets) = run(course);
-    let answered: usize = nets.iter().map(|net| net.answered.len()).sum();
-    let reads: usize = nets.iter().map(|net| net.reads_done).sum();
+    let answered: usize = nets.iter().map(|net| net.history.answered.len()).sum();
+    let reads: usize = nets.iter().map(|net| net.history.reads_done).sum();
     let fast = total(&nets, "committed fast");
     let views = total(&nets, "view started");
     eprintln!(
@@ -199,6 +221,7 @@ fn three_with_disks() {
         has_disks: true,
         loses: false,
         is_fast: false,
+        commutes: false,
         seeds: 0..60,
     });
 }
@@ -210,6 +233,7 @@ fn five_with_disks() {
         has_disks: true,
         loses: false,
         is_fast: false,
+        commutes: false,
         seeds: 0..40,
     });
 }
@@ -221,6 +245,7 @@ fn three_that_lose_disks() {
         has_disks: true,
         loses: true,
         is_fast: false,
+        commutes: false,
         seeds: 0..60,
     });
 }
@@ -232,6 +257,7 @@ fn five_without_disks() {
         has_disks: false,
         loses: true,
         is_fast: false,
+        commutes: false,
         seeds: 0..40,
     });
 }
@@ -243,6 +269,7 @@ fn three_with_fast_links() {
         has_disks: true,
         loses: false,
         is_fast: true,
+        commutes: false,
         seeds: 0..60,
     });
 }
@@ -254,6 +281,31 @@ fn five_with_fast_links_that_lose_disks() {
         has_disks: true,
         loses: true,
         is_fast: true,
+        commutes: false,
+        seeds: 0..40,
+    });
+}
+
+#[test]
+fn three_with_writes_of_two_keys() {
+    check(&Course {
+        n: 3,
+        has_disks: true,
+        loses: false,
+        is_fast: true,
+        commutes: true,
+        seeds: 0..60,
+    });
+}
+
+#[test]
+fn five_with_writes_of_two_keys_that_lose_disks() {
+    check(&Course {
+        n: 5,
+        has_disks: true,
+        loses: true,
+        is_fast: true,
+        commutes: true,
         seeds: 0..40,
     });
 }
