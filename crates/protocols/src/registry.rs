@@ -28,12 +28,6 @@ pub trait Protocol: 'static {
     /// that a run of many seeds can say which of them it never took.
     fn branches() -> &'static [&'static str];
 
-    /// Parameters, and values of them that only speed depends on: for seeds to draw from. None does so far.
-    /// Those that make no sense in an epoch are to be left out there.
-    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
-        &[]
-    }
-
     /// Deliberate faults that a checker of this protocol must find.
     fn mutants() -> Vec<Mutant<Self::Machine>>;
 

@@ -26,10 +26,6 @@ impl Protocol for Chora {
         BRANCHES
     }
 
-    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
-        VARIATIONS
-    }
-
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
     }
@@ -46,19 +42,6 @@ impl Protocol for Chora {
         words::state(machine)
     }
 }
-
-/// Parameters that only speed depends on.
-const VARIATIONS: &[(&str, &[&str])] = &[
-    (
-        "mode",
-        &["auto", "responsive", "pulsing", "random", "random"],
-    ),
-    ("round_us", &["auto", "1", "100", "1000", "10000"]),
-    ("proposers", &["1", "2", "4", "auto", "auto"]),
-    ("window", &["4", "64"]),
-    ("outstanding", &["1", "64"]),
-    ("rejoin_ms", &["20"]),
-];
 
 /// The rare branches of the machine.
 const BRANCHES: &[&str] = &[
