@@ -5,8 +5,11 @@ use super::random::{Course, run_seed};
 use crate::registry::{Protocol, Sabotage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// What a fault changes, and the records that are not written.
+type Broken = (fn(&mut Config), fn(&Record) -> bool);
+
 /// What a fault changes, and which records it does not write.
-pub(super) fn broken(name: &str) -> (fn(&mut Config), fn(&Record) -> bool) {
+pub(super) fn broken(name: &str) -> Broken {
     let mutants = Nezha::mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == name);
     let mutant = mutant.unwrap_or_else(|| panic!("there is no mutant {name}"));
