@@ -24,7 +24,7 @@ pub struct Thresholds {
     pub rejoin: usize,
 }
 
-/// What keeps agreement besides the numbers (section 14 of the notes). Everything holds; a mutant
+/// What keeps agreement besides the numbers. Everything holds; a mutant
 /// breaks one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {

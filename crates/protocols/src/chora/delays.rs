@@ -1,4 +1,4 @@
-//! How late messages are (section 7 of the notes): what the length of a round starts from.
+//! How late messages are: what the length of a round starts from.
 //!
 //! A header says when it left, on its sender's clock. How long it took and how far that clock is off are
 //! one number; only how much longer it took than others of the same sender is used, and there a constant

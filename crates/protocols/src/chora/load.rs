@@ -1,5 +1,4 @@
-//! What a replica sees of load and network, and what it makes of it: which mode, and how long a round
-//! (section 7 of the notes).
+//! What a replica sees of load and network, and what it makes of it: which mode, and how long a round.
 
 use super::Replica;
 use super::config::{Config, ModeRule};

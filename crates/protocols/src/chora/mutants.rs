@@ -1,4 +1,4 @@
-//! Deliberate faults of Chora, and what finds each (section 14 of the notes).
+//! Deliberate faults of Chora, and what finds each.
 
 use super::Replica;
 use super::config::Config;
@@ -53,7 +53,7 @@ fn thresholds() -> Vec<Mutant<Replica>> {
     ]
 }
 
-/// What the notes found to be unsafe.
+/// What was found to be unsafe.
 fn rules() -> Vec<Mutant<Replica>> {
     vec![
         broken(

@@ -1,4 +1,4 @@
-//! The normal case (section 4 of the notes): what a pulse says, and what is committed by it.
+//! The normal case: what a pulse says, and what is committed by it.
 
 use super::messages::{Header, Logged, Message, Proposal, Pulse, Reason, Value};
 use super::pattern::ViewInit;

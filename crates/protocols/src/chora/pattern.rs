@@ -1,4 +1,4 @@
-//! Which slot is whose (section 1 of the notes): a view deals its slots to its proposers in turn.
+//! Which slot is whose: a view deals its slots to its proposers in turn.
 
 use super::config::MEMBERS_MAX;
 use quorate_core::Slot;

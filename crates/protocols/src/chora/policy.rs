@@ -1,4 +1,4 @@
-//! Which mode, and how long a round (section 7 of the notes): decided by each replica for itself, from
+//! Which mode, and how long a round: decided by each replica for itself, from
 //! what it sees. Nothing but speed depends on it.
 
 /// What was seen in one window of time.

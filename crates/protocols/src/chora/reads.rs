@@ -1,4 +1,4 @@
-//! Linearizable reads without a slot, a lease or a clock (section 10 of the notes).
+//! Linearizable reads without a slot, a lease or a clock.
 //!
 //! A write that completed was committed, and by then a quorum had appended it; no replica cuts it
 //! again. A read hears from a quorum, this replica included, how far their logs go: one of them has

@@ -1,4 +1,4 @@
-//! Loss recovery (section 5 of the notes): NACK, RECOVER, and the coordination timer.
+//! Loss recovery: NACK, RECOVER, and the coordination timer.
 
 use super::Replica;
 use super::messages::{Logged, Value};

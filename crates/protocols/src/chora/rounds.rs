@@ -1,4 +1,4 @@
-//! Pulsing mode (section 7 of the notes): one pulse per round, rounds with an early exit.
+//! Pulsing mode: one pulse per round, rounds with an early exit.
 //!
 //! Modes differ only in when messages leave. Numbers of rounds are advice: nothing that is decided
 //! depends on them.

@@ -1,4 +1,4 @@
-//! Starting: new, with everything promised before, or without (section 8 of the notes).
+//! Starting: new, with everything promised before, or without.
 
 use super::config::Config;
 use super::log::Log;

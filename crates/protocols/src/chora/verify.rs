@@ -1,4 +1,4 @@
-//! How the main log grows (`advance()` in section 4 of the notes): in order, and nowhere else.
+//! How the main log grows (`advance()`): in order, and nowhere else.
 
 use super::Replica;
 use super::messages::{Logged, Record};

@@ -1,4 +1,4 @@
-//! View changes (section 6 of the notes).
+//! View changes.
 //!
 //! Time decides only when somebody stands. A replica for which something waits and does not move asks
 //! the others first (PRE-VC); those for which things move refuse.

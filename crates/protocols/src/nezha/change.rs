@@ -1,4 +1,4 @@
-//! From one view to the next (notes, section 11).
+//! From one view to the next.
 
 use super::leader::Lead;
 use super::messages::{Body, Message, Placed, Record, StartView, Vc};
@@ -119,7 +119,7 @@ impl Replica {
         }
         match self.status {
             Status::Normal if self.leads() => self.say_start(from, 0, out),
-            // A follower never answers with its own log (notes, section 16.9).
+            // A follower never answers with its own log.
             Status::Normal | Status::Recovering => {}
             Status::ViewChange if from == self.leader() => self.say_vc(out),
             Status::ViewChange => {}
@@ -217,7 +217,7 @@ impl Replica {
             // Said to an earlier life.
             _ if start.nonce != 0 => false,
             Status::ViewChange => start.view >= self.view,
-            // Once in a view, its beginning is over (notes, section 16.10).
+            // Once in a view, its beginning is over.
             Status::Normal => {
                 let again = start.view == self.view && !self.config.rules.keeps_its_view;
                 start.view > self.view || again && self.follows()

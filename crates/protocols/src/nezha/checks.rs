@@ -1,4 +1,4 @@
-//! What one replica can see of the invariants (notes, section 14).
+//! What one replica can see of the invariants.
 
 use super::digest::Bounds;
 use super::replica::{Replica, Status};

@@ -7,7 +7,7 @@ use quorate_core::{
     Boot, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority,
 };
 
-/// How many of something it takes (notes, section 1). Every number is the smallest that is safe.
+/// How many of something it takes. Every number is the smallest that is safe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thresholds {
     /// `f + 1`: synced logs, the leader's among them, that commit; promises that start a view.
@@ -224,7 +224,7 @@ pub(super) fn failures_survived(epoch: &Epoch) -> usize {
 mod tests {
     use super::*;
 
-    /// The table of section 1 of the notes.
+    /// Numbers for small groups.
     #[test]
     fn quorums_are_those_of_the_paper() {
         for (n, slow, fast, survive) in [(3, 2, 3, 2), (5, 3, 4, 2), (7, 4, 6, 3), (9, 5, 7, 3)] {

@@ -1,4 +1,4 @@
-//! What conflicts with what, and digests of what comes before (paper, section 8.1; notes, section 2).
+//! What conflicts with what, and digests of what comes before (paper, section 8.1).
 
 use super::prf::Prf;
 use quorate_core::{Decoder, Encoder, EntryId, Wire, WireError};

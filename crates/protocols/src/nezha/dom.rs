@@ -97,7 +97,7 @@ impl Estimates {
     }
 
     /// The deadline of a request that is sent now: when all should have it, and above what a leader
-    /// has taken before, unless that is far away (notes, section 5).
+    /// has taken before, unless that is far away.
     pub(super) fn deadline(&self, clock_ns: u64, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
         let delay = |(member, told): (usize, &Option<(u64, u64)>)| match told {
             _ if member == me => 0,

@@ -1,5 +1,5 @@
 //! The early buffer: requests that wait for their deadline, for `far_us` at most on the own monotonic
-//! clock (notes, sections 6 and 16.13).
+//! clock.
 
 use super::digest::Tup;
 use super::messages::Body;

@@ -1,4 +1,4 @@
-//! Following: making the own log that of the leader (paper, section 5.4; notes, section 6).
+//! Following: making the own log that of the leader (paper, section 5.4).
 
 use super::digest::Tup;
 use super::messages::{Body, LogMod, Message};

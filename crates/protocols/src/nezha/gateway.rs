@@ -1,5 +1,4 @@
-//! The gateway (the paper's proxy): entries of this replica's clients, from a deadline to an answer
-//! (notes, sections 5 and 7).
+//! The gateway (the paper's proxy): entries of this replica's clients, from a deadline to an answer.
 
 use super::dom::Estimates;
 use super::messages::{Body, Message, Outcome};
@@ -269,7 +268,7 @@ impl Replica {
         }
     }
 
-    /// The quorum check (paper, section 6; notes, section 7).
+    /// The quorum check (paper, section 6).
     fn answer_if_committed(&mut self, id: EntryId, out: &mut Out<Self>) {
         let Some(pending) = self.gateway.pending.get(&id) else {
             return;

@@ -56,7 +56,7 @@ impl Hash for Lead {
 }
 
 impl Replica {
-    /// Late, or absurdly early: it gets the next deadline there is, now (notes, section 16.12).
+    /// Late, or absurdly early: it gets the next deadline there is, now.
     pub(super) fn append_late(&mut self, body: Body, out: &mut Out<Self>) {
         let bound = self.bounds.bound(&body.footprint);
         self.append(body, bound.deadline.saturating_add(1), out);

@@ -1,4 +1,4 @@
-//! The log of a new view, of what `f + 1` replicas promised (notes, section 11).
+//! The log of a new view, of what `f + 1` replicas promised.
 //!
 //! Why deadlines order the survivors: within a view, what conflicts is in deadline order at every replica,
 //! and an entry that was committed fast has, on its whole quorum, exactly the leader's predecessors among
@@ -139,8 +139,7 @@ fn merge<'a>(
 }
 
 /// The log: the base, and behind it what survives, by deadline. What conflicts with something larger in
-/// the base was not committed: per bucket, for with commutativity the base as a whole is not in order
-/// (notes, section 16.4).
+/// the base was not committed: per bucket, for with commutativity the base as a whole is not in order.
 fn survivors(
     base: Vec<Item>,
     mut candidates: Vec<Item>,

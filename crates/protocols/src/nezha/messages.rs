@@ -1,4 +1,4 @@
-//! What replicas say, what they write down, and what they wait for (notes, section 4).
+//! What replicas say, what they write down, and what they wait for.
 
 use super::digest::{Footprint, Sums};
 use bytes::Bytes;

@@ -8,7 +8,7 @@
 //! # Why it is safe
 //!
 //! `README.md` beside this file maps the paper to the functions and says where we depart from it.
-//! [`Machine::check`] asserts what one replica can see, the tests watch the rest (notes, section 14):
+//! [`Machine::check`] asserts what one replica can see, the tests watch the rest:
 //!
 //! - I1: what conflicts is in deadline order in the log, and no entry is there twice, nor in the log and
 //!   unsynced (`checks.rs`).

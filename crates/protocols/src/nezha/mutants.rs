@@ -1,4 +1,4 @@
-//! Deliberate faults, and what finds them (notes, section 14).
+//! Deliberate faults, and what finds them.
 
 use super::Replica;
 use super::config::{Config, Rules};

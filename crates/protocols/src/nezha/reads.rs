@@ -1,4 +1,4 @@
-//! Reads without the log (notes, section 9): the leader says how far its log is, and followers confirm
+//! Reads without the log: the leader says how far its log is, and followers confirm
 //! that it leads. Whatever was committed before is in that log.
 //!
 //! Answers count if all are of the view that this replica is in, and were given after the read began. A read

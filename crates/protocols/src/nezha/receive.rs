@@ -1,5 +1,5 @@
 //! The DOM receiver: what comes early waits for its deadline, what comes late waits for the leader
-//! (paper, section 5; notes, section 6).
+//! (paper, section 5).
 
 use super::digest::{Footprint, Tup};
 use super::messages::{Body, Message, Record};
@@ -132,7 +132,7 @@ impl Replica {
         self.say(gateway, reply, out);
     }
 
-    /// A request of what is here already: its reply may have been lost (notes, section 8).
+    /// A request of what is here already: its reply may have been lost.
     fn say_again(&mut self, from: usize, id: EntryId, out: &mut Out<Self>) {
         if self.leads() {
             if let Some(slot) = self.slots.get(&id) {

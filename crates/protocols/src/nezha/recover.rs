@@ -1,4 +1,4 @@
-//! Starting: new, with everything promised before, or without (notes, section 10).
+//! Starting: new, with everything promised before, or without.
 
 use super::config::Config;
 use super::digest::Tup;

@@ -1,5 +1,5 @@
 //! A replica that lost its promises begins a new life: crash vectors tell what it says from what its
-//! former lives said (notes, section 13).
+//! former lives said.
 
 use super::messages::{Message, Record};
 use super::replica::{Replica, Status};
@@ -197,7 +197,7 @@ impl Replica {
     }
 
     /// Whether somebody speaks in the last life that is known of it; takes note of what it knows of
-    /// others (the notes' `cv` check).
+    /// others (the crash-vector check).
     pub(super) fn is_of_last_life(&mut self, from: usize, cv: &[u64], out: &mut Out<Self>) -> bool {
         if cv.get(from) < self.cv.get(from) {
             out.emit(Event::Branch("word of a former life"));

@@ -1,4 +1,4 @@
-//! A replica's state (notes, section 3), and what all of it shares.
+//! A replica's state, and what all of it shares.
 
 use super::bodies::Bodies;
 use super::change::Change;

@@ -1,4 +1,4 @@
-//! Tests of Chora: random schedules, and the nasty ones of the notes, of a cluster whose messages and
+//! Tests of Chora: random schedules, and nasty ones, of a cluster whose messages and
 //! disks move only as told.
 
 mod lone;

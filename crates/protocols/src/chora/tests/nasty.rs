@@ -1,4 +1,4 @@
-//! More nasty schedules (section 19 of the notes), of clusters: [`Net`] watches that they agree.
+//! More nasty schedules, of clusters: [`Net`] watches that they agree.
 
 use super::lone::{Lone, entry, logged, pulse};
 use super::net::Net;

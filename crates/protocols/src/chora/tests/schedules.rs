@@ -1,4 +1,4 @@
-//! Nasty schedules (section 19 of the notes), each with what the rule that forbids it prevents.
+//! Nasty schedules, each with what the rule that forbids it prevents.
 
 use super::lone::{Lone, entry, init, logged, pulse};
 use super::net::Net;

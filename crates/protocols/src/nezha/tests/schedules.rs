@@ -1,4 +1,4 @@
-//! Nasty schedules (notes, section 15) of one view and its successor: which entries survive, and in
+//! Nasty schedules of one view and its successor: which entries survive, and in
 //! which order. Each passes, and shows what the rule prevents when that is left out.
 
 use super::super::Timer;

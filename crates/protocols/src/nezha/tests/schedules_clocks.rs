@@ -1,4 +1,4 @@
-//! S10: clocks that are wrong (notes, section 15). They cost what a hold may take, and nothing once they are
+//! S10: clocks that are wrong. They cost what a hold may take, and nothing once they are
 //! right.
 
 use super::super::Timer;

@@ -1,4 +1,4 @@
-//! Nasty schedules (notes, section 15) of replicas that lose their promises: words from and to former
+//! Nasty schedules of replicas that lose their promises: words from and to former
 //! lives.
 
 use super::directed::Schedule;

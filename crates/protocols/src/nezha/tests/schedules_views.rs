@@ -1,4 +1,4 @@
-//! Nasty schedules (notes, section 15) of views: late words of earlier ones, leaders that come back, reads.
+//! Nasty schedules of views: late words of earlier ones, leaders that come back, reads.
 
 use super::super::Timer;
 use super::directed::Schedule;
