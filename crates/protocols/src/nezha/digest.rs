@@ -80,8 +80,7 @@ impl Wire for Footprint {
 }
 
 /// Sums of the hashes of the entries of a view, those still unsynced included: equal sums are equal
-/// sets. Sums of several buckets are never added up: that would cancel what touches both (notes,
-/// section 16.1).
+/// sets. Sums of several buckets are never added up: that would cancel what touches both.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Sums {
     /// Of every entry, once.

@@ -1,7 +1,7 @@
 //! SipHash-2-4 with 128 bits of output (Aumasson and Bernstein): a keyed function of a few words.
 
-/// The secret of an epoch. Sums of values that a client can predict would be open to attack (notes,
-/// section 16.2); so it never leaves the members.
+/// The secret of an epoch. Sums of values that a client can predict would be open to attack;
+/// so it never leaves the members.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Prf {
     k0: u64,
