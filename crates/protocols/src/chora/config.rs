@@ -4,8 +4,6 @@ use super::pattern::SEGMENTS_MAX;
 use crate::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
 
-/// Members are kept in bit masks.
-pub(super) const MEMBERS_MAX: usize = 64;
 /// Most slots that may be proposed beyond the first one not committed.
 pub(super) const WINDOW_MAX: usize = 65_536;
 /// Slots kept, per slot of the window: a peer may be that much ahead.

@@ -1,7 +1,6 @@
 //! Which slot is whose: a view deals its slots to its proposers in turn.
 
-use super::config::MEMBERS_MAX;
-use quorate_core::Slot;
+use quorate_core::{Epoch, Slot};
 
 /// Slots that an initiator's log has of one view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -74,7 +73,7 @@ impl ViewInit {
 
     /// Whether it makes sense among so many members.
     pub(super) fn is_valid(&self, members: usize) -> bool {
-        let is_member = |member: &usize| *member < members.min(MEMBERS_MAX);
+        let is_member = |member: &usize| *member < members.min(Epoch::MEMBERS_MAX);
         self.view > 0
             && is_member(&self.initiator)
             && !self.pattern.is_empty()

@@ -1,11 +1,10 @@
 //! The encoding of what messages and records are made of.
 
-use super::config::MEMBERS_MAX;
 use super::log::Position;
 use super::messages::{Header, Logged, Proposal, Pulse, Value};
 use super::pattern::{SEGMENTS_MAX, Segment, ViewInit};
 use crate::lives::Lives;
-use quorate_core::{Decoder, Encoder, Entry, Slot, Wire, WireError};
+use quorate_core::{Decoder, Encoder, Entry, Epoch, Slot, Wire, WireError};
 use std::sync::Arc;
 
 /// Ranges in a NACK, at most.
@@ -13,7 +12,7 @@ pub(super) const RANGES_MAX: usize = 16;
 /// Entries in a RECOVER, at most.
 pub(super) const RECOVER_MAX: usize = 1024;
 /// Places of proposers in a pattern, at most: some may come more than once.
-const PATTERN_MAX: usize = 4 * MEMBERS_MAX;
+const PATTERN_MAX: usize = 4 * Epoch::MEMBERS_MAX;
 /// Views and slots stay below, so that what is counted from them cannot overflow.
 const NUMBER_END: u64 = 1 << 62;
 
@@ -34,7 +33,7 @@ pub(super) fn view(input: &mut Decoder) -> Result<u64, WireError> {
 
 pub(super) fn member(input: &mut Decoder) -> Result<usize, WireError> {
     let member = usize::from(input.u8()?);
-    (member < MEMBERS_MAX)
+    (member < Epoch::MEMBERS_MAX)
         .then_some(member)
         .ok_or(WireError::Range("member"))
 }
@@ -100,7 +99,7 @@ impl Wire for ViewInit {
                 })
             })?,
         };
-        init.is_valid(MEMBERS_MAX)
+        init.is_valid(Epoch::MEMBERS_MAX)
             .then_some(init)
             .ok_or(WireError::Range("view init"))
     }

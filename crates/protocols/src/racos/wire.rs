@@ -4,11 +4,9 @@ use super::life::Life;
 use super::messages::{Manifest, Message, Record};
 use crate::lives::{self, Lives};
 use crate::weak_mvc;
-use quorate_core::{Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+use quorate_core::{Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireError};
 
 const ID_BYTES_MIN: usize = 10;
-/// Members are fewer.
-const MEMBERS_MAX: u8 = 64;
 
 impl Wire for Manifest {
     fn encode(&self, out: &mut Encoder) {
@@ -40,7 +38,7 @@ fn decode_ids(input: &mut Decoder) -> Result<Vec<EntryId>, WireError> {
 
 fn decode_member(input: &mut Decoder) -> Result<u8, WireError> {
     let member = input.u8()?;
-    let is_one = member < MEMBERS_MAX;
+    let is_one = usize::from(member) < Epoch::MEMBERS_MAX;
     is_one.then_some(member).ok_or(WireError::Range("member"))
 }
 

@@ -1,8 +1,8 @@
 //! The quorums and codes that an epoch's parameters ask for.
 
-use super::config::MEMBERS_MAX;
 use super::quorum::{CODED_MEMBERS_MAX, Quorums};
 use crate::params::Params;
+use quorate_core::Epoch;
 
 /// What an epoch fixes of the algebra.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,8 +15,9 @@ pub(super) struct Coding {
 /// Multi-Paxos: `X = 1` always, and `QR` a majority unless `qr` says otherwise.
 pub(super) fn whole(params: &Params<'_>) -> Result<Coding, String> {
     let n = params.epoch.n();
-    if n == 0 || n > MEMBERS_MAX {
-        return Err(format!("{n} members: must be 1 to {MEMBERS_MAX}"));
+    let most = Epoch::MEMBERS_MAX;
+    if n == 0 || n > most {
+        return Err(format!("{n} members: must be 1 to {most}"));
     }
     let read = params.number("qr", Quorums::uncoded(n).read, 1..=n)?;
     let quorums = Quorums { n, read };

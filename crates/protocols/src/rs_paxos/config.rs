@@ -5,8 +5,6 @@ use super::quorum::Quorums;
 use crate::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot};
 
-/// Members are kept in bit masks.
-pub(super) const MEMBERS_MAX: usize = 64;
 /// Most slots that may be proposed and not delivered.
 pub(super) const WINDOW_MAX: usize = 1024;
 /// Slots kept, per slot of the window.

@@ -2,10 +2,8 @@
 
 use super::trail::Mode;
 use crate::params::Params;
-use quorate_core::{Boot, ENTRY_BYTES_MAX, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
+use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
 
-/// Members are kept in bit masks.
-const MEMBERS_MAX: usize = 64;
 pub(super) const WINDOW_MAX: usize = 256;
 
 /// How many of something it takes. Every number is the smallest that is safe: with any of them
@@ -176,8 +174,9 @@ impl Config {
         let epoch = &seat.epoch;
         params.check_names()?;
         let n = epoch.n();
-        if n == 0 || n > MEMBERS_MAX {
-            return Err(format!("{n} members: must be 1 to {MEMBERS_MAX}"));
+        let most = Epoch::MEMBERS_MAX;
+        if n == 0 || n > most {
+            return Err(format!("{n} members: must be 1 to {most}"));
         }
         let me = epoch.index_of(seat.me);
         let lanes = params.number("lanes", lanes, 1..=n)?;
