@@ -11,7 +11,6 @@ pub struct Chora;
 
 impl Protocol for Chora {
     const NAME: &'static str = "chora";
-    const IS_READY: bool = false;
     type Machine = Replica;
 
     fn config(seat: &Seat) -> Result<Config, String> {

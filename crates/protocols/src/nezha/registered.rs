@@ -11,7 +11,6 @@ pub struct Nezha;
 
 impl Protocol for Nezha {
     const NAME: &'static str = "nezha";
-    const IS_READY: bool = false;
     type Machine = Replica;
 
     fn config(seat: &Seat) -> Result<Config, String> {

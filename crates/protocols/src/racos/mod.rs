@@ -77,7 +77,6 @@ pub struct Racos;
 
 impl Protocol for Racos {
     const NAME: &'static str = "racos";
-    const IS_READY: bool = false;
     type Machine = Replica;
 
     fn config(seat: &Seat) -> Result<Config, String> {
