@@ -142,6 +142,11 @@ impl CatchUp {
         }
     }
 
+    /// How many peers were met or heard of.
+    pub(crate) fn count(&self) -> usize {
+        self.peers.len()
+    }
+
     /// The peer after `last`, in a circle.
     pub(crate) fn next_peer(&self, last: Option<ReplicaId>) -> Option<ReplicaId> {
         let mut ids = self.peers.iter().map(|peer| peer.id);

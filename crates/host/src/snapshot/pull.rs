@@ -56,7 +56,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if id.slot <= self.applied() || now.mono_ns < self.snapshots.pull_after_ns {
             return;
         }
-        let peers = self.passage.peers().len();
+        let peers = self.catch_up.count();
         let Some(pull) = &mut self.snapshots.pull else {
             return self.begin_pull(now, peer, id);
         };
@@ -71,7 +71,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             return;
         }
         pull.denied.insert(peer);
-        let is_hopeless = pull.denied.len() == peers || pull.silent >= HOPELESS * peers;
+        let is_hopeless = pull.denied.len() >= peers || pull.silent >= HOPELESS * peers;
         if is_hopeless || pull.silent >= peers && id.slot > pull.id.slot {
             // Nobody has the other one any more. One that is older is taken only when that is certain,
             // for it may be all that damage has left.
@@ -121,18 +121,16 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// The peer that was asked has nothing to say: asks the next one. After a whole round, asks for
-    /// the slots again, too: somebody may offer a newer snapshot.
+    /// the slots again, too: somebody may offer a newer snapshot. Whoever was heard of is asked, for the
+    /// one that has it need not be a member of the epoch that this replica is still in.
     fn ask_elsewhere(&mut self, now: Now) {
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
-        let mut others = self.passage.peers().iter().copied();
-        let count = others.len();
-        let first = others.clone().next();
-        let next = others.find(|id| *id > pull.peer).or(first);
+        let next = self.catch_up.next_peer(Some(pull.peer));
         pull.peer = next.unwrap_or(pull.peer);
         pull.silent += 1;
-        let (peer, is_round) = (pull.peer, pull.silent >= count);
+        let (peer, is_round) = (pull.peer, pull.silent >= self.catch_up.count());
         if is_round {
             let from = self.applied();
             self.post(Peers::One(peer), &Body::Fetch { from });
