@@ -238,7 +238,9 @@ impl Replica {
         }
         self.log.install(next, eview);
         self.verified = self.verified.max(next).min(self.log.end());
-        self.unflushed.retain(|(_, slot)| *slot >= next);
+        // A tail of another lineage went with it, and what is still written of that counts for nothing.
+        let here = next..self.log.end();
+        self.unflushed.retain(|(_, slot)| here.contains(slot));
         self.durable_end = self.durable_end.max(next).min(self.log.end());
         if eview == self.view || !self.config.rules.claims_own_view {
             self.claim = self.claim.max(next);

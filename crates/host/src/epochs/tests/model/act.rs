@@ -32,6 +32,12 @@ pub(super) enum Act {
     Lose(usize),
     Timer(usize),
     Fetch(usize, usize),
+    /// A node executes what it voted for next ahead of its decision.
+    Ahead(usize),
+    /// Clients learn that quorums voted for what a node has executed.
+    AnswerAhead(usize),
+    /// The bytes of a value arrive.
+    Gather(usize, u16),
     Crash(usize),
     Boot(usize),
     /// A disk is lost.
@@ -73,9 +79,18 @@ impl World {
                 return self.feed(place, Input::Timer);
             }
             Act::Fetch(place, from) => return self.fetch(place, from),
+            Act::Ahead(place) => self.execute_ahead(place),
+            Act::AnswerAhead(place) => self.answer_ahead(place),
+            Act::Gather(place, request) => {
+                self.counts.gathered += 1;
+                self.gather(place, request);
+            }
             Act::Crash(place) => self.nodes[place].forget(Life::Down),
             Act::Boot(place) => return self.boot(place),
-            Act::Wipe(place) => self.wipe(place),
+            Act::Wipe(place) => {
+                self.wipe(place);
+                return self.check_readable();
+            }
             Act::Return(place) => return self.come_back(place),
             Act::BeginRead(place) => self.begin_read(place),
             Act::Ask(place) => self.ask(place),
@@ -113,8 +128,16 @@ impl World {
             && let Some(request) = value
         {
             self.nodes[proposer].own.insert(request);
+            if self.is_value(request) {
+                self.nodes[proposer].bytes.insert(request);
+            }
         }
-        for place in (0..self.nodes.len()).filter(|place| write >> place & 1 == 1) {
+        let voters = (0..self.nodes.len()).filter(|place| write >> place & 1 == 1);
+        let voters: BTreeSet<usize> = voters.collect();
+        if let Some(request) = value {
+            self.send_bytes(request, &voters);
+        }
+        for place in voters {
             self.vote(place, (epoch, slot, round), value)?;
         }
         Ok(())
@@ -126,6 +149,9 @@ impl World {
         (epoch, slot, round): (u64, Slot, u32),
         value: Value,
     ) -> Result<(), Fault> {
+        if self.nodes[place].current() == epoch {
+            self.retract_ahead(place, slot, value);
+        }
         let node = &mut self.nodes[place];
         node.votes.insert((epoch, slot), (round, value));
         let me = node.me;
@@ -200,6 +226,7 @@ impl World {
         node.forget(Life::Gone);
         node.records.clear();
         node.votes.clear();
+        node.bytes.clear();
     }
 
     /// A node without data comes back in a new life.
@@ -261,7 +288,8 @@ impl World {
         node.life = Life::Left;
         node.votes.clear();
         node.own.clear();
-        Ok(())
+        node.bytes.clear();
+        self.check_readable()
     }
 
     /// Records of a node that start an epoch.

@@ -47,14 +47,15 @@ impl World {
     fn apply_one(&mut self, place: usize, slot: Slot, value: Value) -> Result<(), Fault> {
         let epoch = self.nodes[place].current();
         let body = value.map(|request| self.body(place, request));
-        let has_payloads = self.scope.has_payloads;
         let with_sessions = !self.has(Mutant::NoSessions);
         let entry = value.zip(body.as_ref());
         let live = &mut self.nodes[place].live;
-        let effect = apply(live, slot, entry, has_payloads, with_sessions)?;
+        let effect = apply(live, slot, entry, with_sessions)?;
         let digest = xxh3_64(&live.state.to_bytes());
         self.compare(slot, (epoch, value, digest))?;
+        self.confirm_ahead(place, value);
         if let Some(Effect::Sealed(next)) = effect {
+            self.nodes[place].ahead.clear();
             let void = self.nodes[place].window.seal(next.epoch);
             self.counts.voids += void.len() as u64;
             if self.has(Mutant::AppliesPastTheSeal) {
@@ -106,15 +107,15 @@ impl World {
         }
         self.canon.push(applied);
         let (_, value, _) = applied;
+        let mut answered = self.answered.iter().filter(|(_, of)| **of == slot);
+        if let Some((request, _)) = answered.find(|(request, _)| value != Some(**request)) {
+            return Err(format!(
+                "void: request {request} was answered for slot {slot}, which is {value:?}"
+            ));
+        }
         let body = value.map(|request| self.requests[usize::from(request)].clone());
-        let has_payloads = self.scope.has_payloads;
-        let effect = apply(
-            &mut self.truth,
-            slot,
-            value.zip(body.as_ref()),
-            has_payloads,
-            true,
-        )?;
+        let entry = value.zip(body.as_ref());
+        let effect = apply(&mut self.truth, slot, entry, true)?;
         self.counts.slots += 1;
         self.counts.seals += u64::from(matches!(effect, Some(Effect::Sealed(_))));
         self.counts.refused += u64::from(matches!(effect, Some(Effect::Refused(_))));
@@ -122,7 +123,7 @@ impl World {
     }
 
     /// A node answers its client.
-    fn answer(&mut self, place: usize, value: Value, slot: Slot) {
+    pub(super) fn answer(&mut self, place: usize, value: Value, slot: Slot) {
         let Some(request) = value else { return };
         if self.nodes[place].own.remove(&request) {
             self.counts.answers += 1;
@@ -136,6 +137,7 @@ impl World {
         let live = self.nodes[from].live.clone();
         let node = &mut self.nodes[place];
         node.live = live;
+        node.ahead.clear();
         node.window.install(node.current(), node.live.next);
         let own: Vec<u16> = node.own.iter().copied().collect();
         for request in own {
@@ -161,7 +163,6 @@ fn apply(
     applied: &mut Applied,
     slot: Slot,
     entry: Option<(u16, &Body)>,
-    has_payloads: bool,
     with_sessions: bool,
 ) -> Result<Option<Effect>, Fault> {
     applied.next = slot.next();
@@ -180,12 +181,16 @@ fn apply(
     applied.log.push(request);
     let effect = match body {
         Body::Write => None,
+        Body::Value => {
+            applied.has_values = true;
+            None
+        }
         Body::EndSession => {
             applied.sessions.end(CLIENT);
             None
         }
         Body::Order(order) => {
-            applied.state.has_payloads = has_payloads;
+            applied.state.has_payloads = applied.has_values;
             Some(applied.state.apply(slot, order, &Sample))
         }
     };

@@ -3,6 +3,7 @@
 use super::act::Act;
 use super::node::Life;
 use super::{Body, Fault, World};
+use crate::epochs::Order;
 
 /// Rounds of everything that anybody can do. An epoch takes a handful, and few are begun at the end.
 const ROUNDS: usize = 60;
@@ -45,6 +46,7 @@ impl World {
             }
             self.learn_all(place)?;
         }
+        self.gather_enough();
         // What these lead to is for the next round.
         for _ in 0..self.notes.len() {
             let (from, to, note) = self.notes.remove(0);
@@ -85,7 +87,7 @@ impl World {
                 continue;
             }
             let all = voting.iter().fold(0, |mask, place| mask | 1 << place);
-            let value = self.truth.state.unsettled.map_or(fresh, |_| self.settle());
+            let value = self.settled().map_or(fresh, |order| self.settle(order));
             self.act(&Act::Round {
                 epoch,
                 slot,
@@ -123,7 +125,7 @@ impl World {
                 ));
             }
         }
-        Ok(())
+        self.check_readable()
     }
 
     fn blocked(&self, fresh: u16) -> Fault {
@@ -151,9 +153,8 @@ impl World {
 
 impl World {
     /// The request that says that all payloads are safe.
-    fn settle(&mut self) -> u16 {
-        let epoch = self.truth.state.chain.newest().number;
-        let body = Body::Order(crate::epochs::Order::Settled { epoch });
+    fn settle(&mut self, order: Order) -> u16 {
+        let body = Body::Order(order);
         if let Some(at) = self.requests.iter().position(|other| *other == body) {
             return at as u16;
         }

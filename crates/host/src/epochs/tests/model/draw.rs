@@ -22,6 +22,9 @@ impl World {
         let place = rng.usize(..self.nodes.len());
         let life = self.nodes[place].life;
         let up = life == Life::Up;
+        if let Some(act) = self.draw_apart(place, rng) {
+            return Some(act);
+        }
         match rng.u8(..100) {
             0..24 => self.draw_round(place, rng),
             24..44 => self.draw_learn(place, rng),
@@ -52,6 +55,25 @@ impl World {
             93..97 => self.read.is_some().then_some(Act::Ask(place)),
             _ => self.read.is_some().then_some(Act::FinishRead),
         }
+    }
+
+    /// What only some scopes have: executing ahead, and bytes that arrive late.
+    fn draw_apart(&self, place: usize, rng: &mut Rng) -> Option<Act> {
+        if self.scope.is_ahead && rng.u8(..8) == 0 {
+            let act = if rng.bool() {
+                Act::Ahead
+            } else {
+                Act::AnswerAhead
+            };
+            return Some(act(place));
+        }
+        if self.scope.has_values && rng.u8(..100) == 0 {
+            let lacking = self.lacking(place);
+            return rng
+                .choice(&lacking)
+                .map(|request| Act::Gather(place, *request));
+        }
+        None
     }
 
     fn draw_round(&self, proposer: usize, rng: &mut Rng) -> Option<Act> {
@@ -120,16 +142,17 @@ impl World {
     fn draw_request(&self, place: usize, rng: &mut Rng) -> Option<Act> {
         let changes = |body: &&Body| matches!(body, Body::Order(order) if order.seals());
         let asked = self.requests.iter().filter(changes).count();
-        let writes = self.requests.iter().filter(|body| **body == Body::Write);
+        let is_write = |body: &&Body| matches!(body, Body::Write | Body::Value);
+        let writes = self.requests.iter().filter(is_write);
         if rng.u8(..3) > 0 {
-            return (writes.count() < WRITES_MAX).then_some(Act::Request(Body::Write));
+            let is_value = self.scope.has_values && rng.bool();
+            let body = if is_value { Body::Value } else { Body::Write };
+            return (writes.count() < WRITES_MAX).then_some(Act::Request(body));
         }
-        if self.truth.state.unsettled.is_some()
-            && self.is_open(self.truth.state.chain.newest().number)
+        if let Some(order) = self.settled()
             && rng.bool()
         {
-            let epoch = self.truth.state.chain.newest().number;
-            return Some(Act::Request(Body::Order(Order::Settled { epoch })));
+            return Some(Act::Request(Body::Order(order)));
         }
         if asked >= CHANGES_MAX || !self.nodes[place].is_up() {
             return None;

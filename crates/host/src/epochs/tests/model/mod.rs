@@ -4,7 +4,8 @@
 //! members, adopts the value with the highest round among their votes, or takes a new one, and writes
 //! to any members. A value is chosen when `n - f` members have voted for it in one round. So values
 //! can be voted for and never chosen, be chosen while nobody knows, be learned in any order, and be
-//! chosen again otherwise only if votes were lost.
+//! chosen again otherwise only if votes were lost. Nodes may execute what they voted for ahead of its
+//! decision, and the bytes of values may come late or never.
 //!
 //! Above it runs what the host will run: [`State`], [`Window`], [`Succession`], and the sessions. Nodes
 //! fetch each other's state, flush, crash, lose their disks and come back in a new life or not at all,
@@ -12,6 +13,7 @@
 //! are checked; at the end faults stop, and the cluster has to go on.
 
 mod act;
+mod ahead;
 mod apply;
 mod budget;
 mod directed;
@@ -22,6 +24,7 @@ mod node;
 mod reads;
 mod search;
 mod stage;
+mod values;
 mod walks;
 
 use crate::epochs::{Note, Order, State};
@@ -45,6 +48,8 @@ type Fault = String;
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Body {
     Write,
+    /// A write whose bytes travel apart.
+    Value,
     /// The client's session ends.
     EndSession,
     Order(Order),
@@ -57,8 +62,10 @@ struct Scope {
     nodes: usize,
     /// The broken rule, if any.
     mutant: Option<Mutant>,
-    /// Whether some payload is always live.
-    has_payloads: bool,
+    /// Whether clients write values whose bytes travel apart.
+    has_values: bool,
+    /// Whether nodes execute ahead of decisions.
+    is_ahead: bool,
 }
 
 /// The whole cluster, and what nobody in it knows.
@@ -94,6 +101,10 @@ struct Counts {
     seals: u64,
     voids: u64,
     answers: u64,
+    /// Answers to what was executed and not decided.
+    early: u64,
+    /// Bytes that came after the decision.
+    gathered: u64,
     reads: u64,
     losses: u64,
     left: u64,

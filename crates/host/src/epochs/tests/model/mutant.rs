@@ -21,6 +21,9 @@ pub(in crate::epochs::tests) enum Mutant {
     SealNotMarked,
     OldReadQuorum,
     ReadQuorumShort,
+    ExecutesBehindChange,
+    VotesWithoutBytes,
+    SettlesWhenOpen,
 }
 
 impl Mutant {

@@ -17,6 +17,8 @@ pub(super) struct Applied {
     pub(super) sessions: Sessions,
     /// The requests that were executed, in order.
     pub(super) log: Vec<u16>,
+    /// Whether a value was among them.
+    pub(super) has_values: bool,
 }
 
 impl Applied {
@@ -28,6 +30,7 @@ impl Applied {
             state,
             sessions,
             log: Vec::new(),
+            has_values: false,
         }
     }
 }
@@ -57,10 +60,14 @@ pub(super) struct Node {
     pub(super) is_armed: bool,
     /// Requests that clients sent here and that have no answer.
     pub(super) own: BTreeSet<u16>,
+    /// What it has executed ahead, in the slots from the first one not applied on.
+    pub(super) ahead: Vec<u16>,
     pub(super) disk: Applied,
     pub(super) records: Vec<Record>,
     /// By epoch and slot, the last vote: durable at once.
     pub(super) votes: BTreeMap<(u64, Slot), (u32, Value)>,
+    /// The values whose bytes it has: durable before it votes.
+    pub(super) bytes: BTreeSet<u16>,
 }
 
 impl Node {
@@ -74,9 +81,11 @@ impl Node {
             writing: Vec::new(),
             is_armed: false,
             own: BTreeSet::new(),
+            ahead: Vec::new(),
             disk: applied,
             records: Vec::new(),
             votes: BTreeMap::new(),
+            bytes: BTreeSet::new(),
         }
     }
 
@@ -104,6 +113,7 @@ impl Node {
         self.writing.clear();
         self.is_armed = false;
         self.own.clear();
+        self.ahead.clear();
     }
 
     /// How its rules are broken.

@@ -111,7 +111,29 @@ impl World {
         }
         acts.extend((0..self.notes.len()).map(Act::Note));
         self.read_acts(&mut acts);
+        self.acts_apart(&mut acts);
         acts
+    }
+
+    /// What only some scopes have.
+    fn acts_apart(&self, acts: &mut Vec<Act>) {
+        for place in (0..self.nodes.len()).filter(|_| self.scope.is_ahead) {
+            if self.next_ahead(place).is_some() {
+                acts.push(Act::Ahead(place));
+            }
+            let mut sure = self.sure_ahead(place);
+            let waits = |(_, request): (Slot, u16)| !self.answered.contains_key(&request);
+            if sure.any(waits) {
+                acts.push(Act::AnswerAhead(place));
+            }
+        }
+        for place in (0..self.nodes.len()).filter(|_| self.scope.has_values) {
+            let lacking = self.lacking(place).into_iter();
+            acts.extend(lacking.map(|request| Act::Gather(place, request)));
+        }
+        let settled = self.settled().map(Body::Order);
+        let is_news = |body: &Body| !self.requests.contains(body);
+        acts.extend(settled.filter(is_news).map(Act::Request));
     }
 
     fn read_acts(&self, acts: &mut Vec<Act>) {
@@ -178,12 +200,42 @@ fn small(nodes: usize, members: usize, changes: &[&[usize]], mutant: Option<Muta
     let scope = Scope {
         nodes,
         mutant,
-        has_payloads: false,
+        has_values: false,
+        is_ahead: false,
     };
+    of_scope(scope, members, changes)
+}
+
+/// The same; what is written is executed ahead of its decision.
+fn ahead(nodes: usize, members: usize, changes: &[&[usize]], mutant: Option<Mutant>) -> World {
+    let scope = Scope {
+        nodes,
+        mutant,
+        has_values: false,
+        is_ahead: true,
+    };
+    of_scope(scope, members, changes)
+}
+
+/// The same; the bytes of what is written may never arrive.
+fn apart(nodes: usize, members: usize, changes: &[&[usize]], mutant: Option<Mutant>) -> World {
+    let scope = Scope {
+        nodes,
+        mutant,
+        has_values: true,
+        is_ahead: false,
+    };
+    of_scope(scope, members, changes)
+}
+
+fn of_scope(scope: Scope, members: usize, changes: &[&[usize]]) -> World {
     let failures = |n: usize| (n - 1) / 2;
     let mut world = World::new(scope, members, failures(members));
     world.notes.clear();
-    world.requests.push(Body::Write);
+    world.requests.push(match scope.has_values {
+        true => Body::Value,
+        false => Body::Write,
+    });
     let first = world.truth.state.chain.newest().clone();
     for places in changes {
         let mut configuration = Configuration::of(&first);
@@ -234,13 +286,37 @@ fn one_of_two_is_replaced_in_many_orders() {
 }
 
 #[test]
+fn what_is_executed_ahead_of_a_seal_is_answered_in_no_order_wrongly() {
+    let found = search(ahead(2, 1, &[&[1]], None), BOUNDS).unwrap();
+    println!("1 -> another 1, executed ahead: {found:?}");
+}
+
+#[test]
+fn bytes_that_never_arrive_are_missed_by_nobody_in_any_order() {
+    let found = search(apart(2, 1, &[&[1]], None), BOUNDS).unwrap();
+    println!("1 -> another 1, bytes apart: {found:?}");
+}
+
+#[test]
 #[ignore = "minutes"]
 fn small_clusters_in_every_order() {
     let within = |states| Bounds { states, ..BOUNDS };
     let found = search(small(2, 1, &[&[1]], None), within(40_000)).unwrap();
     println!("1 -> another 1: {found:?}");
     assert!(found.is_complete);
-    let scopes: [(&str, World); 4] = [
+    for (name, world) in [
+        ("executed ahead", ahead(2, 1, &[&[1]], None)),
+        ("bytes apart", apart(2, 1, &[&[1]], None)),
+    ] {
+        let found = search(world, within(400_000)).unwrap();
+        println!("1 -> another 1, {name}: {found:?}");
+        assert!(found.is_complete);
+    }
+    let scopes: [(&str, World); 8] = [
+        ("2 -> 2, ahead", ahead(3, 2, &[&[0, 2]], None)),
+        ("2 -> 2, bytes apart", apart(3, 2, &[&[0, 2]], None)),
+        ("3 -> 3, ahead", ahead(4, 3, &[&[0, 1, 3]], None)),
+        ("3 -> 3, bytes apart", apart(4, 3, &[&[0, 1, 3]], None)),
         ("2 -> 2, one replaced", small(3, 2, &[&[0, 2]], None)),
         ("1 -> 3", small(3, 1, &[&[0, 1, 2]], None)),
         ("3 -> 3, one replaced", small(4, 3, &[&[0, 1, 3]], None)),
@@ -255,12 +331,15 @@ fn small_clusters_in_every_order() {
 /// Rules whose breaking shows in the smallest clusters.
 #[test]
 fn broken_rules_show_in_every_order_of_small_clusters() {
-    let cases: [(Mutant, World); 3] = [
+    let plain = [
         Mutant::LeavesAtItsSeal,
         Mutant::NoSessions,
         Mutant::AnswersWhenDecided,
-    ]
-    .map(|mutant| (mutant, small(2, 1, &[&[1]], Some(mutant))));
+    ];
+    let plain = plain.map(|mutant| (mutant, small(2, 1, &[&[1]], Some(mutant))));
+    let mutant = Mutant::ExecutesBehindChange;
+    let ahead = (mutant, ahead(2, 1, &[&[1]], Some(mutant)));
+    let cases = plain.into_iter().chain([ahead]);
     for (mutant, world) in cases {
         let found = search(world, BOUNDS);
         let (states, fault) = found

@@ -15,7 +15,8 @@ pub(super) fn cluster(
     let scope = Scope {
         nodes,
         mutant,
-        has_payloads: false,
+        has_values: false,
+        is_ahead: false,
     };
     World::new(scope, members, failures)
 }

@@ -7,7 +7,17 @@ const STEPS: usize = 1500;
 const SOUND: Scope = Scope {
     nodes: 5,
     mutant: None,
-    has_payloads: false,
+    has_values: false,
+    is_ahead: false,
+};
+
+const WITH_VALUES: Scope = Scope {
+    has_values: true,
+    ..SOUND
+};
+const AHEAD: Scope = Scope {
+    is_ahead: true,
+    ..SOUND
 };
 
 /// A walk from a seed; its cluster has 1 to 5 members of 5 nodes.
@@ -42,6 +52,8 @@ impl Counts {
         self.seals += other.seals;
         self.voids += other.voids;
         self.answers += other.answers;
+        self.early += other.early;
+        self.gathered += other.gathered;
         self.reads += other.reads;
         self.losses += other.losses;
         self.left += other.left;
@@ -70,41 +82,47 @@ fn random_walks_keep_the_invariants_and_go_on_when_faults_stop() {
 
 #[test]
 fn random_walks_with_payloads_under_way_keep_the_invariants() {
-    let scope = Scope {
-        has_payloads: true,
-        ..SOUND
-    };
-    assert!(walks(scope, 500, STEPS).is_complete());
+    let counts = walks(WITH_VALUES, 500, STEPS);
+    assert!(counts.is_complete() && counts.gathered > 0);
+}
+
+#[test]
+fn random_walks_that_execute_ahead_keep_the_invariants() {
+    let counts = walks(AHEAD, 500, STEPS);
+    assert!(counts.is_complete() && counts.early > 0);
 }
 
 /// Walks until a broken rule has to have shown.
 const CATCH_WITHIN: u64 = 2_000;
 
 /// The others need schedules that chance seldom finds: the directed tests have them.
-const CAUGHT_BY_CHANCE: [Mutant; 13] = [
-    Mutant::AppliesPastTheSeal,
-    Mutant::SlotAlone,
-    Mutant::StartsOnVotes,
-    Mutant::StartsWithoutState,
-    Mutant::LeavesAtItsSeal,
-    Mutant::LeavesAfterTooFewHolders,
-    Mutant::HoldsBeforeDurable,
-    Mutant::DropsRecordsEarly,
-    Mutant::KeepsIncarnation,
-    Mutant::NoSessions,
-    Mutant::AnswersWhenDecided,
-    Mutant::NoExpect,
-    Mutant::ReadQuorumShort,
+const CAUGHT_BY_CHANCE: [(Mutant, Scope); 16] = [
+    (Mutant::AppliesPastTheSeal, SOUND),
+    (Mutant::SlotAlone, SOUND),
+    (Mutant::StartsOnVotes, SOUND),
+    (Mutant::StartsWithoutState, SOUND),
+    (Mutant::LeavesAtItsSeal, SOUND),
+    (Mutant::LeavesAfterTooFewHolders, SOUND),
+    (Mutant::HoldsBeforeDurable, SOUND),
+    (Mutant::DropsRecordsEarly, SOUND),
+    (Mutant::KeepsIncarnation, SOUND),
+    (Mutant::NoSessions, SOUND),
+    (Mutant::AnswersWhenDecided, SOUND),
+    (Mutant::NoExpect, SOUND),
+    (Mutant::ReadQuorumShort, SOUND),
+    (Mutant::ExecutesBehindChange, AHEAD),
+    (Mutant::VotesWithoutBytes, WITH_VALUES),
+    (Mutant::SettlesWhenOpen, WITH_VALUES),
 ];
 
 #[test]
 fn every_broken_rule_shows() {
     println!("{:<26} {:>6}  as", "broken rule", "walks");
     let mut missed = Vec::new();
-    for mutant in CAUGHT_BY_CHANCE {
+    for (mutant, scope) in CAUGHT_BY_CHANCE {
         let scope = Scope {
             mutant: Some(mutant),
-            ..SOUND
+            ..scope
         };
         let walks = (0..CATCH_WITHIN).map(|seed| walk(scope, seed, STEPS));
         let caught = walks
@@ -128,11 +146,7 @@ fn short(fault: &str) -> &str {
 #[test]
 #[ignore = "minutes"]
 fn many_long_random_walks() {
-    for has_payloads in [false, true] {
-        let scope = Scope {
-            has_payloads,
-            ..SOUND
-        };
+    for scope in [SOUND, WITH_VALUES, AHEAD] {
         walks(scope, 30_000, STEPS);
         walks(scope, 3_000, 10 * STEPS);
     }
