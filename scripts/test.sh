@@ -43,7 +43,7 @@ for replicas in 3 5; do
     --durability memory
   "$QUORATE" sim --protocol multi-paxos --replicas "$replicas" --seeds "0..$((seeds / 2))"
   # Members and protocols come and go.
-  for changes in epochs switches,epochs; do
+  for changes in epochs switches,epochs,levels; do
     for protocol in rabia multi-paxos; do
       "$QUORATE" sim --protocol "$protocol" --replicas "$replicas" --profile "swarm,$changes" \
         --seeds "0..$((seeds / 4))"

@@ -107,9 +107,11 @@ pub(crate) enum Inbound<Q> {
 }
 
 impl<M: Machine, A: Application> Node<M, A> {
-    /// The application, while nobody can see more in it than is decided.
+    /// The application, while nobody can see more in it than is decided, and would be after a power
+    /// failure.
     pub(crate) fn decided_app(&self) -> Option<&A> {
-        let host = self.host.as_ref().filter(|host| !host.is_ahead());
+        let host = self.host.as_ref();
+        let host = host.filter(|host| !host.is_ahead() && !host.is_silent());
         host.map(Host::app)
     }
 

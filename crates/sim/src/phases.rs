@@ -63,7 +63,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     return Err(self.stuck("all faults are over for a quorum"));
                 }
             }
-            Phase::Healed { since_ns } if self.clients.idle() => {
+            // A change of members that is under way may take a replica out of service.
+            Phase::Healed { since_ns } if self.clients.idle() && self.converged() => {
                 self.phase = Phase::Reading { since_ns };
                 self.read_everything();
             }

@@ -37,8 +37,11 @@ pub(crate) const EPOCHS: &str = "epochs";
 /// The profile that changes the group's protocol.
 pub(crate) const SWITCHES: &str = "switches";
 
-/// The profiles that begin epochs: they take part only where they are named.
-pub(crate) const CHANGING: [&str; 2] = [EPOCHS, SWITCHES];
+/// The profile that raises the feature level.
+pub(crate) const LEVELS: &str = "levels";
+
+/// The profiles that change what the group knows of itself: they take part only where they are named.
+pub(crate) const CHANGING: [&str; 3] = [EPOCHS, SWITCHES, LEVELS];
 
 /// All profiles, in the order they are listed to people.
 pub(crate) const PROFILES: &[Profile] = &[
@@ -312,6 +315,12 @@ pub(crate) const PROFILES: &[Profile] = &[
                 d.strike(Fault::Switch, 50..1_000);
             }
         },
+    },
+    Profile {
+        name: LEVELS,
+        what: "the group raises its feature level, and replicas publish where they serve clients",
+        shows: &["feature level raised", "published"],
+        hurt: |d| d.strike(Fault::Upkeep, 100..1_000),
     },
     Profile {
         name: "full-disks",

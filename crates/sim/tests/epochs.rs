@@ -118,6 +118,10 @@ fn seeds_that_once_failed() {
     // one that had it was a member of a later epoch, and they did not come back to it.
     let simulator = self::simulator("--protocol rabia --profile swarm,switches,epochs");
     assert_eq!(simulator.seed(48).violation, None);
+    // A process alone in its epoch found what it had written, was killed, and lost it with the power before
+    // its first flush: watchers had been shown it by the simulator, and by no server.
+    let simulator = self::simulator("--protocol multi-paxos --profile swarm,switches,epochs");
+    assert_eq!(simulator.seed(20489).violation, None);
     // Who had left carried the records of its last machine on into a later epoch, of another protocol.
     let simulator = self::simulator(
         "--protocol rs-paxos --replicas 5 --code 5,3 --param payload_min=1 --profile swarm,epochs,switches",

@@ -5,8 +5,8 @@ use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World, replica};
 use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member};
-use quorate_host::epochs::{Configuration, Edit, Expect, Order, Reconfigure};
-use quorate_host::{Request, Token};
+use quorate_host::epochs::{Configuration, Edit, Expect, Face, Order, Reconfigure};
+use quorate_host::{Request, Spoken, Token};
 use quorate_protocols::{Registered, names, ready_names};
 use std::collections::BTreeMap;
 
@@ -90,6 +90,29 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.totals.hit("protocol switched");
             self.ask_for(via, &epoch, configuration);
         }
+    }
+
+    /// The group notes that all know a higher feature level, and then what replicas say of themselves to
+    /// clients.
+    pub(super) fn keep_up(&mut self) {
+        let Some((via, _, level)) = self.asked() else {
+            return;
+        };
+        let known = Spoken::SHIPPED.level();
+        let order = if level < known {
+            self.totals.hit("feature level raised");
+            Order::Level { level: known }
+        } else {
+            self.totals.hit("published");
+            let port = self.nemesis.rng.u16(1..4);
+            let face = Face {
+                name: format!("replica-{via}"),
+                client_url: format!("http://replica-{via}:{port}"),
+            };
+            let id = replica(via);
+            Order::Publish { id, face }
+        };
+        self.send_request(via, ORDER, Request::Order(order));
     }
 
     /// Some member is asked to have the group change.

@@ -44,10 +44,11 @@ pub(crate) enum Fault {
     FullDisk,
     Reconfigure,
     Switch,
+    Upkeep,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 21] = [
+pub(crate) const FAULTS: [(Fault, &str); 22] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -69,6 +70,7 @@ pub(crate) const FAULTS: [(Fault, &str); 21] = [
     (Fault::FullDisk, "full-disk"),
     (Fault::Reconfigure, "reconfiguration"),
     (Fault::Switch, "protocol-switch"),
+    (Fault::Upkeep, "upkeep"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -150,6 +152,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::FullDisk => self.fill_disk(),
             Fault::Reconfigure => self.reconfigure(),
             Fault::Switch => self.switch_protocol(),
+            Fault::Upkeep => self.keep_up(),
         }
         self.schedule_fault(fault);
         Ok(())
