@@ -151,6 +151,8 @@ impl Cell<'_> {
     fn deviation(&self, cost: Cost) -> Option<f64> {
         let expected = self.shape.expected(self.value_bytes);
         let expected = match cost {
+            // Without a leader it is whoever had the quickest clients.
+            Cost::MostSent if !self.shape.system.is_led() => return None,
             Cost::MostSent => expected.most_sent,
             Cost::KernelSent => expected.sent,
             Cost::Moved => expected.moved,
