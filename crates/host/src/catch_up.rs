@@ -147,6 +147,11 @@ impl CatchUp {
         self.peers.len()
     }
 
+    /// They, ascending.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ReplicaId> {
+        self.peers.iter().map(|peer| peer.id)
+    }
+
     /// The peer after `last`, in a circle.
     pub(crate) fn next_peer(&self, last: Option<ReplicaId>) -> Option<ReplicaId> {
         let mut ids = self.peers.iter().map(|peer| peer.id);

@@ -43,6 +43,18 @@ fn other_codes_pass() {
     }
 }
 
+/// Two of five may fail, and values are cut less finely while they are away.
+#[test]
+fn smaller_codes_let_any_minority_fail() {
+    let line = format!("{FIVE} --param f=2 --param adaptive=true");
+    let reports = pass(&line, 0..6);
+    let saw = |branch| {
+        let mut branches = reports.iter().map(|report| &report.totals.branches);
+        branches.any(|branches| branches.contains_key(branch))
+    };
+    assert!(saw("value cut anew") && saw("value in fewer segments"));
+}
+
 /// A group goes to other members and other protocols, and back.
 #[test]
 fn members_and_protocols_change() {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 use places::Spent;
+use quorate_protocols::Code;
 use serde::Serialize;
 
 use crate::children::Tethered;
@@ -113,10 +114,10 @@ pub fn run(args: &LargeArgs) -> Result<(), String> {
         }
     }
     println!(
-        "{} B puts at {}/s, {}, 5 replicas; medians of the turns",
+        "{} B puts at {}/s, {}; medians of the turns",
         args.small,
         show_count(args.rate),
-        args.system.name()
+        args.system.shape(CODE, REPLICAS).title()
     );
     print!("{}", table(&phases, args.large));
     println!("where the time goes, large puts among the samples:");
@@ -145,7 +146,7 @@ impl Turn<'_> {
             options: &args.quorate_option,
             inside: None,
         };
-        let running = Running::start(&launch, args.system)?;
+        let running = Running::start(&launch, args.system.shape(CODE, REPLICAS))?;
         let compaction = Compaction::begin(&running.endpoints[0])?;
         compaction.every_puts((args.rate * COMPACTION.as_secs_f64()) as i64);
         let mut turn = Turn {
@@ -193,7 +194,7 @@ impl Turn<'_> {
         let (small, large) = run()?;
         let places = places::Reading::take(&self.leader)?.since(&places);
         let used = Usage::of(&pids).since(usage);
-        let traffic = Reading::settled(&self.running)?.since(&before, 0);
+        let traffic = Reading::settled(&self.running)?.since(&before);
         Ok(Phase {
             turn: self.number,
             beside,
@@ -327,6 +328,9 @@ const HEADINGS: [&str; 10] = [
 ];
 
 /// Enough that no put waits for a client.
+/// Where values are cut, and how many replicas there are in any case.
+const CODE: Code = Code { n: 5, k: 3 };
+const REPLICAS: u8 = 5;
 const CLIENTS: u32 = 256;
 const TIMEOUT: Duration = Duration::from_secs(60);
 const COMPACTION: Duration = Duration::from_secs(2);

@@ -22,6 +22,9 @@ pub struct RoundsArgs {
     /// Replicas
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub replicas: u8,
+    /// Replicas that are killed at once where the kind names one (kill-one, wipe)
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub victims: u8,
     /// Clients, spread over the replicas, each with one operation outstanding
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub clients: u32,
@@ -113,10 +116,12 @@ impl RoundsArgs {
             return Err("--load-seconds must be at least 0.5".to_owned());
         }
         let survivors_needed = self.kind.iter().any(|kind| *kind != Kind::KillAll);
-        if survivors_needed && self.replicas < 3 {
+        if survivors_needed && self.replicas <= 2 * self.victims {
             return Err(format!(
-                "--replicas {}: only three or more can do without one of them",
-                self.replicas
+                "--replicas {}: only more than {} can do without {} of them",
+                self.replicas,
+                2 * self.victims,
+                self.victims
             ));
         }
         if self.durability == "memory" && self.kind.contains(&Kind::KillAll) {

@@ -14,8 +14,8 @@ pub(super) struct RoundReport {
     pub(super) round: u16,
     /// What keys, values and moments were derived from.
     pub(super) seed: u64,
-    /// The replica that was hurt, from 1; all of them if absent.
-    pub(super) victim: Option<usize>,
+    /// The replicas that were hurt, from 1; all of them if none.
+    pub(super) victims: Vec<usize>,
     /// Puts that were acknowledged.
     pub(super) puts: u64,
     /// Puts whose fate their clients never learned.
@@ -79,7 +79,7 @@ impl RoundReport {
             kind,
             round,
             seed,
-            victim: None,
+            victims: Vec::new(),
             puts: 0,
             load: None,
             unknown: 0,
@@ -109,9 +109,10 @@ impl RoundReport {
 impl fmt::Display for RoundReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:<8} round {:>3}", self.kind.name(), self.round + 1)?;
-        match self.victim {
-            Some(victim) => write!(out, "  replica {victim}")?,
-            None => write!(out, "  all      ")?,
+        match &self.victims[..] {
+            [] => write!(out, "  all      ")?,
+            [victim] => write!(out, "  replica {victim}")?,
+            victims => write!(out, "  replicas {victims:?}")?,
         }
         if let Some(load) = self.load {
             write!(out, "  load {:.0}/s", load.per_second())?;

@@ -52,7 +52,13 @@ impl<'a> Round<'a> {
             random: fastrand::Rng::with_seed(!seed),
             hurt: match kind {
                 Kind::KillAll => (0..count).collect(),
-                Kind::KillOne | Kind::Wipe | Kind::Pause => vec![usize::from(number) % count],
+                Kind::KillOne | Kind::Wipe => {
+                    let victims = (0..args.victims).map(usize::from);
+                    victims
+                        .map(|victim| (usize::from(number) + victim) % count)
+                        .collect()
+                }
+                Kind::Pause => vec![usize::from(number) % count],
                 // One after the other.
                 Kind::Rolling => Vec::new(),
             },
@@ -82,37 +88,41 @@ impl<'a> Round<'a> {
     }
 
     fn load_and_hurt(&mut self) -> Result<(), String> {
-        self.report.victim = match self.report.kind {
-            Kind::KillAll | Kind::Rolling => None,
-            Kind::KillOne | Kind::Wipe | Kind::Pause => Some(self.hurt[0] + 1),
+        self.report.victims = match self.report.kind {
+            Kind::KillAll | Kind::Rolling => Vec::new(),
+            Kind::KillOne | Kind::Wipe | Kind::Pause => {
+                self.hurt.iter().map(|index| index + 1).collect()
+            }
         };
         match self.report.kind {
-            Kind::KillOne => self.kill_one(false),
-            Kind::Wipe => self.kill_one(true),
+            Kind::KillOne => self.kill_some(false),
+            Kind::Wipe => self.kill_some(true),
             Kind::Rolling => self.rolling(),
             Kind::KillAll => self.kill_all(),
             Kind::Pause => self.pause(),
         }
     }
 
-    /// Kills a replica and, in a second stretch of load, starts it again, maybe without its data.
-    fn kill_one(&mut self, wipe: bool) -> Result<(), String> {
-        let victim = self.hurt[0];
+    /// Kills replicas and, in a second stretch of load, starts them again, maybe without their data.
+    fn kill_some(&mut self, wipe: bool) -> Result<(), String> {
+        let victims = self.hurt.clone();
         let length = self.args.load_seconds;
         self.report.calm = Some(self.calm(length)?);
         let before = self.moment(length, 0.2, 0.5);
         let hurt = self.stage(|round, stage| {
             wait(before);
-            round.fault(stage, |replicas| replicas.kill(&[victim]))?;
+            round.fault(stage, |replicas| replicas.kill(&victims))?;
             wait_until(stage.started() + length);
             Ok(())
         })?;
         self.report.hurt = Some(hurt);
         let rejoin = self.stage(|round, stage| {
             if wipe {
-                round.replicas.wipe(victim)?;
+                victims
+                    .iter()
+                    .try_for_each(|&victim| round.replicas.wipe(victim))?;
             }
-            round.restart(&[victim])?;
+            round.restart(&victims)?;
             wait_until(stage.started() + length);
             Ok(())
         })?;

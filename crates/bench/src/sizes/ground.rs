@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::link::Apart;
-use super::theory::{REPLICAS, System};
+use super::theory::Shape;
 use crate::children::Tethered;
 use crate::cluster::Cluster;
 use crate::{namespaces, scrape};
@@ -44,17 +44,22 @@ enum Keeper {
 
 impl Running {
     /// Starts a cluster.
-    pub(crate) fn start(launch: &Launch<'_>, system: System) -> Result<Running, String> {
+    pub(crate) fn start(launch: &Launch<'_>, shape: Shape) -> Result<Running, String> {
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let binary: &Path = launch.quorate.unwrap_or(&this);
-        let mut options = system.flags();
+        let mut options = shape.flags();
         options.extend(SERVER_FLAGS.map(|flag| format!("--server-arg={flag}")));
         options.extend_from_slice(launch.options);
         match launch.inside {
-            Some(directory) => Running::apart(Apart::start(binary, Some(directory), &options)?),
+            Some(directory) => Running::apart(Apart::start(
+                binary,
+                shape.replicas,
+                Some(directory),
+                &options,
+            )?),
             None => {
-                let parent = launch.data_dir;
-                Running::on_loopback(Cluster::quorate(binary, REPLICAS, parent, &options)?)
+                let (parent, replicas) = (launch.data_dir, shape.replicas);
+                Running::on_loopback(Cluster::quorate(binary, replicas, parent, &options)?)
             }
         }
     }
@@ -70,7 +75,7 @@ impl Running {
     }
 
     fn apart(cluster: Apart) -> Result<Running, String> {
-        let endpoints = Apart::endpoints();
+        let endpoints = cluster.endpoints();
         Ok(Running {
             peers: peers(&endpoints)?,
             namespaces: (0..endpoints.len()).map(namespaces::name).collect(),

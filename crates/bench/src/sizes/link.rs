@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::SizesArgs;
-use super::theory::REPLICAS;
 use crate::children::{self, Tethered};
 use crate::cleanup::{self, TempDir};
 use crate::namespaces::{self, address, cable, name, run};
@@ -31,10 +30,10 @@ pub(super) fn outside(args: &SizesArgs) -> Result<ExitCode, String> {
 }
 
 /// Makes the namespaces, in those this process was started in by another one of it.
-pub(super) fn lay_out(bits_per_second: u64, outside: u32) -> Result<(), String> {
+pub(super) fn lay_out(bits_per_second: u64, outside: u32, replicas: u8) -> Result<(), String> {
     children::tie_to_parent(outside, Signal::TERM).map_err(|error| error.to_string())?;
-    namespaces::lay_out(REPLICAS.into()).map_err(|error| format!("{NEEDS}: {error}"))?;
-    for replica in 0..REPLICAS.into() {
+    namespaces::lay_out(replicas.into()).map_err(|error| format!("{NEEDS}: {error}"))?;
+    for replica in 0..replicas.into() {
         let limit = limit(bits_per_second);
         let inner = ["-n", &name(replica), "qdisc", "add", "dev", "eth0"].map(str::to_owned);
         let outer = ["qdisc", "add", "dev", &cable(replica)].map(str::to_owned);
@@ -59,6 +58,7 @@ fn limit(bits_per_second: u64) -> Vec<String> {
 pub(super) struct Apart {
     /// Its processes, one per replica.
     pub(super) processes: Vec<Tethered>,
+    replicas: u8,
     directory: TempDir,
 }
 
@@ -66,16 +66,18 @@ impl Apart {
     /// Begins a cluster with these options of `quorate up`, and starts its replicas.
     pub(super) fn start(
         binary: &Path,
+        replicas: u8,
         parent: Option<&Path>,
         options: &[String],
     ) -> Result<Apart, String> {
         let mut cluster = Apart {
             processes: Vec::new(),
+            replicas,
             directory: TempDir::new(parent).map_err(|error| error.to_string())?,
         };
         let mut begin = Command::new(binary);
         begin.args(["up", "--begin-only"]).args(options);
-        begin.arg(format!("--replicas={REPLICAS}"));
+        begin.arg(format!("--replicas={replicas}"));
         begin.arg(format!("--data-dir={}", cluster.data().display()));
         let output = begin.output();
         let output = output.map_err(|error| format!("cannot run quorate up: {error}"))?;
@@ -83,7 +85,7 @@ impl Apart {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("the cluster was not begun: {said}"));
         }
-        for replica in 0..REPLICAS.into() {
+        for replica in 0..replicas.into() {
             cluster.serve(binary.as_os_str(), replica, options)?;
         }
         cluster.wait_voting()?;
@@ -91,8 +93,8 @@ impl Apart {
     }
 
     /// Where the replicas serve clients.
-    pub(super) fn endpoints() -> Vec<String> {
-        let replicas = 0..REPLICAS.into();
+    pub(super) fn endpoints(&self) -> Vec<String> {
+        let replicas = 0..self.replicas.into();
         replicas.map(|replica| url(replica, CLIENTS)).collect()
     }
 
@@ -105,7 +107,7 @@ impl Apart {
         let number = replica + 1;
         let log = self.directory.path().join(format!("{number}.log"));
         let log = File::create(log).map_err(failed)?;
-        let peers = (0..REPLICAS.into())
+        let peers = (0..self.replicas.into())
             .map(|other| format!("{}={}", other + 1, url(other, PEERS)))
             .collect::<Vec<_>>();
         let mut arguments = vec![
@@ -139,7 +141,7 @@ impl Apart {
         let votes = |url: &String| {
             scrape::get(url, "/status").is_ok_and(|page| page.contains("\"role\":\"voting\""))
         };
-        while !Apart::endpoints().iter().all(votes) {
+        while !self.endpoints().iter().all(votes) {
             if let Some(how) = self.processes.iter_mut().find_map(Tethered::ended) {
                 return Err(format!("a replica ended with {how}"));
             }

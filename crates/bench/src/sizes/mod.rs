@@ -1,15 +1,15 @@
-//! `bench sizes`: what a value costs by its size, under RS-Paxos and Multi-Paxos in turns.
+//! `bench sizes`: what a value costs by its size, under several protocols in turns.
 //!
-//! Both run with five replicas and the same durability; a value of RS-Paxos is cut so that three
-//! fragments rebuild it. Clients overwrite a few keys through the leader, and the history is
-//! compacted all along: after a while segments of the bulk store are used again and again, and what
-//! is measured is a state that could last.
+//! All run with the same durability; a value of RS-Paxos or Racos is cut so that some fragments rebuild
+//! it (`--code`). Clients overwrite a few keys, through the leader or, where nobody leads, through all
+//! replicas, and the history is compacted all along: after a while segments of the bulk store are used
+//! again and again, and what is measured is a state that could last.
 //!
 //! Per committed byte (of values of puts that were acknowledged; keys do not count), from the end of
 //! a warm-up until the slowest replica is done:
 //!
 //! - *Sent*: by the replicas' own count of frames to peers (`quorate_peer_sent_bytes_total`), of the
-//!   leader and of all; and by the kernel's, which is `bytes_sent` of the `TCP_INFO` of every socket
+//!   replica that sent most (the leader) and of all; and by the kernel's, which is `bytes_sent` of the `TCP_INFO` of every socket
 //!   between two replicas ([`sockets`]); what TCP sent again is in it, and told beside it.
 //! - *Written*: by the replicas' own count for log and bulk store (`quorate_log_bytes_total`,
 //!   `quorate_bulk_bytes_total`); and by the kernel's, `write_bytes` in `/proc/<pid>/io` of all
@@ -20,12 +20,14 @@
 //!   every replica has turned over three segments without a new one, or for so long, or so many bytes,
 //!   that it has to end.
 //!
-//! Beside each stands what theory gives: `n/k` written by all, `(n-1)/k` sent by the leader, and
-//! `k = 1` for Multi-Paxos and for values that are too small to be cut.
+//! Beside each stands what theory gives: `n/k` written by all, `(n-1)/k` sent by the leader or, where
+//! nobody leads, by all replicas together, and `k = 1` for Rabia and Multi-Paxos and for values that are
+//! too small to be cut ([`theory`]). *Moved* is what a replica sent and received, values from clients
+//! included, as the mean over all replicas: `(1 + 2(n-1)/k) / n`.
 //!
-//! With a limit to every replica's link ([`link`]), what binds is the leader's: theory then also says
-//! how much faster RS-Paxos should be, as the ratio of what the two leaders send. Then the bulk store
-//! is not brought into its steady state first.
+//! With a limit to every replica's link ([`link`]), what binds is the busier direction of the busiest
+//! one: theory then also says how much faster each protocol should be than the last one. Then the bulk
+//! store is not brought into its steady state first.
 
 pub(crate) mod compaction;
 pub(crate) mod ground;
@@ -42,11 +44,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use quorate_protocols::Code;
 use serde::Serialize;
 
 use crate::report::Report;
 use crate::{cleanup, units};
-pub use theory::{Expected, System};
+pub use theory::{Expected, Shape, System};
 pub use traffic::Traffic;
 
 /// What `bench sizes` can be told.
@@ -68,6 +71,12 @@ pub struct SizesArgs {
         default_value = "rs-paxos,multi-paxos"
     )]
     pub systems: Vec<System>,
+    /// Replicas of racos and rs-paxos, and how many fragments rebuild a value
+    #[arg(long, default_value = "5,3", value_name = "N,K")]
+    pub code: Code,
+    /// Replicas of rabia and multi-paxos, which store whole values
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub whole_replicas: u8,
     /// How often each has its turn
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub pairs: u16,
@@ -111,8 +120,6 @@ pub struct SizesArgs {
 /// Everything measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sizes {
-    /// Replicas of each cluster.
-    pub replicas: u8,
     /// What each replica can send and receive in bits per second, if that is limited.
     pub link_bits_per_second: Option<u64>,
     /// What was measured, in the order it ran.
@@ -125,7 +132,8 @@ pub struct Point {
     /// Which turn, from 0.
     pub pair: u16,
     /// What ran.
-    pub system: System,
+    #[serde(flatten)]
+    pub shape: Shape,
     /// Bytes per value.
     pub value_bytes: usize,
     /// What theory gives.
@@ -134,6 +142,18 @@ pub struct Point {
     pub report: Report,
     /// What was sent and written.
     pub traffic: Traffic,
+}
+
+impl SizesArgs {
+    /// A protocol as it is to be measured.
+    fn shape(&self, system: System) -> Shape {
+        system.shape(self.code, self.whole_replicas)
+    }
+
+    fn replicas_max(&self) -> u8 {
+        let shapes = self.systems.iter().map(|system| self.shape(*system));
+        shapes.map(|shape| shape.replicas).max().unwrap_or(0)
+    }
 }
 
 impl Point {
@@ -148,7 +168,9 @@ pub fn run(args: &SizesArgs) -> ExitCode {
     cleanup::on_interrupt();
     let result = match (args.link, args.outside) {
         (Some(_), None) => link::outside(args),
-        (Some(link), Some(outside)) => link::lay_out(link, outside).and_then(|()| measure(args)),
+        (Some(link), Some(outside)) => {
+            link::lay_out(link, outside, args.replicas_max()).and_then(|()| measure(args))
+        }
         (None, _) => measure(args),
     };
     result.unwrap_or_else(|error| crate::ended(Err(error)))
@@ -157,7 +179,6 @@ pub fn run(args: &SizesArgs) -> ExitCode {
 fn measure(args: &SizesArgs) -> Result<ExitCode, String> {
     check(args)?;
     let mut sizes = Sizes {
-        replicas: theory::REPLICAS,
         link_bits_per_second: args.link,
         points: Vec::new(),
     };
@@ -168,7 +189,7 @@ fn measure(args: &SizesArgs) -> Result<ExitCode, String> {
             systems.reverse();
         }
         for system in systems {
-            turn::run(args, pair, system, &mut sizes.points)?;
+            turn::run(args, pair, args.shape(system), &mut sizes.points)?;
         }
     }
     print!("{}", table::render(&sizes));
@@ -183,6 +204,9 @@ fn measure(args: &SizesArgs) -> Result<ExitCode, String> {
 }
 
 fn check(args: &SizesArgs) -> Result<(), String> {
+    if args.code.n > REPLICAS_MAX {
+        return Err(format!("--code: at most {REPLICAS_MAX} replicas"));
+    }
     if !args.sizes.iter().all(|size| SIZES.contains(size)) || args.systems.is_empty() {
         return Err("--sizes must lie from 1 B to 32 MiB, and --systems name one".to_owned());
     }
@@ -206,6 +230,8 @@ fn check(args: &SizesArgs) -> Result<(), String> {
     }
 }
 
+/// As many as the own machine can be expected to run.
+const REPLICAS_MAX: usize = 9;
 const SIZES: std::ops::RangeInclusive<usize> = 1..=32 << 20;
 /// What a cluster takes at most: per replica twenty segments of the bulk store, log and snapshots.
 const DISK_BYTES: u64 = 8 << 30;

@@ -3,24 +3,30 @@
 use quorate_plot::{Chart, Group, Panel, Series};
 
 use super::table::{Cell, Cost, cells, cpu_ms_per_megabyte, megabytes_per_second};
-use super::{Sizes, System};
+use super::{Shape, Sizes, System};
 use crate::units::{show_ns, show_size};
 
 /// Draws the picture.
 pub(super) fn render(sizes: &Sizes) -> String {
     let cells = cells(sizes);
+    let mut shapes: Vec<Shape> = Vec::new();
+    for cell in &cells {
+        if !shapes.contains(&cell.shape) {
+            shapes.push(cell.shape);
+        }
+    }
+    let links = sizes.link_bits_per_second.map_or(String::new(), |bits| {
+        format!(" behind links of {:.0} Mbit/s", bits as f64 / 1e6)
+    });
     let panel = |title: &str, of: fn(&Cell<'_>) -> Option<f64>, show: fn(f64) -> String| Panel {
         title: title.to_owned(),
-        groups: groups(&cells, of),
+        groups: groups(&cells, &shapes, of),
         show,
     };
     let bytes = |value: f64| format!("{value:.2}");
     let chart = Chart {
-        head: format!(
-            "{} replicas, puts of values by size; medians of the turns, logarithmic scales",
-            sizes.replicas
-        ),
-        series: SYSTEMS.map(series).into(),
+        head: format!("puts of values by size{links}; medians of the turns, logarithmic scales",),
+        series: shapes.iter().copied().map(series).collect(),
         panels: vec![
             panel(
                 "MB of values per second (more is better)",
@@ -48,12 +54,12 @@ pub(super) fn render(sizes: &Sizes) -> String {
                 bytes,
             ),
         ],
-        foot: SYSTEMS.map(in_words).into(),
+        foot: shapes.iter().copied().map(in_words).collect(),
     };
     chart.render()
 }
 
-fn groups(cells: &[Cell<'_>], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
+fn groups(cells: &[Cell<'_>], shapes: &[Shape], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for cell in cells {
         let name = show_size(cell.value_bytes);
@@ -61,7 +67,7 @@ fn groups(cells: &[Cell<'_>], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
             let bars = Vec::new();
             groups.push(Group { name, bars });
         }
-        let series = SYSTEMS.iter().position(|system| *system == cell.system);
+        let series = shapes.iter().position(|shape| *shape == cell.shape);
         let value = of(cell).filter(|value| *value > 0.0);
         if let (Some(group), Some(bar)) = (groups.last_mut(), series.zip(value)) {
             group.bars.push(bar);
@@ -70,28 +76,28 @@ fn groups(cells: &[Cell<'_>], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
     groups
 }
 
-fn series(system: System) -> Series {
+fn series(shape: Shape) -> Series {
     Series {
-        name: system.name().to_owned(),
+        name: shape.title(),
         // Told apart also by those who see no difference between red and green.
-        color: match system {
+        color: match shape.system {
             System::RsPaxos => "#0072b2",
             System::MultiPaxos => "#d55e00",
+            System::Racos => "#009e73",
+            System::Rabia => "#cc79a7",
         },
     }
 }
 
-fn in_words(system: System) -> String {
-    let expected = system.expected(usize::MAX);
+fn in_words(shape: Shape) -> String {
+    let expected = shape.expected(usize::MAX);
     format!(
         "theory for {}: {:.2} bytes sent and {:.2} written per committed byte",
-        system.name(),
+        shape.title(),
         expected.sent,
         expected.written
     )
 }
-
-const SYSTEMS: [System; 2] = [System::RsPaxos, System::MultiPaxos];
 
 #[cfg(test)]
 mod tests {
@@ -101,13 +107,12 @@ mod tests {
     #[test]
     fn every_system_has_a_bar_at_every_size() {
         let sizes = Sizes {
-            replicas: 5,
             link_bits_per_second: None,
-            points: SYSTEMS.map(|system| point(0, system, 10.0)).into(),
+            points: System::ALL.map(|system| point(0, system, 10.0)).into(),
         };
         let picture = render(&sizes);
         // Their latencies are 0, which a logarithmic scale cannot show.
-        assert_eq!(picture.matches("rotate(-90)").count(), 6);
+        assert_eq!(picture.matches("rotate(-90)").count(), 12);
         for text in [">64 KiB<", ">1.36<", ">4.08<", "1.67 written"] {
             assert!(picture.contains(text), "{text}");
         }

@@ -1,7 +1,7 @@
 //! The sizes as tables: medians over the turns, ratios within each turn.
 
 use super::theory::deviation_percent;
-use super::{Point, Sizes, System};
+use super::{Point, Shape, Sizes, System};
 use crate::report::{Report, ServerCosts};
 use crate::tables::{align, median};
 use crate::units::{show_count, show_ns, show_size};
@@ -13,10 +13,10 @@ pub(super) fn render(sizes: &Sizes) -> String {
         format!(", each behind a link of {:.0} Mbit/s", bits as f64 / 1e6)
     });
     format!(
-        "puts as fast as clients come back, {} replicas{links}, fdatasync; medians of the turns, \
-         ratios to multi-paxos within each\n{}\nbytes per committed byte, and % above theory: (n-1)/k sent by \
-         the leader, n/k written\n{}\n{}",
-        sizes.replicas,
+        "puts as fast as clients come back{links}, fdatasync; medians of the turns, ratios to {} within \
+         each\n{}\nbytes per committed byte, and % above theory: (n-1)/k sent by all, n/k written by all, \
+         (1+2(n-1)/k)/n moved by each\n{}\n{}",
+        base(&sizes.points).map_or(String::new(), Shape::title),
         rows(&cells, &SPEED, Cell::speed),
         rows(&cells, &BYTES, Cell::bytes),
         worst(&cells),
@@ -39,7 +39,7 @@ fn rows<'a>(
 /// One system at one size.
 pub(super) struct Cell<'a> {
     pub(super) value_bytes: usize,
-    pub(super) system: System,
+    pub(super) shape: Shape,
     link_bits_per_second: Option<u64>,
     points: Vec<&'a Point>,
     /// All points of this size.
@@ -48,21 +48,21 @@ pub(super) struct Cell<'a> {
 
 /// All sizes, and the systems of each.
 pub(super) fn cells(sizes: &Sizes) -> Vec<Cell<'_>> {
-    let mut kinds: Vec<(usize, &'static str, System)> = Vec::new();
+    let mut kinds: Vec<(usize, Shape)> = Vec::new();
     for point in &sizes.points {
-        let kind = (point.value_bytes, point.system.name(), point.system);
+        let kind = (point.value_bytes, point.shape);
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
     }
-    kinds.sort_by_key(|(value_bytes, name, _)| (*value_bytes, std::cmp::Reverse(*name)));
-    let cell = |(value_bytes, _, system)| {
+    kinds.sort_by_key(|(value_bytes, shape)| (*value_bytes, place(*shape)));
+    let cell = |(value_bytes, shape): (usize, Shape)| {
         let same = |point: &&Point| point.value_bytes == value_bytes;
         let others: Vec<&Point> = sizes.points.iter().filter(same).collect();
-        let own = others.iter().filter(|point| point.system == system);
+        let own = others.iter().filter(|point| point.shape == shape);
         Cell {
             value_bytes,
-            system,
+            shape,
             link_bits_per_second: sizes.link_bits_per_second,
             points: own.copied().collect(),
             others,
@@ -71,7 +71,24 @@ pub(super) fn cells(sizes: &Sizes) -> Vec<Cell<'_>> {
     kinds.into_iter().map(cell).collect()
 }
 
+/// Where a system stands among all.
+fn place(shape: Shape) -> Option<usize> {
+    System::ALL.iter().position(|one| *one == shape.system)
+}
+
+/// What the others are compared with: the last one in the order of tables.
+fn base(points: &[Point]) -> Option<Shape> {
+    let shapes = points.iter().map(|point| point.shape);
+    shapes.max_by_key(|shape| place(*shape))
+}
+
 impl Cell<'_> {
+    /// See [`base`].
+    fn base(&self) -> Option<Shape> {
+        let shapes = self.others.iter().map(|point| point.shape);
+        shapes.max_by_key(|shape| place(*shape))
+    }
+
     fn speed(&self) -> Vec<String> {
         let latency = |of: fn(&Report) -> u64| {
             show_ns(self.median(|point| of(&point.report) as f64).unwrap_or(0.0) as u64)
@@ -79,7 +96,7 @@ impl Cell<'_> {
         let sum = |of: fn(&Point) -> u64| self.points.iter().map(|point| of(point)).sum::<u64>();
         vec![
             show_size(self.value_bytes),
-            self.system.name().to_owned(),
+            self.shape.title(),
             shown(
                 self.median(|point| Some(f64::from(point.report.clients))),
                 0,
@@ -103,7 +120,7 @@ impl Cell<'_> {
     }
 
     fn bytes(&self) -> Vec<String> {
-        let mut row = vec![show_size(self.value_bytes), self.system.name().to_owned()];
+        let mut row = vec![show_size(self.value_bytes), self.shape.title()];
         for cost in Cost::ALL {
             row.push(shown(self.per_byte(cost), 3));
             row.push(self.deviation(cost).map_or("-".to_owned(), percent));
@@ -127,30 +144,34 @@ impl Cell<'_> {
 
     /// A cost per committed byte.
     pub(super) fn per_byte(&self, cost: Cost) -> Option<f64> {
-        self.median(|point| cost.bytes(point) as f64 / point.committed_bytes())
+        self.median(|point| cost.bytes(point) / point.committed_bytes())
     }
 
     /// How far that is above theory, in percent.
     fn deviation(&self, cost: Cost) -> Option<f64> {
-        let expected = self.system.expected(self.value_bytes);
+        let expected = self.shape.expected(self.value_bytes);
         let expected = match cost {
-            Cost::LeaderSent | Cost::KernelSent => expected.sent,
+            // Without a leader it is whoever had the quickest clients.
+            Cost::MostSent if !self.shape.system.is_led() => return None,
+            Cost::MostSent => expected.most_sent,
+            Cost::KernelSent => expected.sent,
+            Cost::Moved => expected.moved,
             Cost::Written | Cost::KernelWritten => expected.written,
         };
         Some(deviation_percent(self.per_byte(cost)?, expected))
     }
 
-    /// How many times as many puts as Multi-Paxos theory gives where the leader's link binds.
+    /// How many times as many puts as the base theory gives where links bind.
     fn predicted(&self) -> Option<f64> {
-        let base = System::MultiPaxos;
-        let sent = |system: System| system.expected(self.value_bytes).sent;
-        (self.system != base).then(|| sent(base) / sent(self.system))
+        let base = self.base().filter(|base| *base != self.shape)?;
+        let link = |shape: Shape| shape.expected(self.value_bytes).link;
+        Some(link(base) / link(self.shape))
     }
 
-    /// How much of the leader's link these puts take in theory. What was sent in fact may have left
+    /// How much of the busiest link these puts take in theory. What was sent in fact may have left
     /// after the last put was answered.
     fn link_share(&self, point: &Point) -> Option<f64> {
-        let sent = megabytes_per_second(point)? * 8e6 * point.expected.sent;
+        let sent = megabytes_per_second(point)? * 8e6 * point.expected.link;
         Some(sent / self.link_bits_per_second? as f64)
     }
 
@@ -160,14 +181,11 @@ impl Cell<'_> {
         median(each.filter(|value| value.is_finite()).collect())
     }
 
-    /// The median of the ratios to Multi-Paxos in the same turn.
+    /// The median of the ratios to the base in the same turn.
     fn ratio(&self, of: fn(&Point) -> Option<f64>) -> Option<f64> {
-        if self.system == System::MultiPaxos {
-            return None;
-        }
+        let base = self.base().filter(|base| *base != self.shape)?;
         let ratios = self.points.iter().filter_map(|point| {
-            let is_base =
-                |other: &&&Point| (other.pair, other.system) == (point.pair, System::MultiPaxos);
+            let is_base = |other: &&&Point| (other.pair, other.shape) == (point.pair, base);
             let base = of(self.others.iter().find(is_base)?)?;
             (base > 0.0).then_some(of(point)? / base)
         });
@@ -178,28 +196,36 @@ impl Cell<'_> {
 /// What theory says something about, and how it is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cost {
-    LeaderSent,
+    MostSent,
     KernelSent,
+    Moved,
     Written,
     KernelWritten,
 }
 
 impl Cost {
-    const ALL: [Cost; 4] = [
-        Cost::LeaderSent,
+    const ALL: [Cost; 5] = [
+        Cost::MostSent,
         Cost::KernelSent,
+        Cost::Moved,
         Cost::Written,
         Cost::KernelWritten,
     ];
 
-    fn bytes(self, point: &Point) -> u64 {
+    fn bytes(self, point: &Point) -> f64 {
         let traffic = &point.traffic;
-        match self {
-            Cost::LeaderSent => traffic.leader_sent_bytes,
+        let bytes = match self {
+            Cost::MostSent => traffic.most_sent_bytes,
             Cost::KernelSent => traffic.kernel_sent_bytes,
+            // What one replica sends another one receives, and every value came from a client.
+            Cost::Moved => {
+                let moved = point.committed_bytes() + 2.0 * traffic.sent_bytes as f64;
+                return moved / f64::from(point.shape.replicas);
+            }
             Cost::Written => traffic.log_bytes + traffic.bulk_bytes,
             Cost::KernelWritten => traffic.kernel_written_bytes,
-        }
+        };
+        bytes as f64
     }
 }
 
@@ -237,7 +263,7 @@ fn worst(cells: &[Cell<'_>]) -> String {
             "from {} up, furthest from theory: {} % ({} at {}, {cost:?})\n",
             show_size(NEAR_BYTES_MIN),
             percent(deviation),
-            cell.system.name(),
+            cell.shape.title(),
             show_size(cell.value_bytes),
         )
     })
@@ -270,12 +296,14 @@ const SPEED: [&str; 14] = [
     "elections",
 ];
 
-const BYTES: [&str; 17] = [
+const BYTES: [&str; 19] = [
     "value",
     "system",
-    "leader sent",
+    "most sent",
     "%",
     "sockets sent",
+    "%",
+    "each moved",
     "%",
     "log+bulk",
     "%",
@@ -294,10 +322,12 @@ const BYTES: [&str; 17] = [
 pub(super) mod tests {
     use super::super::Traffic;
     use super::*;
+    use quorate_protocols::Code;
 
     pub(in super::super) fn point(pair: u16, system: System, per_second: f64) -> Point {
         let value_bytes = 65_536;
-        let expected = system.expected(value_bytes);
+        let shape = system.shape(Code { n: 5, k: 3 }, 5);
+        let expected = shape.expected(value_bytes);
         let report = Report {
             operations: 100,
             seconds: 1.0,
@@ -306,7 +336,8 @@ pub(super) mod tests {
         };
         let committed = 6_553_600.0;
         let traffic = Traffic {
-            leader_sent_bytes: (committed * expected.sent * 1.01) as u64,
+            most_sent_bytes: (committed * expected.most_sent * 1.01) as u64,
+            sent_bytes: (committed * expected.sent) as u64,
             kernel_sent_bytes: (committed * expected.sent * 1.02) as u64,
             log_bytes: (committed * 0.05) as u64,
             bulk_bytes: (committed * (expected.written - 0.05)) as u64,
@@ -315,7 +346,7 @@ pub(super) mod tests {
         };
         Point {
             pair,
-            system,
+            shape,
             value_bytes,
             expected,
             report,
@@ -332,12 +363,11 @@ pub(super) mod tests {
             point(1, System::RsPaxos, 100.0),
         ];
         let sizes = Sizes {
-            replicas: 5,
             link_bits_per_second: Some(200_000_000),
             points,
         };
         let cells = cells(&sizes);
-        let systems: Vec<System> = cells.iter().map(|cell| cell.system).collect();
+        let systems: Vec<System> = cells.iter().map(|cell| cell.shape.system).collect();
         assert_eq!(systems, [System::RsPaxos, System::MultiPaxos]);
         assert_eq!(cells[0].ratio(puts_per_second), Some(2.0));
         assert_eq!(cells[1].ratio(puts_per_second), None);
@@ -345,9 +375,10 @@ pub(super) mod tests {
         assert_eq!(row[8..12], ["2.00", "-", "3.00", "35"]);
         let row = cells[0].bytes();
         assert_eq!(
-            row[2..10],
+            row[2..12],
             [
-                "1.347", "+1.0", "1.360", "+2.0", "1.667", "-0.0", "1.500", "-10.0"
+                "1.347", "+1.0", "1.360", "+2.0", "0.733", "-0.0", "1.667", "-0.0", "1.500",
+                "-10.0"
             ]
         );
         let text = render(&sizes);

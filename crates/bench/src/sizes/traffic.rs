@@ -7,15 +7,14 @@ use serde::Serialize;
 
 use super::ground::Running;
 use super::sockets::{self, Sockets};
-use super::theory::REPLICAS;
 use crate::process::Usage;
 use crate::scrape;
 
 /// Bytes of a stretch of time, all replicas together unless it says otherwise.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Traffic {
-    /// Sent by the leader to other replicas, by its own count.
-    pub leader_sent_bytes: u64,
+    /// Sent by the replica that sent most to others, by its own count: the leader where one leads.
+    pub most_sent_bytes: u64,
     /// Sent between replicas, by their own count.
     pub sent_bytes: u64,
     /// The same by the kernel's count of their sockets.
@@ -53,10 +52,10 @@ pub(crate) struct Reading {
 }
 
 /// What one replica counts, since it began.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Own {
     /// To each replica; none to itself.
-    sent: [f64; REPLICAS as usize],
+    sent: Vec<f64>,
     log: f64,
     bulk: f64,
     moved: f64,
@@ -118,15 +117,15 @@ impl Reading {
         written.fold(f64::INFINITY, f64::min)
     }
 
-    /// What came to pass since `earlier`, when this replica led.
-    pub(crate) fn since(&self, earlier: &Reading, leader: usize) -> Traffic {
+    /// What came to pass since `earlier`.
+    pub(crate) fn since(&self, earlier: &Reading) -> Traffic {
         let sum = |of: fn(&Own) -> f64| {
             let each = self.replicas.iter().zip(&earlier.replicas);
             each.map(|(now, was)| of(now) - of(was)).sum::<f64>() as u64
         };
         let sent = sockets::sent_between(&earlier.sockets, &self.sockets);
         Traffic {
-            leader_sent_bytes: self.sent_by(leader, earlier) as u64,
+            most_sent_bytes: self.most_sent(earlier) as u64,
             sent_bytes: sum(Own::sent),
             kernel_sent_bytes: sent.bytes,
             kernel_resent_bytes: sent.again,
@@ -147,8 +146,8 @@ impl Reading {
     pub(crate) fn leader_since(&self, earlier: &Reading) -> usize {
         let least = |replica: &usize| {
             let (now, was) = (
-                self.replicas[*replica].sent,
-                earlier.replicas[*replica].sent,
+                &self.replicas[*replica].sent,
+                &earlier.replicas[*replica].sent,
             );
             let others = (0..now.len()).filter(|other| other != replica);
             others
@@ -161,19 +160,23 @@ impl Reading {
             .unwrap_or(0)
     }
 
-    fn sent_by(&self, replica: usize, earlier: &Reading) -> f64 {
-        self.replicas[replica].sent() - earlier.replicas[replica].sent()
+    fn most_sent(&self, earlier: &Reading) -> f64 {
+        let each = self.replicas.iter().zip(&earlier.replicas);
+        each.map(|(now, was)| now.sent() - was.sent())
+            .fold(0.0, f64::max)
     }
 }
 
 impl Own {
-    fn parse(page: &str) -> Own {
+    fn parse(page: &str, replicas: usize) -> Own {
         let elected = ("quorate_branches_total", "branch=\"elected\"");
         Own {
-            sent: std::array::from_fn(|other| {
-                let peer = format!("peer=\"{}\"", other + 1);
-                scrape::labelled(page, "quorate_peer_sent_bytes_total", &peer)
-            }),
+            sent: (1..=replicas)
+                .map(|other| {
+                    let peer = format!("peer=\"{other}\"");
+                    scrape::labelled(page, "quorate_peer_sent_bytes_total", &peer)
+                })
+                .collect(),
             log: scrape::value(page, "quorate_log_bytes_total"),
             bulk: scrape::value(page, "quorate_bulk_bytes_total"),
             moved: scrape::value(page, "quorate_bulk_moved_bytes_total"),
@@ -201,7 +204,8 @@ impl Own {
 
 fn own(running: &Running) -> Result<Vec<Own>, String> {
     let each = running.endpoints.iter();
-    each.map(|url| scrape::get(url, "/metrics").map(|page| Own::parse(&page)))
+    let replicas = each.len();
+    each.map(|url| scrape::get(url, "/metrics").map(|page| Own::parse(&page, replicas)))
         .collect()
 }
 
@@ -216,7 +220,7 @@ mod tests {
 
     fn reading(pages: [String; 5]) -> Reading {
         Reading {
-            replicas: pages.iter().map(|page| Own::parse(page)).collect(),
+            replicas: pages.iter().map(|page| Own::parse(page, 5)).collect(),
             usage: Usage::default(),
             sockets: Sockets::new(),
         }
@@ -252,8 +256,8 @@ mod tests {
         ]);
         let leader = after.leader_since(&before);
         assert_eq!(leader, 2);
-        let traffic = after.since(&before, leader);
-        assert_eq!((traffic.leader_sent_bytes, traffic.sent_bytes), (400, 943));
+        let traffic = after.since(&before);
+        assert_eq!((traffic.most_sent_bytes, traffic.sent_bytes), (400, 943));
         assert_eq!((traffic.log_bytes, traffic.bulk_bytes), (5, 7));
         assert_eq!((traffic.filled_bytes, traffic.elections), (7, 2));
         assert_eq!(after.filled_since(&before), 7.0);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::compaction::Compaction;
 use super::ground::{Launch, Running};
-use super::theory::System;
+use super::theory::Shape;
 use super::traffic::{Reading, Traffic};
 use super::{Point, SizesArgs};
 use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
@@ -15,7 +15,7 @@ use crate::units::{show_count, show_size};
 pub(super) fn run(
     args: &SizesArgs,
     pair: u16,
-    system: System,
+    shape: Shape,
     points: &mut Vec<Point>,
 ) -> Result<(), String> {
     let launch = Launch {
@@ -24,10 +24,10 @@ pub(super) fn run(
         options: &args.quorate_option,
         inside: args.inside.as_deref(),
     };
-    let running = Running::start(&launch, system)?;
+    let running = Running::start(&launch, shape)?;
     let mut turn = Turn {
         args,
-        system,
+        shape,
         compaction: Compaction::begin(&running.endpoints[0])?,
         running,
         leader: 0,
@@ -38,15 +38,15 @@ pub(super) fn run(
             "turn {} of {}: {}, {}: {} puts/s",
             pair + 1,
             args.pairs,
-            system.name(),
+            shape.title(),
             show_size(value_bytes),
             show_count(report.per_second),
         );
         points.push(Point {
             pair,
-            system,
+            shape,
             value_bytes,
-            expected: system.expected(value_bytes),
+            expected: shape.expected(value_bytes),
             report,
             traffic,
         });
@@ -56,7 +56,7 @@ pub(super) fn run(
 
 struct Turn<'a> {
     args: &'a SizesArgs,
-    system: System,
+    shape: Shape,
     /// Ends before the cluster does.
     compaction: Compaction,
     running: Running,
@@ -75,13 +75,13 @@ impl Turn<'_> {
             let after = Reading::settled(&self.running)?;
             let is_steady = self.args.link.is_some() || after.filled_since(&before) == 0.0;
             if is_steady || attempts == ATTEMPTS_MAX {
-                return Ok((report, after.since(&before, self.leader)));
+                return Ok((report, after.since(&before)));
             }
             attempts += 1;
         }
     }
 
-    /// Puts until it is known who leads and, but behind slow links, until segments are not made any
+    /// Puts until it is known who leads, if anybody does, and, but behind slow links, until segments are not made any
     /// more but used again. Clients have to ask the leader: a follower sends what it is told to the leader
     /// once more. Returns what was counted until then. Where another leads after each round, or segments
     /// never are enough, what is counted later tells what the figures are worth.
@@ -92,11 +92,12 @@ impl Turn<'_> {
         let mut job = self.job(value_bytes);
         job.load.duration = Some(self.args.warmup);
         loop {
-            job.load.endpoints = vec![self.running.endpoints[self.leader].clone()];
+            job.load.endpoints = self.asked();
             load::run(&job)?;
             let after = Reading::settled(&self.running)?;
             let leader = after.leader_since(&before);
-            let is_led = std::mem::replace(&mut self.leader, leader) == leader;
+            let is_led = std::mem::replace(&mut self.leader, leader) == leader
+                || !self.shape.system.is_led();
             if after.filled_since(&before) > 0.0 {
                 last_fill = after.clone();
             }
@@ -112,8 +113,16 @@ impl Turn<'_> {
         }
     }
 
+    /// Whom clients ask: the leader, or all where nobody leads.
+    fn asked(&self) -> Vec<String> {
+        match self.shape.system.is_led() {
+            true => vec![self.running.endpoints[self.leader].clone()],
+            false => self.running.endpoints.clone(),
+        }
+    }
+
     fn job(&self, value_bytes: usize) -> Job {
-        let fragments = usize::from(self.system.fragments(value_bytes));
+        let fragments = usize::from(self.shape.fragments(value_bytes));
         self.compaction.every(value_bytes / fragments);
         let clients = clients(self.args.clients, value_bytes);
         let load = LoadArgs {
@@ -124,7 +133,7 @@ impl Turn<'_> {
             timeout: TIMEOUT,
             server_pids: self.running.pids.clone(),
             metrics: self.running.endpoints.clone(),
-            ..LoadArgs::at(vec![self.running.endpoints[self.leader].clone()])
+            ..LoadArgs::at(self.asked())
         };
         Job {
             name: "put",

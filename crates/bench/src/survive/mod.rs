@@ -69,7 +69,11 @@ fn survive(args: &SurviveArgs) -> Result<Vec<String>, String> {
         .map_err(|error| format!("cannot start the runtime: {error}"))?;
     let cluster = &args.cluster;
     let is_paper = cluster.is_coded() && cluster.profile.as_deref() != Some("flex");
-    let quorums = Quorums::new(cluster.replicas.into(), cluster.k(), is_paper);
+    let (n, k) = (cluster.replicas.into(), cluster.k());
+    let quorums = match cluster.is_led() {
+        true => Quorums::led(n, k, is_paper),
+        false => Quorums::leaderless(n, k),
+    };
     let seed = cluster.seed();
     let mut trial = Trial {
         replicas: cluster.begin(&SERVER_ARGS.map(str::to_owned))?,
@@ -79,7 +83,7 @@ fn survive(args: &SurviveArgs) -> Result<Vec<String>, String> {
         wrong: Vec::new(),
     };
     say(format_args!(
-        "{}: QR {}, QW(1) {}; seed {seed}, data in {}",
+        "{}: {} heard before a decision or by a new leader, {} by a read; seed {seed}, data in {}",
         cluster.title(),
         quorums.read,
         quorums.write(),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::promise::Promise;
+use super::promise::{Promise, Service};
 use crate::trial::{Asker, Values};
 
 /// A kind of request.
@@ -82,7 +82,7 @@ impl Kind {
     }
 
     /// Whether it is served under a promise.
-    pub(super) fn is_promised(self, promise: Promise) -> bool {
+    pub(super) fn service(self, promise: Promise) -> Service {
         match self {
             _ if self.is_write() => promise.writes,
             Kind::SmallRead => promise.small_reads,

@@ -10,15 +10,12 @@ use super::observe::Written;
 use super::stops::How;
 use crate::rounds::say;
 use crate::scrape;
-use crate::trial;
 
 impl Trial<'_> {
     /// Both kinds of loss, each of another follower.
     pub(super) fn repairs(&mut self) -> Result<(), String> {
         self.wait_whole()?;
-        let leader = self
-            .runtime
-            .block_on(trial::leader(&self.replicas.endpoints))?;
+        let leader = self.leader()?;
         let n = self.quorums.n;
         self.wipe((leader + 1) % n)?;
         self.damage((leader + 2) % n)
@@ -76,9 +73,7 @@ impl Trial<'_> {
     /// fragments are needed.
     fn check_needed(&mut self, what: &str, hurt: usize) -> Result<(), String> {
         self.read_first(what, &[hurt])?;
-        let leader = self
-            .runtime
-            .block_on(trial::leader(&self.replicas.endpoints))?;
+        let leader = self.leader()?;
         let n = self.quorums.n;
         let others = (0..n).filter(|index| ![hurt, leader].contains(index));
         let stopped: Vec<usize> = others.take(n - self.quorums.fewest()).collect();

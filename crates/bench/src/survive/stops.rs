@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Trial;
 use super::observe::{Kind, Outcome};
-use super::promise::Promise;
+use super::promise::{Promise, Service};
 use crate::rounds::say;
 use crate::trial;
 
@@ -34,6 +34,9 @@ impl Trial<'_> {
         say(format_args!("{}", Row::head()));
         for how in [How::Paused, How::Killed] {
             self.beside_the_leader(how)?;
+            if !self.quorums.is_led {
+                continue;
+            }
             for stopped in 1..self.quorums.n {
                 self.with_the_leader(how, stopped)?;
             }
@@ -64,7 +67,11 @@ impl Trial<'_> {
         self.heal(how, &which)
     }
 
-    fn leader(&self) -> Result<usize, String> {
+    /// Who leads; where nobody does, any replica is as good.
+    pub(super) fn leader(&self) -> Result<usize, String> {
+        if !self.quorums.is_led {
+            return Ok(0);
+        }
         self.runtime
             .block_on(trial::leader(&self.replicas.endpoints))
     }
@@ -180,13 +187,13 @@ impl Row {
     /// Where what was seen differs from what is promised.
     fn wrong(&self) -> impl Iterator<Item = String> {
         self.outcomes.iter().filter_map(|outcome| {
-            let is_promised = outcome.kind.is_promised(self.promise);
-            let what = match &outcome.error {
-                None if is_promised => return None,
-                None => "was served against the arithmetic".to_owned(),
-                Some(error) if is_promised => format!("is promised: {error}"),
-                Some(_) if outcome.is_clear => return None,
-                Some(error) => format!("no clear error: {error}"),
+            let service = outcome.kind.service(self.promise);
+            let what = match (&outcome.error, service) {
+                (None, Service::Impossible) => "was served against the arithmetic".to_owned(),
+                (None, _) => return None,
+                (Some(error), Service::Promised) => format!("is promised: {error}"),
+                (Some(_), _) if outcome.is_clear => return None,
+                (Some(error), _) => format!("no clear error: {error}"),
             };
             let (kind, replica) = (outcome.kind.name(), outcome.replica + 1);
             Some(format!(
@@ -249,7 +256,7 @@ mod tests {
             how: How::Killed,
             stopped: 3,
             is_leader_stopped: true,
-            promise: Quorums::new(5, 3, true).promise(3, true),
+            promise: Quorums::led(5, 3, true).promise(3, true),
             outcomes,
         }
     }
@@ -271,7 +278,7 @@ mod tests {
                 .ends_with("read 4 KiB through replica 3 no clear error: no answer within 12 s")
         );
         let mut promised = row(vec![refused]);
-        promised.promise = Quorums::new(5, 3, true).promise(1, true);
+        promised.promise = Quorums::led(5, 3, true).promise(1, true);
         assert!(
             promised
                 .wrong()

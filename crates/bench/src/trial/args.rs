@@ -17,7 +17,7 @@ pub struct ClusterArgs {
     /// Replicas
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub replicas: u8,
-    /// Fragments of each value, and how many rebuild it [default with rs-paxos: 5,3]
+    /// Fragments of each value, and how many rebuild it [default with rs-paxos and racos: 5,3]
     #[arg(long, value_name = "N,K")]
     pub code: Option<Code>,
     /// Which quorums rs-paxos uses
@@ -43,7 +43,12 @@ pub struct ClusterArgs {
 impl ClusterArgs {
     /// Whether the protocol cuts values.
     pub(crate) fn is_coded(&self) -> bool {
-        self.protocol == CODED
+        CODED.contains(&self.protocol.as_str())
+    }
+
+    /// Whether the protocol has a leader.
+    pub(crate) fn is_led(&self) -> bool {
+        !LEADERLESS.contains(&self.protocol.as_str())
     }
 
     /// The same cluster under another protocol, which does not cut values.
@@ -107,7 +112,8 @@ impl ClusterArgs {
     }
 }
 
-const CODED: &str = "rs-paxos";
+const CODED: [&str; 2] = ["rs-paxos", "racos"];
+const LEADERLESS: [&str; 2] = ["rabia", "racos"];
 const CODE: Code = Code { n: 5, k: 3 };
 /// How long replicas may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);

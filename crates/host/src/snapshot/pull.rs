@@ -1,5 +1,6 @@
 //! Fetching a snapshot from a peer: one chunk at a time, at a limited rate, and from another peer
-//! that has the same one when the first falls silent.
+//! that has the same one when the first falls silent. A lost message is likelier than that, and peers
+//! that have no snapshot say nothing: so whoever is known to have it is asked more than once first.
 //!
 //! Every chunk goes to the disk, if there is one, and into a state that stands aside; so installing
 //! is a swap. Nothing of the own state is touched before.
@@ -19,6 +20,8 @@ use std::collections::BTreeSet;
 const PAUSE_NS: u64 = 1_000_000_000;
 /// Questions to each peer without any answer after which nobody is thought to have a snapshot.
 const HOPELESS: usize = 16;
+/// Of so many questions without an answer, one goes to a peer that is not known to have the snapshot.
+const OTHERS_EVERY: usize = 4;
 /// How long to wait for the disk to take more, in ns.
 const DISK_WAIT_NS: u64 = 1_000_000;
 
@@ -27,6 +30,8 @@ pub(crate) struct Pull<M: Machine, A> {
     id: SnapshotId,
     /// Who is asked.
     peer: ReplicaId,
+    /// Who offered it, or gave a piece of it last, and has not said since that it is gone.
+    source: Option<ReplicaId>,
     /// The first byte that is missing.
     offset: u64,
     /// `None` once it is whole.
@@ -66,11 +71,13 @@ impl<M: Machine, A: Application> Host<M, A> {
         if pull.id == id {
             if pull.silent > 0 {
                 pull.peer = peer;
+                pull.source = Some(peer);
                 self.ask_piece(now);
             }
             return;
         }
         pull.denied.insert(peer);
+        pull.source = pull.source.filter(|source| *source != peer);
         let is_hopeless = pull.denied.len() >= peers || pull.silent >= HOPELESS * peers;
         if is_hopeless || pull.silent >= peers && id.slot > pull.id.slot {
             // Nobody has the other one any more. One that is older is taken only when that is certain,
@@ -94,6 +101,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.snapshots.pull = Some(Pull {
             id,
             peer,
+            source: Some(peer),
             offset: 0,
             loading: Some(Loading::new(header, first, app, sessions_max)),
             loaded: None,
@@ -120,17 +128,26 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// The peer that was asked has nothing to say: asks the next one. After a whole round, asks for
-    /// the slots again, too: somebody may offer a newer snapshot. Whoever was heard of is asked, for the
-    /// one that has it need not be a member of the epoch that this replica is still in.
+    /// The peer that was asked has nothing to say: asks its source again, or the next one. After as many
+    /// questions as there are peers, asks for the slots again, too: somebody may offer a newer snapshot.
+    /// Whoever was heard of is asked, for the one that has it need not be a member of the epoch that this
+    /// replica is still in.
     fn ask_elsewhere(&mut self, now: Now) {
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
-        let next = self.catch_up.next_peer(Some(pull.peer));
-        pull.peer = next.unwrap_or(pull.peer);
         pull.silent += 1;
-        let (peer, is_round) = (pull.peer, pull.silent >= self.catch_up.count());
+        let count = self.catch_up.count();
+        let next = match pull.source {
+            Some(_) if pull.silent.is_multiple_of(OTHERS_EVERY) => {
+                let turn = pull.silent / OTHERS_EVERY - 1;
+                self.catch_up.ids().nth(turn % count.max(1))
+            }
+            Some(source) => Some(source),
+            None => self.catch_up.next_peer(Some(pull.peer)),
+        };
+        pull.peer = next.unwrap_or(pull.peer);
+        let (peer, is_round) = (pull.peer, pull.silent >= count);
         if is_round {
             let from = self.applied();
             self.post(Peers::One(peer), &Body::Fetch { from });
@@ -191,6 +208,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let length = bytes.len() as u64;
         pull.offset += length;
         pull.silent = 0;
+        pull.source = Some(peer);
         // It offered another one, and has this one too.
         pull.denied.remove(&peer);
         pull.is_asking = false;

@@ -2,7 +2,7 @@
 
 use crate::params::Params;
 use crate::weak_mvc;
-use quorate_core::{ENTRY_BYTES_MAX, Epoch, Seat};
+use quorate_core::{ENTRY_BYTES_MAX, Epoch, MILLIS, Seat};
 
 /// How many of something it takes beside what Weak-MVC takes; `k + f` is none of its thresholds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,12 @@ pub struct Rules {
     pub heeds_losses: bool,
     /// A roster from before its origin's loss says nothing of what is spread after it.
     pub knows_old_rosters: bool,
+    /// Values are cut anew when too few members answer (`adaptive`).
+    pub adapts: bool,
+    /// The roster of a new life tells all what was given up.
+    pub tells_what_it_gave_up: bool,
+    /// What a lost disk may have announced is not given up.
+    pub spares_orphans: bool,
 }
 
 const RULES: Rules = Rules {
@@ -46,6 +52,9 @@ const RULES: Rules = Rules {
     remembers_announced: true,
     heeds_losses: true,
     knows_old_rosters: true,
+    adapts: false,
+    tells_what_it_gave_up: true,
+    spares_orphans: true,
 };
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
@@ -63,18 +72,23 @@ pub struct Config {
     pub payload_min: usize,
     /// Bytes of one entry's payloads, at most unless one command has more (`spread_bytes`).
     pub spread_bytes_max: usize,
+    /// Where values are cut anew: how long an origin waits for acknowledgements, beyond the time that segments
+    /// may be under way (`spread_timeout_ms`).
+    pub spread_timeout_ns: u64,
     /// Own entries spread and not delivered, at most (`spreading`).
     pub spreading_max: usize,
     /// Bytes of undecided segments held of one origin, at most (`spread_quota_mib`).
     pub quota_bytes: u64,
 }
 
-const OWN: [&str; 5] = [
+const OWN: [&str; 7] = [
+    "adaptive",
     "k",
     "payload_min",
     "spread_bytes",
     "spreading",
     "spread_quota_mib",
+    "spread_timeout_ms",
 ];
 
 impl Config {
@@ -87,18 +101,22 @@ impl Config {
             known: &known,
         };
         params.check_names()?;
-        let (k, f) = code(&params)?;
+        let adapts = params.switch("adaptive", false)?;
+        let (k, f) = code(&params, adapts)?;
         let n = epoch.n();
         let quota_mib = params.number("spread_quota_mib", 1024, 1..=1 << 20)?;
         let mvc = weak_mvc::Config::new(seat, &params, f, n.max(1))?;
-        let rebuild = (n + 1).saturating_sub(k + f).max(1);
+        let coarsest = if adapts { 1 } else { k };
+        let rebuild = (n + 1).saturating_sub(coarsest + f).max(1);
+        let timeout_ms = params.number("spread_timeout_ms", 200, 0..=600_000)?;
         Ok(Config {
             mvc,
             code: u8::try_from(k).map_err(|_| format!("k = {k}: must be at most 255"))?,
             thresholds: Thresholds { spare: f, rebuild },
-            rules: RULES,
+            rules: Rules { adapts, ..RULES },
             payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
             spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
+            spread_timeout_ns: timeout_ms as u64 * MILLIS,
             spreading_max: params.number("spreading", 4, 1..=1024)?,
             quota_bytes: (quota_mib as u64) << 20,
         })
@@ -122,7 +140,8 @@ pub(super) fn failures_survived(epoch: &Epoch) -> usize {
         epoch,
         known: &known,
     };
-    code(&params).map_or(0, |(_, f)| f)
+    let adapts = params.switch("adaptive", false).unwrap_or(false);
+    code(&params, adapts).map_or(0, |(_, f)| f)
 }
 
 fn known() -> Vec<&'static str> {
@@ -130,8 +149,9 @@ fn known() -> Vec<&'static str> {
 }
 
 /// `k` and `f`, with `k + f <= n - f`: with `f` members down the others are still enough to hold a value
-/// (section 1). By default one of three or more may fail, and values are cut as finely as that allows.
-fn code(params: &Params<'_>) -> Result<(usize, usize), String> {
+/// (section 1). By default one of three or more may fail, and values are cut as finely as that allows. Where
+/// values are cut anew, `k + f <= n` is enough, and `1 + 2f <= n`.
+fn code(params: &Params<'_>, adapts: bool) -> Result<(usize, usize), String> {
     let n = params.epoch.n();
     let most = n.saturating_sub(1) / 2;
     let asked = match params.text("k") {
@@ -142,6 +162,9 @@ fn code(params: &Params<'_>) -> Result<(usize, usize), String> {
     let f = params.number("f", asked.map_or(most.min(1), f_of), 0..=most)?;
     let finest = if f == 0 { 1 } else { n - 2 * f };
     let k = asked.unwrap_or(finest);
+    if adapts && k + f <= n && (f > 0 || k == 1) {
+        return Ok((k, f));
+    }
     if k + 2 * f > n {
         return Err(format!(
             "k = {k}, f = {f}: a value must be on k + f = {} disks before it is ordered, and with {f} of \

@@ -34,6 +34,7 @@
 //! In sequence, for a value that is spread: the segments; that it was announced, together with the own
 //! proposal; the proposals of the others. Two more of votes if those do not decide at once.
 
+mod adapt;
 mod config;
 mod life;
 mod losses;
@@ -150,6 +151,8 @@ pub struct Replica {
     /// Records up to here are durable.
     durable: Lsn,
     is_armed: bool,
+    /// Others that said nothing of the last value that was given up, and nothing since.
+    silent: u64,
     /// Retransmissions since something was acknowledged.
     backoff: u32,
 }
@@ -183,7 +186,7 @@ impl Machine for Replica {
             } => self.pass_on(now, weak_mvc_says(from, message), out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
             Input::Timer(Timer::Mvc(timer)) => self.pass_on(now, Input::Timer(timer), out),
-            Input::Timer(Timer::Spread) => self.on_spread_timer(out),
+            Input::Timer(Timer::Spread) => self.on_spread_timer(now, out),
             Input::Durable(lsn) => {
                 self.durable = self.durable.max(lsn);
                 self.pass_on(now, Input::Durable(lsn), out);
@@ -221,7 +224,7 @@ impl Machine for Replica {
         self.segments.fingerprint(self.durable, to);
         (&self.roster, &self.rosters, &self.losses).hash(to);
         (&self.rounds, &self.rebuild, &self.orphans).hash(to);
-        (self.is_armed, self.backoff).hash(to);
+        (self.is_armed, self.backoff, self.silent).hash(to);
     }
 
     fn reach(config: &Config) -> Option<u64> {
@@ -385,4 +388,6 @@ const BRANCHES: &[&str] = &[
     "segment let go",
     "segment rebuilt",
     "spread quota full",
+    "value cut anew",
+    "value in fewer segments",
 ];

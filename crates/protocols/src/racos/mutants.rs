@@ -117,6 +117,18 @@ fn omissions() -> Vec<Mutant<Replica>> {
             |c| c.rules.knows_old_rosters = false,
             DIRECTED,
         ),
+        rule(
+            "untold",
+            "nobody is told which values an origin cut anew",
+            |c| c.rules.tells_what_it_gave_up = false,
+            WATCHED,
+        ),
+        rule(
+            "orphans-cut",
+            "a value that may have been announced before a disk was lost is cut anew",
+            |c| c.rules.spares_orphans = false,
+            WATCHED,
+        ),
     ]
 }
 

@@ -54,6 +54,7 @@ impl Replica {
             now_ns: now.mono_ns,
             durable: Lsn(0),
             is_armed: false,
+            silent: 0,
             backoff: 0,
         };
         let known = replica.losses.clone();

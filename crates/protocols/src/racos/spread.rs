@@ -1,6 +1,7 @@
 //! What an origin does: it cuts, spreads, counts, and announces (section 5, the write path).
 
 use super::Replica;
+use super::config::Config;
 use super::life::Life;
 use super::messages::{Manifest, Message, Timer};
 use crate::lives::Lives;
@@ -22,6 +23,8 @@ pub(super) struct Spreading {
     written: Lsn,
     /// Members to which a segment went.
     attached: UnderWay,
+    /// When the segments are with them, on the own clock.
+    due_ns: u64,
     /// Whether it was sent since the last retransmission timer.
     is_fresh: bool,
     /// Whether it is a candidate.
@@ -34,8 +37,13 @@ impl Spreading {
         (self.is_fresh, self.is_announced).hash(to);
     }
 
+    /// Whether its segments had their time, and their acknowledgements theirs.
+    pub(super) fn is_late(&self, now_ns: u64, config: &Config) -> bool {
+        now_ns >= self.due_ns.saturating_add(config.spread_timeout_ns)
+    }
+
     /// `H` as far as it is reached.
-    fn holders(&self, durable: Lsn) -> usize {
+    pub(super) fn holders(&self, durable: Lsn) -> usize {
         self.acks.count_ones() as usize + usize::from(self.written <= durable)
     }
 }
@@ -68,7 +76,7 @@ impl Replica {
         if !self.is_voting() {
             return;
         }
-        while self.spreading.len() < self.config.spreading_max && !self.backlog.is_empty() {
+        while self.under_way() < self.config.spreading_max && !self.backlog.is_empty() {
             let limits = (
                 self.config.mvc.batch_commands_max,
                 self.config.spread_bytes_max,
@@ -77,16 +85,34 @@ impl Replica {
             let (id, stamp_ns) = self.mvc.name_entry(now);
             let manifest = Manifest {
                 entry: batch.finish(id, stamp_ns),
-                code: self.config.code,
+                code: self.next_code(out),
                 life: self.life,
             };
-            self.spread(manifest.clone(), out);
-            self.keep(manifest, out);
-            if let (Some(spreading), Some(segment)) =
-                (self.spreading.get_mut(&id), self.segments.get(id))
-            {
-                spreading.written = segment.written;
-            }
+            self.spread_own(manifest, out);
+        }
+    }
+
+    /// Own values that are spread, but for those of former lives that a lost disk may have announced: these
+    /// wait for whom they wait for, and hold up no other.
+    fn under_way(&self) -> usize {
+        let own = self.spreading.keys();
+        own.filter(|id| !self.orphans.contains(id)).count()
+    }
+
+    /// Spreads a new value, and writes the own segment of it.
+    pub(super) fn spread_own(&mut self, manifest: Manifest, out: &mut Out<Self>) {
+        let id = manifest.entry.id;
+        self.spread(manifest.clone(), out);
+        self.keep(manifest, out);
+        self.note_written(id);
+    }
+
+    /// The record of the own segment of a value that is spread.
+    fn note_written(&mut self, id: EntryId) {
+        if let (Some(spreading), Some(segment)) =
+            (self.spreading.get_mut(&id), self.segments.get(id))
+        {
+            spreading.written = segment.written;
         }
     }
 
@@ -113,6 +139,7 @@ impl Replica {
                 acks: 0,
                 written: Lsn(u64::MAX),
                 attached,
+                due_ns: until_ns,
                 is_fresh: true,
                 is_announced: false,
             },
@@ -132,11 +159,7 @@ impl Replica {
             manifest.life = self.life;
         }
         self.spread(manifest, out);
-        if let (Some(spreading), Some(segment)) =
-            (self.spreading.get_mut(&id), self.segments.get(id))
-        {
-            spreading.written = segment.written;
-        }
+        self.note_written(id);
     }
 
     fn say_spread(&self, to: Peers, message: Message, out: &mut Out<Self>) {
@@ -156,6 +179,7 @@ impl Replica {
         (round, is_here): (u64, bool),
         out: &mut Out<Self>,
     ) {
+        self.silent &= !(1 << from);
         if !self.rounds.counts(from, round) {
             return;
         }
@@ -268,9 +292,10 @@ impl Replica {
     }
 
     /// Says again what went unanswered.
-    pub(super) fn on_spread_timer(&mut self, out: &mut Out<Self>) {
+    pub(super) fn on_spread_timer(&mut self, now: Now, out: &mut Out<Self>) {
         self.is_armed = false;
         self.backoff += 1;
+        self.adapt(now, out);
         let others = self.config.others();
         let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
         for id in ids {
@@ -294,6 +319,11 @@ impl Replica {
             return;
         };
         let bit = 1 << member & self.config.others();
+        self.silent = if up {
+            self.silent & !bit
+        } else {
+            self.silent | bit
+        };
         let spreading = self.spreading.values_mut();
         spreading.for_each(|spreading| spreading.attached.lose(member));
         if bit == 0 || !up {

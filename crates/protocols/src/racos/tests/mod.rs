@@ -1,6 +1,7 @@
 //! Tests of Racos: a cluster whose disks, segments and losses are watched, under random schedules with and
 //! without sabotage, and what parameters come to.
 
+mod adaptive;
 mod costs;
 mod dice;
 mod net;
@@ -8,3 +9,4 @@ mod one_step;
 mod parameters;
 mod random;
 mod schedules;
+mod seat;

@@ -4,18 +4,19 @@
 mod segments;
 
 pub(super) use super::dice::Dice;
+use super::seat::seat;
 use crate::racos::{Config, Message, Racos, Record, Replica, Timer};
 use crate::registry::{Protocol, Sabotage};
 use crate::weak_mvc;
 use crate::{Done, rabia};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Carry, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
-    Incarnation, Input, Lsn, Machine, Member, Now, Out, Output, Past, Payload, Peers, Principal,
-    Record as _, ReplicaId, RequestId, Seat, Slot, Wire, carried,
+    Base, Boot, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Lsn, Machine, Now,
+    Out, Output, Past, Payload, Peers, Principal, Record as _, ReplicaId, RequestId, Slot, Wire,
+    carried,
 };
 use segments::segment_len;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) struct Node {
     config: Config,
@@ -40,6 +41,8 @@ pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) flying: Vec<(usize, usize, Message)>,
     pub(super) decided: Vec<Option<Entry>>,
+    /// Of how many segments each value consists that was spread.
+    codes: BTreeMap<EntryId, u8>,
     /// What somebody let go of.
     forgotten: BTreeSet<EntryId>,
     sabotage: Option<Sabotage<Replica>>,
@@ -50,28 +53,6 @@ pub(super) struct Net {
     /// Counts steps: the time.
     steps: u64,
     pub(super) branches: BTreeSet<&'static str>,
-}
-
-pub(super) fn seat(n: usize, me: usize, boot: u64, params: &[(&str, &str)]) -> Seat {
-    let member = |id| Member {
-        id: ReplicaId(id as u16 + 1),
-        incarnation: Incarnation(id as u128),
-    };
-    let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    Seat {
-        group: Group(0),
-        epoch: Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: (0..n).map(member).collect(),
-            protocol: "racos".to_owned(),
-            durability: Durability::Disk,
-            params: params.iter().map(text).collect(),
-            seed: 7,
-        },
-        me: ReplicaId(me as u16 + 1),
-        boot: Boot(boot),
-    }
 }
 
 impl Net {
@@ -105,6 +86,7 @@ impl Net {
             nodes: (0..n).map(node).collect(),
             flying: Vec::new(),
             decided: Vec::new(),
+            codes: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             sabotage,
             submitted: 0,
@@ -232,6 +214,7 @@ impl Net {
         // Whoever lost its disk may not know that a value was dead, and spreads it anew.
         if let Message::Spread { manifest, .. } = message {
             self.forgotten.remove(&manifest.entry.id);
+            self.codes.insert(manifest.entry.id, manifest.code);
         }
         for to in receivers {
             // By who sends it, and by who receives it.

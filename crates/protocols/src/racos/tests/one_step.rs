@@ -7,7 +7,7 @@
 //! counts are few. Whatever the code would decide on anything heard of any step counts as decided: whoever
 //! decides may hear the rest later than it speaks, and may be silent from then on.
 
-use super::net::seat;
+use super::seat::seat;
 use crate::racos::Racos;
 use crate::registry::Protocol;
 use crate::weak_mvc::slot::{Instance, Next, View};

@@ -1,6 +1,6 @@
 //! Which codes there are.
 
-use super::net::seat;
+use super::seat::seat;
 use crate::racos::Racos;
 use crate::registry::Protocol;
 
@@ -39,6 +39,36 @@ fn the_numbers_are_those_of_the_table() {
     }
 }
 
+/// With f members down, `1 + f` of the others are enough: values are cut less finely.
+#[test]
+fn with_smaller_codes_any_minority_may_fail() {
+    for (n, k, f) in [
+        ("5", "3", "2"),
+        ("7", "3", "3"),
+        ("7", "4", "3"),
+        ("7", "5", "2"),
+    ] {
+        let n = n.parse().unwrap();
+        let params = [("k", k), ("f", f), ("adaptive", "true")];
+        let config = Racos::config(&seat(n, 0, 1, &params)).unwrap();
+        let t = config.mvc.thresholds;
+        assert!(
+            config.thresholds.holders(config.code) <= n,
+            "while all are up"
+        );
+        assert!(config.thresholds.holders(1) <= t.wait, "with f down");
+        assert!(config.thresholds.rebuild + config.thresholds.holders(1) > n);
+        assert!(config.thresholds.rebuild <= t.wait);
+        let fixed = [("k", k), ("f", f)];
+        assert!(Racos::config(&seat(n, 0, 1, &fixed)).is_err());
+    }
+    assert_eq!(
+        error(5, &[("k", "4"), ("f", "2"), ("adaptive", "true")]),
+        "k = 4, f = 2: a value must be on k + f = 6 disks before it is ordered, and with 2 of 5 replicas \
+         down 3 remain; k must be at most 1"
+    );
+}
+
 #[test]
 fn what_cannot_be_is_refused_with_what_could() {
     assert_eq!(
@@ -59,6 +89,7 @@ fn what_cannot_be_is_refused_with_what_could() {
         "f = 3: must be a number from 0 to 2"
     );
     assert!(
-        error(5, &[("profile", "flex")]).starts_with("unknown parameter profile: racos knows k, ")
+        error(5, &[("profile", "flex")])
+            .starts_with("unknown parameter profile: racos knows adaptive, k, ")
     );
 }

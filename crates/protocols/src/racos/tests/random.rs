@@ -10,8 +10,20 @@ use std::panic::catch_unwind;
 type Code = (usize, &'static [(&'static str, &'static str)]);
 
 const FIVE: Code = (5, &[("k", "3"), HOLD]);
-const CODES: [Code; 5] = [
+/// Values are cut anew when two of five are away, at the first timer.
+const ADAPTIVE: Code = (
+    5,
+    &[
+        ("k", "3"),
+        ("f", "2"),
+        ("adaptive", "true"),
+        ("spread_timeout_ms", "0"),
+        HOLD,
+    ],
+);
+const CODES: [Code; 6] = [
     FIVE,
+    ADAPTIVE,
     (3, &[("k", "1"), HOLD]),
     (4, &[("k", "2"), HOLD]),
     (7, &[("k", "3"), HOLD]),
@@ -119,18 +131,20 @@ fn values_are_kept_and_decided_whatever_happens() {
         "segment asked for again",
         "segment let go",
         "segment rebuilt",
+        "value cut anew",
+        "value in fewer segments",
     ] {
         assert!(branches.contains(name), "no run came to: {name}");
     }
 }
 
 /// Whether a check finds a mutant within so many runs.
-fn is_found_by(name: &str, check: &str, seeds: u64) -> bool {
+fn is_found_by((name, code, check): (&str, Code, &str), seeds: u64) -> bool {
     let mutants = Racos::mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == name);
     let sabotage = mutant.expect("it is registered").sabotage;
     (0..seeds).any(|seed| {
-        let caught = catch_unwind(|| run(FIVE, seed, Some(sabotage))).err();
+        let caught = catch_unwind(|| run(code, seed, Some(sabotage))).err();
         let text = caught.and_then(|caught| caught.downcast_ref::<String>().cloned());
         text.is_some_and(|text| text.contains(check))
     })
@@ -140,17 +154,19 @@ fn is_found_by(name: &str, check: &str, seeds: u64) -> bool {
 #[test]
 fn every_mutant_of_the_spreader_is_found() {
     let by = [
-        ("holders", "C1"),
-        ("early-ack", "C1"),
-        ("no-candidate-bit", "C1"),
-        ("announced-forgotten", "C1"),
-        ("early-candidate", "C1"),
-        ("early-roster", "C5"),
-        ("no-roster", "C10"),
-        ("no-rebuild", "C1"),
-        ("undying-ack", "C1"),
+        ("holders", FIVE, "C1"),
+        ("early-ack", FIVE, "C1"),
+        ("no-candidate-bit", FIVE, "C1"),
+        ("announced-forgotten", FIVE, "C1"),
+        ("early-candidate", FIVE, "C1"),
+        ("early-roster", FIVE, "C5"),
+        ("no-roster", FIVE, "C10"),
+        ("no-rebuild", FIVE, "C1"),
+        ("undying-ack", FIVE, "C1"),
+        ("untold", ADAPTIVE, "C9"),
+        ("orphans-cut", ADAPTIVE, "C5"),
     ];
-    let is_missed = |(name, check): &&(&str, &str)| !is_found_by(name, check, 4_000);
-    let missed: Vec<_> = by.iter().filter(is_missed).collect();
+    let is_missed = |one: &&(&str, Code, &str)| !is_found_by(**one, 4_000);
+    let missed: Vec<_> = by.iter().filter(is_missed).map(|one| one.0).collect();
     assert!(missed.is_empty(), "not found as they should be: {missed:?}");
 }

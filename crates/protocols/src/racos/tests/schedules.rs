@@ -12,7 +12,7 @@ use std::panic::catch_unwind;
 const FIVE: &[(&str, &str)] = &[("k", "3"), ("vote_hold_us", "0")];
 
 /// From, to, what.
-type Flying = (usize, usize, Message);
+pub(super) type Flying = (usize, usize, Message);
 
 impl Net {
     fn five(sabotage: Option<Sabotage<Replica>>) -> Net {
@@ -20,7 +20,7 @@ impl Net {
     }
 
     /// Takes messages off the network: they are lost, or come later.
-    fn hold_back(&mut self, which: impl Fn(&Flying) -> bool) -> Vec<Flying> {
+    pub(super) fn hold_back(&mut self, which: impl Fn(&Flying) -> bool) -> Vec<Flying> {
         let (held, flying) = self.flying.drain(..).partition(|one| which(one));
         self.flying = flying;
         held
@@ -34,7 +34,7 @@ impl Net {
     }
 
     /// Everything but some messages happens, for a while. Those stay on the network.
-    fn go_on_without(&mut self, which: impl Fn(&Flying) -> bool) {
+    pub(super) fn go_on_without(&mut self, which: impl Fn(&Flying) -> bool) {
         for round in 0..40 {
             for me in 0..self.nodes.len() {
                 self.flush(me);
@@ -48,7 +48,7 @@ impl Net {
     }
 
     /// Everything happens until nothing is left.
-    fn come_to_an_end(&mut self) {
+    pub(super) fn come_to_an_end(&mut self) {
         let dice = &mut Dice::new(1);
         let is_over = (0..400).any(|_| settle(self, dice));
         assert!(is_over, "C10: no end: {}", self.describe());
@@ -71,7 +71,7 @@ impl Net {
         self.flush(me);
     }
 
-    fn is_decided(&self, id: EntryId) -> bool {
+    pub(super) fn is_decided(&self, id: EntryId) -> bool {
         self.decided.iter().flatten().any(|entry| entry.id == id)
     }
 
@@ -87,7 +87,7 @@ impl Net {
     }
 
     /// The value whose segments are on their way.
-    fn value_on_its_way(&self) -> EntryId {
+    pub(super) fn value_on_its_way(&self) -> EntryId {
         let ids = self
             .flying
             .iter()
@@ -103,7 +103,7 @@ fn is_spread((.., message): &Flying) -> bool {
     matches!(message, Message::Spread { .. })
 }
 
-fn is_ack((.., message): &Flying) -> bool {
+pub(super) fn is_ack((.., message): &Flying) -> bool {
     matches!(message, Message::SegAck { .. })
 }
 

@@ -45,7 +45,7 @@ impl Net {
 
     pub(super) fn check_holders(&self, entry: &Entry, what: &str) {
         let config = &self.nodes[0].config;
-        let (k, f) = (usize::from(config.code), config.mvc.thresholds.f);
+        let (k, f) = (self.code_of(entry.id), config.mvc.thresholds.f);
         let all = 0..self.nodes.len();
         let lost = |me: &usize| self.nodes[*me].is_lost;
         let holders = all
@@ -91,7 +91,13 @@ impl Net {
 
     pub(super) fn can_gather(&self, id: EntryId) -> bool {
         let up = (0..self.nodes.len()).filter(|me| self.nodes[*me].machine.is_some());
-        up.filter(|me| self.holds(*me, id)).count() >= usize::from(self.nodes[0].config.code)
+        up.filter(|me| self.holds(*me, id)).count() >= self.code_of(id)
+    }
+
+    /// How many segments rebuild a value.
+    pub(in crate::racos::tests) fn code_of(&self, id: EntryId) -> usize {
+        let code = self.codes.get(&id).copied();
+        code.unwrap_or(self.nodes[0].config.code).into()
     }
 
     /// Undecided segments on a disk.
