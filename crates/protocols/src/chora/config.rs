@@ -97,7 +97,8 @@ pub struct Config {
     pub is_round_measured: bool,
     /// The shortest and the longest that the tuner may choose.
     pub round_range_ns: (u64, u64),
-    /// Slots beyond the first one not committed in which something may be proposed (`window`).
+    /// Slots beyond the first one not committed in which something may be proposed (`window`), one for
+    /// each member at least.
     pub window: usize,
     /// Segments in a VIEW-INIT, at most: the newest.
     pub segments_max: usize,
@@ -155,7 +156,8 @@ impl Config {
         let (n, me) = (epoch.n(), epoch.index_of(seat.me));
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let round_ns = round_ns(&params, rtt_ns)?;
-        let window = params.number("window", 1024, 1..=WINDOW_MAX)?;
+        // Every proposer has a slot in it: else the last of them would wait for slots that nobody fills.
+        let window = params.number("window", 1024, 1..=WINDOW_MAX)?.max(n);
         let stall_ns = params.number("stall_ms", 100, 1..=600_000)? as u64 * MILLIS;
         let gap_ns = (4 * round_ns).max(2 * rtt_ns).max(MILLIS);
         Ok(Config {

@@ -31,6 +31,21 @@ pub(super) struct Load {
     window: Window,
     /// Commands proposed by each member in it.
     offered: Vec<u64>,
+    /// Since the start, for people.
+    pub(super) totals: Totals,
+}
+
+/// Counts that nothing depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) rounds: u64,
+    /// Rounds that ended early.
+    pub(super) early: u64,
+    /// Slots committed while this replica pulsed.
+    pub(super) slots: u64,
+    pub(super) repairs: u64,
+    /// Of the last window of pulses: slots committed, of those dealt in its rounds.
+    pub(super) effectiveness: f64,
 }
 
 impl Load {
@@ -48,6 +63,7 @@ impl Load {
             now_ns: 0,
             window: Window::default(),
             offered: vec![0; n],
+            totals: Totals::default(),
         }
     }
 
@@ -72,18 +88,21 @@ impl Load {
     }
 
     /// A slot was committed.
-    pub(super) fn note_committed(&mut self) {
+    pub(super) fn note_committed(&mut self, is_pulsing: bool) {
         self.window.committed += 1;
+        self.totals.slots += u64::from(is_pulsing);
     }
 
     /// A round began.
     pub(super) fn note_round(&mut self) {
         self.window.rounds += 1;
+        self.totals.rounds += 1;
     }
 
     /// A repair was needed.
     pub(super) fn note_repair(&mut self) {
         self.window.repairs += 1;
+        self.totals.repairs += 1;
     }
 
     /// `T0`: what delays ask for, unless it was given.
@@ -128,6 +147,7 @@ impl Load {
     fn judge(&mut self, is_pulsing: bool, window: Window, proposers: usize) -> bool {
         if is_pulsing {
             self.tuner.note(window);
+            self.totals.effectiveness = window.effectiveness(proposers as u64);
         }
         let needed_ns = self.needed_ns();
         let setting = Setting {

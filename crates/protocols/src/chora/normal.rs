@@ -209,7 +209,8 @@ impl Replica {
         }
         out.deliver(slot, entry);
         self.settle_offer(name);
-        self.rounds.load.note_committed();
+        let is_pulsing = self.rounds.is_pulsing();
+        self.rounds.load.note_committed(is_pulsing);
         self.moved(out);
     }
 

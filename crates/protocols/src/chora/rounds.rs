@@ -180,6 +180,7 @@ impl Replica {
         let proposers = self.init.as_ref().map_or(0, |init| init.mask());
         let live = proposers & self.config.others() & !self.down;
         if live != 0 && live & !self.rounds.heard == 0 && self.has_news() {
+            self.rounds.load.totals.early += 1;
             self.on_round(now, out);
         }
     }

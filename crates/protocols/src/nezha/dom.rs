@@ -96,15 +96,20 @@ impl Estimates {
         }
     }
 
-    /// The deadline of a request that is sent now: when all should have it, and above what a leader
-    /// has taken before, unless that is far away.
-    pub(super) fn deadline(&self, clock_ns: u64, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
+    /// How long a request is thought to take to the furthest member, as deadlines have it.
+    pub(super) fn furthest_ns(&self, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
         let delay = |(member, told): (usize, &Option<(u64, u64)>)| match told {
             _ if member == me => 0,
             Some((owd, at)) if mono_ns.saturating_sub(*at) <= STALE_NS => (*owd).min(max_ns),
             _ => max_ns,
         };
-        let owd = self.of.iter().enumerate().map(delay).max().unwrap_or(0);
+        self.of.iter().enumerate().map(delay).max().unwrap_or(0)
+    }
+
+    /// The deadline of a request that is sent now: when all should have it, and above what a leader
+    /// has taken before, unless that is far away.
+    pub(super) fn deadline(&self, clock_ns: u64, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
+        let owd = self.furthest_ns(mono_ns, me, max_ns);
         let (hint, at) = self.hint;
         let is_fresh = mono_ns.saturating_sub(at) <= max_ns && hint < clock_ns + max_ns;
         let above = if is_fresh { hint + 1 } else { 0 };

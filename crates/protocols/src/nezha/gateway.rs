@@ -24,9 +24,11 @@ pub(super) struct Gateway {
     pub(super) pending: BTreeMap<EntryId, Pending>,
     /// Sequence number of the last own entry.
     seq: u64,
-    estimates: Estimates,
+    pub(super) estimates: Estimates,
     /// How far each member is, and in which view: never told of one by another.
     synced: Vec<(u64, Slot)>,
+    /// Entries answered on the fast path, and on the slow one: for people.
+    pub(super) answered: (u64, u64),
 }
 
 /// An entry on its way.
@@ -89,6 +91,7 @@ impl Gateway {
             seq: 0,
             estimates: Estimates::new(n),
             synced: vec![(0, Slot(0)); n],
+            answered: (0, 0),
         }
     }
 
@@ -289,9 +292,16 @@ impl Replica {
         let slow = 1 + followers().filter(is_slow).count();
         let fast = 1 + followers().filter(is_fast).count();
         let thresholds = self.config.thresholds;
+        let answered = &mut self.gateway.answered;
         let branch = match (slow >= thresholds.slow, fast >= thresholds.fast) {
-            (false, true) => "committed fast",
-            (true, _) => "committed slowly",
+            (false, true) => {
+                answered.0 += 1;
+                "committed fast"
+            }
+            (true, _) => {
+                answered.1 += 1;
+                "committed slowly"
+            }
             (false, false) => return,
         };
         out.emit(Event::Branch(branch));

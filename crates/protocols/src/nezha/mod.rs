@@ -27,6 +27,7 @@ mod config;
 mod digest;
 mod dom;
 mod early;
+mod figures;
 mod follower;
 mod gateway;
 mod leader;
@@ -130,6 +131,10 @@ impl Machine for Replica {
 
     fn explain(&self) -> String {
         words::explain(self)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.all_figures()
     }
 
     fn check(&self) {
