@@ -31,6 +31,8 @@ pub(super) struct Load {
     window: Window,
     /// Commands proposed by each member in it.
     offered: Vec<u64>,
+    /// When this replica proposed something last.
+    proposed_ns: u64,
     /// Since the start, for people.
     pub(super) totals: Totals,
 }
@@ -63,6 +65,7 @@ impl Load {
             now_ns: 0,
             window: Window::default(),
             offered: vec![0; n],
+            proposed_ns: 0,
             totals: Totals::default(),
         }
     }
@@ -85,6 +88,16 @@ impl Load {
     /// A member proposed a value.
     pub(super) fn note_offered(&mut self, member: usize, value: &Value) {
         self.offered[member] += value.entry().map_or(0, |entry| entry.count() as u64);
+    }
+
+    /// This replica proposes a value.
+    pub(super) fn note_proposed(&mut self) {
+        self.proposed_ns = self.now_ns;
+    }
+
+    /// How long ago it did.
+    pub(super) fn proposed_ago_ns(&self) -> u64 {
+        self.now_ns.saturating_sub(self.proposed_ns)
     }
 
     /// A slot was committed.

@@ -56,6 +56,7 @@ const VARIATIONS: &[(&str, &[&str])] = &[
     ("outstanding", &["1", "32"]),
     ("batch_commands", &["1", "4"]),
     ("stall_ms", &["20", "500"]),
+    ("idle_ms", &["0", "1000"]),
     ("rejoin_ms", &["30", "5000"]),
     ("rtt_us", &["50", "20000"]),
 ];

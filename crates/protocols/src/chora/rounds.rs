@@ -36,6 +36,7 @@ impl Hash for Rounds {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.is_pulsing, self.number, self.heard, self.idle).hash(to);
         (&self.paces_ns, self.load.round_ns()).hash(to);
+        self.load.proposed_ago_ns().hash(to);
     }
 }
 

@@ -14,6 +14,7 @@ impl Replica {
             ("view", self.view as f64),
             ("leads", f64::from(u8::from(self.leads()))),
             ("delay_us", micros(furthest_ns)),
+            ("hold_percent", self.gateway.hold.percent() as f64),
             ("released_total", released as f64),
             ("held_us_total", micros(held_ns)),
             ("answered_fast_total", fast as f64),

@@ -51,6 +51,8 @@ impl Protocol for Nezha {
 const VARIATIONS: &[(&str, &[&str])] = &[
     ("owd_us", &["50", "20000"]),
     ("far_us", &["20", "50000"]),
+    ("hold", &["0", "100", "200"]),
+    ("sync_us", &["0", "20000"]),
     ("percentile", &["25", "100"]),
     ("window", &["1", "8"]),
     ("outstanding", &["1", "4"]),
@@ -64,6 +66,7 @@ const BRANCHES: &[&str] = &[
     "behind those who left",
     "committed fast",
     "committed slowly",
+    "double decision skipped",
     "far deadline",
     "late at a follower",
     "late at the leader",
@@ -74,5 +77,6 @@ const BRANCHES: &[&str] = &[
     "rejoined",
     "view change",
     "view started",
+    "window full",
     "word of a former life",
 ];
