@@ -90,7 +90,12 @@ impl Counters {
 
 /// Fetches a path of a plain HTTP server and returns the body of a 200 answer.
 pub fn get(url: &str, path: &str) -> Result<String, String> {
-    match ask(url, &format!("GET {path}"), "", PATIENCE)? {
+    get_within(url, path, PATIENCE)
+}
+
+/// The same, for those who have less time.
+pub(crate) fn get_within(url: &str, path: &str, patience: Duration) -> Result<String, String> {
+    match ask(url, &format!("GET {path}"), "", patience)? {
         (200, body) => Ok(body),
         (status, _) => Err(format!("{url}{path}: status {status}")),
     }

@@ -48,6 +48,16 @@ impl Timeline {
         }
     }
 
+    /// A line through what was seen at times, from 0 at the bottom to the most of it at the top.
+    pub(crate) fn draw_points(&self, svg: &mut Svg, seen: &[(Duration, f64)], class: &str) {
+        let most = seen.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+        let at = |(time, value): (Duration, f64)| (self.x(time), self.y(self.most * value / most));
+        if most > 0.0 {
+            let pairs = seen.windows(2);
+            pairs.for_each(|pair| svg.line(at(pair[0]), at(pair[1]), class));
+        }
+    }
+
     /// A line down where something happened.
     pub(crate) fn mark(&self, svg: &mut Svg, at: Duration, class: &str) {
         let x = self.x(at);

@@ -91,6 +91,12 @@ pub trait Machine: Clone + Sized {
         String::new()
     }
 
+    /// Numbers for people who watch it, by name; one that only grows ends in `_total`. Nothing depends on
+    /// them.
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
     /// The paper's lemmas as assertions over this replica's state; run after every step in tests.
     fn check(&self) {}
 

@@ -278,6 +278,12 @@ macro_rules! machines {
                 }
             }
 
+            fn figures(&self) -> Vec<(&'static str, f64)> {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.figures()),*
+                }
+            }
+
             fn check(&self) {
                 match self {
                     $(AnyMachine::$name(inside) => inside.machine.check()),*

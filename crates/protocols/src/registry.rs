@@ -28,6 +28,12 @@ pub trait Protocol: 'static {
     /// that a run of many seeds can say which of them it never took.
     fn branches() -> &'static [&'static str];
 
+    /// Parameters, each with values that seeds of the simulator try besides the usual one. A value that does
+    /// not fit the size of a cluster is left out.
+    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        &[]
+    }
+
     /// Deliberate faults that a checker of this protocol must find.
     fn mutants() -> Vec<Mutant<Self::Machine>>;
 

@@ -134,6 +134,10 @@ impl<M: Machine> Machine for Sabotaged<M> {
         self.inner.explain()
     }
 
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.inner.figures()
+    }
+
     fn check(&self) {
         self.inner.check();
     }

@@ -307,6 +307,13 @@ impl Metrics {
         Registry(&self.recorder).labelled("quorate_branches_total", help, ("branch", name))
     }
 
+    /// A figure of the protocol in force.
+    pub(crate) fn figure(&self, name: &str) -> Gauge {
+        let help = "What the protocol says of itself, by name; those that end in _total only grow \
+                    while an epoch lasts.";
+        Registry(&self.recorder).labelled_gauge("quorate_protocol", help, ("figure", name))
+    }
+
     pub(crate) fn spent(&self, place: Place, ns: u64) {
         let at = match place {
             Place::Ring => 0,

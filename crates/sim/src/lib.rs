@@ -78,6 +78,7 @@ mod subject;
 mod tally;
 mod trace;
 mod values;
+mod variations;
 mod watches;
 mod world;
 

@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     /// First only as many replicas are healed as the protocol needs, and must do without the rest.
     pub(crate) quorum_first: bool,
+    /// Parameters of the protocol that were not given are drawn.
+    pub(crate) draws_settings: bool,
 }
 
 /// How clocks behave.
@@ -135,6 +137,7 @@ impl Plan {
             service_max_ns: [1, 20 * MICROS, 100 * MICROS][rng.usize(..3)],
             limits: limits(rng, durability),
             quorum_first: false,
+            draws_settings: false,
         };
         // After the limits, so that the rest of a seed's plan does not depend on it.
         let wipes = durability == Durability::Disk && !calm && rng.u8(..3) == 0;

@@ -92,6 +92,10 @@ impl<M: Machine> Machine for Probe<M> {
         self.inner.explain()
     }
 
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.inner.figures()
+    }
+
     fn check(&self) {
         self.inner.check();
     }

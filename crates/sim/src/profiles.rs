@@ -328,6 +328,13 @@ pub(crate) const PROFILES: &[Profile] = &[
         shows: &["full disk"],
         hurt: |d| d.strike(Fault::FullDisk, 200..2_000),
     },
+    // Last: which of the others take part in a seed does not depend on it.
+    Profile {
+        name: "settings",
+        what: "parameters of the protocol that were not given are drawn, where it names values to try",
+        shows: &[],
+        hurt: |d| d.plan.draws_settings = true,
+    },
 ];
 
 impl Draw<'_> {

@@ -20,6 +20,7 @@ use crate::simulator::Watch;
 use crate::subject::Subject;
 use crate::trace::Trace;
 use crate::values::Values;
+use crate::variations::vary;
 use crate::watches::Watcher;
 use bytes::Bytes;
 use fastrand::Rng;
@@ -192,7 +193,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             id: replica(i),
             incarnation: node.incarnation,
         });
-        let epoch = Epoch {
+        let mut epoch = Epoch {
             number: 1,
             first_slot: Slot(0),
             members: members.collect(),
@@ -201,6 +202,9 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             seed: rng.u64(..),
             params: setup.params.clone(),
         };
+        if plan.draws_settings {
+            vary(&mut epoch, &mut generator(setup.seed, "settings"));
+        }
         let journal = Journal::default();
         let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &journal);
         let watchers = (0..plan.load.watchers).map(watcher).collect();

@@ -14,9 +14,11 @@ pub(super) struct Course {
     pub(super) mix: Mix,
     pub(super) protocol: String,
     pub(super) duration: Duration,
-    pub(super) kills: Vec<Kill>,
+    pub(super) outages: Vec<Outage>,
     /// In the order in which they were done.
     pub(super) samples: Vec<Sample>,
+    /// What replicas said of themselves, and when.
+    pub(super) watched: Vec<(Duration, f64)>,
     /// Values that replicas put together from fragments.
     pub(super) gathered: u64,
     /// Fragments that replicas made anew.
@@ -24,12 +26,12 @@ pub(super) struct Course {
     pub(super) violations: Vec<String>,
 }
 
-/// A leader killed.
+/// A replica was hurt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kill {
+pub(super) struct Outage {
     /// Since the load began.
     pub(super) at: Duration,
-    /// When it served again.
+    /// When that was over.
     pub(super) back: Duration,
 }
 
@@ -42,21 +44,21 @@ impl Course {
             "writes",
             "before/s",
             "after/s",
-            "1st kill",
-            "2nd kill",
+            "1st fault",
+            "2nd fault",
             "longest gap",
             "gathered",
             "rebuilt"
         )
     }
 
-    /// From a kill to the first acknowledgement of a write that was sent after it.
-    pub(super) fn resumed(&self, kill: Kill) -> Option<Duration> {
+    /// From a fault to the first acknowledgement of a write that was sent after it.
+    pub(super) fn resumed(&self, outage: Outage) -> Option<Duration> {
         let later = self
             .samples
             .iter()
-            .filter(|sample| sample.is_write && sample.sent >= kill.at);
-        later.map(|sample| sample.done - kill.at).min()
+            .filter(|sample| sample.is_write && sample.sent >= outage.at);
+        later.map(|sample| sample.done - outage.at).min()
     }
 
     /// When the longest time without an acknowledged write began, and how long it was.
@@ -83,17 +85,30 @@ impl Course {
                 .max(f64::MIN_POSITIVE)
     }
 
+    /// Throughput beside that of a run without faults in the same stretches of time: while a replica was
+    /// away and others had gone on, and when all were back.
+    pub(super) fn beside(&self, without: &Course, resume_within: Duration) -> [f64; 2] {
+        let away = |course: &Course| {
+            let stretches = self.outages.iter();
+            let rates = stretches.map(|one| course.rate(one.at + resume_within, one.back));
+            rates.sum::<f64>()
+        };
+        let last = self.outages.last().map_or(Duration::ZERO, |one| one.back);
+        let after = |course: &Course| course.rate(last + SETTLED, self.duration);
+        [away(self) / away(without), after(self) / after(without)]
+    }
+
     /// What should not be.
     pub(super) fn wrong(&self, resume_within: Duration) -> Vec<String> {
         let name = format!("{}, {}", self.mix.name(), self.protocol);
         let lost = self.violations.iter().map(|what| format!("{name}: {what}"));
         let late = self
-            .kills
+            .outages
             .iter()
-            .filter_map(|kill| match self.resumed(*kill) {
-                None => Some(format!("{name}: no write after a kill")),
+            .filter_map(|outage| match self.resumed(*outage) {
+                None => Some(format!("{name}: no write after a fault")),
                 Some(time) if time > resume_within => Some(format!(
-                    "{name}: the next write after a kill took {}",
+                    "{name}: the next write after a fault took {}",
                     show_ns(time.as_nanos() as u64)
                 )),
                 Some(_) => None,
@@ -105,8 +120,8 @@ impl Course {
 impl fmt::Display for Course {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let writes = self.samples.iter().filter(|sample| sample.is_write).count();
-        let first = self.kills.first().map_or(self.duration, |kill| kill.at);
-        let last = self.kills.last().map_or(Duration::ZERO, |kill| kill.back);
+        let first = self.outages.first().map_or(self.duration, |one| one.at);
+        let last = self.outages.last().map_or(Duration::ZERO, |one| one.back);
         let (gap_at, gap) = self.longest_gap();
         let gap = format!(
             "{} at {:.1} s",
@@ -114,8 +129,9 @@ impl fmt::Display for Course {
             gap_at.as_secs_f64()
         );
         let resumed = |which: usize| {
-            let kill = self.kills.get(which).and_then(|kill| self.resumed(*kill));
-            kill.map_or("-".to_owned(), |time| show_ns(time.as_nanos() as u64))
+            let outage = self.outages.get(which);
+            let outage = outage.and_then(|outage| self.resumed(*outage));
+            outage.map_or("-".to_owned(), |time| show_ns(time.as_nanos() as u64))
         };
         write!(
             out,
@@ -134,6 +150,8 @@ impl fmt::Display for Course {
     }
 }
 
+/// How long after a replica is back all is as it was.
+const SETTLED: Duration = Duration::from_secs(1);
 /// Of the picture.
 pub(super) const BIN: Duration = Duration::from_millis(100);
 
@@ -155,7 +173,7 @@ pub(super) mod tests {
             mix: Mix::Write,
             protocol: "rs-paxos".to_owned(),
             duration: Duration::from_secs(1),
-            kills: vec![Kill {
+            outages: vec![Outage {
                 at: Duration::from_millis(300),
                 back: Duration::from_millis(800),
             }],
@@ -166,6 +184,7 @@ pub(super) mod tests {
                 sample(310, 550, true),
                 sample(880, 890, true),
             ],
+            watched: vec![(Duration::ZERO, 1.0), (Duration::from_millis(500), 0.0)],
             gathered: 3,
             rebuilt: 2,
             violations: Vec::new(),
@@ -176,7 +195,7 @@ pub(super) mod tests {
     fn writes_resume_with_one_that_was_sent_after_the_kill() {
         let course = course();
         assert_eq!(
-            course.resumed(course.kills[0]),
+            course.resumed(course.outages[0]),
             Some(Duration::from_millis(250))
         );
         let gap = (Duration::from_millis(550), Duration::from_millis(340));
@@ -186,6 +205,21 @@ pub(super) mod tests {
             Vec::<String>::new()
         );
         assert!(course.wrong(Duration::from_millis(249))[0].contains("took 250 ms"));
+    }
+
+    #[test]
+    fn what_is_left_is_told_beside_an_equal_run() {
+        let (hurt, mut whole) = (course(), course());
+        let added = [(330, 340), (600, 610), (640, 700)];
+        whole
+            .samples
+            .extend(added.map(|(sent, done)| sample(sent, done, true)));
+        let [meanwhile, _] = hurt.beside(&whole, Duration::from_millis(100));
+        assert_eq!(
+            meanwhile,
+            1.0 / 3.0,
+            "from 400 to 800 ms: one, beside three"
+        );
     }
 
     #[test]
@@ -203,7 +237,7 @@ pub(super) mod tests {
         let wrong = course.wrong(Duration::from_secs(1));
         assert_eq!(wrong.len(), 2);
         assert!(
-            wrong[0].ends_with("value 7: no value") && wrong[1].ends_with("no write after a kill")
+            wrong[0].ends_with("value 7: no value") && wrong[1].ends_with("no write after a fault")
         );
     }
 }

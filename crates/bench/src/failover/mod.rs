@@ -3,9 +3,12 @@
 //!
 //! Each run has a cluster of its own. Its leader is killed (SIGKILL) after a third of the time, the
 //! next leader after two thirds; each is started again some seconds later. Clients are closed
-//! loops, spread over the replicas, and go on with the next replica when theirs fails.
+//! loops, spread over the replicas, and go on with the next replica when theirs fails. Replicas may
+//! also be paused or slowed down, and where nobody leads each in its turn is the victim.
 
 mod course;
+mod harm;
+mod pairs;
 mod plot;
 
 use std::path::PathBuf;
@@ -21,7 +24,8 @@ use crate::rounds::say;
 use crate::scrape;
 use crate::trial::{self, ClusterArgs, Load};
 use crate::units;
-use course::{Course, Kill};
+use course::{Course, Outage};
+use harm::{Harm, Victims, Watching};
 
 /// The options of `bench failover`.
 #[derive(Debug, Clone, Args)]
@@ -40,9 +44,22 @@ pub struct FailoverArgs {
     /// Length of each run
     #[arg(long, default_value = "20s", value_parser = units::duration)]
     duration: Duration,
-    /// How long a killed replica stays away
+    /// What is done to a replica
+    #[arg(long, default_value = "kill")]
+    fault: Harm,
+    /// Whom it is done to
+    #[arg(long, default_value = "leader")]
+    victims: Victims,
+    /// How long it lasts
     #[arg(long, default_value = "3s", value_parser = units::duration)]
     away: Duration,
+    /// Runs of each kind, each beside an equal one in which nothing happens; 0 for one run alone
+    #[arg(long, default_value_t = 0)]
+    pairs: u16,
+    /// Draw this figure of the protocol, too: the mean over the replicas of
+    /// `quorate_protocol{figure="..."}`, such as pulsing
+    #[arg(long)]
+    watch: Option<String>,
     /// Clients, spread over the replicas, each with one operation outstanding
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
@@ -52,7 +69,7 @@ pub struct FailoverArgs {
     /// Values written before the load begins
     #[arg(long, default_value_t = 1000)]
     fill: u64,
-    /// Most time between a kill and the next write that is acknowledged
+    /// Most time between a fault and the next write that is acknowledged
     #[arg(long, default_value = "1s", value_parser = units::duration)]
     resume_within: Duration,
     /// Draw throughput over time to this file, as SVG
@@ -105,7 +122,11 @@ fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {
     say(format_args!("{}", Course::head()));
     for &mix in &args.loads {
         for cluster in &clusters {
-            let course = one(args, &runtime, cluster, mix)?;
+            if args.pairs > 0 {
+                courses.extend(pairs::run(args, &runtime, cluster, mix)?);
+                continue;
+            }
+            let course = one(args, &runtime, cluster, mix, true)?;
             say(format_args!("{course}"));
             courses.push(course);
         }
@@ -120,12 +141,13 @@ fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {
     Ok(wrong.collect())
 }
 
-/// One run.
+/// One run, with faults or without.
 fn one(
     args: &FailoverArgs,
     runtime: &Runtime,
     cluster: &ClusterArgs,
     mix: Mix,
+    is_hurt: bool,
 ) -> Result<Course, String> {
     let mut replicas = cluster.begin(&[])?;
     let load = Load::new(
@@ -137,11 +159,17 @@ fn one(
     runtime.block_on(load.fill(args.fill))?;
     let began = Instant::now();
     let clients = load.start(runtime, args.clients, began);
+    let watching =
+        (args.watch.as_deref()).map(|figure| Watching::begin(figure, &replicas.endpoints, began));
     let mut counted = Counted::default();
-    let killed = kill_twice(args, runtime, &mut replicas, began, &mut counted);
+    let struck = match is_hurt {
+        true => strike_twice(args, runtime, &mut replicas, began, &mut counted),
+        false => Ok(Vec::new()),
+    };
     sleep_until(began + args.duration);
     let samples = runtime.block_on(load.stop(clients))?;
-    let kills = killed?;
+    let watched = watching.map_or_else(Vec::new, Watching::end);
+    let outages = struck?;
     for url in &replicas.endpoints {
         counted.add(url)?;
     }
@@ -153,37 +181,42 @@ fn one(
         mix,
         protocol: cluster.protocol.clone(),
         duration: args.duration,
-        kills,
+        outages,
         samples,
+        watched,
         gathered: counted.gathered as u64,
         rebuilt: counted.rebuilt as u64,
         violations,
     })
 }
 
-/// Kills the leader after a third of the time, and the next one after two thirds.
-fn kill_twice(
+/// Hurts one after a third of the time, and the next one after two thirds.
+fn strike_twice(
     args: &FailoverArgs,
     runtime: &Runtime,
     replicas: &mut Replicas,
     began: Instant,
     counted: &mut Counted,
-) -> Result<Vec<Kill>, String> {
-    let mut kills = Vec::new();
+) -> Result<Vec<Outage>, String> {
+    let mut outages = Vec::new();
     for third in 1..=2 {
         sleep_until(began + args.duration * third / 3);
-        let leader = runtime.block_on(trial::leader(&replicas.endpoints))?;
-        counted.add(&replicas.endpoints[leader])?;
+        let victim = match args.victims {
+            Victims::Leader => runtime.block_on(trial::leader(&replicas.endpoints))?,
+            Victims::Turn => (third - 1) as usize % replicas.endpoints.len(),
+        };
+        if args.fault == Harm::Kill {
+            counted.add(&replicas.endpoints[victim])?;
+        }
         let at = began.elapsed();
-        replicas.kill(&[leader])?;
-        sleep_until(began + at + args.away);
-        replicas.start(&[leader])?;
-        kills.push(Kill {
+        args.fault
+            .strike(replicas, victim, began + at + args.away)?;
+        outages.push(Outage {
             at,
             back: began.elapsed(),
         });
     }
-    Ok(kills)
+    Ok(outages)
 }
 
 /// What replicas counted; one that is killed begins again, so it is read before.

@@ -1,4 +1,4 @@
-//! Throughput over time, a diagram for each load, with a line for each protocol and its kills.
+//! Throughput over time, a diagram for each load, with a line for each protocol and its faults.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) fn render(courses: &[Course], title: &str) -> String {
     svg.text(
         (MARGIN, 26.0),
         "head",
-        &format!("Leaders killed under load: {title}"),
+        &format!("Replicas hurt under load: {title}"),
     );
     for (at, mix) in mixes.into_iter().enumerate() {
         let own: Vec<&Course> = courses.iter().filter(|course| course.mix == mix).collect();
@@ -44,22 +44,24 @@ fn panel(svg: &mut Svg, mix: Mix, courses: &[&Course], top: f64) {
     for (index, (course, rates)) in courses.iter().zip(&rates).enumerate() {
         let (line, mark) = CLASSES[index % CLASSES.len()];
         timeline.draw(svg, rates, BIN, line);
-        for kill in &course.kills {
-            timeline.mark(svg, kill.at, mark);
+        for outage in &course.outages {
+            timeline.mark(svg, outage.at, mark);
+            timeline.mark(svg, outage.back, mark);
         }
-        let words = format!("{} (dashed: kills)", course.protocol);
+        timeline.draw_points(svg, &course.watched, mark);
+        let words = format!("{} (dashed: faults)", course.protocol);
         timeline.legend(svg, (index, line), &words);
     }
 }
 
-/// Of a protocol's line and its kills, told apart also by those who see no difference between red
+/// Of a protocol's line and its faults, told apart also by those who see no difference between red
 /// and green.
-const CLASSES: [(&str, &str); 2] = [("first", "first-kill"), ("second", "second-kill")];
+const CLASSES: [(&str, &str); 2] = [("first", "first-mark"), ("second", "second-mark")];
 const STYLE: &str = "\
 .first { stroke: #0072b2; stroke-width: 1.5 }
 .second { stroke: #d55e00; stroke-width: 1.5 }
-.first-kill { stroke: #0072b2; stroke-dasharray: 5 4 }
-.second-kill { stroke: #d55e00; stroke-dasharray: 5 4 }
+.first-mark { stroke: #0072b2; stroke-dasharray: 5 4 }
+.second-mark { stroke: #d55e00; stroke-dasharray: 5 4 }
 ";
 const HEAD: f64 = 46.0;
 
@@ -69,17 +71,17 @@ mod tests {
     use crate::failover::course::tests::course;
 
     #[test]
-    fn every_run_is_a_line_with_its_kills() {
+    fn every_run_is_a_line_with_its_faults() {
         let mut other = course();
         other.protocol = "multi-paxos".to_owned();
         let picture = render(&[course(), other], "5 replicas");
         let count = |class: &str| picture.matches(&format!("class=\"{class}\"")).count();
         assert_eq!(
-            (count("first"), count("first-kill")),
-            (9 + 1, 1),
-            "ten bins and the legend"
+            (count("first"), count("first-mark")),
+            (9 + 1, 2 + 1),
+            "ten bins and the legend; the fault, its end, and what was watched"
         );
-        assert_eq!((count("second"), count("second-kill")), (9 + 1, 1));
+        assert_eq!((count("second"), count("second-mark")), (9 + 1, 2 + 1));
         assert_eq!(count("title"), 1, "one load");
         assert!(picture.contains(">20<") && picture.contains("write-intensive"));
     }

@@ -97,7 +97,8 @@ pub struct Config {
     pub is_round_measured: bool,
     /// The shortest and the longest that the tuner may choose.
     pub round_range_ns: (u64, u64),
-    /// Slots beyond the first one not committed in which something may be proposed (`window`).
+    /// Slots beyond the first one not committed in which something may be proposed (`window`), one for
+    /// each member at least.
     pub window: usize,
     /// Segments in a VIEW-INIT, at most: the newest.
     pub segments_max: usize,
@@ -118,6 +119,8 @@ pub struct Config {
     /// `T_rejoin`: how long a proposer that was left out is watched before it is taken back
     /// (`rejoin_ms`).
     pub rejoin_ns: u64,
+    /// A proposer that had nothing to propose for so long will not miss its next slot (`idle_ms`).
+    pub idle_ns: u64,
     /// How long a request waits before it is refused, at least (`patience_ms`).
     pub patience_ns: u64,
     /// How long after a message that was overtaken is taken for lost.
@@ -128,7 +131,7 @@ pub struct Config {
     pub gap_max_ns: u64,
 }
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "proposers",
     "mode",
     "round_us",
@@ -140,6 +143,7 @@ const KNOWN: [&str; 12] = [
     "rtt_us",
     "stall_ms",
     "rejoin_ms",
+    "idle_ms",
     "patience_ms",
 ];
 
@@ -155,7 +159,8 @@ impl Config {
         let (n, me) = (epoch.n(), epoch.index_of(seat.me));
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let round_ns = round_ns(&params, rtt_ns)?;
-        let window = params.number("window", 1024, 1..=WINDOW_MAX)?;
+        // Every proposer has a slot in it: else the last of them would wait for slots that nobody fills.
+        let window = params.number("window", 1024, 1..=WINDOW_MAX)?.max(n);
         let stall_ns = params.number("stall_ms", 100, 1..=600_000)? as u64 * MILLIS;
         let gap_ns = (4 * round_ns).max(2 * rtt_ns).max(MILLIS);
         Ok(Config {
@@ -187,6 +192,7 @@ impl Config {
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
             stall_ns,
             rejoin_ns: params.number("rejoin_ms", 1000, 1..=86_400_000)? as u64 * MILLIS,
+            idle_ns: params.number("idle_ms", 10, 0..=86_400_000)? as u64 * MILLIS,
             patience_ns: params.number("patience_ms", 5000, 1..=86_400_000)? as u64 * MILLIS,
             grace_ns: round_ns.max(rtt_ns / 2),
             gap_ns,

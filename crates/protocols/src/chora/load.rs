@@ -31,6 +31,23 @@ pub(super) struct Load {
     window: Window,
     /// Commands proposed by each member in it.
     offered: Vec<u64>,
+    /// When this replica proposed something last.
+    proposed_ns: u64,
+    /// Since the start, for people.
+    pub(super) totals: Totals,
+}
+
+/// Counts that nothing depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) rounds: u64,
+    /// Rounds that ended early.
+    pub(super) early: u64,
+    /// Slots committed while this replica pulsed.
+    pub(super) slots: u64,
+    pub(super) repairs: u64,
+    /// Of the last window of pulses: slots committed, of those dealt in its rounds.
+    pub(super) effectiveness: f64,
 }
 
 impl Load {
@@ -48,6 +65,8 @@ impl Load {
             now_ns: 0,
             window: Window::default(),
             offered: vec![0; n],
+            proposed_ns: 0,
+            totals: Totals::default(),
         }
     }
 
@@ -71,19 +90,32 @@ impl Load {
         self.offered[member] += value.entry().map_or(0, |entry| entry.count() as u64);
     }
 
+    /// This replica proposes a value.
+    pub(super) fn note_proposed(&mut self) {
+        self.proposed_ns = self.now_ns;
+    }
+
+    /// How long ago it did.
+    pub(super) fn proposed_ago_ns(&self) -> u64 {
+        self.now_ns.saturating_sub(self.proposed_ns)
+    }
+
     /// A slot was committed.
-    pub(super) fn note_committed(&mut self) {
+    pub(super) fn note_committed(&mut self, is_pulsing: bool) {
         self.window.committed += 1;
+        self.totals.slots += u64::from(is_pulsing);
     }
 
     /// A round began.
     pub(super) fn note_round(&mut self) {
         self.window.rounds += 1;
+        self.totals.rounds += 1;
     }
 
     /// A repair was needed.
     pub(super) fn note_repair(&mut self) {
         self.window.repairs += 1;
+        self.totals.repairs += 1;
     }
 
     /// `T0`: what delays ask for, unless it was given.
@@ -128,6 +160,7 @@ impl Load {
     fn judge(&mut self, is_pulsing: bool, window: Window, proposers: usize) -> bool {
         if is_pulsing {
             self.tuner.note(window);
+            self.totals.effectiveness = window.effectiveness(proposers as u64);
         }
         let needed_ns = self.needed_ns();
         let setting = Setting {

@@ -30,6 +30,7 @@
 
 mod config;
 mod delays;
+mod figures;
 mod load;
 mod log;
 mod messages;
@@ -246,6 +247,10 @@ impl Machine for Replica {
 
     fn explain(&self) -> String {
         words::explain(self)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.all_figures()
     }
 
     fn check(&self) {

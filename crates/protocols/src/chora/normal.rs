@@ -209,7 +209,8 @@ impl Replica {
         }
         out.deliver(slot, entry);
         self.settle_offer(name);
-        self.rounds.load.note_committed();
+        let is_pulsing = self.rounds.is_pulsing();
+        self.rounds.load.note_committed(is_pulsing);
         self.moved(out);
     }
 
@@ -315,7 +316,16 @@ impl Replica {
     /// ACK: what was not said with anything else. In a round it waits for the next.
     pub(super) fn say_what_is_due(&mut self, out: &mut Out<Self>) {
         if self.ack() > self.said_ack && !self.rounds.is_pulsing() {
-            self.say_pulse(Peers::All, Body::default(), out);
+            let proposal = self.skip_ahead();
+            if let Some(proposal) = &proposal {
+                self.note_own(proposal);
+            }
+            let body = Body {
+                proposal,
+                ..Body::default()
+            };
+            self.say_pulse(Peers::All, body, out);
+            self.advance(out);
         }
         let owes = self.owes & self.config.others();
         for member in (0..64).filter(|member| owes & 1 << member != 0) {

@@ -18,6 +18,13 @@ pub(super) struct Window {
     pub(super) is_mixed: bool,
 }
 
+impl Window {
+    /// Slots committed, of those dealt in its rounds (`beta`).
+    pub(super) fn effectiveness(&self, proposers: u64) -> f64 {
+        self.committed as f64 / (self.rounds.max(1) * proposers.max(1)) as f64
+    }
+}
+
 /// What the modes depend on besides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Setting {
@@ -108,8 +115,7 @@ fn offered(window: Window, setting: Setting) -> f64 {
 
 fn speaks_against(window: Window, setting: Setting) -> bool {
     let rounds = window.rounds.max(1) as f64;
-    let effectiveness = window.committed as f64 / (rounds * setting.proposers as f64);
-    effectiveness < EFFECTIVENESS_MIN
+    window.effectiveness(setting.proposers) < EFFECTIVENESS_MIN
         || offered(window, setting) < OFFERED_AGAINST
         || window.repairs as f64 > REPAIRS_MAX * rounds
         || setting.needed_ns > setting.round_max_ns

@@ -81,6 +81,26 @@ impl Replica {
         })
     }
 
+    /// Own slots that a replica gives up with its next acknowledgement, if it has proposed nothing for a
+    /// while: those before the next slot of whoever proposed last, which need not wait for them then.
+    pub(super) fn skip_ahead(&self) -> Option<Proposal> {
+        let is_idle = self.queue.is_empty()
+            && self.backlog.is_empty()
+            && self.rounds.load.proposed_ago_ns() > self.config.idle_ns;
+        let init = self
+            .init
+            .as_ref()
+            .filter(|_| is_idle && self.may_propose())?;
+        let last = Slot(self.latest.0.checked_sub(1)?);
+        let next = init.next_of(init.owner(last)?, self.latest)?;
+        let slot = next.min(self.window_end());
+        (self.next_own < slot).then_some(Proposal {
+            skip_from: self.next_own,
+            slot,
+            value: None,
+        })
+    }
+
     /// Whether there is such a thing.
     pub(super) fn can_propose(&self) -> bool {
         let Some(init) = self.init.as_ref().filter(|_| self.may_propose()) else {
@@ -118,6 +138,7 @@ impl Replica {
         self.skip(&init, me, (proposal.skip_from, proposal.slot));
         if let Some(value) = proposal.value.clone() {
             self.rounds.load.note_offered(me, &value);
+            self.rounds.load.note_proposed();
             next = next.next();
             self.latest = self.latest.max(next);
             self.take_pending(Logged {

@@ -25,6 +25,10 @@ impl Protocol for Chora {
         BRANCHES
     }
 
+    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        VARIATIONS
+    }
+
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
     }
@@ -41,6 +45,21 @@ impl Protocol for Chora {
         words::state(machine)
     }
 }
+
+/// What seeds try: both modes and their mixture, rounds from shorter to much longer than the network asks for,
+/// one proposer to all, windows that fill up, and views that are given up soon.
+const VARIATIONS: &[(&str, &[&str])] = &[
+    ("mode", &["responsive", "pulsing", "random"]),
+    ("proposers", &["1", "2", "4", "auto"]),
+    ("round_us", &["20", "500", "5000"]),
+    ("window", &["1", "4", "64"]),
+    ("outstanding", &["1", "32"]),
+    ("batch_commands", &["1", "4"]),
+    ("stall_ms", &["20", "500"]),
+    ("idle_ms", &["0", "1000"]),
+    ("rejoin_ms", &["30", "5000"]),
+    ("rtt_us", &["50", "20000"]),
+];
 
 /// The rare branches of the machine.
 const BRANCHES: &[&str] = &[

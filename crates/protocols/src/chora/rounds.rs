@@ -36,6 +36,7 @@ impl Hash for Rounds {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.is_pulsing, self.number, self.heard, self.idle).hash(to);
         (&self.paces_ns, self.load.round_ns()).hash(to);
+        self.load.proposed_ago_ns().hash(to);
     }
 }
 
@@ -180,6 +181,7 @@ impl Replica {
         let proposers = self.init.as_ref().map_or(0, |init| init.mask());
         let live = proposers & self.config.others() & !self.down;
         if live != 0 && live & !self.rounds.heard == 0 && self.has_news() {
+            self.rounds.load.totals.early += 1;
             self.on_round(now, out);
         }
     }

@@ -1,7 +1,7 @@
 //! How the main log grows (`advance()`): in order, and nowhere else.
 
 use super::Replica;
-use super::messages::{Logged, Record};
+use super::messages::{Logged, Record, Value};
 use super::role::Role;
 use quorate_core::{Event, Out, Slot};
 
@@ -11,7 +11,10 @@ impl Replica {
         if !self.config.rules.verifies_in_order {
             self.jump_over_unverified(out);
         }
-        while let Some(next) = self.pending.remove(&self.verified) {
+        let end = self.worth_until();
+        while self.verified < end
+            && let Some(next) = self.pending.remove(&self.verified)
+        {
             let is_same = |logged: &Logged| logged.eview == next.eview;
             if !self.log.get(self.verified).is_some_and(is_same) {
                 self.append(next, out);
@@ -19,6 +22,23 @@ impl Replica {
             self.verified = self.verified.next();
         }
         self.try_commit(out);
+    }
+
+    /// The first slot that need not be verified yet: slots at the end of what is here that hold nothing go
+    /// with the next one that does, and take no flush of their own. Nobody waits for them: they are behind
+    /// all that is known to be proposed.
+    fn worth_until(&self) -> Slot {
+        let mut end = self.verified;
+        let waiting = self.pending.range(self.verified..);
+        for ((slot, logged), at) in waiting.zip(self.verified.0..) {
+            if slot.0 != at {
+                break;
+            }
+            if *slot < self.log.end() || logged.value != Value::Noop {
+                end = slot.next();
+            }
+        }
+        end
     }
 
     /// What the paper does (section 14, 1): what comes goes into the one log there is, and a slot that
@@ -75,9 +95,10 @@ impl Replica {
             assert!(*slot >= self.verified, "what is verified does not wait");
             assert_eq!(*slot, logged.slot);
         }
-        assert!(
-            !self.pending.contains_key(&self.verified),
-            "what can be verified is"
+        assert_eq!(
+            self.worth_until(),
+            self.verified,
+            "what can be verified is, if it holds anything"
         );
         for offer in &self.offers {
             let is_done = self.done.0.contains(offer.entry.id);

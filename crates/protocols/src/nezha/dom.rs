@@ -96,19 +96,28 @@ impl Estimates {
         }
     }
 
-    /// The deadline of a request that is sent now: when all should have it, and above what a leader
-    /// has taken before, unless that is far away.
-    pub(super) fn deadline(&self, clock_ns: u64, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
+    /// How long a request is thought to take to the furthest member, as deadlines have it.
+    pub(super) fn furthest_ns(&self, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
         let delay = |(member, told): (usize, &Option<(u64, u64)>)| match told {
             _ if member == me => 0,
             Some((owd, at)) if mono_ns.saturating_sub(*at) <= STALE_NS => (*owd).min(max_ns),
             _ => max_ns,
         };
-        let owd = self.of.iter().enumerate().map(delay).max().unwrap_or(0);
+        self.of.iter().enumerate().map(delay).max().unwrap_or(0)
+    }
+
+    /// The deadline of a request that is sent now and allowed to take so long: above what a leader has taken
+    /// before, unless that is far away.
+    pub(super) fn deadline(
+        &self,
+        (clock_ns, owd_ns): (u64, u64),
+        mono_ns: u64,
+        max_ns: u64,
+    ) -> u64 {
         let (hint, at) = self.hint;
         let is_fresh = mono_ns.saturating_sub(at) <= max_ns && hint < clock_ns + max_ns;
         let above = if is_fresh { hint + 1 } else { 0 };
-        clock_ns.saturating_add(owd).max(above)
+        clock_ns.saturating_add(owd_ns).max(above)
     }
 }
 
@@ -143,22 +152,18 @@ mod tests {
     #[test]
     fn a_deadline_is_when_the_last_should_have_it() {
         let mut estimates = Estimates::new(3);
-        assert_eq!(estimates.deadline(5_000, 0, 0, 1_000), 6_000);
+        let deadline = |estimates: &Estimates, mono_ns| {
+            let owd_ns = estimates.furthest_ns(mono_ns, 0, 1_000);
+            estimates.deadline((5_000, owd_ns), mono_ns, 1_000)
+        };
+        assert_eq!(deadline(&estimates, 0), 6_000);
         estimates.told(1, 200, 0);
         estimates.told(2, 300, 0);
-        assert_eq!(estimates.deadline(5_000, 0, 0, 1_000), 5_300);
+        assert_eq!(deadline(&estimates, 0), 5_300);
         estimates.told_deadline(5_400, 0, 1_000);
-        assert_eq!(estimates.deadline(5_000, 0, 0, 1_000), 5_401);
-        assert_eq!(
-            estimates.deadline(5_000, 2_000, 0, 1_000),
-            5_300,
-            "of long ago"
-        );
+        assert_eq!(deadline(&estimates, 0), 5_401);
+        assert_eq!(deadline(&estimates, 2_000), 5_300, "of long ago");
         estimates.told_deadline(u64::MAX, 0, 1_000);
-        assert_eq!(
-            estimates.deadline(5_000, 0, 0, 1_000),
-            5_300,
-            "of a clock that is wrong"
-        );
+        assert_eq!(deadline(&estimates, 0), 5_300, "of a clock that is wrong");
     }
 }

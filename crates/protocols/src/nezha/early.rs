@@ -15,6 +15,8 @@ pub(super) struct Early {
     deadlines: BTreeMap<EntryId, u64>,
     /// In the order in which they came.
     arrivals: BTreeSet<(u64, Tup)>,
+    /// How many were released, and how long they were held together, ns: for people.
+    pub(super) held: (u64, u64),
 }
 
 impl Hash for Early {
@@ -80,6 +82,9 @@ impl Early {
         }
         let (tup, _) = self.waiting.first_key_value()?;
         let tup = *tup;
+        let (_, since_ns) = self.waiting.get(&tup)?;
+        let held_ns = mono_ns.saturating_sub(*since_ns);
+        self.held = (self.held.0 + 1, self.held.1.saturating_add(held_ns));
         self.take(tup).map(|body| (body, tup.deadline))
     }
 

@@ -1,13 +1,15 @@
 //! Following: making the own log that of the leader (paper, section 5.4).
 
 use super::digest::Tup;
-use super::messages::{Body, LogMod, Message};
+use super::messages::{Body, LogMod, Message, Placed};
 use super::replica::{Replica, Status};
 use quorate_core::{EntryId, Event, Out, Slot};
 use std::collections::BTreeSet;
 
 /// Entries beyond the own log of which the places are kept.
 const PLACED_MAX: u64 = 1 << 16;
+/// Entries that may wait to be written with something else, at most.
+const LAZY_MAX: usize = 64;
 
 impl Replica {
     /// A member spoke in a view.
@@ -56,7 +58,35 @@ impl Replica {
         if has_gap && self.config.rules.waits_for_gaps {
             self.fetch(out);
         }
-        self.sync_further(out);
+        self.is_lazy = self.may_wait();
+        if !self.is_lazy {
+            self.sync_further(out);
+        }
+    }
+
+    /// Whether what the leader placed may wait for the next flush: the followers next to the leader, who write
+    /// at once, are enough for the slow path, it is where this replica has promised it, and nothing is before
+    /// it that the leader does not have.
+    fn may_wait(&self) -> bool {
+        let n = self.config.n();
+        let place = (self.config.me + n - self.leader()) % n;
+        let count = self.placed.len();
+        let is_promised = |placed: &Placed| self.un_of.get(&placed.id) == Some(&placed.deadline);
+        let is_placed = |tup: &Tup| self.placed.values().any(|placed| placed.id == tup.id);
+        self.config.lazy_ns > 0
+            && place >= self.config.thresholds.slow
+            && (1..=LAZY_MAX).contains(&count)
+            && self.down.is_empty()
+            && self.reads.count() == 0
+            && self.placed.values().all(is_promised)
+            && self.un.keys().take(count).all(is_placed)
+    }
+
+    /// Something else is about to be written, or somebody waits.
+    pub(super) fn sync_lazy(&mut self, out: &mut Out<Self>) {
+        if self.is_lazy {
+            self.sync_further(out);
+        }
     }
 
     /// Asks the leader for what follows.
@@ -71,6 +101,7 @@ impl Replica {
 
     /// Takes in what the leader's log holds next, as far as its bodies are here.
     pub(super) fn sync_further(&mut self, out: &mut Out<Self>) {
+        self.is_lazy = false;
         if !self.follows() || self.is_unvouched {
             return;
         }

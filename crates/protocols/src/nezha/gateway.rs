@@ -1,6 +1,7 @@
 //! The gateway (the paper's proxy): entries of this replica's clients, from a deadline to an answer.
 
 use super::dom::Estimates;
+use super::hold::Hold;
 use super::messages::{Body, Message, Outcome};
 use super::replica::Replica;
 use crate::backlog::Backlog;
@@ -24,9 +25,12 @@ pub(super) struct Gateway {
     pub(super) pending: BTreeMap<EntryId, Pending>,
     /// Sequence number of the last own entry.
     seq: u64,
-    estimates: Estimates,
+    pub(super) estimates: Estimates,
+    pub(super) hold: Hold,
     /// How far each member is, and in which view: never told of one by another.
     synced: Vec<(u64, Slot)>,
+    /// Entries answered on the fast path, and on the slow one: for people.
+    pub(super) answered: (u64, u64),
 }
 
 /// An entry on its way.
@@ -35,6 +39,8 @@ pub(super) struct Pending {
     pub(super) body: Body,
     /// When it was sent last, on the own monotonic clock, ns.
     sent_ns: u64,
+    /// When it was sent first, and how much its deadline allowed for; of own entries.
+    began: Option<(u64, u64)>,
     /// Somebody else's clients wait for it, nobody does, or they have their answer: it is only to be
     /// decided.
     is_answered: bool,
@@ -47,6 +53,7 @@ pub(super) struct Pending {
 impl Hash for Gateway {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (&self.backlog, self.seq, &self.estimates, &self.synced).hash(to);
+        self.hold.hash(to);
         for (id, pending) in &self.pending {
             (id, pending.is_answered, pending.view, &pending.digests).hash(to);
             pending
@@ -63,6 +70,7 @@ impl Pending {
         Pending {
             body,
             sent_ns: 0,
+            began: None,
             is_answered,
             view: 0,
             outcome: None,
@@ -82,13 +90,15 @@ impl Pending {
 }
 
 impl Gateway {
-    pub(super) fn new(n: usize) -> Gateway {
+    pub(super) fn new(n: usize, hold: Option<u64>) -> Gateway {
         Gateway {
             backlog: Backlog::default(),
             pending: BTreeMap::new(),
             seq: 0,
             estimates: Estimates::new(n),
+            hold: Hold::new(hold),
             synced: vec![(0, Slot(0)); n],
+            answered: (0, 0),
         }
     }
 
@@ -142,7 +152,9 @@ impl Replica {
             let commands: Result<Vec<Command>, _> = entry.commands().collect();
             let footprint = config.footprint(&commands.unwrap_or_default());
             let body = Body { entry, footprint };
-            self.gateway.pending.insert(id, Pending::new(body, false));
+            let mut pending = Pending::new(body, false);
+            pending.began = Some((self.now.mono_ns, self.gateway.hold.percent()));
+            self.gateway.pending.insert(id, pending);
             self.dispatch(id, out);
         }
     }
@@ -151,7 +163,13 @@ impl Replica {
     fn dispatch(&mut self, id: EntryId, out: &mut Out<Self>) {
         let (sent, mono_ns) = (self.now.clock_ns, self.now.mono_ns);
         let (me, max_ns) = (self.config.me, self.config.owd_max_ns);
-        let deadline = self.gateway.estimates.deadline(sent, mono_ns, me, max_ns);
+        let percent = self.gateway.hold.percent();
+        let owd_ns = self.gateway.estimates.furthest_ns(mono_ns, me, max_ns);
+        let owd_ns = (owd_ns * percent / 100).min(max_ns);
+        let deadline = self
+            .gateway
+            .estimates
+            .deadline((sent, owd_ns), mono_ns, max_ns);
         let Some(pending) = self.gateway.pending.get_mut(&id) else {
             return;
         };
@@ -289,9 +307,16 @@ impl Replica {
         let slow = 1 + followers().filter(is_slow).count();
         let fast = 1 + followers().filter(is_fast).count();
         let thresholds = self.config.thresholds;
+        let answered = &mut self.gateway.answered;
         let branch = match (slow >= thresholds.slow, fast >= thresholds.fast) {
-            (false, true) => "committed fast",
-            (true, _) => "committed slowly",
+            (false, true) => {
+                answered.0 += 1;
+                "committed fast"
+            }
+            (true, _) => {
+                answered.1 += 1;
+                "committed slowly"
+            }
             (false, false) => return,
         };
         out.emit(Event::Branch(branch));
@@ -299,6 +324,10 @@ impl Replica {
             return;
         };
         pending.is_answered = true;
+        if let Some((began_ns, percent)) = pending.began {
+            let took_ns = self.now.mono_ns.saturating_sub(began_ns);
+            self.gateway.hold.answered(percent, took_ns);
+        }
         let Some(Outcome { slot, results, .. }) = pending.outcome.take() else {
             return;
         };

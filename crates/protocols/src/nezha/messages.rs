@@ -274,6 +274,8 @@ pub enum Timer {
     Retry,
     /// What the leader should have said did not come.
     Poll,
+    /// What the leader placed was to be written with something else, and nothing else came.
+    Sync,
     /// Followers did not say that they are synchronised.
     Resend,
     /// The leader was silent for long.

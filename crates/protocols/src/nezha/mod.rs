@@ -27,8 +27,10 @@ mod config;
 mod digest;
 mod dom;
 mod early;
+mod figures;
 mod follower;
 mod gateway;
+mod hold;
 mod leader;
 mod merge;
 mod messages;
@@ -93,8 +95,9 @@ impl Machine for Replica {
                 results,
             } => self.on_applied(slot, entry, results, out),
             Input::Installed { next, base } => self.on_installed(next, base, out),
-            // It orders everything whole, and asks whom it has to, link or no link.
-            Input::Held(_) | Input::Link { .. } => {}
+            Input::Link { peer, up } => self.on_link(peer, up, out),
+            // It orders everything whole.
+            Input::Held(_) => {}
         }
         self.settle(out);
     }
@@ -115,7 +118,7 @@ impl Machine for Replica {
         self.done.to_bytes().hash(to);
         (&self.log, &self.un, &self.early, &self.bodies).hash(to);
         (&self.written, &self.sums, &self.bounds).hash(to);
-        (&self.placed, &self.sums_told).hash(to);
+        (&self.placed, &self.sums_told, self.is_lazy, &self.down).hash(to);
         (&self.lead, &self.change, &self.rejoin).hash(to);
         (&self.gateway, &self.reads, &self.delays).hash(to);
         for (lsn, slot) in &self.unflushed {
@@ -130,6 +133,10 @@ impl Machine for Replica {
 
     fn explain(&self) -> String {
         words::explain(self)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.all_figures()
     }
 
     fn check(&self) {
@@ -203,6 +210,19 @@ impl Replica {
         self.say_log(out);
         self.ask_about_reads(out);
         self.tend(out);
+    }
+
+    /// Whom it has to ask it asks, link or no link; but where one is down, answers take the slow path.
+    fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
+        let Some(member) = self.config.member(peer) else {
+            return;
+        };
+        if up {
+            self.down.remove(&member);
+        } else {
+            self.down.insert(member);
+            self.sync_lazy(out);
+        }
     }
 
     /// Records up to `lsn` survive a crash.

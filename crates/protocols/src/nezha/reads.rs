@@ -80,6 +80,7 @@ impl Replica {
     }
 
     fn ask(&mut self, out: &mut Out<Self>) {
+        self.sync_lazy(out);
         self.reads.number += 1;
         let reads = std::mem::take(&mut self.reads.waiting);
         let answers = BTreeMap::new();
@@ -109,6 +110,7 @@ impl Replica {
         if self.status != Status::Normal || self.is_unvouched {
             return;
         }
+        self.sync_lazy(out);
         let (boot, number) = asked;
         let answer = Message::ReadA {
             boot,

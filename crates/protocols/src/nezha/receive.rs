@@ -97,6 +97,7 @@ impl Replica {
 
     /// A follower's promise: it stays until the leader's log says otherwise.
     fn add_unsynced(&mut self, body: Body, deadline: u64, out: &mut Out<Self>) {
+        self.sync_lazy(out);
         let item = self.item(body, deadline);
         let Some(sums) = &mut self.sums else {
             return;

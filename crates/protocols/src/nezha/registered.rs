@@ -25,6 +25,10 @@ impl Protocol for Nezha {
         BRANCHES
     }
 
+    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        VARIATIONS
+    }
+
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
     }
@@ -42,11 +46,27 @@ impl Protocol for Nezha {
     }
 }
 
+/// What seeds try: deadlines that are too soon or far away, bounds on what is held, logs and gateways that
+/// take little at once, and leaders that are given up soon.
+const VARIATIONS: &[(&str, &[&str])] = &[
+    ("owd_us", &["50", "20000"]),
+    ("far_us", &["20", "50000"]),
+    ("hold", &["0", "100", "200"]),
+    ("sync_us", &["0", "20000"]),
+    ("percentile", &["25", "100"]),
+    ("window", &["1", "8"]),
+    ("outstanding", &["1", "4"]),
+    ("batch_commands", &["1", "4"]),
+    ("rtt_us", &["50", "20000"]),
+    ("election_ms", &["25", "500"]),
+];
+
 const BRANCHES: &[&str] = &[
     "behind the view",
     "behind those who left",
     "committed fast",
     "committed slowly",
+    "double decision skipped",
     "far deadline",
     "late at a follower",
     "late at the leader",
@@ -57,5 +77,6 @@ const BRANCHES: &[&str] = &[
     "rejoined",
     "view change",
     "view started",
+    "window full",
     "word of a former life",
 ];

@@ -107,6 +107,10 @@ pub struct Replica {
     pub(super) cp: Slot,
     /// What the leader's log holds beyond the own.
     pub(super) placed: BTreeMap<Slot, Placed>,
+    /// What the leader placed waits to be written with something else (`follower.rs`).
+    pub(super) is_lazy: bool,
+    /// Members whose link is down.
+    pub(super) down: BTreeSet<usize>,
     /// The leader's sums, where its log was this long.
     pub(super) sums_told: Option<(Slot, Sums)>,
     pub(super) lead: Lead,
@@ -156,12 +160,14 @@ impl Replica {
             bounds: Bounds::default(),
             cp: ap,
             placed: BTreeMap::new(),
+            is_lazy: false,
+            down: BTreeSet::new(),
             sums_told: None,
             lead: Lead::new(n, ap),
             change: Change::default(),
             rejoin: None,
             joined: Lsn(0),
-            gateway: Gateway::new(n),
+            gateway: Gateway::new(n, config.hold),
             reads: Reads::default(),
             delays: vec![Delays::default(); n],
             unflushed: VecDeque::new(),

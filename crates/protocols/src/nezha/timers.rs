@@ -13,6 +13,7 @@ impl Replica {
             Timer::Release => {}
             Timer::Retry => self.on_retry(out),
             Timer::Poll => self.on_poll(out),
+            Timer::Sync => self.sync_lazy(out),
             Timer::Resend => self.on_resend(out),
             Timer::Suspect => self.on_suspect(out),
             Timer::Change => self.on_change(out),
@@ -24,6 +25,7 @@ impl Replica {
     /// Arms what something waits for, and nothing else.
     pub(super) fn tend(&mut self, out: &mut Out<Self>) {
         self.tend_release(out);
+        self.tend_sync(out);
         let is_normal = self.status == Status::Normal;
         let has_reads = self.reads.count() > 0;
         let has_log = !self.log.is_empty() || !self.un.is_empty() || !self.placed.is_empty();
@@ -62,6 +64,18 @@ impl Replica {
     fn wait(&self) -> u64 {
         let config = &self.config;
         (config.rtx_min_ns << self.backoff.min(BACKOFF_MAX)).min(config.rtx_max_ns)
+    }
+
+    /// What waits for something else to be written waits this long.
+    fn tend_sync(&mut self, out: &mut Out<Self>) {
+        let is_armed = self.armed.contains(&Timer::Sync);
+        if self.is_lazy && !is_armed {
+            self.armed.insert(Timer::Sync);
+            out.arm(Timer::Sync, Due::After(self.config.lazy_ns));
+        } else if is_armed && !self.is_lazy {
+            self.armed.remove(&Timer::Sync);
+            out.disarm(Timer::Sync);
+        }
     }
 
     /// The first deadline may have come earlier, or the clock may have moved.

@@ -319,7 +319,7 @@ fn a_commit_index_beyond_the_log_is_noticed() {
 #[test]
 fn what_is_recovered_unverified_is_noticed() {
     is_noticed(
-        320..360,
+        0..4000,
         |config| config.rules.recovers_verified = false,
         None,
     );

@@ -1,0 +1,76 @@
+//! What a scrape shows: figures that are brought up to date when somebody looks.
+
+use super::Core;
+use crate::disk::Disk;
+use quorate_core::{Application, Machine};
+
+impl<A: Application> Core<A> {
+    /// Brings figures up to date that somebody is about to look at.
+    pub(super) fn publish(&mut self) {
+        let counters = self.host.counters();
+        let metrics = &self.metrics;
+        metrics.turns.absolute(self.state.turns);
+        metrics.face_queue.set(self.state.waited.0 as f64);
+        metrics.peer_queue.set(self.state.waited.1 as f64);
+        metrics.commands.0.absolute(counters.commands);
+        metrics.commands.1.absolute(counters.commands);
+        metrics.duplicates.absolute(counters.duplicates);
+        metrics.slots.absolute(counters.slots);
+        metrics.noop_slots.absolute(counters.noops);
+        metrics.caught_up_slots.absolute(counters.caught_up);
+        metrics.log_syncs.absolute(counters.syncs);
+        metrics.log_bytes.absolute(counters.log_bytes);
+        metrics.frames.absolute(counters.frames);
+        metrics
+            .log_size_bytes
+            .set(self.disk.as_ref().map_or(0, Disk::bytes) as f64);
+        let storage = &metrics.storage;
+        storage.bulk_bytes.absolute(counters.bulk_bytes);
+        storage.bulk_moved.absolute(counters.bulk_moved_bytes);
+        storage.gathered.absolute(counters.gathered);
+        storage.rebuilt.absolute(counters.rebuilt);
+        storage.lacking.set(self.host.payloads_lacking() as f64);
+        let recoded = self.host.recoded();
+        storage.recoded_bytes.set(recoded.done_bytes as f64);
+        storage.recode_bytes.set(recoded.total_bytes as f64);
+        metrics.epoch.set(self.host.epoch().number as f64);
+        metrics.level.set(f64::from(self.host.epochs().level));
+        metrics
+            .is_settled
+            .set(f64::from(u8::from(self.host.is_settled())));
+        storage.bulk_live.set(self.host.bulk_live_bytes() as f64);
+        let bulk_size = self.disk.as_ref().map_or(0, Disk::bulk_bytes);
+        storage.bulk_size.set(bulk_size as f64);
+        if let Some(disk) = &self.disk {
+            storage.turned_over(disk.turnover());
+        }
+        let segments = self.disk.as_ref().map_or(0, Disk::segments);
+        metrics.snapshots.log_segments.set(segments as f64);
+        metrics.applied_slot.set(self.host.applied().0 as f64);
+        let waiting = self.host.waiting() as f64;
+        metrics.waiting.0.set(waiting);
+        metrics.waiting.1.set(waiting);
+        let gone = self.host.epoch().n() - self.present();
+        metrics.members_gone.set(gone as f64);
+        let quorum = f64::from(u8::from(self.has_quorum()));
+        metrics.has_quorum.0.set(quorum);
+        metrics.has_quorum.1.set(quorum);
+        self.publish_figures();
+    }
+
+    /// What the machine says of itself. What it does not say any more, under another protocol, is no number.
+    fn publish_figures(&mut self) {
+        let machine = self.host.machine();
+        let figures = machine.map_or_else(Vec::new, |machine| machine.figures());
+        let is_told = |name: &str| figures.iter().any(|(told, _)| *told == name);
+        let gauges = &mut self.state.figures;
+        for (_, gauge) in gauges.iter().filter(|(name, _)| !is_told(name)) {
+            gauge.set(f64::NAN);
+        }
+        for (name, value) in figures {
+            let metrics = &self.metrics;
+            let gauge = gauges.entry(name).or_insert_with(|| metrics.figure(name));
+            gauge.set(value);
+        }
+    }
+}
