@@ -122,6 +122,10 @@ fn seeds_that_once_failed() {
     // its first flush: watchers had been shown it by the simulator, and by no server.
     let simulator = self::simulator("--protocol multi-paxos --profile swarm,switches,epochs");
     assert_eq!(simulator.seed(20489).violation, None);
+    // A gateway of Nezha with as much under way as it may have formed no entry of what waited when the last
+    // one was delivered: alone in its epoch, nothing else ever came.
+    let simulator = self::simulator("--protocol nezha --profile swarm,epochs,levels");
+    assert_eq!(simulator.seed(20333).violation, None);
     // Who had left carried the records of its last machine on into a later epoch, of another protocol.
     let simulator = self::simulator(
         "--protocol rs-paxos --replicas 5 --code 5,3 --param payload_min=1 --profile swarm,epochs,switches",

@@ -102,6 +102,11 @@ impl Gateway {
         }
     }
 
+    /// Whether commands wait for an entry.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
     /// Whether anything waits here.
     pub(super) fn is_busy(&self) -> bool {
         !self.pending.is_empty() || !self.backlog.is_empty()

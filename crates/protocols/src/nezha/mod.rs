@@ -202,11 +202,18 @@ impl Replica {
 
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, out: &mut Out<Self>) {
-        self.form_entries(out);
-        self.release_due(out);
-        self.hear_own(out);
-        self.commit(out);
-        self.deliver(out);
+        loop {
+            self.form_entries(out);
+            self.release_due(out);
+            self.hear_own(out);
+            self.commit(out);
+            let before = self.ap;
+            self.deliver(out);
+            // What was delivered made room for others, and nothing else may ever come.
+            if self.ap == before || !self.gateway.has_backlog() {
+                break;
+            }
+        }
         self.say_log(out);
         self.ask_about_reads(out);
         self.tend(out);
