@@ -151,7 +151,7 @@ impl fmt::Display for Course {
 }
 
 /// How long after a replica is back all is as it was.
-const SETTLED: Duration = Duration::from_secs(1);
+const SETTLED: Duration = Duration::from_millis(500);
 /// Of the picture.
 pub(super) const BIN: Duration = Duration::from_millis(100);
 

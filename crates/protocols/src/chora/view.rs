@@ -115,15 +115,22 @@ impl Replica {
             Reason::Stalled | Reason::Restarted => position < self.log.position(),
         };
         let is_due = match reason {
-            Reason::Stalled => !self.is_moving,
+            // What moves no more because a connection broke need not be watched for long.
+            Reason::Stalled => !self.is_moving || self.is_blocked(),
             Reason::Restarted => true,
             Reason::Planned => self.is_planner(from),
         };
-        if !is_due || is_shorter {
+        let is_rival = self.is_canvassing_too(reason);
+        let is_first = position == self.log.position() && self.config.me < from;
+        if !is_due || is_shorter || is_rival && is_first {
             self.owes |= 1 << from;
             // What the asker waits for, it may not be the one to bring about.
             self.is_wanted |= is_shorter && is_due && reason != Reason::Planned;
             return;
+        }
+        if is_rival {
+            // Two that both stand have a vote each, and all wait for the next view.
+            self.role = Role::Follower;
         }
         let answer = Message::PreVcOk {
             boot,
@@ -142,6 +149,15 @@ impl Replica {
     }
 
     /// PRE-VC-OK.
+    /// Whether this replica has found the view stuck, too, and asks for the next one.
+    fn is_canvassing_too(&self, theirs: Reason) -> bool {
+        let own = match self.role {
+            Role::Canvassing { reason, .. } => Some(reason),
+            _ => None,
+        };
+        own == Some(Reason::Stalled) && theirs == Reason::Stalled
+    }
+
     pub(super) fn on_pre_vc_ok(
         &mut self,
         from: usize,

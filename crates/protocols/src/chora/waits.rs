@@ -68,9 +68,19 @@ impl Replica {
     /// Whether there is no point in waiting: the own slots will never be filled, whose slot is missing
     /// cannot be reached, or a longer log is wanted.
     fn is_urgent(&self) -> bool {
-        let is_free = self.is_voting() && self.role == Role::Follower;
-        let is_blocker_down = self.down & self.blockers() != 0;
-        is_free && (self.is_mute_proposer() || is_blocker_down || self.is_wanted)
+        let has_begun = |init: &std::sync::Arc<super::ViewInit>| self.ap() >= init.start();
+        let is_free = match self.role {
+            Role::Follower => true,
+            Role::Initiator => self.init.as_ref().is_some_and(has_begun),
+            Role::Canvassing { .. } | Role::Candidate { .. } => false,
+        };
+        let is_free = is_free && self.is_voting();
+        is_free && (self.is_mute_proposer() || self.is_blocked() || self.is_wanted)
+    }
+
+    /// Whether the slots that are missing first are those of somebody who cannot be reached.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.down & self.blockers() != 0
     }
 
     /// Whose slots are missing first.

@@ -96,8 +96,8 @@ mod tests {
             let took_ns = took_ns.map(|ms| ms * 1_000_000);
             let used = used(&mut hold, took_ns);
             let best = (0..4).min_by_key(|at| took_ns[*at]).unwrap();
-            assert!(used[best] > ANSWERS * 150, "{used:?}");
-            assert!(used.iter().all(|count| *count >= 3 * ANSWERS), "{used:?}");
+            assert!(used[best] > ANSWERS * 100, "{used:?}");
+            assert!(used.iter().all(|count| *count >= 2 * ANSWERS), "{used:?}");
         }
     }
 
