@@ -1,8 +1,8 @@
-//! Fragments on their way to members.
+//! Fragments, and long batches, on their way to members.
 //!
 //! Connections lose nothing but with themselves, and a fragment may be long under way: one that was
 //! sent goes out again only when its time is over or its connection broke, however often a member
-//! says that it has none.
+//! says that it has none, or nothing.
 
 use quorate_core::{Entry, MILLIS, SECONDS};
 use std::hash::{Hash, Hasher};
@@ -26,7 +26,12 @@ impl Line {
     /// when they are through.
     pub(crate) fn put(&mut self, value: Option<&Entry>, (code, to): (u8, u64), now_ns: u64) -> u64 {
         let fragment_bytes = value.map_or(0, Entry::bulk_len) / u64::from(code.max(1));
-        let bytes = fragment_bytes * u64::from(to.count_ones());
+        self.put_bytes(fragment_bytes, to, now_ns)
+    }
+
+    /// So many bytes are given to each link to these members. Says when they are through.
+    pub(crate) fn put_bytes(&mut self, bytes: u64, to: u64, now_ns: u64) -> u64 {
+        let bytes = bytes * u64::from(to.count_ones());
         let until_ns = self.until_ns.clamp(now_ns, now_ns + LINE_NS_MAX);
         self.until_ns = until_ns + bytes / BYTES_PER_MS * MILLIS;
         self.until_ns
@@ -44,7 +49,7 @@ impl Line {
 }
 
 /// Members to which a fragment of one value went.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct UnderWay {
     to: u64,
     /// On the own clock, in ns.
@@ -62,6 +67,12 @@ impl UnderWay {
     pub(crate) fn sent(&mut self, to: u64, until_ns: u64) {
         self.to |= to;
         self.until_ns = until_ns;
+    }
+
+    /// And these, too.
+    pub(crate) fn join(&mut self, other: UnderWay) {
+        self.to |= other.to;
+        self.until_ns = self.until_ns.max(other.until_ns);
     }
 
     /// Whether one is on its way to a member.

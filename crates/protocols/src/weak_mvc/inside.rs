@@ -3,6 +3,7 @@
 use super::Replica;
 use super::messages::{Message, Record};
 use super::queue::Offer;
+use crate::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Now, Out, Peers, Slot};
 
 impl Replica {
@@ -63,6 +64,7 @@ impl Replica {
             id,
             held_by: 1 << self.config.me,
             fresh: true,
+            attached: UnderWay::default(),
             is_foreign: true,
             reads: Vec::new(),
         });

@@ -81,6 +81,7 @@ pub(crate) use messages::{gist, value_at};
 pub use trail::{Mode, Step, TRAIL_VALUES_MAX, Trail, Value};
 
 use crate::done::Done;
+use crate::under_way::Line;
 use pool::Pool;
 use queue::{Offer, Queue};
 use quorate_core::{
@@ -161,6 +162,8 @@ pub struct Replica {
     ahead: Option<(ReplicaId, Slot)>,
     /// A batch whose origin is to be told that it came.
     acknowledge: Option<(usize, EntryId)>,
+    /// What the own links have to move.
+    line: Line,
     retransmit_armed: bool,
     need_armed: bool,
     catch_up_armed: bool,
@@ -192,10 +195,10 @@ impl Machine for Replica {
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
-            Input::Timer(timer) => self.on_timer(timer, out),
+            Input::Timer(timer) => self.on_timer(now, timer, out),
             Input::Durable(lsn) => self.on_durable(lsn, out),
             Input::Installed { next, base } => self.on_installed(next, base, out),
-            Input::Link { peer, up } => self.on_link(peer, up, out),
+            Input::Link { peer, up } => self.on_link(now, peer, up, out),
             // It orders everything whole, and has nothing executed ahead.
             Input::Held(_) | Input::Applied { .. } => {}
         }
@@ -271,9 +274,9 @@ impl Replica {
         }
     }
 
-    fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
+    fn on_timer(&mut self, now: Now, timer: Timer, out: &mut Out<Self>) {
         match timer {
-            Timer::Retransmit => self.on_retransmit(out),
+            Timer::Retransmit => self.on_retransmit(now, out),
             Timer::Need => self.on_need_timer(out),
             Timer::CatchUp => self.on_catch_up(out),
             Timer::Hold(slot) => self.on_hold(slot, out),

@@ -3,6 +3,7 @@
 use super::Replica;
 use super::messages::{Message, Timer};
 use crate::backlog::Backlog;
+use crate::under_way::UnderWay;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
 };
@@ -28,6 +29,8 @@ pub(super) struct Offer {
     pub(super) held_by: u64,
     /// Whether it was sent since the last retransmission timer.
     pub(super) fresh: bool,
+    /// Members to which it went, if it is so long that it may be under way for a while.
+    pub(super) attached: UnderWay,
     /// Formed outside: it says no more of how many batches are under way.
     pub(super) is_foreign: bool,
     /// Reads that may be answered once it is delivered: it was formed after they came, so its
@@ -84,16 +87,34 @@ impl Replica {
                 entry: entry.clone(),
             };
             out.send_early(Peers::All, message);
+            let attached = self.given_to_links(entry.body_len(), self.others(), now.mono_ns);
             self.pool.insert(entry, self.hlc, self.config.me, false);
             self.freeze(now, id, self.hlc, out);
             self.offers.push(Offer {
                 id,
                 held_by: 1 << self.config.me,
                 fresh: true,
+                attached,
                 is_foreign: false,
                 reads: std::mem::take(&mut self.queue.reads),
             });
         }
+    }
+
+    /// A batch of so many bytes goes to these members. One that the links move at once is not
+    /// remembered to be on its way.
+    pub(super) fn given_to_links(&mut self, bytes: usize, to: u64, now_ns: u64) -> UnderWay {
+        let until_ns = self.line.put_bytes(bytes as u64, to, now_ns);
+        let mut attached = UnderWay::default();
+        if until_ns > now_ns {
+            attached.sent(to, until_ns);
+        }
+        attached
+    }
+
+    /// Members but this one.
+    pub(super) fn others(&self) -> u64 {
+        self.everybody() & !(1 << self.config.me)
     }
 
     fn batches_under_way(&self) -> usize {

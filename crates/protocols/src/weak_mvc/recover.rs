@@ -7,6 +7,7 @@ use super::pool::Pool;
 use super::queue::Queue;
 use super::reads::Reads;
 use crate::done::Done;
+use crate::under_way::Line;
 use quorate_core::{Lsn, Now, Out, Past, Peers, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -79,6 +80,7 @@ impl Replica {
             retransmit_armed: false,
             need_armed: false,
             catch_up_armed: false,
+            line: Line::default(),
             backoff: 0,
         }
     }

@@ -196,7 +196,7 @@ impl Replica {
 
     /// Asks one member for a batch: each known holder in turn, then everybody in turn.
     fn ask_for(&mut self, id: EntryId, out: &mut Out<Self>) {
-        let others = self.everybody() & !(1 << self.config.me);
+        let others = self.others();
         let need = self
             .needs
             .get_mut(&id)
@@ -236,7 +236,7 @@ impl Replica {
     }
 
     /// Says again what went unanswered since the last time.
-    pub(super) fn on_retransmit(&mut self, out: &mut Out<Self>) {
+    pub(super) fn on_retransmit(&mut self, now: Now, out: &mut Out<Self>) {
         self.retransmit_armed = false;
         let mut said = false;
         let mut nulls = Bits::default();
@@ -256,8 +256,9 @@ impl Replica {
             self.say_these_nulls(nulls, Peers::All, true, out);
         }
         for index in 0..self.offers.len() {
+            self.offers[index].attached.expire(now.mono_ns);
             if !std::mem::take(&mut self.offers[index].fresh) {
-                self.offer_again(index, self.up, out);
+                self.offer_again(now, index, self.up, out);
                 said = true;
             }
         }
@@ -292,16 +293,22 @@ impl Replica {
         self.nudged = self.nudged.max(until.min(far));
     }
 
-    fn offer_again(&mut self, index: usize, to: u64, out: &mut Out<Self>) {
+    /// Gives a batch to those of these members that may not have it, unless it is on its way to them.
+    fn offer_again(&mut self, now: Now, index: usize, to: u64, out: &mut Out<Self>) {
         let offer = &self.offers[index];
-        let entry = self
-            .pool
-            .get(offer.id)
-            .expect("the origin holds its offers");
-        for (member, id) in self.config.members.iter().enumerate() {
-            if to & !offer.held_by & 1 << member != 0 {
-                give_batch(Peers::One(*id), entry.clone(), out);
-            }
+        let entry = self.pool.get(offer.id);
+        let entry = entry.expect("the origin holds its offers").clone();
+        let (held_by, attached) = (offer.held_by, offer.attached);
+        let lacks = |at: &usize| to & !held_by & 1 << at != 0 && !attached.is_to(*at);
+        let whom: Vec<usize> = (0..self.config.members.len()).filter(lacks).collect();
+        let mask = whom.iter().fold(0, |mask, at| mask | 1 << at);
+        if mask == 0 {
+            return;
+        }
+        let again = self.given_to_links(entry.body_len(), mask, now.mono_ns);
+        self.offers[index].attached.join(again);
+        for member in whom {
+            give_batch(Peers::One(self.config.members[member]), entry.clone(), out);
         }
     }
 
@@ -349,11 +356,13 @@ impl Replica {
     }
 
     /// A link came up: say at once what may have been lost. Or went down: do not wait for it.
-    pub(super) fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
+    pub(super) fn on_link(&mut self, now: Now, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
         let Some(member) = self.member(peer).filter(|member| *member != self.config.me) else {
             return;
         };
         let bit = 1 << member;
+        let offers = self.offers.iter_mut();
+        offers.for_each(|offer| offer.attached.lose(member));
         if !up {
             self.up &= !bit;
             for offset in 0..self.slots.len() {
@@ -366,7 +375,7 @@ impl Replica {
         self.say_rejoin(Peers::One(peer), out);
         for index in 0..self.offers.len() {
             self.offers[index].held_by &= !bit;
-            self.offer_again(index, bit, out);
+            self.offer_again(now, index, bit, out);
         }
         for offset in 0..self.slots.len() {
             if self.slots[offset].is_working() {
@@ -382,7 +391,7 @@ impl Replica {
         out.emit(Event::Misbehaved { peer, what });
     }
 
-    fn everybody(&self) -> u64 {
+    pub(super) fn everybody(&self) -> u64 {
         u64::MAX >> (64 - self.config.members.len())
     }
 }
