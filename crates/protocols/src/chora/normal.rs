@@ -239,7 +239,9 @@ impl Replica {
         }
         self.log.install(next, eview);
         self.verified = self.verified.max(next).min(self.log.end());
-        self.unflushed.retain(|(_, slot)| *slot >= next);
+        // What was behind it may be gone, too: what takes its place is not durable with it.
+        let kept = next..self.log.end();
+        self.unflushed.retain(|(_, slot)| kept.contains(slot));
         self.durable_end = self.durable_end.max(next).min(self.log.end());
         if eview == self.view || !self.config.rules.claims_own_view {
             self.claim = self.claim.max(next);
