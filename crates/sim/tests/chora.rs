@@ -48,6 +48,16 @@ fn rounds_pass() {
     assert!(hits(&reports, "pulses ended") > 0, "there are pauses");
 }
 
+/// What seeds found that draw parameters. A window with fewer slots than proposers, in which the last of them
+/// never has one; views given up sooner than one can begin, each of which makes the log longer (39); a
+/// log that was replaced by state, of which slots came to count as durable with what had been there (36).
+#[test]
+fn settings_that_once_failed_pass() {
+    pass("--replicas 3 --param window=1", 0..2);
+    pass("--replicas 3 --profile swarm,settings", 39..40);
+    pass("--replicas 5 --profile swarm,settings", 36..37);
+}
+
 #[test]
 fn replicas_without_disks_pass() {
     let reports = pass("--replicas 3 --durability memory", 0..8);

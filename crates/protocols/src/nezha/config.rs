@@ -4,8 +4,7 @@ use super::digest::Footprint;
 use super::prf::Prf;
 use crate::params::Params;
 use quorate_core::{
-    Boot, Command, Durability, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot,
-    majority,
+    Boot, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority,
 };
 
 /// How many of something it takes. Every number is the smallest that is safe.
@@ -115,7 +114,7 @@ pub struct Config {
     /// Nothing is held for longer than this (`far_us`).
     pub far_ns: u64,
     /// How long a follower waits to write where the leader placed what it has promised, for something else
-    /// that is to be written (`sync_us`).
+    /// that is to be written (`sync_us`); 0 for not at all.
     pub lazy_ns: u64,
     /// Of what requests are thought to take, how much deadlines allow for, percent; `None`: what answers come
     /// soonest with (`hold`).
@@ -171,9 +170,6 @@ impl Config {
         let owd_max_ns = params.number("owd_us", 1000, 1..=10_000_000)? as u64 * MICROS;
         // Clocks may be apart, too.
         let far_us = (2 * owd_max_ns / MICROS) as usize;
-        // Without a disk nothing is saved by it.
-        let has_disk = epoch.durability == Durability::Disk;
-        let lazy_us = if has_disk { 2 * owd_max_ns / MICROS } else { 0 } as usize;
         let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
         Ok(Config {
             members: epoch.members.iter().map(|member| member.id).collect(),
@@ -186,7 +182,7 @@ impl Config {
             buckets: None,
             owd_max_ns,
             far_ns: params.number("far_us", far_us, 1..=10_000_000)? as u64 * MICROS,
-            lazy_ns: params.number("sync_us", lazy_us, 0..=10_000_000)? as u64 * MICROS,
+            lazy_ns: params.number("sync_us", 0, 0..=10_000_000)? as u64 * MICROS,
             hold: hold(&params)?,
             percentile: params.number("percentile", 75, 1..=100)?,
             window: params.number("window", 4096, 1..=1 << 16)?,

@@ -126,8 +126,7 @@ impl Net {
             boot: Boot(self.nodes[me].boots * 16 + me as u64),
         };
         let mut config = Nezha::config(&seat).expect("it is a configuration");
-        // At once, and as the paper has it, unless a test says otherwise: schedules are written message by message.
-        config.lazy_ns = 0;
+        // As the paper has it, unless a test says otherwise: schedules are written message by message.
         config.hold = Some(100);
         self.changes.iter().for_each(|change| change(&mut config));
         self.history.buckets = config.buckets;
