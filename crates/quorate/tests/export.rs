@@ -147,7 +147,14 @@ async fn a_range_of_slots_is_exported_without_values() {
 #[tokio::test]
 async fn an_export_begins_at_the_older_snapshot_once_the_log_before_it_is_gone() {
     let home = Home::new();
-    let up = home.start(&["--replicas", "1", "--snapshot-count", "8"]);
+    let up = home.start(&[
+        "--replicas",
+        "1",
+        "--snapshot-count",
+        "8",
+        "--snapshot-bytes",
+        "0",
+    ]);
     let mut client = Client::connect(&up.urls[0]).await;
     let value = "v".repeat(1 << 20);
     let first = home.dir.join("1/log/0000000001.seg");

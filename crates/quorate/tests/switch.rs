@@ -128,7 +128,6 @@ async fn a_switch_that_makes_no_sense_is_refused() {
     let up = home.start(&[]);
     for (to, code, why) in [
         (&["raft"][..], 1, "there is no protocol \"raft\""),
-        (&["chora"][..], 1, "runs in the simulator alone so far"),
         (&["rabia"], 1, "it is so already"),
         (&["rabia", "--param", "window=0"], 1, "window"),
         (&["rs-paxos", "--param", "k=4"], 1, "k = 4"),

@@ -77,8 +77,7 @@ fn protocols_come_and_go() {
             seen.extend(report.totals.changes.into_keys());
         }
     }
-    let mut names = quorate_protocols::ready_names();
-    names.push("chora");
+    let names = quorate_protocols::ready_names();
     for from in &names {
         for to in names.iter().filter(|to| *to != from) {
             let is_pair = |kind: &String| {

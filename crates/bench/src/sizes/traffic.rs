@@ -257,7 +257,7 @@ mod tests {
         let leader = after.leader_since(&before);
         assert_eq!(leader, 2);
         let traffic = after.since(&before);
-        assert_eq!((traffic.most_sent_bytes, traffic.sent_bytes), (400, 943));
+        assert_eq!((traffic.most_sent_bytes, traffic.sent_bytes), (503, 943));
         assert_eq!((traffic.log_bytes, traffic.bulk_bytes), (5, 7));
         assert_eq!((traffic.filled_bytes, traffic.elections), (7, 2));
         assert_eq!(after.filled_since(&before), 7.0);
