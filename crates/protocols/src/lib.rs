@@ -19,6 +19,8 @@ mod registry;
 mod rejoin;
 pub mod rs_paxos;
 mod sabotage;
+#[cfg(test)]
+mod seats;
 mod under_way;
 mod weak_mvc;
 
@@ -29,7 +31,7 @@ pub use done::Done;
 pub use lives::{Life, Lives};
 pub use paper::{Paper, Setting, Shares};
 pub use registry::{
-    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, ready_names,
-    unknown_protocol, visit,
+    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, unknown_protocol,
+    visit,
 };
 pub use sabotage::{Sabotaged, SabotagedConfig};

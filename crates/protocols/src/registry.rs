@@ -10,8 +10,6 @@ use std::ops::Range;
 pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
-    /// Whether servers may run it. One that is not ready is for the simulator and the model checker alone.
-    const IS_READY: bool = true;
     /// The state machine of one replica.
     type Machine: Plain<Config: Send, Message: Send, Record: Send, Timer: Send, Base = Done>
         + Send
@@ -201,14 +199,6 @@ macro_rules! visits {
             vec![$(<$protocol as Protocol>::NAME),*]
         }
 
-        /// The names of those that servers may run ([`Protocol::IS_READY`]).
-        #[must_use]
-        pub fn ready_names() -> Vec<&'static str> {
-            let all = [$((<$protocol as Protocol>::NAME, <$protocol as Protocol>::IS_READY)),*];
-            let ready = all.into_iter().filter(|(_, is_ready)| *is_ready);
-            ready.map(|(name, _)| name).collect()
-        }
-
         /// Calls `visitor` with the protocol called `name`; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(if name == <$protocol as Protocol>::NAME {
@@ -222,13 +212,9 @@ macro_rules! visits {
 
 registered!(visits);
 
-/// What to say of a name that no protocol has that servers may run.
+/// What to say of a name that no protocol has.
 #[must_use]
 pub fn unknown_protocol(name: &str) -> String {
-    let ready = ready_names().join(", ");
-    if names().contains(&name) {
-        format!("protocol {name:?} runs in the simulator alone so far; ready for data: {ready}")
-    } else {
-        format!("there is no protocol {name:?}; there is: {ready}")
-    }
+    let known = names().join(", ");
+    format!("there is no protocol {name:?}; there is: {known}")
 }

@@ -11,7 +11,7 @@ use quorate_core::{Application, Member, Now, ReplicaId, Wire};
 use quorate_host::epochs::rails::{NotReady, Refused};
 use quorate_host::epochs::{Edit, Effect, Expect, Order, Reconfigure, State};
 use quorate_host::{FIRST_LEVEL, Request as HostRequest};
-use quorate_protocols::{AnyConfig, ready_names, unknown_protocol};
+use quorate_protocols::{AnyConfig, names, unknown_protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tokio::sync::oneshot;
@@ -366,7 +366,7 @@ impl<A: Application> Core<A> {
             }),
             Change::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
             Change::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
-            Change::Protocol { name, .. } if !ready_names().contains(&name.as_str()) => {
+            Change::Protocol { name, .. } if !names().contains(&name.as_str()) => {
                 Err(ChangeError::Refused(unknown_protocol(name)))
             }
             Change::Protocol { name, params } => self.reconfigure(&Edit::Protocol {

@@ -77,7 +77,7 @@ fn protocols_come_and_go() {
             seen.extend(report.totals.changes.into_keys());
         }
     }
-    let names = quorate_protocols::ready_names();
+    let names = quorate_protocols::names();
     for from in &names {
         for to in names.iter().filter(|to| *to != from) {
             let is_pair = |kind: &String| {

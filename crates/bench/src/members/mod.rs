@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use tokio::runtime::Runtime;
 
-use quorate_protocols::{Code, ready_names};
+use quorate_protocols::Code;
 
 use crate::cleanup;
 use crate::rounds::say;
@@ -175,7 +175,7 @@ impl MembersArgs {
             Plan::Replace => vec![Step::Replace; 3],
             Plan::Resize => [[Step::Add; 4], [Step::Remove; 4]].concat(),
             Plan::Switch => {
-                let mut names = ready_names();
+                let mut names = quorate_protocols::names();
                 names.sort_by_key(|name| *name != protocol);
                 let walk = circuit(names.len()).into_iter();
                 let step = |to| Step::Switch {
@@ -201,7 +201,7 @@ impl MembersArgs {
         if let Some(code) = self.code {
             steps.extend([Step::Code(1), Step::Code(code.k)]);
         }
-        let names = ready_names();
+        let names = quorate_protocols::names();
         let own = names.iter().find(|name| **name == self.protocol);
         let other = names.iter().find(|name| **name != self.protocol);
         let there_and_back = other.into_iter().chain(own);

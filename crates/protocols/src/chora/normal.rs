@@ -317,15 +317,7 @@ impl Replica {
     pub(super) fn say_what_is_due(&mut self, out: &mut Out<Self>) {
         if self.ack() > self.said_ack && !self.rounds.is_pulsing() {
             let proposal = self.skip_ahead();
-            if let Some(proposal) = &proposal {
-                self.note_own(proposal);
-            }
-            let body = Body {
-                proposal,
-                ..Body::default()
-            };
-            self.say_pulse(Peers::All, body, out);
-            self.advance(out);
+            self.say_to_all(proposal, out);
         }
         let owes = self.owes & self.config.others();
         for member in (0..64).filter(|member| owes & 1 << member != 0) {

@@ -49,7 +49,7 @@ impl Replica {
     /// Proposes what waits, and skips what others have left behind.
     pub(super) fn propose_all(&mut self, out: &mut Out<Self>) {
         while let Some(proposal) = self.next_proposal() {
-            self.propose(proposal, out);
+            self.say_to_all(Some(proposal), out);
         }
     }
 
@@ -117,11 +117,14 @@ impl Replica {
         Slot(self.ap().0 + self.config.window as u64)
     }
 
-    /// Says it. Nothing waits for the own disk: the acknowledgement says what is durable.
-    fn propose(&mut self, proposal: Proposal, out: &mut Out<Self>) {
-        self.note_own(&proposal);
+    /// Says a proposal, if there is one, and what is acknowledged. Nothing waits for the own disk: the
+    /// acknowledgement says what is durable.
+    pub(super) fn say_to_all(&mut self, proposal: Option<Proposal>, out: &mut Out<Self>) {
+        if let Some(proposal) = &proposal {
+            self.note_own(proposal);
+        }
         let body = Body {
-            proposal: Some(proposal),
+            proposal,
             ..Body::default()
         };
         self.say_pulse(Peers::All, body, out);
@@ -129,7 +132,7 @@ impl Replica {
     }
 
     /// Takes note of an own proposal, never to go back behind it in this view (Fact 1).
-    pub(super) fn note_own(&mut self, proposal: &Proposal) {
+    fn note_own(&mut self, proposal: &Proposal) {
         let Some(init) = self.init.clone() else {
             return;
         };

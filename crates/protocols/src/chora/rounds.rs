@@ -6,9 +6,8 @@
 use super::config::Config;
 use super::load::Load;
 use super::messages::{Pulse, Timer};
-use super::normal::Body;
 use super::{Replica, Role};
-use quorate_core::{Due, Event, Now, Out, Peers};
+use quorate_core::{Due, Event, Now, Out};
 use std::hash::{Hash, Hasher};
 
 /// Rounds with nothing new to say before there are none any more.
@@ -151,15 +150,7 @@ impl Replica {
         if self.rounds.idle >= IDLE_ROUNDS_MAX {
             return self.end_pulses(out);
         }
-        if let Some(proposal) = &proposal {
-            self.note_own(proposal);
-        }
-        let body = Body {
-            proposal,
-            ..Body::default()
-        };
-        self.say_pulse(Peers::All, body, out);
-        self.advance(out);
+        self.say_to_all(proposal, out);
         let length = self.rounds.length_ns(self.config.round_range_ns.1);
         out.arm(Timer::Round, Due::After(length));
     }

@@ -103,7 +103,7 @@ impl Settings {
         let protocol = options.protocol;
         if let Some(name) = protocol
             .as_deref()
-            .filter(|name| !quorate_protocols::ready_names().contains(name))
+            .filter(|name| !quorate_protocols::names().contains(name))
         {
             return Err(unknown_protocol(name));
         }

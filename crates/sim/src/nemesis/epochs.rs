@@ -7,7 +7,7 @@ use crate::world::{Event, World, replica};
 use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member};
 use quorate_host::epochs::{Configuration, Edit, Expect, Face, Order, Reconfigure};
 use quorate_host::{Request, Spoken, Token};
-use quorate_protocols::{Registered, names, ready_names};
+use quorate_protocols::{Registered, names};
 use std::collections::BTreeMap;
 
 /// The token of orders: nobody waits for what comes of them.
@@ -69,9 +69,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         };
         let rng = &mut self.nemesis.rng;
-        let own = self.setup.protocol;
-        let is_tried = |name: &&str| *name == own || ready_names().contains(name);
-        let known: Vec<&str> = names().into_iter().filter(is_tried).collect();
+        let known = names();
         let n = epoch.n();
         let name = known[rng.usize(..known.len())].to_owned();
         let mut params = BTreeMap::new();

@@ -4,11 +4,12 @@
 use crate::chora::{Chora, Config, Logged, Message, Reason, Record, Replica, Timer};
 use crate::done::Done;
 use crate::registry::Protocol;
+use crate::seats;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Due, Durability, Entry, EntryId, Epoch, Event, Group,
-    Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Peers, Principal,
-    Record as _, ReplicaId, RequestId, Seat, Slot, carried,
+    Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Lsn, Machine, Now,
+    Out, Outcome, Output, Past, Peers, Principal, Record as _, ReplicaId, RequestId, Seat, Slot,
+    carried,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -60,27 +61,7 @@ fn index(id: ReplicaId) -> usize {
 }
 
 pub(super) fn seat(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
-    let member = |node| Member {
-        id: id(node),
-        incarnation: Incarnation(node as u128),
-    };
-    let params = params.iter();
-    Seat {
-        group: Group(0),
-        epoch: Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: (0..n).map(member).collect(),
-            protocol: Chora::NAME.into(),
-            durability: Durability::Disk,
-            seed: 7,
-            params: params
-                .map(|(name, value)| ((*name).into(), (*value).into()))
-                .collect(),
-        },
-        me: id(me),
-        boot: Boot(me as u64 + 1),
-    }
+    seats::seat(Chora::NAME, n, me, me as u64 + 1, params)
 }
 
 impl Net {

@@ -4,11 +4,12 @@
 
 use crate::rabia::{Config, Done, Message, Rabia, Record, Replica, Timer, Trail};
 use crate::registry::Protocol;
+use crate::seats;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Due, Durability, Entry, EntryId, Epoch, Event, Group,
-    Incarnation, Input, Lsn, MICROS, Machine, Member, Now, Out, Outcome, Output, Past, Peers,
-    Principal, Record as _, ReplicaId, RequestId, Seat, Slot, Wire,
+    Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Lsn, MICROS, Machine,
+    Now, Out, Outcome, Output, Past, Peers, Principal, Record as _, ReplicaId, RequestId, Seat,
+    Slot, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,27 +106,7 @@ pub(super) fn id(n: usize) -> ReplicaId {
 }
 
 pub(super) fn seat(n: usize, me: usize, boot: u64, params: &[(&str, &str)]) -> Seat {
-    let member = |i| Member {
-        id: id(i),
-        incarnation: Incarnation(i as u128),
-    };
-    Seat {
-        group: Group(0),
-        epoch: Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: (0..n).map(member).collect(),
-            protocol: "rabia".into(),
-            durability: Durability::Disk,
-            seed: 7,
-            params: params
-                .iter()
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .collect(),
-        },
-        me: id(me),
-        boot: Boot(boot),
-    }
+    seats::seat(Rabia::NAME, n, me, boot, params)
 }
 
 pub(super) fn config(n: usize, me: usize, params: &[(&str, &str)]) -> Config {

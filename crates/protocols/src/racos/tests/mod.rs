@@ -9,4 +9,3 @@ mod one_step;
 mod parameters;
 mod random;
 mod schedules;
-mod seat;

@@ -4,9 +4,9 @@
 mod segments;
 
 pub(super) use super::dice::Dice;
-use super::seat::seat;
 use crate::racos::{Config, Message, Racos, Record, Replica, Timer};
 use crate::registry::{Protocol, Sabotage};
+use crate::seats::seat;
 use crate::weak_mvc;
 use crate::{Done, rabia};
 use bytes::Bytes;
@@ -62,7 +62,7 @@ impl Net {
         sabotage: Option<Sabotage<Replica>>,
     ) -> Net {
         let config = |me| {
-            let mut config = Racos::config(&seat(n, me, 1, params)).expect("right");
+            let mut config = Racos::config(&seat(Racos::NAME, n, me, 1, params)).expect("right");
             if let Some(Sabotage::Config(change)) = sabotage {
                 change(&mut config);
             }

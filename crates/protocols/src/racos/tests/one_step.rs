@@ -7,9 +7,9 @@
 //! counts are few. Whatever the code would decide on anything heard of any step counts as decided: whoever
 //! decides may hear the rest later than it speaks, and may be silent from then on.
 
-use super::seat::seat;
 use crate::racos::Racos;
 use crate::registry::Protocol;
+use crate::seats::seat;
 use crate::weak_mvc::slot::{Instance, Next, View};
 use crate::weak_mvc::{Config, Mode, Thresholds, Trail, Value};
 use quorate_core::{Boot, EntryId, ReplicaId, Slot, coin};
@@ -210,7 +210,9 @@ type Numbers = fn(&mut Thresholds, k: usize);
 fn disagreement((n, f, k): Case, requests: usize, change: Numbers) -> Option<String> {
     let (f, k_text) = (f.to_string(), k.to_string());
     let params = [("f", &*f), ("k", &*k_text), ("vote_hold_us", "0")];
-    let mut config = Racos::config(&seat(n, 0, 1, &params)).unwrap().mvc;
+    let mut config = Racos::config(&seat(Racos::NAME, n, 0, 1, &params))
+        .unwrap()
+        .mvc;
     change(&mut config.thresholds, k);
     let all = within([n, n * (requests - 1), n]).filter(|counts| counts.iter().sum::<usize>() == n);
     let all: Vec<Counts> = all.collect();

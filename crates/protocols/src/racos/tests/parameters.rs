@@ -1,11 +1,11 @@
 //! Which codes there are.
 
-use super::seat::seat;
 use crate::racos::Racos;
 use crate::registry::Protocol;
+use crate::seats::seat;
 
 fn error(n: usize, params: &[(&str, &str)]) -> String {
-    Racos::config(&seat(n, 0, 1, params)).unwrap_err()
+    Racos::config(&seat(Racos::NAME, n, 0, 1, params)).unwrap_err()
 }
 
 /// n, parameters, then k, f, `k + f`, T, F1.
@@ -26,7 +26,7 @@ fn the_numbers_are_those_of_the_table() {
         (7, &[("k", "4")], [4, 1, 5, 4, 5]),
     ];
     for (n, params, expected) in rows {
-        let config = Racos::config(&seat(n, 0, 1, params)).unwrap();
+        let config = Racos::config(&seat(Racos::NAME, n, 0, 1, params)).unwrap();
         let t = config.mvc.thresholds;
         let code = usize::from(config.code);
         let holders = config.thresholds.holders(config.code);
@@ -50,7 +50,7 @@ fn with_smaller_codes_any_minority_may_fail() {
     ] {
         let n = n.parse().unwrap();
         let params = [("k", k), ("f", f), ("adaptive", "true")];
-        let config = Racos::config(&seat(n, 0, 1, &params)).unwrap();
+        let config = Racos::config(&seat(Racos::NAME, n, 0, 1, &params)).unwrap();
         let t = config.mvc.thresholds;
         assert!(
             config.thresholds.holders(config.code) <= n,
@@ -60,7 +60,7 @@ fn with_smaller_codes_any_minority_may_fail() {
         assert!(config.thresholds.rebuild + config.thresholds.holders(1) > n);
         assert!(config.thresholds.rebuild <= t.wait);
         let fixed = [("k", k), ("f", f)];
-        assert!(Racos::config(&seat(n, 0, 1, &fixed)).is_err());
+        assert!(Racos::config(&seat(Racos::NAME, n, 0, 1, &fixed)).is_err());
     }
     assert_eq!(
         error(5, &[("k", "4"), ("f", "2"), ("adaptive", "true")]),

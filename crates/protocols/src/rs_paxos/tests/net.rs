@@ -7,11 +7,12 @@ use crate::registry::Protocol;
 use crate::rs_paxos::{
     Accept, Ballot, Config, Message, MultiPaxos, Record, Replica, RsPaxos, Timer,
 };
+use crate::seats;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Carry, Class, ClientId, Command, Durability, Entry, EntryId, Epoch, Event, Group,
-    Incarnation, Input, Lsn, Machine, Member, Now, Out, Outcome, Output, Past, Payload, Peers,
-    Principal, ReplicaId, RequestId, Seat, Slot, carried, hollow_share,
+    Base, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Lsn, Machine, Now, Out,
+    Outcome, Output, Past, Payload, Peers, Principal, ReplicaId, RequestId, Seat, Slot, carried,
+    hollow_share,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -58,27 +59,7 @@ fn index(id: ReplicaId) -> usize {
 }
 
 pub(crate) fn seat<P: Protocol>(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
-    let member = |node| Member {
-        id: id(node),
-        incarnation: Incarnation(node as u128),
-    };
-    let params = params.iter();
-    Seat {
-        group: Group(0),
-        epoch: Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: (0..n).map(member).collect(),
-            protocol: P::NAME.into(),
-            durability: Durability::Disk,
-            seed: 7,
-            params: params
-                .map(|(name, value)| ((*name).into(), (*value).into()))
-                .collect(),
-        },
-        me: id(me),
-        boot: Boot(me as u64 + 1),
-    }
+    seats::seat(P::NAME, n, me, me as u64 + 1, params)
 }
 
 impl Net {

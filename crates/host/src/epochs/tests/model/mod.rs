@@ -68,6 +68,18 @@ struct Scope {
     is_ahead: bool,
 }
 
+impl Scope {
+    /// Commands execute when they are decided, with all their bytes.
+    const fn of(nodes: usize, mutant: Option<Mutant>) -> Scope {
+        Scope {
+            nodes,
+            mutant,
+            has_values: false,
+            is_ahead: false,
+        }
+    }
+}
+
 /// The whole cluster, and what nobody in it knows.
 #[derive(Clone, Debug)]
 struct World {

@@ -197,22 +197,14 @@ fn subsets(places: &[usize], sizes: std::ops::RangeInclusive<usize>) -> Vec<u32>
 
 /// A cluster in which one write and changes to these members are asked for.
 fn small(nodes: usize, members: usize, changes: &[&[usize]], mutant: Option<Mutant>) -> World {
-    let scope = Scope {
-        nodes,
-        mutant,
-        has_values: false,
-        is_ahead: false,
-    };
-    of_scope(scope, members, changes)
+    of_scope(Scope::of(nodes, mutant), members, changes)
 }
 
 /// The same; what is written is executed ahead of its decision.
 fn ahead(nodes: usize, members: usize, changes: &[&[usize]], mutant: Option<Mutant>) -> World {
     let scope = Scope {
-        nodes,
-        mutant,
-        has_values: false,
         is_ahead: true,
+        ..Scope::of(nodes, mutant)
     };
     of_scope(scope, members, changes)
 }
@@ -220,10 +212,8 @@ fn ahead(nodes: usize, members: usize, changes: &[&[usize]], mutant: Option<Muta
 /// The same; the bytes of what is written may never arrive.
 fn apart(nodes: usize, members: usize, changes: &[&[usize]], mutant: Option<Mutant>) -> World {
     let scope = Scope {
-        nodes,
-        mutant,
         has_values: true,
-        is_ahead: false,
+        ..Scope::of(nodes, mutant)
     };
     of_scope(scope, members, changes)
 }

@@ -12,13 +12,7 @@ pub(super) fn cluster(
     failures: usize,
     mutant: Option<Mutant>,
 ) -> World {
-    let scope = Scope {
-        nodes,
-        mutant,
-        has_values: false,
-        is_ahead: false,
-    };
-    World::new(scope, members, failures)
+    World::new(Scope::of(nodes, mutant), members, failures)
 }
 
 impl World {

@@ -4,13 +4,7 @@ use super::{Counts, Fault, Mutant, Scope, World};
 use fastrand::Rng;
 
 const STEPS: usize = 1500;
-const SOUND: Scope = Scope {
-    nodes: 5,
-    mutant: None,
-    has_values: false,
-    is_ahead: false,
-};
-
+const SOUND: Scope = Scope::of(5, None);
 const WITH_VALUES: Scope = Scope {
     has_values: true,
     ..SOUND
