@@ -11,7 +11,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
-use support::{Client, Home, Up, expect_failure, free_ports, quorate};
+use std::time::Instant;
+use support::{Client, Home, PATIENCE, Up, expect_failure, free_ports, quorate};
 
 fn serve(flags: &[&str]) -> Command {
     let mut command = quorate();
@@ -191,10 +192,25 @@ async fn a_running_cluster_keeps_its_folder_and_its_ports() {
     assert!(running.stop().success());
 }
 
+/// Takes a port that was found free.
+///
+/// A process which another test is starting holds, until its program runs, all that this one had
+/// open: also the listener by which the port was found free.
+fn take(port: u16) -> TcpListener {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match TcpListener::bind(("127.0.0.1", port)) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < deadline, "port {port}: {error}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_port_in_use_is_named() {
     let port = free_ports(6);
-    let taken = TcpListener::bind(("127.0.0.1", port + 2)).unwrap();
+    let taken = take(port + 2);
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("c");
     let flags = ["--port", &port.to_string()];

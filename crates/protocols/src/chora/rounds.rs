@@ -11,9 +11,9 @@ use quorate_core::{Due, Event, Now, Out};
 use std::hash::{Hash, Hasher};
 
 /// Rounds with nothing new to say before there are none any more.
-const IDLE_ROUNDS_MAX: u32 = 64;
+const IDLE_ROUNDS_MAX: u32 = 16;
 /// Idle rounds after which each lasts twice as long.
-const BACKOFF_EVERY: u32 = 8;
+const BACKOFF_EVERY: u32 = 2;
 
 /// Rounds, and what is seen of load.
 #[derive(Clone, Debug)]

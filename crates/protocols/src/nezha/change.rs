@@ -14,8 +14,6 @@ pub(super) struct Change {
     pub(super) said: BTreeMap<usize, Vc>,
     /// A log that something is missing for.
     pub(super) pending: Option<(usize, StartView)>,
-    /// Views in a row that did not start.
-    pub(super) attempts: u32,
 }
 
 impl Hash for Change {
@@ -27,7 +25,6 @@ impl Hash for Change {
         pending
             .map(|(from, start)| (from, start.view, &start.log))
             .hash(to);
-        self.attempts.hash(to);
     }
 }
 
@@ -41,14 +38,8 @@ impl Replica {
             self.lead = Lead::new(self.config.n(), self.end());
             self.unflushed.clear();
         }
-        let attempts = match self.status {
-            Status::ViewChange => self.change.attempts + 1,
-            _ => 0,
-        };
-        self.change = Change {
-            attempts,
-            ..Change::default()
-        };
+        self.in_vain += 1;
+        self.change = Change::default();
         self.status = Status::ViewChange;
         self.view = view;
         for body in self.early.drain() {
@@ -299,6 +290,7 @@ impl Replica {
     /// What was said about the next view may be lost.
     pub(super) fn on_change(&mut self, out: &mut Out<Self>) {
         self.has_asked = false;
+        self.back_off();
         match self.status {
             Status::Normal => {}
             Status::ViewChange => {

@@ -201,7 +201,7 @@ impl Replica {
     pub(super) fn on_poll(&mut self, out: &mut Out<Self>) {
         if self.follows() {
             self.has_asked = false;
-            self.backoff = (self.backoff + 1).min(super::gateway::BACKOFF_MAX);
+            self.back_off();
             self.fetch(out);
             self.sync_further(out);
             // Their gateways may be dead.

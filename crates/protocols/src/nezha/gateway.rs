@@ -202,7 +202,9 @@ impl Replica {
             .iter()
             .filter(|(_, pending)| is_old(pending));
         let old: Vec<EntryId> = old.map(|(id, _)| *id).collect();
-        self.backoff = (self.backoff + u32::from(!old.is_empty())).min(BACKOFF_MAX);
+        if !old.is_empty() {
+            self.back_off();
+        }
         for id in old {
             self.dispatch(id, out);
         }

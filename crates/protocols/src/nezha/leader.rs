@@ -248,7 +248,7 @@ impl Replica {
 
     /// Followers have not said for a while that they have what is not committed.
     pub(super) fn on_resend(&mut self, out: &mut Out<Self>) {
-        self.backoff = (self.backoff + 1).min(super::gateway::BACKOFF_MAX);
+        self.back_off();
         for member in 0..self.config.n() {
             let ack = self.lead.acks[member];
             if ack < self.end() {

@@ -128,7 +128,8 @@ impl Machine for Replica {
             let waits = lsn.0.saturating_sub(self.durable.0);
             (waits, message.to_bytes()).hash(to);
         }
-        (&self.armed, self.backoff, self.has_heard, self.has_asked).hash(to);
+        (&self.armed, self.backoff, self.in_vain).hash(to);
+        (self.has_heard, self.has_asked).hash(to);
     }
 
     fn explain(&self) -> String {

@@ -100,7 +100,7 @@ impl Replica {
     /// The question went without enough answers.
     pub(super) fn on_reads_timer(&mut self, out: &mut Out<Self>) {
         if self.reads.is_asking() {
-            self.backoff = (self.backoff + 1).min(super::gateway::BACKOFF_MAX);
+            self.back_off();
             self.reads.start_over();
             self.ask_about_reads(out);
         }
@@ -163,6 +163,7 @@ impl Replica {
         let Some(question) = self.reads.asked.take() else {
             return;
         };
+        self.in_vain = 0;
         out.emit(Event::Branch("read confirmed"));
         self.reads
             .located

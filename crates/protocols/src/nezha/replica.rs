@@ -131,6 +131,8 @@ pub struct Replica {
     pub(super) armed: BTreeSet<Timer>,
     /// Repetitions since something was delivered.
     pub(super) backoff: u32,
+    /// Views left since anything was decided, or read.
+    pub(super) in_vain: u32,
     /// The leader gave a sign of life since the timer was armed.
     pub(super) has_heard: bool,
     /// Bodies were asked for since the timer was armed.
@@ -175,6 +177,7 @@ impl Replica {
             durable: out.persisted(),
             armed: BTreeSet::new(),
             backoff: 0,
+            in_vain: 0,
             has_heard: false,
             has_asked: false,
             config: Arc::new(config.clone()),
@@ -313,7 +316,7 @@ impl Replica {
             self.done.advance(slot, entry.as_ref());
             self.ap = slot.next();
             self.forget(id);
-            self.backoff = 0;
+            (self.backoff, self.in_vain) = (0, 0);
             out.deliver(slot, entry);
         }
     }
@@ -342,7 +345,7 @@ impl Replica {
         self.cp = self.cp.max(next);
         self.placed = self.placed.split_off(&next);
         self.lead.outcomes = self.lead.outcomes.split_off(&next);
-        self.backoff = 0;
+        (self.backoff, self.in_vain) = (0, 0);
         for id in self.decided_here() {
             self.forget(id);
         }

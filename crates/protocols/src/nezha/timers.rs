@@ -5,6 +5,9 @@ use super::messages::Timer;
 use super::replica::{Replica, Status};
 use quorate_core::{Due, Out};
 
+/// Views in vain after which none is given longer.
+const IN_VAIN_MAX: u32 = 6;
+
 impl Replica {
     pub(super) fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
         self.armed.remove(&timer);
@@ -34,13 +37,16 @@ impl Replica {
         let waits = is_following || self.gateway.is_busy() || has_reads;
         let again = self.wait();
         let election_ns = self.config.election_ns;
-        let give_up_ns = election_ns << self.change.attempts.min(6);
+        // A network may be too slow for a view to begin in the time, or for anything to be decided in it:
+        // one that is left too early helps nobody.
+        let suspect_ns = election_ns << self.in_vain.min(IN_VAIN_MAX);
+        let give_up_ns = election_ns << self.in_vain.saturating_sub(1).min(IN_VAIN_MAX);
         let is_changing = self.status == Status::ViewChange;
         for (timer, is_wanted, wait_ns) in [
             (Timer::Retry, !self.gateway.pending.is_empty(), again),
             (Timer::Poll, is_following, again),
             (Timer::Resend, is_leading, again),
-            (Timer::Suspect, self.follows() && waits, election_ns),
+            (Timer::Suspect, self.follows() && waits, suspect_ns),
             (Timer::Change, !is_normal, again),
             (Timer::GiveUp, is_changing, give_up_ns),
             (Timer::Reads, is_normal && self.reads.is_asking(), again),
@@ -58,6 +64,11 @@ impl Replica {
             // A sign of life counts while somebody looks for one.
             self.has_heard = false;
         }
+    }
+
+    /// What was said did not help: the next repetition waits longer.
+    pub(super) fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
 
     /// How long to wait before something is said again.
