@@ -7,6 +7,9 @@ use quorate_core::EntryId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
+/// Alarms in vain after which they follow each other no more slowly: every millisecond.
+const ALARMS_MAX: u32 = 20;
+
 /// `eb`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
@@ -15,6 +18,8 @@ pub(super) struct Early {
     deadlines: BTreeMap<EntryId, u64>,
     /// In the order in which they came.
     arrivals: BTreeSet<(u64, Tup)>,
+    /// Alarms since something was released.
+    alarms: u32,
     /// How many were released, and how long they were held together, ns: for people.
     pub(super) held: (u64, u64),
 }
@@ -70,6 +75,17 @@ impl Early {
         Some(by_clock.min(by_hold))
     }
 
+    /// The time for something to be due has come.
+    pub(super) fn note_alarm(&mut self) {
+        self.alarms = self.alarms.saturating_add(1);
+    }
+
+    /// How long to wait at least, in ns. A clock that stands still, or has been set back, shows the same
+    /// deadline a moment ahead at every alarm: looked at less and less often, it costs nothing.
+    pub(super) fn wait_min_ns(&self) -> u64 {
+        1 << self.alarms.min(ALARMS_MAX)
+    }
+
     /// The next one that is due.
     pub(super) fn pop_due(
         &mut self,
@@ -84,6 +100,7 @@ impl Early {
         let tup = *tup;
         let (_, since_ns) = self.waiting.get(&tup)?;
         let held_ns = mono_ns.saturating_sub(*since_ns);
+        self.alarms = 0;
         self.held = (self.held.0 + 1, self.held.1.saturating_add(held_ns));
         self.take(tup).map(|body| (body, tup.deadline))
     }

@@ -13,7 +13,7 @@ impl Replica {
         self.armed.remove(&timer);
         match timer {
             // Every step ends with what is due.
-            Timer::Release => {}
+            Timer::Release => self.early.note_alarm(),
             Timer::Retry => self.on_retry(out),
             Timer::Poll => self.on_poll(out),
             Timer::Sync => self.sync_lazy(out),
@@ -95,7 +95,8 @@ impl Replica {
         match self.early.wait(clock_ns, mono_ns, self.config.far_ns) {
             Some(wait_ns) if self.status == Status::Normal => {
                 self.armed.insert(Timer::Release);
-                out.arm(Timer::Release, Due::After(wait_ns.max(1)));
+                let wait_ns = wait_ns.max(self.early.wait_min_ns());
+                out.arm(Timer::Release, Due::After(wait_ns));
             }
             _ => {
                 if self.armed.remove(&Timer::Release) {
