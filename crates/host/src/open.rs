@@ -112,7 +112,9 @@ fn resume<M: Machine, A: Application>(
         records: scanned.map_or(0, |scanned| scanned.records),
         snapshot,
         bad_snapshots,
-        damage: gaps.chain(blemishes.iter().map(|at| (*at, *at))).collect(),
+        damage: gaps
+            .chain(blemishes.iter().map(|blank| (blank.of, blank.of)))
+            .collect(),
         marked: scanned.map_or(Position::default(), |scanned| scanned.marked),
         missing: replay.missing(),
         until: replay.until,

@@ -71,10 +71,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         });
         let (host, opened) = opened
             .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
-        // A record that was being written when power failed may be whole although what pads it is not.
-        let is_torn = |(from, to): &&_| from == to && *from >= opened.marked;
-        let damage = opened.damage.iter().filter(|gap| !is_torn(gap)).count();
-        let is_whole = damage + opened.bulk.damage.len() == 0 && opened.missing.is_empty();
+        let damage = opened.damage.len() + opened.bulk.damage.len();
+        let is_whole = damage == 0 && opened.missing.is_empty();
         if (opened.lost_promises || !is_whole) && !node.harmed {
             let what = format!(
                 "replica {} found damage that is none: {opened:?}",

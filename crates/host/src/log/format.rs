@@ -4,6 +4,7 @@ use super::Position;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crc_fast::{CrcAlgorithm, Digest};
 use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId};
+use std::ops::Range;
 
 /// The version this program writes; it reads this one and all before.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -292,17 +293,14 @@ pub(crate) fn decode_record(at: Position, bytes: &[u8]) -> Option<(RecordHeader,
     (crc == fields.get_u32_le()).then_some((header, end))
 }
 
-/// Whether the part of a segment's header that holds nothing is as it was written.
-pub(crate) fn is_blank_header(segment: &[u8]) -> bool {
-    let blank = segment.get(SEGMENT_FIELDS_BYTES + 4..SEGMENT_HEADER_BYTES as usize);
-    blank.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+/// The part of a segment's header that holds nothing: zeros.
+pub(crate) fn blank_of_header() -> Range<u32> {
+    SEGMENT_FIELDS_BYTES as u32 + 4..SEGMENT_HEADER_BYTES
 }
 
-/// Whether what lies between a record and the next is as it was written.
-pub(crate) fn is_blank_behind(segment: &[u8], offset: u32, record: &RecordHeader) -> bool {
-    let end = offset + RECORD_HEADER_BYTES + record.body_bytes;
-    let blank = segment.get(end as usize..(offset + record.stride()) as usize);
-    blank.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+/// What lies between a record and the next: zeros.
+pub(crate) fn blank_behind(offset: u32, record: &RecordHeader) -> Range<u32> {
+    offset + RECORD_HEADER_BYTES + record.body_bytes..offset + record.stride()
 }
 
 /// The body of a mark: the log is durable up to here.

@@ -3,15 +3,15 @@
 
 use super::format::{
     Census, HeaderError, Identity, Kind, LOG_MAGIC, RECORD_HEADER_BYTES, RecordHeader,
-    SEGMENT_HEADER_BYTES, SegmentHeader, decode_mark, decode_record, decode_release,
-    is_blank_behind, is_blank_header,
+    SEGMENT_HEADER_BYTES, SegmentHeader, blank_behind, blank_of_header, decode_mark, decode_record,
+    decode_release,
 };
 use super::rest::{self, Rest, Seen};
 use super::writer::Tail;
 use super::{LogSource, Position};
 use crate::opened::OpenError;
 use bytes::Bytes;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// One valid record.
 #[derive(Clone, Debug)]
@@ -73,7 +73,20 @@ pub(crate) struct Scanned {
     pub(crate) torn: bool,
     pub(crate) records: u64,
     /// Bytes that hold nothing are not as they were written. Nothing is lost.
-    pub(crate) blemishes: Vec<Position>,
+    pub(crate) blemishes: Vec<Blank>,
+    /// The same behind the mark, where power failed before all was written. The log makes them blank
+    /// again, for once a mark is behind them they would look like damage.
+    pub(crate) torn_blanks: Vec<Blank>,
+}
+
+/// Bytes that hold nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Blank {
+    /// The record, or the header of a segment, that they are behind.
+    pub(crate) of: Position,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) segment_bytes: u32,
 }
 
 /// One segment in memory.
@@ -116,12 +129,17 @@ pub(crate) fn scan(
             torn: false,
             records: 0,
             blemishes: Vec::new(),
+            torn_blanks: Vec::new(),
         },
         behind_gap: None,
         seen: Seen::default(),
     };
     reader.read(&numbers)?;
-    Ok(Some(reader.so_far))
+    let mut scanned = reader.so_far;
+    let blanks = std::mem::take(&mut scanned.blemishes);
+    let is_marked = |blank: &Blank| blank.of < scanned.marked;
+    (scanned.blemishes, scanned.torn_blanks) = blanks.into_iter().partition(is_marked);
+    Ok(Some(scanned))
 }
 
 impl Scanned {
@@ -251,9 +269,7 @@ impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
         if let Ok(header) = &segment.header {
             self.so_far.boot = self.so_far.boot.max(header.boot);
             self.so_far.tail = Tail { at, segment_bytes };
-            if !is_blank_header(&segment.bytes) {
-                self.so_far.blemishes.push(Position { offset: 0, ..at });
-            }
+            self.examine(segment, 0, blank_of_header());
         }
     }
 
@@ -284,6 +300,23 @@ impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
         Ok(())
     }
 
+    /// Whether what should be blank is.
+    fn examine(&mut self, segment: &Segment, offset: u32, blank: Range<u32>) {
+        let bytes = segment.bytes.get(blank.start as usize..blank.end as usize);
+        if bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0)) {
+            return;
+        }
+        self.so_far.blemishes.push(Blank {
+            of: Position {
+                segment: segment.number,
+                offset,
+            },
+            from: blank.start,
+            to: blank.end.min(segment.bytes.len() as u32),
+            segment_bytes: segment.bytes.len() as u32,
+        });
+    }
+
     fn note(
         &mut self,
         segment: &Segment,
@@ -310,9 +343,7 @@ impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
             }
             _ => {}
         }
-        if !is_blank_behind(&segment.bytes, at.offset, record) {
-            so_far.blemishes.push(at);
-        }
+        self.examine(segment, at.offset, blank_behind(at.offset, record));
         Ok(())
     }
 }

@@ -293,6 +293,27 @@ fn what_a_killed_process_left_unsynced_is_covered_by_the_first_sync_of_the_next(
     );
 }
 
+/// A record that was being written when power failed may be whole although what pads it is not.
+#[test]
+fn what_pads_a_torn_record_is_blank_before_a_mark_is_behind_it() {
+    let (mut log, mut disk) = written(3, 100);
+    log.append(Kind::Machine, body(3, 101), true);
+    let taken = log.take_flush(None).unwrap();
+    disk.perform(&taken);
+    disk.written.get_mut(&1).unwrap()[taken.through.offset as usize - 1] = 0xff;
+    let (numbers, scanned) = read(&mut disk).unwrap();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+    let found = (scanned.blemishes.len(), scanned.torn_blanks.len());
+    assert_eq!(found, (0, 1));
+    let mut log = resume(&mut disk);
+    log.append(Kind::Machine, body(4, 100), true);
+    flush(&mut log, &mut disk);
+    let (numbers, scanned) = read(&mut disk).unwrap();
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    assert!(scanned.marked > taken.through);
+    assert_eq!((scanned.blemishes, scanned.torn_blanks), (vec![], vec![]));
+}
+
 #[test]
 fn crashes_at_random_never_lose_a_synced_record_or_revive_a_cut_one() {
     for seed in 0..200 {

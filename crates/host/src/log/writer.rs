@@ -5,7 +5,7 @@ use super::format::{
     Census, Identity, Kind, LOG_MAGIC, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader,
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_mark, padded,
 };
-use super::scan::Scanned;
+use super::scan::{Blank, Scanned};
 use super::writes::{Unsynced, Writes, bytes_of};
 use crate::api::Flush;
 use crate::bulk::BulkStore;
@@ -102,7 +102,18 @@ impl LogWriter {
         log.census = scanned.census.begun();
         let unmarked = |tail: &&Tail| tail.at.segment >= scanned.marked.segment;
         log.unsynced = Unsynced::of(scanned.segments.iter().filter(unmarked).copied());
+        scanned.torn_blanks.iter().for_each(|blank| log.wipe(blank));
         log
+    }
+
+    fn wipe(&mut self, blank: &Blank) {
+        let from = Position {
+            segment: blank.of.segment,
+            offset: blank.from,
+        };
+        self.writes.at(from, blank.segment_bytes);
+        self.writes.zeros(blank.to.saturating_sub(blank.from));
+        self.writes.finish();
     }
 
     fn new(
