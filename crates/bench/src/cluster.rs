@@ -23,6 +23,37 @@ pub(crate) struct Cluster {
     directory: TempDir,
 }
 
+/// Where a member of etcd listens.
+#[derive(Debug, Clone)]
+pub(crate) struct EtcdMember {
+    /// For clients.
+    pub(crate) client: String,
+    /// For other members.
+    pub(crate) peer: String,
+}
+
+impl EtcdMember {
+    /// What starts one of these members.
+    pub(crate) fn arguments(members: &[EtcdMember], index: usize, data: &Path) -> Vec<String> {
+        let named = members.iter().enumerate();
+        let initial: Vec<String> = named
+            .map(|(index, member)| format!("n{index}={}", member.peer))
+            .collect();
+        let EtcdMember { client, peer } = &members[index];
+        vec![
+            format!("--name=n{index}"),
+            format!("--data-dir={}", data.display()),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster={}", initial.join(",")),
+            "--initial-cluster-state=new".to_owned(),
+            "--log-level=warn".to_owned(),
+        ]
+    }
+}
+
 /// How a process of the cluster is started, each time.
 #[derive(Debug, Clone)]
 struct Launch {
@@ -40,34 +71,36 @@ impl Cluster {
         replicas: u8,
         parent: Option<&Path>,
     ) -> Result<Cluster, String> {
+        Cluster::etcd_with(binary, replicas, parent, &[])
+    }
+
+    /// The same with more flags.
+    pub(crate) fn etcd_with(
+        binary: &Path,
+        replicas: u8,
+        parent: Option<&Path>,
+        flags: &[&str],
+    ) -> Result<Cluster, String> {
         let base = free_ports(2 * u16::from(replicas))?;
         let url = |offset: u16| format!("http://127.0.0.1:{}", base + offset);
-        let peer = |index: u8| url(u16::from(replicas) + u16::from(index));
-        let initial: Vec<String> = (0..replicas)
-            .map(|index| format!("n{index}={}", peer(index)))
+        let members: Vec<EtcdMember> = (0..u16::from(replicas))
+            .map(|index| EtcdMember {
+                client: url(2 * index),
+                peer: url(2 * index + 1),
+            })
             .collect();
         let mut cluster = Cluster::empty(parent)?;
-        for index in 0..replicas {
-            let (client, peer) = (url(index.into()), peer(index));
+        for index in 0..members.len() {
             let data = cluster.directory.path().join(format!("n{index}"));
-            let arguments = [
-                format!("--name=n{index}"),
-                format!("--data-dir={}", data.display()),
-                format!("--listen-client-urls={client}"),
-                format!("--advertise-client-urls={client}"),
-                format!("--listen-peer-urls={peer}"),
-                format!("--initial-advertise-peer-urls={peer}"),
-                format!("--initial-cluster={}", initial.join(",")),
-                "--initial-cluster-state=new".to_owned(),
-                "--log-level=warn".to_owned(),
-            ];
+            let mut arguments = EtcdMember::arguments(&members, index, &data);
+            arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
             cluster.spawn(
                 &format!("etcd-{index}"),
                 binary.as_os_str(),
                 &arguments,
                 false,
             )?;
-            cluster.endpoints.push(client);
+            cluster.endpoints.push(members[index].client.clone());
         }
         cluster.wait_healthy()?;
         Ok(cluster)

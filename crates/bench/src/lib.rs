@@ -16,8 +16,9 @@
 //! - [`failover`]: leaders killed under load, and throughput over time;
 //! - [`differential`]: the same random requests of a real etcd and of a cluster, and every answer
 //!   compared;
-//! - [`sizes`]: what a value costs in puts, bytes sent and bytes written, by its size, under RS-Paxos
-//!   and Multi-Paxos;
+//! - [`sizes`]: what a value costs in puts, bytes sent and bytes written, by its size, under
+//!   several systems;
+//! - [`ycsb`]: workloads of YCSB, by the number of client threads;
 //! - [`large`]: what small puts feel of a large one that is always under way;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
@@ -50,12 +51,14 @@ pub mod rounds;
 pub mod scrape;
 pub mod sizes;
 pub mod survive;
+pub mod systems;
 mod tables;
 mod timeline;
 pub mod trial;
 pub mod units;
 pub mod verify;
 pub mod watchers;
+pub mod ycsb;
 
 use std::process::ExitCode;
 
@@ -103,9 +106,12 @@ pub enum BenchCommand {
     /// Ask the same random things of a real etcd and of a cluster, and compare every answer
     #[command(after_help = DIFFERENTIAL_EXAMPLES)]
     Differential(differential::DifferentialArgs),
-    /// Compare RS-Paxos and Multi-Paxos by the size of values: puts, bytes sent, bytes written
+    /// Compare systems by the size of values: puts, bytes sent, bytes written
     #[command(after_help = SIZES_EXAMPLES)]
     Sizes(sizes::SizesArgs),
+    /// Compare systems under workloads of YCSB, by the number of client threads
+    #[command(after_help = YCSB_EXAMPLES)]
+    Ycsb(ycsb::YcsbArgs),
     /// Put small values while a large one is always under way, and beside an equal CPU load
     #[command(after_help = LARGE_EXAMPLES)]
     Large(large::LargeArgs),
@@ -151,6 +157,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Members(args) => members::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
         BenchCommand::Sizes(args) => sizes::run(&args),
+        BenchCommand::Ycsb(args) => ycsb::run(&args),
         BenchCommand::Large(args) => ended(large::run(&args)),
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
@@ -314,6 +321,13 @@ Examples:
     quorate bench sizes --sizes 64KiB,1MiB --link 200Mbit
   Where memory is the disk, to see what else binds:
     quorate bench sizes --sizes 64KiB --pairs 10 --data-dir /dev/shm";
+
+const YCSB_EXAMPLES: &str = "\
+Examples:
+  Large records, each replica behind a link of its own (about five minutes):
+    quorate bench ycsb --systems racos,rs-paxos --val-size 1362KiB --link 1Gbit --plot ycsb.svg
+  Small ones, beside etcd:
+    quorate bench ycsb --systems rabia,etcd --whole-replicas 3 --records 10000 --workload b";
 
 const LARGE_EXAMPLES: &str = "\
 Examples:

@@ -22,10 +22,10 @@ use crate::children::Tethered;
 use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::process::Usage;
 use crate::report::Report;
-use crate::sizes::System;
-use crate::sizes::compaction::Compaction;
-use crate::sizes::ground::{Launch, Running};
 use crate::sizes::traffic::Reading;
+use crate::systems::System;
+use crate::systems::compaction::Compaction;
+use crate::systems::ground::{Launch, Running};
 use crate::tables::{align, median};
 use crate::units::{show_count, show_ns, show_size};
 use crate::{cleanup, units};
@@ -145,6 +145,7 @@ impl Turn<'_> {
             data_dir: args.data_dir.as_deref(),
             options: &args.quorate_option,
             inside: None,
+            etcd: None,
         };
         let running = Running::start(&launch, args.system.shape(CODE, REPLICAS))?;
         let compaction = Compaction::begin(&running.endpoints[0])?;

@@ -46,6 +46,9 @@ pub struct LoadArgs {
     /// every write has its own key]
     #[arg(long)]
     pub key_space: Option<u64>,
+    /// How unevenly keys are chosen: the i-th 1/i^SKEW times as often as the first; 0.99 is YCSB's
+    #[arg(long, default_value_t = 0.0, conflicts_with = "verify")]
+    pub skew: f64,
     /// Decides keys, values and the order of operations [default: drawn at random and printed]
     #[arg(long)]
     pub seed: Option<u64>,
@@ -88,6 +91,7 @@ impl LoadArgs {
             val_size: 256,
             key_size: 16,
             key_space: None,
+            skew: 0.0,
             seed: None,
             workers: 1,
             gap: false,
@@ -236,6 +240,14 @@ impl Job {
             "--key-space must be at least 1".to_owned(),
         )?;
         refuse(
+            !(0.0..=SKEW_MAX).contains(&load.skew),
+            format!("--skew must be from 0 to {SKEW_MAX}"),
+        )?;
+        refuse(
+            load.skew > 0.0 && self.key_space() > SKEWED_KEYS_MAX,
+            format!("--skew takes at most {SKEWED_KEYS_MAX} keys: lower --key-space"),
+        )?;
+        refuse(
             load.key_size == 0,
             "--key-size must be at least 1 byte".to_owned(),
         )?;
@@ -277,6 +289,9 @@ impl Job {
     }
 }
 
+const SKEW_MAX: f64 = 10.0;
+/// Each takes eight bytes.
+const SKEWED_KEYS_MAX: u64 = 10_000_000;
 const RATE_MAX: f64 = 10_000_000.0;
 /// More connections than this are only made when asked for.
 pub(crate) const CONNECTIONS_DEFAULT_MAX: u32 = 16;

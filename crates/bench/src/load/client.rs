@@ -114,7 +114,7 @@ impl Client {
             false => Kind::Write,
         };
         let Some(ledger) = &mut self.ledger else {
-            let index = self.random.u64(..session.settings.key_space);
+            let index = session.settings.keys.choose(&mut self.random);
             return Intent {
                 kind,
                 key: session.payload.shared_key(index),

@@ -5,6 +5,7 @@ mod client;
 pub(crate) mod connection;
 pub(crate) mod gaps;
 mod history;
+mod keys;
 pub(crate) mod ledger;
 pub(crate) mod payload;
 mod phase;
@@ -29,6 +30,7 @@ use client::Client;
 use connection::Connection;
 pub use gaps::{EndpointGap, Gap, Gaps};
 use history::History;
+use keys::Keys;
 use ledger::Ledger;
 use payload::Payload;
 use phase::Phase;
@@ -82,7 +84,7 @@ impl<'a> Run<'a> {
             settings: Settings {
                 read_share: job.read_share,
                 serializable: job.read.serializable,
-                key_space: job.key_space(),
+                keys: Keys::new(job.key_space(), load.skew),
                 timeout: load.timeout,
                 gap: load.gap,
             },

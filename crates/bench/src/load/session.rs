@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use super::history::History;
+use super::keys::Keys;
 use super::payload::Payload;
 use super::phase::Turn;
 use crate::latency::Latency;
@@ -30,7 +31,7 @@ pub(crate) struct Session {
 pub(crate) struct Settings {
     pub(crate) read_share: f64,
     pub(crate) serializable: bool,
-    pub(crate) key_space: u64,
+    pub(crate) keys: Keys,
     pub(crate) timeout: Duration,
     /// Whether the time of every completion is kept, to find silences.
     pub(crate) gap: bool,

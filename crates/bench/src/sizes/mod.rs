@@ -1,4 +1,4 @@
-//! `bench sizes`: what a value costs by its size, under several protocols in turns.
+//! `bench sizes`: what a value costs by its size, under several systems in turns.
 //!
 //! All run with the same durability; a value of RS-Paxos or Racos is cut so that some fragments rebuild
 //! it (`--code`). Clients overwrite a few keys, through the leader or, where nobody leads, through all
@@ -25,13 +25,10 @@
 //! too small to be cut ([`theory`]). *Moved* is what a replica sent and received, values from clients
 //! included, as the mean over all replicas: `(1 + 2(n-1)/k) / n`.
 //!
-//! With a limit to every replica's link ([`link`]), what binds is the busier direction of the busiest
+//! With a limit to every replica's link (`--link`), what binds is the busier direction of the busiest
 //! one: theory then also says how much faster each protocol should be than the last one. Then the bulk
 //! store is not brought into its steady state first.
 
-pub(crate) mod compaction;
-pub(crate) mod ground;
-mod link;
 mod plot;
 mod sockets;
 mod table;
@@ -44,12 +41,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use quorate_protocols::Code;
 use serde::Serialize;
 
 use crate::report::Report;
+use crate::systems::{Shape, SystemArgs};
 use crate::{cleanup, units};
-pub use theory::{Expected, Shape, System};
+pub use theory::Expected;
 pub use traffic::Traffic;
 
 /// What `bench sizes` can be told.
@@ -63,20 +60,9 @@ pub struct SizesArgs {
         value_parser = units::bytes
     )]
     pub sizes: Vec<usize>,
-    /// What to measure, separated by commas
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "rs-paxos,multi-paxos"
-    )]
-    pub systems: Vec<System>,
-    /// Replicas of racos and rs-paxos, and how many fragments rebuild a value
-    #[arg(long, default_value = "5,3", value_name = "N,K")]
-    pub code: Code,
-    /// Replicas of rabia and multi-paxos, which store whole values
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=9))]
-    pub whole_replicas: u8,
+    /// What to measure, and where.
+    #[command(flatten)]
+    pub on: SystemArgs,
     /// How often each has its turn
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub pairs: u16,
@@ -90,31 +76,12 @@ pub struct SizesArgs {
     /// Load before each measurement, at least: it goes on until segments are used again
     #[arg(long, default_value = "1s", value_parser = units::duration)]
     pub warmup: Duration,
-    /// Limit what each replica can send, and receive, as in 200Mbit per second: each is in a network
-    /// namespace of its own (needs root)
-    #[arg(long, value_parser = units::bits, value_name = "RATE")]
-    pub link: Option<u64>,
-    /// Another option for `quorate up`; repeated
-    #[arg(long, allow_hyphen_values = true)]
-    pub quorate_option: Vec<String>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
-    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
     /// Also write everything to this file as one JSON object
     #[arg(long)]
     pub json: Option<PathBuf>,
     /// Also draw it, into this SVG file
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// In namespaces of its own: the directory for all data, and the process that made both.
-    #[arg(long, hide = true, requires = "outside")]
-    pub inside: Option<PathBuf>,
-    /// See `inside`.
-    #[arg(long, hide = true, requires = "inside")]
-    pub outside: Option<u32>,
 }
 
 /// Everything measured.
@@ -144,18 +111,6 @@ pub struct Point {
     pub traffic: Traffic,
 }
 
-impl SizesArgs {
-    /// A protocol as it is to be measured.
-    fn shape(&self, system: System) -> Shape {
-        system.shape(self.code, self.whole_replicas)
-    }
-
-    fn replicas_max(&self) -> u8 {
-        let shapes = self.systems.iter().map(|system| self.shape(*system));
-        shapes.map(|shape| shape.replicas).max().unwrap_or(0)
-    }
-}
-
 impl Point {
     /// Bytes of values that were committed.
     pub(crate) fn committed_bytes(&self) -> f64 {
@@ -166,30 +121,19 @@ impl Point {
 /// Runs the measurement and prints its tables: 0, or 2 if it could not run.
 pub fn run(args: &SizesArgs) -> ExitCode {
     cleanup::on_interrupt();
-    let result = match (args.link, args.outside) {
-        (Some(_), None) => link::outside(args),
-        (Some(link), Some(outside)) => {
-            link::lay_out(link, outside, args.replicas_max()).and_then(|()| measure(args))
-        }
-        (None, _) => measure(args),
-    };
+    let result = check(args).and_then(|()| args.on.measured(|| measure(args)));
     result.unwrap_or_else(|error| crate::ended(Err(error)))
 }
 
 fn measure(args: &SizesArgs) -> Result<ExitCode, String> {
-    check(args)?;
+    check_disk(args)?;
     let mut sizes = Sizes {
-        link_bits_per_second: args.link,
+        link_bits_per_second: args.on.link,
         points: Vec::new(),
     };
     for pair in 0..args.pairs {
-        let mut systems = args.systems.clone();
-        // Whoever comes first finds the machine as the other left it.
-        if pair % 2 == 1 {
-            systems.reverse();
-        }
-        for system in systems {
-            turn::run(args, pair, args.shape(system), &mut sizes.points)?;
+        for shape in args.on.shapes(pair) {
+            turn::run(args, pair, shape, &mut sizes.points)?;
         }
     }
     print!("{}", table::render(&sizes));
@@ -204,13 +148,14 @@ fn measure(args: &SizesArgs) -> Result<ExitCode, String> {
 }
 
 fn check(args: &SizesArgs) -> Result<(), String> {
-    if args.code.n > REPLICAS_MAX {
-        return Err(format!("--code: at most {REPLICAS_MAX} replicas"));
+    match args.sizes.iter().all(|size| SIZES.contains(size)) {
+        true => Ok(()),
+        false => Err("--sizes must lie from 1 B to 32 MiB".to_owned()),
     }
-    if !args.sizes.iter().all(|size| SIZES.contains(size)) || args.systems.is_empty() {
-        return Err("--sizes must lie from 1 B to 32 MiB, and --systems name one".to_owned());
-    }
-    let parent = match &args.data_dir {
+}
+
+fn check_disk(args: &SizesArgs) -> Result<(), String> {
+    let parent = match &args.on.data_dir {
         Some(path) => path.clone(),
         None => cleanup::default_parent().map_err(|error| error.to_string())?,
     };
@@ -230,8 +175,6 @@ fn check(args: &SizesArgs) -> Result<(), String> {
     }
 }
 
-/// As many as the own machine can be expected to run.
-const REPLICAS_MAX: usize = 9;
 const SIZES: std::ops::RangeInclusive<usize> = 1..=32 << 20;
 /// What a cluster takes at most: per replica twenty segments of the bulk store, log and snapshots.
 const DISK_BYTES: u64 = 8 << 30;

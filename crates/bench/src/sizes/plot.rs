@@ -1,9 +1,10 @@
 //! The sizes as a picture: throughput, latency, and what a committed byte costs.
 
-use quorate_plot::{Chart, Group, Panel, Series};
+use quorate_plot::{Chart, Group, Panel};
 
+use super::Sizes;
 use super::table::{Cell, Cost, cells, cpu_ms_per_megabyte, megabytes_per_second};
-use super::{Shape, Sizes, System};
+use crate::systems::Shape;
 use crate::units::{show_ns, show_size};
 
 /// Draws the picture.
@@ -26,7 +27,7 @@ pub(super) fn render(sizes: &Sizes) -> String {
     let bytes = |value: f64| format!("{value:.2}");
     let chart = Chart {
         head: format!("puts of values by size{links}; medians of the turns, logarithmic scales",),
-        series: shapes.iter().copied().map(series).collect(),
+        series: shapes.iter().map(|shape| shape.series()).collect(),
         panels: vec![
             panel(
                 "MB of values per second (more is better)",
@@ -76,19 +77,6 @@ fn groups(cells: &[Cell<'_>], shapes: &[Shape], of: fn(&Cell<'_>) -> Option<f64>
     groups
 }
 
-fn series(shape: Shape) -> Series {
-    Series {
-        name: shape.title(),
-        // Told apart also by those who see no difference between red and green.
-        color: match shape.system {
-            System::RsPaxos => "#0072b2",
-            System::MultiPaxos => "#d55e00",
-            System::Racos => "#009e73",
-            System::Rabia => "#cc79a7",
-        },
-    }
-}
-
 fn in_words(shape: Shape) -> String {
     let expected = shape.expected(usize::MAX);
     format!(
@@ -103,6 +91,7 @@ fn in_words(shape: Shape) -> String {
 mod tests {
     use super::super::table::tests::point;
     use super::*;
+    use crate::systems::System;
 
     #[test]
     fn every_system_has_a_bar_at_every_size() {
@@ -112,7 +101,7 @@ mod tests {
         };
         let picture = render(&sizes);
         // Their latencies are 0, which a logarithmic scale cannot show.
-        assert_eq!(picture.matches("rotate(-90)").count(), 12);
+        assert_eq!(picture.matches("rotate(-90)").count(), 15);
         for text in [">64 KiB<", ">1.36<", ">4.08<", "1.67 written"] {
             assert!(picture.contains(text), "{text}");
         }

@@ -1,8 +1,9 @@
 //! The sizes as tables: medians over the turns, ratios within each turn.
 
 use super::theory::deviation_percent;
-use super::{Point, Shape, Sizes, System};
+use super::{Point, Sizes};
 use crate::report::{Report, ServerCosts};
+use crate::systems::{Shape, System};
 use crate::tables::{align, median};
 use crate::units::{show_count, show_ns, show_size};
 

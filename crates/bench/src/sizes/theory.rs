@@ -1,36 +1,8 @@
 //! What a committed byte should cost, by the protocols' arithmetic alone.
 
-use clap::ValueEnum;
-use quorate_protocols::Code;
 use serde::Serialize;
 
-/// Shorter values are ordered whole by every protocol (the parameter `payload_min`).
-const PAYLOAD_BYTES_MIN: usize = 4096;
-
-/// A protocol to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum System {
-    /// Each replica stores a fragment of each value, and each takes values from clients and spreads them.
-    Racos,
-    /// Each replica stores a fragment of each value, and a leader spreads them.
-    RsPaxos,
-    /// Each replica stores each value, and each takes values from clients.
-    Rabia,
-    /// Each replica stores each value, which a leader sends.
-    MultiPaxos,
-}
-
-/// A protocol as it is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Shape {
-    /// The protocol.
-    pub system: System,
-    /// Replicas of each cluster.
-    pub replicas: u8,
-    /// How many fragments rebuild a value; 1 where each replica has all of it.
-    pub fragments: u8,
-}
+use crate::systems::Shape;
 
 /// Bytes per byte of a committed value. A replica's link is taken to carry as much in either direction
 /// at the same time; what clients are told is next to nothing.
@@ -48,76 +20,7 @@ pub struct Expected {
     pub written: f64,
 }
 
-impl System {
-    /// All, in the order of tables.
-    pub(crate) const ALL: [System; 4] = [
-        System::Racos,
-        System::RsPaxos,
-        System::Rabia,
-        System::MultiPaxos,
-    ];
-
-    /// Its name in tables, and for `quorate up`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            System::Racos => "racos",
-            System::RsPaxos => "rs-paxos",
-            System::Rabia => "rabia",
-            System::MultiPaxos => "multi-paxos",
-        }
-    }
-
-    /// Whether one replica does more than the others, and is the one to ask.
-    pub(crate) fn is_led(self) -> bool {
-        matches!(self, System::RsPaxos | System::MultiPaxos)
-    }
-
-    fn is_coded(self) -> bool {
-        matches!(self, System::Racos | System::RsPaxos)
-    }
-
-    /// As it is measured: with this code, or with so many replicas that store whole values.
-    pub(crate) fn shape(self, code: Code, whole_replicas: u8) -> Shape {
-        let small = |number: usize| u8::try_from(number).unwrap_or(u8::MAX);
-        let (replicas, fragments) = match self.is_coded() {
-            true => (small(code.n), small(code.k)),
-            false => (whole_replicas, 1),
-        };
-        Shape {
-            system: self,
-            replicas,
-            fragments,
-        }
-    }
-}
-
 impl Shape {
-    /// Of how many fragments a value of this size consists; 1 if it is stored whole.
-    pub(crate) fn fragments(self, value_bytes: usize) -> u8 {
-        match value_bytes >= PAYLOAD_BYTES_MIN {
-            true => self.fragments,
-            false => 1,
-        }
-    }
-
-    /// Its name, and what it consists of.
-    pub(crate) fn title(self) -> String {
-        let (name, replicas) = (self.system.name(), self.replicas);
-        match self.system.is_coded() {
-            true => format!("{name} {replicas},{}", self.fragments),
-            false => format!("{name} {replicas}"),
-        }
-    }
-
-    /// What says all this to `quorate up`, but for the number of replicas.
-    pub(crate) fn flags(self) -> Vec<String> {
-        let mut flags = vec![format!("--protocol={}", self.system.name())];
-        if self.system.is_coded() {
-            flags.push(format!("--code={},{}", self.replicas, self.fragments));
-        }
-        flags
-    }
-
     /// What a committed byte of such a value should cost.
     pub(crate) fn expected(self, value_bytes: usize) -> Expected {
         let k = f64::from(self.fragments(value_bytes));
@@ -144,6 +47,8 @@ pub(crate) fn deviation_percent(measured: f64, expected: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::systems::System;
+    use quorate_protocols::Code;
 
     const CODE: Code = Code { n: 5, k: 3 };
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::ground::Running;
 use super::sockets::{self, Sockets};
 use crate::process::Usage;
 use crate::scrape;
+use crate::systems::ground::Running;
 
 /// Bytes of a stretch of time, all replicas together unless it says otherwise.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::compaction::Compaction;
-use super::ground::{Launch, Running};
-use super::theory::Shape;
 use super::traffic::{Reading, Traffic};
 use super::{Point, SizesArgs};
 use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::report::Report;
+use crate::systems::Shape;
+use crate::systems::compaction::Compaction;
+use crate::systems::ground::{Launch, Running, etcd_leader};
 use crate::units::{show_count, show_size};
 
 /// Runs the turn.
@@ -18,13 +18,7 @@ pub(super) fn run(
     shape: Shape,
     points: &mut Vec<Point>,
 ) -> Result<(), String> {
-    let launch = Launch {
-        quorate: args.quorate.as_deref(),
-        data_dir: args.data_dir.as_deref(),
-        options: &args.quorate_option,
-        inside: args.inside.as_deref(),
-    };
-    let running = Running::start(&launch, shape)?;
+    let running = Running::start(&Launch::of(&args.on), shape)?;
     let mut turn = Turn {
         args,
         shape,
@@ -73,7 +67,7 @@ impl Turn<'_> {
             job.load.duration = Some(self.args.seconds);
             let report = load::run(&job)?;
             let after = Reading::settled(&self.running)?;
-            let is_steady = self.args.link.is_some() || after.filled_since(&before) == 0.0;
+            let is_steady = !self.has_segments() || after.filled_since(&before) == 0.0;
             if is_steady || attempts == ATTEMPTS_MAX {
                 return Ok((report, after.since(&before)));
             }
@@ -95,7 +89,10 @@ impl Turn<'_> {
             job.load.endpoints = self.asked();
             load::run(&job)?;
             let after = Reading::settled(&self.running)?;
-            let leader = after.leader_since(&before);
+            let leader = match self.shape.system.is_ours() {
+                true => after.leader_since(&before),
+                false => etcd_leader(&self.running.endpoints).unwrap_or(self.leader),
+            };
             let is_led = std::mem::replace(&mut self.leader, leader) == leader
                 || !self.shape.system.is_led();
             if after.filled_since(&before) > 0.0 {
@@ -103,7 +100,7 @@ impl Turn<'_> {
             }
             before = after;
             let is_steady =
-                self.args.link.is_some() || before.least_written_since(&last_fill) >= STEADY_BYTES;
+                !self.has_segments() || before.least_written_since(&last_fill) >= STEADY_BYTES;
             let is_long = began.elapsed() > WARM_UP_MAX
                 || before.least_written_since(&first) > WARM_UP_BYTES_MAX;
             if is_long || is_led && is_steady {
@@ -111,6 +108,12 @@ impl Turn<'_> {
             }
             job.load.duration = Some(self.args.warmup * 2);
         }
+    }
+
+    /// Whether segments are to be used again before anything is measured: behind slow links that takes too
+    /// long, and etcd has none.
+    fn has_segments(&self) -> bool {
+        self.args.on.link.is_none() && self.shape.system.is_ours()
     }
 
     /// Whom clients ask: the leader, or all where nobody leads.

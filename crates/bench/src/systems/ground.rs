@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::link::Apart;
-use super::theory::Shape;
+use super::{Shape, SystemArgs};
 use crate::children::Tethered;
 use crate::cluster::Cluster;
 use crate::{namespaces, scrape};
@@ -33,6 +33,21 @@ pub(crate) struct Launch<'a> {
     pub(crate) options: &'a [String],
     /// Where its data go if its replicas are each in a namespace.
     pub(crate) inside: Option<&'a Path>,
+    /// The executable of etcd.
+    pub(crate) etcd: Option<&'a Path>,
+}
+
+impl<'a> Launch<'a> {
+    /// As the command line says.
+    pub(crate) fn of(args: &'a SystemArgs) -> Launch<'a> {
+        Launch {
+            quorate: args.quorate.as_deref(),
+            data_dir: args.data_dir.as_deref(),
+            options: &args.quorate_option,
+            inside: args.inside.as_deref(),
+            etcd: Some(&args.etcd),
+        }
+    }
 }
 
 /// What ends with the cluster.
@@ -45,21 +60,35 @@ enum Keeper {
 impl Running {
     /// Starts a cluster.
     pub(crate) fn start(launch: &Launch<'_>, shape: Shape) -> Result<Running, String> {
+        if !shape.system.is_ours() {
+            return Running::etcd(launch, shape.replicas);
+        }
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let binary: &Path = launch.quorate.unwrap_or(&this);
         let mut options = shape.flags();
         options.extend(SERVER_FLAGS.map(|flag| format!("--server-arg={flag}")));
         options.extend_from_slice(launch.options);
         match launch.inside {
-            Some(directory) => Running::apart(Apart::start(
-                binary,
-                shape.replicas,
-                Some(directory),
-                &options,
-            )?),
+            Some(directory) => {
+                Running::apart(Apart::quorate(binary, shape.replicas, directory, &options)?)
+            }
             None => {
                 let (parent, replicas) = (launch.data_dir, shape.replicas);
                 Running::on_loopback(Cluster::quorate(binary, replicas, parent, &options)?)
+            }
+        }
+    }
+
+    fn etcd(launch: &Launch<'_>, replicas: u8) -> Result<Running, String> {
+        let binary = launch.etcd.ok_or("no etcd to start")?;
+        match launch.inside {
+            Some(directory) => {
+                Running::apart(Apart::etcd(binary, replicas, directory, &ETCD_FLAGS)?)
+            }
+            None => {
+                let parent = launch.data_dir;
+                let cluster = Cluster::etcd_with(binary, replicas, parent, &ETCD_FLAGS)?;
+                Running::on_loopback(cluster)
             }
         }
     }
@@ -86,6 +115,15 @@ impl Running {
     }
 }
 
+/// Which of these members of etcd leads, by its own word.
+pub(crate) fn etcd_leader(endpoints: &[String]) -> Option<usize> {
+    let leads = |url: &String| {
+        let page = scrape::get(url, "/metrics");
+        page.is_ok_and(|page| scrape::value(&page, "etcd_server_is_leader") > 0.0)
+    };
+    endpoints.iter().position(leads)
+}
+
 /// The peers' port follows the clients'.
 fn peers(client_urls: &[String]) -> Result<Vec<String>, String> {
     let peer = |url: &String| {
@@ -99,6 +137,12 @@ fn peers(client_urls: &[String]) -> Result<Vec<String>, String> {
 
 /// The largest values take more than the defaults allow, and a slow link more time.
 const SERVER_FLAGS: [&str; 2] = ["--max-request-bytes=68157440", "--request-timeout-ms=60000"];
+
+/// The same for etcd, and as much of a database as its makers advise at most.
+const ETCD_FLAGS: [&str; 2] = [
+    "--max-request-bytes=68157440",
+    "--quota-backend-bytes=8589934592",
+];
 
 #[cfg(test)]
 mod tests {

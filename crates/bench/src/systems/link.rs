@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::SizesArgs;
+use super::SystemArgs;
 use crate::children::{self, Tethered};
 use crate::cleanup::{self, TempDir};
+use crate::cluster::EtcdMember;
 use crate::namespaces::{self, address, cable, name, run};
 use crate::scrape;
 
 /// Runs everything once more in namespaces of its own.
-pub(super) fn outside(args: &SizesArgs) -> Result<ExitCode, String> {
+pub(super) fn outside(args: &SystemArgs) -> Result<ExitCode, String> {
     let directory = TempDir::new(args.data_dir.as_deref()).map_err(|error| error.to_string())?;
     let inside = ["--inside".into(), directory.path().into()];
     let as_user = !rustix::process::geteuid().is_root();
@@ -63,18 +64,45 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// Begins a cluster with these options of `quorate up`, and starts its replicas.
-    pub(super) fn start(
-        binary: &Path,
-        replicas: u8,
-        parent: Option<&Path>,
-        options: &[String],
-    ) -> Result<Apart, String> {
-        let mut cluster = Apart {
+    fn empty(replicas: u8, parent: &Path) -> Result<Apart, String> {
+        Ok(Apart {
             processes: Vec::new(),
             replicas,
-            directory: TempDir::new(parent).map_err(|error| error.to_string())?,
+            directory: TempDir::new(Some(parent)).map_err(|error| error.to_string())?,
+        })
+    }
+
+    /// Starts a cluster of etcd.
+    pub(super) fn etcd(
+        binary: &Path,
+        replicas: u8,
+        parent: &Path,
+        flags: &[&str],
+    ) -> Result<Apart, String> {
+        let mut cluster = Apart::empty(replicas, parent)?;
+        let member = |replica| EtcdMember {
+            client: url(replica, CLIENTS),
+            peer: url(replica, PEERS),
         };
+        let members: Vec<EtcdMember> = (0..replicas.into()).map(member).collect();
+        for replica in 0..members.len() {
+            let data = cluster.data().join(replica.to_string());
+            let mut arguments = EtcdMember::arguments(&members, replica, &data);
+            arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+            cluster.launch(binary.as_os_str(), replica, &arguments)?;
+        }
+        cluster.wait_for("/health", "\"true\"")?;
+        Ok(cluster)
+    }
+
+    /// Begins a cluster with these options of `quorate up`, and starts its replicas.
+    pub(super) fn quorate(
+        binary: &Path,
+        replicas: u8,
+        parent: &Path,
+        options: &[String],
+    ) -> Result<Apart, String> {
+        let mut cluster = Apart::empty(replicas, parent)?;
         let mut begin = Command::new(binary);
         begin.args(["up", "--begin-only"]).args(options);
         begin.arg(format!("--replicas={replicas}"));
@@ -88,7 +116,7 @@ impl Apart {
         for replica in 0..replicas.into() {
             cluster.serve(binary.as_os_str(), replica, options)?;
         }
-        cluster.wait_voting()?;
+        cluster.wait_for("/status", "\"role\":\"voting\"")?;
         Ok(cluster)
     }
 
@@ -103,10 +131,7 @@ impl Apart {
     }
 
     fn serve(&mut self, program: &OsStr, replica: usize, options: &[String]) -> Result<(), String> {
-        let failed = |error| format!("cannot start {}: {error}", program.display());
         let number = replica + 1;
-        let log = self.directory.path().join(format!("{number}.log"));
-        let log = File::create(log).map_err(failed)?;
         let peers = (0..self.replicas.into())
             .map(|other| format!("{}={}", other + 1, url(other, PEERS)))
             .collect::<Vec<_>>();
@@ -125,8 +150,21 @@ impl Apart {
             .iter()
             .filter_map(|option| option.strip_prefix("--server-arg="));
         arguments.extend(own.map(str::to_owned));
+        self.launch(program, replica, &arguments)
+    }
+
+    /// Starts a replica in its namespace.
+    fn launch(
+        &mut self,
+        program: &OsStr,
+        replica: usize,
+        arguments: &[String],
+    ) -> Result<(), String> {
+        let failed = |error| format!("cannot start {}: {error}", program.display());
+        let log = self.directory.path().join(format!("{}.log", replica + 1));
+        let log = File::create(log).map_err(failed)?;
         let namespace = Some(namespaces::file(replica));
-        let process = Tethered::program_in(namespace, program, &arguments, |command| {
+        let process = Tethered::program_in(namespace, program, arguments, |command| {
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -136,17 +174,16 @@ impl Apart {
         Ok(())
     }
 
-    fn wait_voting(&mut self) -> Result<(), String> {
+    /// Waits until this page of each replica says so.
+    fn wait_for(&mut self, page: &str, word: &str) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
-        let votes = |url: &String| {
-            scrape::get(url, "/status").is_ok_and(|page| page.contains("\"role\":\"voting\""))
-        };
-        while !self.endpoints().iter().all(votes) {
+        let says = |url: &String| scrape::get(url, page).is_ok_and(|page| page.contains(word));
+        while !self.endpoints().iter().all(says) {
             if let Some(how) = self.processes.iter_mut().find_map(Tethered::ended) {
                 return Err(format!("a replica ended with {how}"));
             }
             if Instant::now() > deadline {
-                return Err("a replica does not vote".to_owned());
+                return Err("a replica does not serve".to_owned());
             }
             std::thread::sleep(POLL);
         }
