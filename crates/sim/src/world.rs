@@ -167,6 +167,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) trace: Trace,
     pub(crate) meter: Option<Meter>,
     pub(crate) phase: Phase,
+    /// How many operations had ended when it was looked last, and since when.
+    pub(crate) progress: (u64, u64),
     pub(crate) totals: Totals,
     pub(crate) epoch: Epoch,
     pub(crate) cluster: ClusterId,
@@ -222,6 +224,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             meter: setup.course.steady.is_some().then(Meter::default),
             queue: Queue::new(),
             phase: Phase::Faults,
+            progress: (0, 0),
             totals: Totals::default(),
             values: Values::default(),
             looks: Looks::default(),

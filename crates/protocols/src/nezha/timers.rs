@@ -74,7 +74,12 @@ impl Replica {
     /// How long to wait before something is said again.
     fn wait(&self) -> u64 {
         let config = &self.config;
-        (config.rtx_min_ns << self.backoff.min(BACKOFF_MAX)).min(config.rtx_max_ns)
+        // A view that is given longer is spoken of less often: it may be what fills the network.
+        let most_ns = match self.status {
+            Status::Normal => config.rtx_max_ns,
+            _ => config.rtx_max_ns << self.in_vain.min(IN_VAIN_MAX),
+        };
+        (config.rtx_min_ns << self.backoff.min(BACKOFF_MAX)).min(most_ns)
     }
 
     /// What waits for something else to be written waits this long.

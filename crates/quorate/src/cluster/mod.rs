@@ -5,7 +5,7 @@ mod force;
 mod table;
 
 use crate::Failure;
-use crate::endpoints::Endpoints;
+use crate::endpoints::{Endpoints, status_page};
 use crate::modes::params;
 use admin::Admin;
 use clap::{Args, Subcommand};
@@ -114,8 +114,14 @@ pub(crate) struct SwitchOptions {
 /// Does it.
 pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
     match command {
-        ClusterCommand::Status(common) => show(common, table::status),
-        ClusterCommand::History(common) => show(common, table::history),
+        ClusterCommand::Status(common) => show_status(common),
+        ClusterCommand::History(common) => {
+            if common.json {
+                return show_json(common);
+            }
+            print!("{}", table::history(&common.endpoints.status_page()?));
+            Ok(())
+        }
         ClusterCommand::Add(options) => {
             let common = &options.common;
             let id = admin(common)?.add(&options.peer_url)?;
@@ -126,11 +132,11 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
         }
         ClusterCommand::Promote(options) => {
             admin(&options.common)?.promote(options.id)?;
-            show(&options.common, table::status)
+            show_status(&options.common)
         }
         ClusterCommand::Remove(options) => {
             admin(&options.common)?.remove(options.id)?;
-            show(&options.common, table::status)
+            show_status(&options.common)
         }
         ClusterCommand::Switch(options) => switch(options),
         ClusterCommand::Replace(options) => replace(options),
@@ -156,7 +162,7 @@ fn switch(options: &SwitchOptions) -> Result<(), Failure> {
     loop {
         let now = common.endpoints.status_page()?;
         if epoch(&now) > epoch(&before) && now.is_open {
-            return show(common, table::status);
+            return show_status(common);
         }
         if Instant::now() > deadline {
             let wait = options.wait;
@@ -224,7 +230,7 @@ fn replace(options: &ReplaceOptions) -> Result<(), Failure> {
         std::thread::sleep(LOOK_PAUSE);
     }
     admin.remove(options.id)?;
-    show(common, table::status)
+    show_status(common)
 }
 
 /// What to do with a replica that was added.
@@ -241,11 +247,16 @@ fn how_to_start(common: &Common, id: u16) -> Result<String, Failure> {
     ))
 }
 
-fn show(common: &Common, table: fn(&StatusPage) -> String) -> Result<(), Failure> {
+fn show_status(common: &Common) -> Result<(), Failure> {
     if common.json {
         return show_json(common);
     }
-    print!("{}", table(&common.endpoints.status_page()?));
+    let page = common.endpoints.status_page()?;
+    let is_up = |one: &&quorate_server::MemberPage| page.links_up.contains(&one.replica_id);
+    let others = page.members.iter().filter(is_up);
+    // What cannot be asked has nothing to add.
+    let others = others.filter_map(|one| status_page(&one.client_url).ok());
+    print!("{}", table::status(&page, &others.collect::<Vec<_>>()));
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use quorate_bench::units::show_bytes;
 use quorate_server::{MemberPage, StatusPage};
 use std::fmt::Write;
 
-/// Members and learners.
-pub(super) fn status(page: &StatusPage) -> String {
+/// Members and learners, and what those that could be asked lack.
+pub(super) fn status(page: &StatusPage, others: &[StatusPage]) -> String {
     let epoch = page.epochs.last().map_or(0, |epoch| epoch.number);
     let done = match page.is_open {
         true if page.is_settled => "done".to_owned(),
@@ -54,10 +54,19 @@ pub(super) fn status(page: &StatusPage) -> String {
             "{replica_id:>3}  {role:<8}  {connected:<9}  {peer_url:<30}  {name}"
         );
     }
+    if page.is_settled {
+        for one in [page]
+            .into_iter()
+            .chain(others)
+            .filter(|one| one.payloads_lacking > 0)
+        {
+            let _ = writeln!(text, "long values are being rebuilt: {}", progress(one));
+        }
+    }
     text
 }
 
-/// How far the replica is that was asked.
+/// How far a replica is.
 fn progress(page: &StatusPage) -> String {
     let rate = page.recode_bytes_per_s_max;
     let rate = rate.map(|rate| format!(", at most {}/s", show_bytes(rate)));
@@ -165,13 +174,29 @@ cluster c1, rs-paxos code=2, epoch 2; last change: done
   3  member    NO         http://h3:2380                  replica-3
   4  learner   NO         http://h4:2380                  replica-4
 ";
-        assert_eq!(status(&page()), expected);
+        assert_eq!(status(&page(), &[]), expected);
         let expected = "\
 epoch    first slot  members               configuration
     1            10  1 2                   rs-paxos code=2
     2            20  1 2 3                 rs-paxos code=2 (made by hand after a disaster)
 ";
         assert_eq!(history(&page()), expected);
+    }
+
+    /// The others are done with the last change: it is settled without the one that lost its disk.
+    #[test]
+    fn a_member_that_rebuilds_its_values_says_how_far_that_is() {
+        let rebuilding = StatusPage {
+            replica_id: 2,
+            payloads_lacking: 30,
+            recoded_bytes: 5 << 20,
+            recode_bytes: 20 << 20,
+            ..page()
+        };
+        let shown = status(&page(), &[rebuilding, page()]);
+        let expected = "being rebuilt: replica 2 has moved 5.00 MiB of 20.0 MiB and lacks 30\n";
+        assert!(shown.ends_with(expected), "{shown}");
+        assert!(shown.contains("last change: done\n"), "{shown}");
     }
 
     #[test]
@@ -191,7 +216,7 @@ epoch    first slot  members               configuration
         for (page, rate) in [(moving, ""), (limited, ", at most 50.0 MiB/s")] {
             let expected =
                 format!("replica 1 has moved 3.00 MiB of 10.0 MiB{rate} and lacks 7, and");
-            let shown = status(&page);
+            let shown = status(&page, &[]);
             assert!(shown.contains(&expected), "{shown}");
         }
     }
