@@ -5,13 +5,18 @@
 //! ones.
 
 mod chora;
+mod nezha;
 mod paxos;
 
 use crate::scope::{Disks, Request, Scope, read, write};
 
 /// All configurations, of all protocols.
 pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
-    RABIA.iter().chain(paxos::ALL).chain(chora::ALL)
+    RABIA
+        .iter()
+        .chain(paxos::ALL)
+        .chain(chora::ALL)
+        .chain(nezha::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

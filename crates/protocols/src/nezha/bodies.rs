@@ -27,7 +27,7 @@ pub(super) struct Bodies {
 
 impl Hash for Bodies {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        self.of.keys().for_each(|id| id.hash(to));
+        self.of.values().for_each(|body| body.hash(to));
     }
 }
 
@@ -63,6 +63,16 @@ impl Bodies {
         let body = self.of.remove(&id)?;
         self.bytes -= body.entry.body_len();
         Some(body)
+    }
+
+    /// Takes the one that came first.
+    pub(super) fn pop_first(&mut self) -> Option<Body> {
+        while let Some(id) = self.order.pop_front() {
+            if let Some(body) = self.remove(id) {
+                return Some(body);
+            }
+        }
+        None
     }
 
     /// Takes all, in the order in which they came.

@@ -50,6 +50,8 @@ pub struct Rules {
     pub keeps_its_view: bool,
     /// A leader that starts again goes to the next view.
     pub leaves_its_view: bool,
+    /// A leader places entries once it is durable that the view has begun.
+    pub leads_durably: bool,
     /// What is unsynced stays until the leader's log says otherwise.
     pub keeps_unsynced: bool,
     /// Digests tell lives apart.
@@ -76,6 +78,7 @@ const RULES: Rules = Rules {
     starts_once: true,
     keeps_its_view: true,
     leaves_its_view: true,
+    leads_durably: true,
     keeps_unsynced: true,
     counts_lives: true,
     hashes_deadlines: true,
@@ -123,7 +126,7 @@ pub struct Config {
     pub percentile: usize,
     /// Entries in the log and not committed, at most (`window`).
     pub window: usize,
-    /// Own requests under way, at most (`outstanding`).
+    /// Own requests under way, at most (`outstanding`, and this member's share of the window).
     pub outstanding: usize,
     /// Commands waiting for an entry, at most (`queue`).
     pub queue_commands_max: usize,
@@ -170,6 +173,8 @@ impl Config {
         let owd_max_ns = params.number("owd_us", 1000, 1..=10_000_000)? as u64 * MICROS;
         // Clocks may be apart, too.
         let far_us = (2 * owd_max_ns / MICROS) as usize;
+        let window = params.number("window", 4096, 1..=1 << 16)?;
+        let outstanding: usize = params.number("outstanding", 64, 1..=4096)?;
         let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
         Ok(Config {
             members: epoch.members.iter().map(|member| member.id).collect(),
@@ -185,8 +190,9 @@ impl Config {
             lazy_ns: params.number("sync_us", 0, 0..=10_000_000)? as u64 * MICROS,
             hold: hold(&params)?,
             percentile: params.number("percentile", 75, 1..=100)?,
-            window: params.number("window", 4096, 1..=1 << 16)?,
-            outstanding: params.number("outstanding", 64, 1..=4096)?,
+            window,
+            // What does not fit into the log waits at its gateway, where more and more share an entry.
+            outstanding: outstanding.min((window / epoch.n()).max(1)),
             queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
             queue_bytes_max: 256 << 20,
             batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,

@@ -27,6 +27,7 @@ pub(super) struct Early {
 impl Hash for Early {
     fn hash<H: Hasher>(&self, to: &mut H) {
         self.deadlines.hash(to);
+        self.waiting.values().for_each(|(body, _)| body.hash(to));
         self.arrivals.iter().for_each(|(_, tup)| tup.hash(to));
     }
 }

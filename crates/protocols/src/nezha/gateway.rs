@@ -54,8 +54,14 @@ impl Hash for Gateway {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (&self.backlog, self.seq, &self.estimates, &self.synced).hash(to);
         self.hold.hash(to);
-        for (id, pending) in &self.pending {
-            (id, pending.is_answered, pending.view, &pending.digests).hash(to);
+        for pending in self.pending.values() {
+            (
+                &pending.body,
+                pending.is_answered,
+                pending.view,
+                &pending.digests,
+            )
+                .hash(to);
             pending
                 .outcome
                 .as_ref()

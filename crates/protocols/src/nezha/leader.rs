@@ -3,7 +3,7 @@
 use super::messages::{Body, LogMod, Message, Outcome, Placed};
 use super::replica::{Replica, Status};
 use bytes::Bytes;
-use quorate_core::{EntryId, Event, Out, Peers, Slot};
+use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
@@ -21,6 +21,9 @@ pub(super) struct Lead {
     pub(super) said: Slot,
     /// The commit-point they were told.
     pub(super) said_cp: Slot,
+    /// That it leads this view is durable with this record. Before, a crash may make it begin the view once
+    /// more, with another log.
+    pub(super) sealed: Lsn,
     /// What became of the entries that are not delivered.
     pub(super) outcomes: BTreeMap<Slot, Appended>,
 }
@@ -41,6 +44,7 @@ impl Lead {
             durable: Slot(0),
             said: end,
             said_cp: Slot(0),
+            sealed: Lsn(0),
             outcomes: BTreeMap::new(),
         }
     }
@@ -62,6 +66,19 @@ impl Replica {
         self.append(body, bound.deadline.saturating_add(1), out);
     }
 
+    /// Takes what found the log full into it, as far as there is room: gateways ask again only after a
+    /// while. Says whether there was any.
+    pub(super) fn append_waiting(&mut self, out: &mut Out<Self>) -> bool {
+        let end = self.end();
+        while self.leads()
+            && self.log.len() < self.config.window
+            && let Some(body) = self.bodies.pop_first()
+        {
+            self.append_late(body, out);
+        }
+        self.end() > end
+    }
+
     /// Takes an entry into the log, and has it executed.
     pub(super) fn append(&mut self, body: Body, deadline: u64, out: &mut Out<Self>) {
         let id = body.entry.id;
@@ -69,7 +86,6 @@ impl Replica {
             return;
         }
         if self.log.len() >= self.config.window {
-            // The gateway asks again.
             out.emit(Event::Branch("window full"));
             return self.bodies.insert(body);
         }
@@ -192,7 +208,8 @@ impl Replica {
         self.cp = self.cp.max(cp);
     }
 
-    /// Tells the followers what is new. That leaves before it is written: it promises nothing.
+    /// Tells the followers what is new. In a view that is sure to be its own, that leaves before it is
+    /// written: it promises nothing.
     pub(super) fn say_log(&mut self, out: &mut Out<Self>) {
         if !self.leads() || self.config.n() == 1 {
             return;
@@ -202,7 +219,7 @@ impl Replica {
             let log_mod = self.log_mod(first, false);
             self.lead.said = Slot(first.0 + log_mod.entries.len() as u64);
             self.lead.said_cp = self.cp;
-            out.send_early(Peers::All, Message::LogMod(log_mod));
+            self.send_log(Peers::All, log_mod, out);
         }
     }
 
@@ -226,7 +243,15 @@ impl Replica {
         if to != self.config.me {
             let first = from.max(self.ap).min(self.end());
             let log_mod = self.log_mod(first, wants_sums);
-            out.send_early(self.peer(to), Message::LogMod(log_mod));
+            self.send_log(self.peer(to), log_mod, out);
+        }
+    }
+
+    fn send_log(&self, to: Peers, log_mod: LogMod, out: &mut Out<Self>) {
+        let is_early = self.durable >= self.lead.sealed || !self.config.rules.leads_durably;
+        match is_early {
+            true => out.send_early(to, Message::LogMod(log_mod)),
+            false => out.send(to, Message::LogMod(log_mod)),
         }
     }
 

@@ -73,6 +73,7 @@ impl Replica {
         let end = self.end();
         self.lead.said = end;
         self.lead.said_cp = self.cp;
+        self.lead.sealed = out.persisted();
         self.unflushed.push_back((out.persisted(), end));
         if self.config.n() > 1 {
             let start = self.start_view(0);

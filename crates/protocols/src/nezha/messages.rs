@@ -3,6 +3,7 @@
 use super::digest::{Footprint, Sums};
 use bytes::Bytes;
 use quorate_core::{Boot, Carry, Entry, EntryId, Slot};
+use std::hash::{Hash, Hasher};
 
 /// A request without its deadline. It never changes: what is sent again has the same.
 #[derive(Clone, PartialEq, Debug)]
@@ -11,6 +12,13 @@ pub struct Body {
     pub entry: Entry,
     /// What they touch.
     pub footprint: Footprint,
+}
+
+/// One name has one time, but not in all the runs that a search goes through.
+impl Hash for Body {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.entry.id, self.entry.stamp_ns).hash(to);
+    }
 }
 
 /// Which entry has which deadline.

@@ -211,7 +211,7 @@ impl Replica {
             let before = self.ap;
             self.deliver(out);
             // What was delivered made room for others, and nothing else may ever come.
-            if self.ap == before || !self.gateway.has_backlog() {
+            if self.ap == before || !(self.append_waiting(out) || self.gateway.has_backlog()) {
                 break;
             }
         }

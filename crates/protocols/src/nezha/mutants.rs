@@ -104,6 +104,15 @@ fn rules() -> Vec<Mutant<Replica>> {
             found_by!("a_leader_that_leads_on_after_a_crash_tells_two_logs"),
         ),
         changed(
+            "hasty-leader",
+            "a leader places entries before its view is durable",
+            |config| rule(config).leads_durably = false,
+            found_by!(
+                "schedules_views",
+                "a_leader_that_places_entries_too_early_has_two_logs"
+            ),
+        ),
+        changed(
             "starts-twice",
             "who comes late has the log of a view made anew",
             |config| rule(config).starts_once = false,

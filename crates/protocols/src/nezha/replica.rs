@@ -56,7 +56,7 @@ impl Item {
 
 impl Hash for Item {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        self.tup.hash(to);
+        (&self.tup, &self.body).hash(to);
     }
 }
 

@@ -38,6 +38,31 @@ fn s5_a_follower_does_not_tell_its_log_for_the_views() {
     Schedule::of(3, run).holds();
 }
 
+/// A leader begins a view and loses power before that is written down, so it begins it once more, and
+/// what it placed before arrives after all. (The model checker found this one.)
+#[test]
+fn a_leader_that_places_entries_too_early_has_two_logs() {
+    let run = |net: &mut Net| {
+        net.write(2, &[]);
+        net.pass(2, 0, "request");
+        net.pass(2, 1, "request");
+        net.suspect(2);
+        net.is_eager = false;
+        net.pass(2, 1, "view-change");
+        let early = net.take(1, 0, "log-mod");
+        net.fall(1);
+        net.restart(1, false);
+        net.is_eager = true;
+        net.again(2, 1, "view-change");
+        net.pass(1, 0, "start-view");
+        early.into_iter().for_each(|bytes| net.hand(1, 0, bytes));
+        net.write(1, &[]);
+        net.ripen(1);
+        net.pass(0, 1, "synced");
+    };
+    Schedule::of(3, run).shows("hasty-leader", "0 delivers s0");
+}
+
 /// The old leader's promises come when the view has begun, and are longer than its log.
 #[test]
 fn who_is_late_changes_the_log_of_a_view() {
