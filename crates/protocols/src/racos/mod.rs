@@ -45,6 +45,7 @@ mod recover;
 mod roster;
 mod segments;
 mod spread;
+mod voids;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -146,8 +147,14 @@ pub struct Replica {
     rebuild: Option<Rebuild>,
     /// What the own links have to move.
     line: Line,
-    /// The own clock at this step.
-    now_ns: u64,
+    /// The own clocks at this step.
+    now: Now,
+    /// With `merged`, when each member was last heard, on the own clock.
+    heard_ns: Vec<u64>,
+    /// Members that were not heard of for so long that what they left is void, as a mask.
+    gone: u64,
+    /// The own entry that makes something void.
+    voiding: Option<EntryId>,
     /// Records up to here are durable.
     durable: Lsn,
     is_armed: bool,
@@ -177,7 +184,10 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
-        self.now_ns = now.mono_ns;
+        self.now = now;
+        if let Input::Message { from, .. } = &input {
+            self.hear_from(*from);
+        }
         match input {
             Input::Submit(commands) => self.on_submit(now, commands, out),
             Input::Message {
@@ -194,6 +204,7 @@ impl Machine for Replica {
             }
             Input::Installed { next, base } => {
                 self.pass_on(now, Input::Installed { next, base }, out);
+                self.spread_skipped(now, out);
             }
             Input::Link { peer, up } => {
                 self.pass_on(now, Input::Link { peer, up }, out);
@@ -225,6 +236,7 @@ impl Machine for Replica {
         (&self.roster, &self.rosters, &self.losses).hash(to);
         (&self.rounds, &self.rebuild, &self.orphans).hash(to);
         (self.is_armed, self.backoff, self.silent).hash(to);
+        (self.gone, self.voiding).hash(to);
     }
 
     fn reach(config: &Config) -> Option<u64> {
@@ -321,8 +333,9 @@ impl Replica {
 
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, now: Now, out: &mut Out<Self>) {
-        self.let_go(out);
+        self.let_go(now, out);
         self.rebuild_further(out);
+        self.order_voids(now, out);
         self.form_entries(now, out);
         self.tend(out);
     }
@@ -390,4 +403,6 @@ const BRANCHES: &[&str] = &[
     "spread quota full",
     "value cut anew",
     "value in fewer segments",
+    "value made void",
+    "void ordered",
 ];

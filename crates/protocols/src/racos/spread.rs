@@ -121,7 +121,7 @@ impl Replica {
     fn spread(&mut self, manifest: Manifest, out: &mut Out<Self>) {
         let others = self.config.others();
         let (entry, code) = (&manifest.entry, manifest.code);
-        let until_ns = self.line.put(Some(entry), (code, others), self.now_ns);
+        let until_ns = self.line.put(Some(entry), (code, others), self.now.mono_ns);
         let mut attached = UnderWay::default();
         attached.sent(others, until_ns);
         let message = Message::Spread {
@@ -141,7 +141,7 @@ impl Replica {
                 attached,
                 due_ns: until_ns,
                 is_fresh: true,
-                is_announced: false,
+                is_announced: self.config.rules.merged,
             },
         );
     }
@@ -213,7 +213,7 @@ impl Replica {
         out.emit(Event::Branch("segment asked for again"));
         let manifest = spreading.manifest.clone();
         let whom = (manifest.code, 1 << member);
-        let until_ns = self.line.put(Some(&manifest.entry), whom, self.now_ns);
+        let until_ns = self.line.put(Some(&manifest.entry), whom, self.now.mono_ns);
         spreading.attached.sent(1 << member, until_ns);
         let message = Message::Spread {
             manifest,
@@ -261,6 +261,9 @@ impl Replica {
         if lost == 0 || !self.config.rules.heeds_losses {
             return;
         }
+        if self.config.rules.merged {
+            self.mvc.discredit(lost);
+        }
         let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
         for id in ids {
             if let Some(spreading) = self.spreading.get_mut(&id) {
@@ -296,6 +299,7 @@ impl Replica {
         self.is_armed = false;
         self.backoff += 1;
         self.adapt(now, out);
+        self.note_gone();
         let others = self.config.others();
         let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
         for id in ids {
@@ -305,7 +309,10 @@ impl Replica {
             if std::mem::take(&mut spreading.is_fresh) {
                 continue;
             }
-            spreading.attached.expire(self.now_ns);
+            spreading.attached.expire(self.now.mono_ns);
+            if self.config.rules.merged {
+                spreading.acks |= self.mvc.proposers(id) & others;
+            }
             let silent = others & !spreading.acks;
             self.ask(id, silent, out);
         }
@@ -340,8 +347,10 @@ impl Replica {
     pub(super) fn tend(&mut self, out: &mut Out<Self>) {
         let others = self.config.others();
         let is_open = |spreading: &Spreading| others & !spreading.acks != 0;
-        let has_work =
-            self.spreading.values().any(is_open) || self.roster.is_some() || self.rebuild.is_some();
+        let has_work = self.spreading.values().any(is_open)
+            || self.roster.is_some()
+            || self.rebuild.is_some()
+            || self.config.rules.merged && !self.segments.is_empty();
         if has_work && !self.is_armed {
             self.is_armed = true;
             let mvc = &self.config.mvc;

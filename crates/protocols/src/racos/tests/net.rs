@@ -208,6 +208,7 @@ impl Net {
         assert!(!receivers.is_empty() || self.nodes.len() == 1, "to itself");
         if let Message::Mvc(weak_mvc::Message::Batch { entry }) = message
             && entry.bulk_len() > 0
+            && !self.nodes[0].config.rules.merged
         {
             self.check_holders(entry, "is a candidate");
         }

@@ -21,9 +21,26 @@ const ADAPTIVE: Code = (
         HOLD,
     ],
 );
-const CODES: [Code; 6] = [
+const MERGED: Code = (5, &[("k", "3"), ("merged", "true"), HOLD]);
+/// Whoever was not heard of since the last timer is taken for gone.
+const FUNERALS: Code = (
+    5,
+    &[
+        ("k", "3"),
+        ("merged", "true"),
+        ("origin_gone_ms", "0"),
+        HOLD,
+    ],
+);
+const CODES: [Code; 12] = [
     FIVE,
     ADAPTIVE,
+    MERGED,
+    FUNERALS,
+    (4, &[("k", "2"), ("merged", "true"), HOLD]),
+    (5, &[("k", "2"), ("merged", "true"), HOLD]),
+    (7, &[("k", "3"), ("merged", "true"), HOLD]),
+    (7, &[("k", "4"), ("merged", "true"), HOLD]),
     (3, &[("k", "1"), HOLD]),
     (4, &[("k", "2"), HOLD]),
     (7, &[("k", "3"), HOLD]),
@@ -133,6 +150,8 @@ fn values_are_kept_and_decided_whatever_happens() {
         "segment rebuilt",
         "value cut anew",
         "value in fewer segments",
+        "value made void",
+        "void ordered",
     ] {
         assert!(branches.contains(name), "no run came to: {name}");
     }
