@@ -146,7 +146,8 @@ impl Config {
             payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
             spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
             spread_timeout_ns: timeout_ms as u64 * MILLIS,
-            origin_gone_ns: params.number("origin_gone_ms", 600_000, 0..=86_400_000)? as u64 * MILLIS,
+            origin_gone_ns: params.number("origin_gone_ms", 600_000, 0..=86_400_000)? as u64
+                * MILLIS,
             spreading_max: params.number("spreading", 4, 1..=1024)?,
             quota_bytes: (quota_mib as u64) << 20,
         })

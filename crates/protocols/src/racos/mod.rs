@@ -45,9 +45,9 @@ mod recover;
 mod roster;
 mod segments;
 mod spread;
-mod voids;
 #[cfg(test)]
 mod tests;
+mod voids;
 mod wire;
 mod words;
 
@@ -149,8 +149,9 @@ pub struct Replica {
     line: Line,
     /// The own clocks at this step.
     now: Now,
-    /// With `merged`, when each member was last heard, on the own clock.
-    heard_ns: Vec<u64>,
+    /// With `merged`, when each member was last heard, on the own clock, and how often it was wrongly taken for
+    /// gone.
+    heard: Vec<(u64, u32)>,
     /// Members that were not heard of for so long that what they left is void, as a mask.
     gone: u64,
     /// The own entry that makes something void.

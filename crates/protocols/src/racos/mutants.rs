@@ -129,6 +129,24 @@ fn omissions() -> Vec<Mutant<Replica>> {
             |c| c.rules.spares_orphans = false,
             WATCHED,
         ),
+        rule(
+            "merged-foreign",
+            "with merged, who merely knows a value proposes it, without its segment",
+            |c| c.mvc.holders_propose = false,
+            WATCHED,
+        ),
+        rule(
+            "merged-no-void",
+            "with merged, nothing that an origin left is made void",
+            |c| c.rules.voids = false,
+            WATCHED,
+        ),
+        rule(
+            "merged-void-ignored",
+            "with merged, what was made void takes effect if it is decided later",
+            |c| c.mvc.heeds_voids = false,
+            WATCHED,
+        ),
     ]
 }
 

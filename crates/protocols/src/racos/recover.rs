@@ -53,7 +53,7 @@ impl Replica {
             rebuild: None,
             line: Line::default(),
             now,
-            heard_ns: vec![now.mono_ns; config.mvc.members.len()],
+            heard: vec![(now.mono_ns, 0); config.mvc.members.len()],
             gone: 0,
             voiding: None,
             durable: Lsn(0),
@@ -148,7 +148,10 @@ impl Written {
     /// Where who proposes holds its segment, a proposal of what no record knows was never said: its segment never
     /// came to lie on the disk, and what is said waits for that. To say it now would promise too much.
     fn drop_unsaid(&self, records: &mut Vec<weak_mvc::Record>, base: &Done) {
-        let known = records.iter().filter_map(quorate_core::Record::entry).map(|entry| entry.id);
+        let known = records
+            .iter()
+            .filter_map(quorate_core::Record::entry)
+            .map(|entry| entry.id);
         let mut known: BTreeSet<EntryId> = known.collect();
         known.extend(self.segments.iter().map(|(id, _)| *id));
         records.retain(|record| match record {
@@ -177,7 +180,8 @@ impl Written {
                 let is_own = entry.id.origin == config.mvc.my_id();
                 let is_forgotten = is_own && !config.rules.remembers_announced;
                 if is_candidate && !is_forgotten && (is_held || !config.rules.merged)
-                    || !config.rules.heeds_candidate_bit {
+                    || !config.rules.heeds_candidate_bit
+                {
                     self.candidates.insert(entry.id);
                     return Some(weak_mvc::Record::Batch { entry });
                 }

@@ -23,7 +23,8 @@ pub(super) struct Spreading {
     written: Lsn,
     /// Members to which a segment went.
     attached: UnderWay,
-    /// When the segments are with them, on the own clock.
+    /// When they left, and when they are there, on the own clock.
+    pub(super) since_ns: u64,
     due_ns: u64,
     /// Whether it was sent since the last retransmission timer.
     is_fresh: bool,
@@ -139,6 +140,7 @@ impl Replica {
                 acks: 0,
                 written: Lsn(u64::MAX),
                 attached,
+                since_ns: self.now.mono_ns,
                 due_ns: until_ns,
                 is_fresh: true,
                 is_announced: self.config.rules.merged,

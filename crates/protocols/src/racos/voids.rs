@@ -15,27 +15,36 @@
 use super::Replica;
 use super::messages::Manifest;
 use super::segments::Segment;
+use super::spread::Spreading;
 use crate::done;
 use quorate_core::{EntryId, Event, Now, Out, ReplicaId};
 
 /// Values that one entry names, at most.
 const NAMED_MAX: usize = 256;
+/// The patience with a member doubles up to this many times.
+const DOUBLINGS_MAX: u32 = 16;
 
 impl Replica {
     /// A member is alive.
     pub(super) fn hear_from(&mut self, from: ReplicaId) {
         if let Some(member) = self.config.member(from) {
-            self.heard_ns[member] = self.now.mono_ns;
-            self.gone &= !(1 << member);
+            let (heard_ns, mistaken) = &mut self.heard[member];
+            *heard_ns = self.now.mono_ns;
+            if self.gone & 1 << member != 0 {
+                self.gone &= !(1 << member);
+                *mistaken = (*mistaken + 1).min(DOUBLINGS_MAX);
+            }
         }
     }
 
-    /// Members that were not heard of for long are taken for gone.
+    /// Members that were not heard of for long are taken for gone; for twice as long after each mistake, so that
+    /// values come through however long they are under way.
     pub(super) fn note_gone(&mut self) {
-        let heard = (0..).zip(&self.heard_ns);
         let limit_ns = self.config.origin_gone_ns;
-        let is_gone = |since_ns: u64| self.now.mono_ns.saturating_sub(since_ns) >= limit_ns;
-        let gone = heard.filter(|(_, since_ns)| is_gone(**since_ns));
+        let is_gone = |(heard_ns, mistaken): &(u64, u32)| {
+            self.now.mono_ns.saturating_sub(*heard_ns) >= limit_ns << mistaken
+        };
+        let gone = (0..).zip(&self.heard).filter(|(_, heard)| is_gone(heard));
         self.gone = gone.fold(0, |mask, (at, _)| mask | 1 << at) & self.config.others();
     }
 
@@ -82,12 +91,19 @@ impl Replica {
     }
 
     /// The log went on without this replica: whether own values were executed or made void it does not know.
+    /// Nobody makes one void of this life before it was silent for long after having spread it; clocks run alike as
+    /// far as that.
     pub(super) fn spread_skipped(&mut self, now: Now, out: &mut Out<Self>) {
         if !self.config.rules.merged {
             return;
         }
-        let own = self.spreading.keys().copied();
-        let skipped: Vec<EntryId> = own.filter(|id| self.mvc.is_done(*id)).collect();
+        let age_ns = self.config.origin_gone_ns / 2;
+        let may_be_void = |(id, own): &(&EntryId, &Spreading)| {
+            let is_old = now.mono_ns.saturating_sub(own.since_ns) >= age_ns;
+            is_old && self.mvc.is_done(**id)
+        };
+        let own = self.spreading.iter().filter(may_be_void);
+        let skipped: Vec<EntryId> = own.map(|(id, _)| *id).collect();
         for id in skipped {
             self.spread_under_another_name(now, id, out);
         }
@@ -98,7 +114,9 @@ impl Replica {
         let Some(spreading) = self.spreading.remove(&id) else {
             return;
         };
-        let Manifest { mut entry, code, .. } = spreading.manifest;
+        let Manifest {
+            mut entry, code, ..
+        } = spreading.manifest;
         (entry.id, entry.stamp_ns) = self.mvc.name_entry(now);
         let life = self.life;
         self.spread_own(Manifest { entry, code, life }, out);

@@ -240,6 +240,14 @@ impl Net {
         self.step(me, Input::Durable(lsn));
     }
 
+    /// A flush of all at once. Says whether anything had to be flushed.
+    pub(super) fn flush_all(&mut self) -> bool {
+        let is_open = |node: &Node| node.disk.iter().any(|(lsn, _)| *lsn > Lsn(0));
+        let is_any = self.nodes.iter().any(is_open);
+        (0..self.nodes.len()).for_each(|me| self.flush(me));
+        is_any
+    }
+
     fn deliver(&mut self, me: usize, slot: Slot, entry: Option<Entry>) {
         let node = &mut self.nodes[me];
         assert_eq!(slot.0 as usize, node.log.len(), "in order");

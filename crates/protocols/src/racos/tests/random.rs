@@ -184,6 +184,9 @@ fn every_mutant_of_the_spreader_is_found() {
         ("undying-ack", FIVE, "C1"),
         ("untold", ADAPTIVE, "C9"),
         ("orphans-cut", ADAPTIVE, "C5"),
+        ("merged-foreign", MERGED, "C1"),
+        ("merged-no-void", MERGED, "C10"),
+        ("merged-void-ignored", FUNERALS, "C5"),
     ];
     let is_missed = |one: &&(&str, Code, &str)| !is_found_by(**one, 4_000);
     let missed: Vec<_> = by.iter().filter(is_missed).map(|one| one.0).collect();
