@@ -25,6 +25,9 @@
 //! - C2: a value that is decided and live keeps `k + f` holders, less those that are lost: a holder lets go
 //!   only of what its origin's [`Message::Roster`] leaves out, and an origin leaves out only what it never
 //!   announced (C5). Everything else is the host's: decided and superseded, or of an epoch that is over.
+//! - With `merged` a proposal says what a candidate does otherwise: its sender has its segment on its disk. So `T`
+//!   is `k + f` at least, and whatever is decided had so many holders (C1). Nobody lets go of what may have been
+//!   proposed, unless the log made it void, from which on it is skipped by all (C7, `voids.rs`).
 //! - C4: the host checks digests when it rebuilds.
 //! - C6: reads ask for marks as Rabia's do; a candidate is a request with `T` proposers like any other.
 //! - C7, C8, C9: what is undecided is void with its epoch (the host's seal), and applied prefixes are equal.
@@ -32,7 +35,8 @@
 //! # Flushes
 //!
 //! In sequence, for a value that is spread: the segments; that it was announced, together with the own
-//! proposal; the proposals of the others. Two more of votes if those do not decide at once.
+//! proposal; the proposals of the others. With `merged` there is one: the segments together with the proposals
+//! that they stand for. One more of votes if those do not decide at once.
 
 mod adapt;
 mod config;
@@ -40,8 +44,10 @@ mod life;
 mod losses;
 mod messages;
 mod mutants;
+mod pace;
 mod rebuild;
 mod recover;
+mod registered;
 mod roster;
 mod segments;
 mod spread;
@@ -58,10 +64,10 @@ pub use messages::{Manifest, Message, Record, Timer};
 use crate::backlog::Backlog;
 use crate::done::Done;
 use crate::lives::Lives;
-use crate::registry::{Layers, Mutant, Protocol};
 use crate::under_way::Line;
 use crate::weak_mvc;
 use losses::Rounds;
+use pace::Pace;
 use quorate_core::{
     Decoder, EntryId, Epoch, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers,
     ReplicaId, Seat, Wire, WireError,
@@ -76,46 +82,6 @@ use std::sync::Arc;
 
 /// The protocol, as registered.
 pub struct Racos;
-
-impl Protocol for Racos {
-    const NAME: &'static str = "racos";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::new(seat)
-    }
-
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(epoch)
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn layers() -> Option<Layers<Replica>> {
-        Some(Layers {
-            gist: messages::gist,
-            value: messages::value_at,
-        })
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
-    fn message(message: &Message) -> String {
-        words::message(message)
-    }
-
-    fn record(record: &Record) -> String {
-        words::record(record)
-    }
-
-    fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
-    }
-}
 
 /// One replica: a member of Weak-MVC, an origin of values, and a holder of segments.
 #[derive(Clone, Debug)]
@@ -145,8 +111,9 @@ pub struct Replica {
     rounds: Rounds,
     /// What a replica that lost its disk does before it votes again.
     rebuild: Option<Rebuild>,
-    /// What the own links have to move.
+    /// What the own links have to move, and how long acknowledgements take.
     line: Line,
+    pace: Pace,
     /// The own clocks at this step.
     now: Now,
     /// With `merged`, when each member was last heard, on the own clock, and how often it was wrongly taken for
@@ -257,6 +224,10 @@ impl Machine for Replica {
 
     fn explain(&self) -> String {
         words::explain(self)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.all_figures()
     }
 
     fn check(&self) {
@@ -378,32 +349,3 @@ impl Replica {
         );
     }
 }
-
-/// The rare branches of the machine, after those of Weak-MVC.
-const BRANCHES: &[&str] = &[
-    "adopt wait expired",
-    "coin tossed",
-    "double decision skipped",
-    "grace expired",
-    "need sent",
-    "no vote at all",
-    "outcome told",
-    "pool share full",
-    "rejoined",
-    "vote adopted",
-    "vote hold expired",
-    "acknowledgement lost with its disk",
-    "number of a loss was taken",
-    "old roster refused",
-    "own value spread again",
-    "roster waits",
-    "segment asked for again",
-    "segment in a later life",
-    "segment let go",
-    "segment rebuilt",
-    "spread quota full",
-    "value cut anew",
-    "value in fewer segments",
-    "value made void",
-    "void ordered",
-];

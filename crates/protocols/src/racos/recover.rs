@@ -52,6 +52,7 @@ impl Replica {
             losses: written.losses,
             rebuild: None,
             line: Line::default(),
+            pace: Default::default(),
             now,
             heard: vec![(now.mono_ns, 0); config.mvc.members.len()],
             gone: 0,

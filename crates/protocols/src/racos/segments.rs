@@ -220,11 +220,18 @@ impl Replica {
         self.heed_voids(now, out);
         let mvc = &self.mvc;
         self.segments.retain(|id| !mvc.is_done(id));
-        let before = self.spreading.len();
-        self.spreading.retain(|id, _| !mvc.is_done(*id));
-        if self.spreading.len() < before {
-            self.backoff = 0;
-        }
+        let now_ns = self.now.mono_ns;
+        let (backoff, pace) = (&mut self.backoff, &mut self.pace);
+        let (merged, most_ns) = (self.config.rules.merged, self.config.mvc.rtx_max_ns);
+        self.spreading.retain(|id, spreading| {
+            let is_done = mvc.is_done(*id);
+            if is_done && merged {
+                // Proposals said that segments came.
+                *backoff = 0;
+                pace.note(now_ns.saturating_sub(spreading.since_ns), most_ns);
+            }
+            !is_done
+        });
         self.heed_rosters(out);
     }
 }

@@ -125,6 +125,7 @@ impl Replica {
         let until_ns = self.line.put(Some(entry), (code, others), self.now.mono_ns);
         let mut attached = UnderWay::default();
         attached.sent(others, until_ns);
+        self.pace.sent += u64::from(others.count_ones());
         let message = Message::Spread {
             manifest: manifest.clone(),
             round: self.rounds.now,
@@ -193,6 +194,10 @@ impl Replica {
         }
         self.backoff = 0;
         let bit = 1 << from;
+        if is_here && spreading.acks & bit == 0 {
+            let took_ns = self.now.mono_ns.saturating_sub(spreading.since_ns);
+            self.pace.note(took_ns, self.config.mvc.rtx_max_ns);
+        }
         if is_here {
             spreading.acks |= bit;
             self.announce_if_held(now, id, out);
@@ -213,6 +218,8 @@ impl Replica {
             return;
         }
         out.emit(Event::Branch("segment asked for again"));
+        self.pace.sent += 1;
+        self.pace.sent_again += 1;
         let manifest = spreading.manifest.clone();
         let whom = (manifest.code, 1 << member);
         let until_ns = self.line.put(Some(&manifest.entry), whom, self.now.mono_ns);
@@ -311,7 +318,9 @@ impl Replica {
             if std::mem::take(&mut spreading.is_fresh) {
                 continue;
             }
-            spreading.attached.expire(self.now.mono_ns);
+            let patience_ns = self.pace.patience_ns();
+            let by_ns = self.now.mono_ns.saturating_sub(patience_ns);
+            spreading.attached.expire(by_ns);
             if self.config.rules.merged {
                 spreading.acks |= self.mvc.proposers(id) & others;
             }

@@ -37,6 +37,9 @@ pub(super) struct Node {
     pub(super) is_lost: bool,
 }
 
+/// A timer takes so long.
+const FIRED_NS: u64 = 2 * quorate_core::MILLIS;
+
 pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) flying: Vec<(usize, usize, Message)>,
@@ -332,6 +335,7 @@ impl Net {
         let timers = &mut self.nodes[me].timers;
         if let Some(timer) = timers.iter().nth(which % timers.len().max(1)).copied() {
             timers.remove(&timer);
+            self.steps += FIRED_NS;
             self.step(me, Input::Timer(timer));
         }
     }
