@@ -37,9 +37,6 @@ pub(super) struct Node {
     pub(super) is_lost: bool,
 }
 
-/// A timer takes so long.
-const FIRED_NS: u64 = 2 * quorate_core::MILLIS;
-
 pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) flying: Vec<(usize, usize, Message)>,
@@ -53,8 +50,9 @@ pub(super) struct Net {
     /// Bytes sent and received, and bytes written, by all: what is said, and segments.
     pub(super) moved: u64,
     pub(super) written: u64,
-    /// Counts steps: the time.
+    /// Counts steps: the time, of which a timer takes so much more.
     steps: u64,
+    pub(super) fired_ns: u64,
     pub(super) branches: BTreeSet<&'static str>,
 }
 
@@ -96,6 +94,7 @@ impl Net {
             moved: 0,
             written: 0,
             steps: 1_000_000,
+            fired_ns: 2 * quorate_core::MILLIS,
             branches: BTreeSet::new(),
         };
         (0..n).for_each(|me| net.start(me, Past::Fresh));
@@ -335,7 +334,7 @@ impl Net {
         let timers = &mut self.nodes[me].timers;
         if let Some(timer) = timers.iter().nth(which % timers.len().max(1)).copied() {
             timers.remove(&timer);
-            self.steps += FIRED_NS;
+            self.steps += self.fired_ns;
             self.step(me, Input::Timer(timer));
         }
     }

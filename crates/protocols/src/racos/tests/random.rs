@@ -4,6 +4,7 @@
 use super::net::{Dice, Net};
 use crate::racos::{Racos, Replica};
 use crate::registry::{Protocol, Sabotage};
+use quorate_core::MILLIS;
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
@@ -56,6 +57,8 @@ fn run(
 ) -> BTreeSet<&'static str> {
     let dice = &mut Dice::new(seed);
     let mut net = Net::new(n, params, sabotage);
+    // As the longest between retransmissions, so that segments are given up.
+    net.fired_ns = 200 * MILLIS;
     let (loses_disks, loss) = (dice.below(2) == 0, dice.below(8));
     for _ in 0..300 + dice.below(900) {
         disturb(&mut net, dice, loses_disks, loss);
@@ -188,7 +191,7 @@ fn every_mutant_of_the_spreader_is_found() {
         ("merged-no-void", MERGED, "C10"),
         ("merged-void-ignored", FUNERALS, "C5"),
     ];
-    let is_missed = |one: &&(&str, Code, &str)| !is_found_by(**one, 4_000);
+    let is_missed = |one: &&(&str, Code, &str)| !is_found_by(**one, 8_000);
     let missed: Vec<_> = by.iter().filter(is_missed).map(|one| one.0).collect();
     assert!(missed.is_empty(), "not found as they should be: {missed:?}");
 }
