@@ -69,8 +69,8 @@ use crate::weak_mvc;
 use losses::Rounds;
 use pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Epoch, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers,
-    ReplicaId, Seat, Wire, WireError,
+    Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
+    Wire, WireError,
 };
 use rebuild::Rebuild;
 use roster::{OwnRoster, Rosters};
