@@ -65,6 +65,26 @@ impl Entry {
         self.count as usize
     }
 
+    /// An entry without commands, that tells all replicas' machines something in the protocol's own words.
+    #[must_use]
+    pub fn notice(id: EntryId, stamp_ns: u64, body: Bytes) -> Entry {
+        Entry {
+            id,
+            stamp_ns,
+            count: 0,
+            body,
+            is_order: false,
+            bulk_len: 0,
+            share: None,
+        }
+    }
+
+    /// What it tells, if it is such an entry.
+    #[must_use]
+    pub fn told(&self) -> Option<&Bytes> {
+        (self.count == 0 && !self.body.is_empty()).then_some(&self.body)
+    }
+
     /// Whether its only command is an order, which may end the epoch where it is applied. A machine
     /// lets nobody see what lies behind it, and no read be done before it, until it is decided.
     #[must_use]

@@ -187,8 +187,8 @@ pub enum Output<M: Machine> {
     /// Gather the payloads of this entry from whoever has fragments of them: [`Input::Held`] follows,
     /// unless the entry is decided before.
     Gather(Entry),
-    /// This entry was never offered to be ordered, and never will be: what is kept of it here, records
-    /// and fragments, may go.
+    /// This entry was never offered to be ordered, and never will be, or the log made it void: what is
+    /// kept of it here, records and fragments, may go.
     Forget(EntryId),
     /// Slots at least up to `through` were decided elsewhere: fetch them from this peer.
     CatchUp {

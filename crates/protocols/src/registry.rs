@@ -129,6 +129,8 @@ pub enum Sabotage<M: Machine> {
     ForgetBase,
     /// Changes what a replica wants done, or (where this is false) leaves it out.
     Output(fn(&mut Output<M>) -> bool),
+    /// The same by what the machine knows.
+    Knowing(fn(&M, &mut Output<M>)),
     /// Takes every record for durable as soon as it is written; messages still wait.
     Hasty,
     /// Counts messages instead of senders: one that comes twice counts for another peer, too.

@@ -204,6 +204,9 @@ impl<M: Machine> Sabotaged<M> {
             {
                 continue;
             }
+            if let Some(Sabotage::Knowing(change)) = self.sabotage {
+                change(&self.inner, &mut output);
+            }
             match output {
                 Output::Persist { lsn, record } => self.persist(lsn, record, out),
                 output => out.pass_on(output),

@@ -55,6 +55,29 @@ fn smaller_codes_let_any_minority_fail() {
     assert!(saw("value cut anew") && saw("value in fewer segments"));
 }
 
+/// Holders propose, and the log makes void what origins left.
+const MERGED: &str = "--protocol racos --param merged=true --param payload_min=1";
+
+#[test]
+fn proposals_by_holders_pass() {
+    let mut saw_voids = false;
+    for (replicas, code, seeds) in [(5, "5,3", 3), (4, "4,2", 2), (7, "7,4", 1), (7, "7,3", 1)] {
+        let line = format!("{MERGED} --replicas {replicas} --code {code}");
+        let reports = pass(&line, 0..seeds);
+        let mut branches = reports.iter().map(|report| &report.totals.branches);
+        saw_voids |= branches.any(|branches| branches.contains_key("value made void"));
+    }
+    assert!(saw_voids);
+}
+
+/// Once: segments on slow links took longer than it took to be taken for gone, and every value was made void
+/// before it came through (1060).
+#[test]
+fn who_is_taken_for_gone_is_given_longer() {
+    let line = format!("{MERGED} --replicas 5 --code 5,3 --param origin_gone_ms=20");
+    pass(&line, [1060]);
+}
+
 /// A group goes to other members and other protocols, and back.
 #[test]
 fn members_and_protocols_change() {

@@ -41,7 +41,8 @@ impl Replica {
             return;
         }
         let late = self.spreading.iter().filter_map(|(id, spreading)| {
-            let is_late = !spreading.is_announced && spreading.is_late(self.now_ns, &self.config);
+            let is_late =
+                !spreading.is_announced && spreading.is_late(self.now.mono_ns, &self.config);
             let reached = self.code_for(spreading.holders(self.durable))?;
             let is_coarser = reached < spreading.manifest.code;
             // It may have been announced, under this name.

@@ -43,6 +43,10 @@ pub struct Rules {
     pub tells_what_it_gave_up: bool,
     /// What a lost disk may have announced is not given up.
     pub spares_orphans: bool,
+    /// Who has its segment on its disk proposes the value, and there are no acknowledgements (`merged`).
+    pub merged: bool,
+    /// The log makes void what an origin left (`merged`).
+    pub voids: bool,
 }
 
 const RULES: Rules = Rules {
@@ -55,6 +59,8 @@ const RULES: Rules = Rules {
     adapts: false,
     tells_what_it_gave_up: true,
     spares_orphans: true,
+    merged: false,
+    voids: true,
 };
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
@@ -75,21 +81,30 @@ pub struct Config {
     /// Where values are cut anew: how long an origin waits for acknowledgements, beyond the time that segments
     /// may be under way (`spread_timeout_ms`).
     pub spread_timeout_ns: u64,
+    /// With `merged`, how long an origin must not have been heard of before others have the log make void what
+    /// it left (`origin_gone_ms`).
+    pub origin_gone_ns: u64,
     /// Own entries spread and not delivered, at most (`spreading`).
     pub spreading_max: usize,
     /// Bytes of undecided segments held of one origin, at most (`spread_quota_mib`).
     pub quota_bytes: u64,
 }
 
-const OWN: [&str; 7] = [
+const OWN: [&str; 9] = [
     "adaptive",
     "k",
+    "merged",
+    "origin_gone_ms",
     "payload_min",
     "spread_bytes",
     "spreading",
     "spread_quota_mib",
     "spread_timeout_ms",
 ];
+
+/// Why two ways to choose a code exclude each other.
+const ONE_CODE: &str = "merged and adaptive: with merged the number of proposals that give a value its slot is k + f, \
+     the same for all values of an epoch; choose one of the two, or change k by an order";
 
 impl Config {
     /// The configuration of one seat.
@@ -102,10 +117,20 @@ impl Config {
         };
         params.check_names()?;
         let adapts = params.switch("adaptive", false)?;
+        let merged = params.switch("merged", false)?;
+        if adapts && merged {
+            return Err(ONE_CODE.into());
+        }
         let (k, f) = code(&params, adapts)?;
         let n = epoch.n();
         let quota_mib = params.number("spread_quota_mib", 1024, 1..=1 << 20)?;
-        let mvc = weak_mvc::Config::new(seat, &params, f, n.max(1))?;
+        let mut mvc = weak_mvc::Config::new(seat, &params, f, n.max(1))?;
+        if merged {
+            // Who proposes holds: so many proposers are enough holders, and as many as a slot takes.
+            let enough = mvc.thresholds.proposal.max(k + f);
+            mvc.thresholds = mvc.thresholds.with_proposal(enough);
+            mvc.holders_propose = true;
+        }
         let coarsest = if adapts { 1 } else { k };
         let rebuild = (n + 1).saturating_sub(coarsest + f).max(1);
         let timeout_ms = params.number("spread_timeout_ms", 200, 0..=600_000)?;
@@ -113,10 +138,16 @@ impl Config {
             mvc,
             code: u8::try_from(k).map_err(|_| format!("k = {k}: must be at most 255"))?,
             thresholds: Thresholds { spare: f, rebuild },
-            rules: Rules { adapts, ..RULES },
+            rules: Rules {
+                adapts,
+                merged,
+                ..RULES
+            },
             payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
             spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
             spread_timeout_ns: timeout_ms as u64 * MILLIS,
+            origin_gone_ns: params.number("origin_gone_ms", 600_000, 0..=86_400_000)? as u64
+                * MILLIS,
             spreading_max: params.number("spreading", 4, 1..=1024)?,
             quota_bytes: (quota_mib as u64) << 20,
         })

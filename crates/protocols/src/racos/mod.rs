@@ -25,6 +25,9 @@
 //! - C2: a value that is decided and live keeps `k + f` holders, less those that are lost: a holder lets go
 //!   only of what its origin's [`Message::Roster`] leaves out, and an origin leaves out only what it never
 //!   announced (C5). Everything else is the host's: decided and superseded, or of an epoch that is over.
+//! - With `merged` a proposal says what a candidate does otherwise: its sender has its segment on its disk. So `T`
+//!   is `k + f` at least, and whatever is decided had so many holders (C1). Nobody lets go of what may have been
+//!   proposed, unless the log made it void, from which on it is skipped by all (C7, `voids.rs`).
 //! - C4: the host checks digests when it rebuilds.
 //! - C6: reads ask for marks as Rabia's do; a candidate is a request with `T` proposers like any other.
 //! - C7, C8, C9: what is undecided is void with its epoch (the host's seal), and applied prefixes are equal.
@@ -32,7 +35,8 @@
 //! # Flushes
 //!
 //! In sequence, for a value that is spread: the segments; that it was announced, together with the own
-//! proposal; the proposals of the others. Two more of votes if those do not decide at once.
+//! proposal; the proposals of the others. With `merged` there is one: the segments together with the proposals
+//! that they stand for. One more of votes if those do not decide at once.
 
 mod adapt;
 mod config;
@@ -40,13 +44,16 @@ mod life;
 mod losses;
 mod messages;
 mod mutants;
+mod pace;
 mod rebuild;
 mod recover;
+mod registered;
 mod roster;
 mod segments;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod voids;
 mod wire;
 mod words;
 
@@ -57,13 +64,13 @@ pub use messages::{Manifest, Message, Record, Timer};
 use crate::backlog::Backlog;
 use crate::done::Done;
 use crate::lives::Lives;
-use crate::registry::{Layers, Mutant, Protocol};
 use crate::under_way::Line;
 use crate::weak_mvc;
 use losses::Rounds;
+use pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Epoch, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers,
-    ReplicaId, Seat, Wire, WireError,
+    Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
+    Wire, WireError,
 };
 use rebuild::Rebuild;
 use roster::{OwnRoster, Rosters};
@@ -75,46 +82,6 @@ use std::sync::Arc;
 
 /// The protocol, as registered.
 pub struct Racos;
-
-impl Protocol for Racos {
-    const NAME: &'static str = "racos";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::new(seat)
-    }
-
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(epoch)
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn layers() -> Option<Layers<Replica>> {
-        Some(Layers {
-            gist: messages::gist,
-            value: messages::value_at,
-        })
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
-    fn message(message: &Message) -> String {
-        words::message(message)
-    }
-
-    fn record(record: &Record) -> String {
-        words::record(record)
-    }
-
-    fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
-    }
-}
 
 /// One replica: a member of Weak-MVC, an origin of values, and a holder of segments.
 #[derive(Clone, Debug)]
@@ -144,10 +111,18 @@ pub struct Replica {
     rounds: Rounds,
     /// What a replica that lost its disk does before it votes again.
     rebuild: Option<Rebuild>,
-    /// What the own links have to move.
+    /// What the own links have to move, and how long acknowledgements take.
     line: Line,
-    /// The own clock at this step.
-    now_ns: u64,
+    pace: Pace,
+    /// The own clocks at this step.
+    now: Now,
+    /// With `merged`, when each member was last heard, on the own clock, and how often it was wrongly taken for
+    /// gone.
+    heard: Vec<(u64, u32)>,
+    /// Members that were not heard of for so long that what they left is void, as a mask.
+    gone: u64,
+    /// The own entry that makes something void.
+    voiding: Option<EntryId>,
     /// Records up to here are durable.
     durable: Lsn,
     is_armed: bool,
@@ -177,7 +152,10 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
-        self.now_ns = now.mono_ns;
+        self.now = now;
+        if let Input::Message { from, .. } = &input {
+            self.hear_from(*from);
+        }
         match input {
             Input::Submit(commands) => self.on_submit(now, commands, out),
             Input::Message {
@@ -194,6 +172,7 @@ impl Machine for Replica {
             }
             Input::Installed { next, base } => {
                 self.pass_on(now, Input::Installed { next, base }, out);
+                self.spread_skipped(now, out);
             }
             Input::Link { peer, up } => {
                 self.pass_on(now, Input::Link { peer, up }, out);
@@ -225,6 +204,7 @@ impl Machine for Replica {
         (&self.roster, &self.rosters, &self.losses).hash(to);
         (&self.rounds, &self.rebuild, &self.orphans).hash(to);
         (self.is_armed, self.backoff, self.silent).hash(to);
+        (self.gone, self.voiding).hash(to);
     }
 
     fn reach(config: &Config) -> Option<u64> {
@@ -244,6 +224,10 @@ impl Machine for Replica {
 
     fn explain(&self) -> String {
         words::explain(self)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.all_figures()
     }
 
     fn check(&self) {
@@ -321,8 +305,9 @@ impl Replica {
 
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, now: Now, out: &mut Out<Self>) {
-        self.let_go(out);
+        self.let_go(now, out);
         self.rebuild_further(out);
+        self.order_voids(now, out);
         self.form_entries(now, out);
         self.tend(out);
     }
@@ -364,30 +349,3 @@ impl Replica {
         );
     }
 }
-
-/// The rare branches of the machine, after those of Weak-MVC.
-const BRANCHES: &[&str] = &[
-    "adopt wait expired",
-    "coin tossed",
-    "double decision skipped",
-    "grace expired",
-    "need sent",
-    "no vote at all",
-    "outcome told",
-    "pool share full",
-    "rejoined",
-    "vote adopted",
-    "vote hold expired",
-    "acknowledgement lost with its disk",
-    "number of a loss was taken",
-    "old roster refused",
-    "own value spread again",
-    "roster waits",
-    "segment asked for again",
-    "segment in a later life",
-    "segment let go",
-    "segment rebuilt",
-    "spread quota full",
-    "value cut anew",
-    "value in fewer segments",
-];

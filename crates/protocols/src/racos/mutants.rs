@@ -5,7 +5,7 @@ use super::config::Config;
 use super::messages::Message;
 use crate::registry::{Catcher, Mutant, Sabotage};
 use crate::weak_mvc;
-use quorate_core::{Lsn, Output};
+use quorate_core::{Lsn, Outcome, Output};
 
 /// Where a cluster's disks are watched.
 const WATCHED: Catcher = Catcher::Test(
@@ -22,6 +22,7 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
     let mut all = numbers();
     all.extend(omissions());
     all.extend(haste());
+    all.push(older_version());
     all
 }
 
@@ -129,6 +130,24 @@ fn omissions() -> Vec<Mutant<Replica>> {
             |c| c.rules.spares_orphans = false,
             WATCHED,
         ),
+        rule(
+            "merged-foreign",
+            "with merged, who merely knows a value proposes it, without its segment",
+            |c| c.mvc.holders_propose = false,
+            WATCHED,
+        ),
+        rule(
+            "merged-no-void",
+            "with merged, nothing that an origin left is made void",
+            |c| c.rules.voids = false,
+            WATCHED,
+        ),
+        rule(
+            "merged-void-ignored",
+            "with merged, what was made void takes effect if it is decided later",
+            |c| c.mvc.heeds_voids = false,
+            WATCHED,
+        ),
     ]
 }
 
@@ -175,6 +194,27 @@ fn haste() -> Vec<Mutant<Replica>> {
             WATCHED,
         ),
     ]
+}
+
+/// A reader that lacks its segment of the newest value is told that it may answer with what it has applied.
+fn older_version() -> Mutant<Replica> {
+    let change = |replica: &Replica, output: &mut Output<Replica>| {
+        if let Output::Reply { outcome, .. } = output
+            && let Outcome::ReadAt(slot) = outcome
+        {
+            let is_held = |id| replica.segments.get(id).is_some_and(|own| own.is_held);
+            let mut newer = replica.mvc.undecided().filter(|one| one.bulk_len() > 0);
+            if newer.any(|entry| !is_held(entry.id)) {
+                *slot = replica.mvc.next();
+            }
+        }
+    };
+    Mutant::new(
+        "older-version",
+        "a read is answered with an older version while the newest is not in enough segments where it is asked",
+        Sabotage::Knowing(change),
+        Catcher::seeds(CODED, 0..200),
+    )
 }
 
 fn is_candidate(message: &Message) -> bool {

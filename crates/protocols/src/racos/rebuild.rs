@@ -236,6 +236,10 @@ impl Replica {
         if !is_sound || is_dead || self.mvc.is_done(id) {
             return;
         }
+        if self.config.rules.merged && id.origin == self.config.mvc.my_id() {
+            // It is of an earlier life.
+            return;
+        }
         if let Some(known) = self.segments.get(id) {
             let (is_held, is_later) = (known.is_held, known.manifest.life < manifest.life);
             match (is_later, is_held) {

@@ -7,10 +7,11 @@ use super::losses::Rounds;
 use super::messages::{Message, Record, Timer};
 use super::roster::Rosters;
 use super::segments::{Segment, Segments};
+use crate::done::Done;
 use crate::lives::Lives;
 use crate::under_way::Line;
 use crate::weak_mvc;
-use quorate_core::{EntryId, Lsn, Machine, Now, Out, Past};
+use quorate_core::{Base, EntryId, Lsn, Machine, Now, Out, Past};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -51,7 +52,11 @@ impl Replica {
             losses: written.losses,
             rebuild: None,
             line: Line::default(),
-            now_ns: now.mono_ns,
+            pace: Default::default(),
+            now,
+            heard: vec![(now.mono_ns, 0); config.mvc.members.len()],
+            gone: 0,
+            voiding: None,
             durable: Lsn(0),
             is_armed: false,
             silent: 0,
@@ -77,6 +82,9 @@ impl Replica {
         let mvc = &self.mvc;
         self.segments.retain(|id| !mvc.is_done(id));
         self.rosters.take_up(mvc.next());
+        if self.config.rules.merged {
+            return self.gather_lacking(out);
+        }
         (0..self.config.mvc.members.len()).for_each(|at| self.bury_dead_of(at, out));
         let me = self.config.mvc.my_id();
         let own = |id: &EntryId| id.origin == me && !candidates.contains(id);
@@ -104,6 +112,12 @@ impl Replica {
             }
         }
     }
+
+    /// Segments that the disk lost are gathered again; what becomes of their values the log says.
+    fn gather_lacking(&self, out: &mut Out<Self>) {
+        let lacking = self.segments.iter().filter(|(_, segment)| !segment.is_held);
+        lacking.for_each(|(_, segment)| out.gather(segment.manifest.entry.clone()));
+    }
 }
 
 impl Written {
@@ -116,15 +130,37 @@ impl Written {
                 next,
                 base,
                 records,
-            } => Past::Intact {
-                next,
-                base,
-                records: records
-                    .into_iter()
-                    .filter_map(|record| self.take(record, config))
-                    .collect(),
-            },
+            } => {
+                let records = records.into_iter();
+                let taken = records.filter_map(|record| self.take(record, config));
+                let mut records: Vec<weak_mvc::Record> = taken.collect();
+                if config.rules.merged {
+                    self.drop_unsaid(&mut records, &base);
+                }
+                Past::Intact {
+                    next,
+                    base,
+                    records,
+                }
+            }
         }
+    }
+
+    /// Where who proposes holds its segment, a proposal of what no record knows was never said: its segment never
+    /// came to lie on the disk, and what is said waits for that. To say it now would promise too much.
+    fn drop_unsaid(&self, records: &mut Vec<weak_mvc::Record>, base: &Done) {
+        let known = records
+            .iter()
+            .filter_map(quorate_core::Record::entry)
+            .map(|entry| entry.id);
+        let mut known: BTreeSet<EntryId> = known.collect();
+        known.extend(self.segments.iter().map(|(id, _)| *id));
+        records.retain(|record| match record {
+            weak_mvc::Record::Own { prop: Some(id), .. } => {
+                known.contains(id) || base.contains(*id)
+            }
+            _ => true,
+        });
     }
 
     fn take(&mut self, record: Record, config: &Config) -> Option<weak_mvc::Record> {
@@ -144,7 +180,9 @@ impl Written {
                 });
                 let is_own = entry.id.origin == config.mvc.my_id();
                 let is_forgotten = is_own && !config.rules.remembers_announced;
-                if is_candidate && !is_forgotten || !config.rules.heeds_candidate_bit {
+                if is_candidate && !is_forgotten && (is_held || !config.rules.merged)
+                    || !config.rules.heeds_candidate_bit
+                {
                     self.candidates.insert(entry.id);
                     return Some(weak_mvc::Record::Batch { entry });
                 }

@@ -113,6 +113,8 @@ impl Replica {
         let is_mine = |id: &EntryId| id.origin == self.config.mvc.my_id();
         let ordered = self.mvc.undecided().filter(|entry| entry.bulk_len() > 0);
         let open = ordered.map(|entry| entry.id).chain(self.kept_own());
+        // With `merged` the log says what becomes of earlier lives.
+        let open = open.filter(|_| !self.config.rules.merged);
         let message = Message::Roster {
             life: self.life,
             next: self.mvc.next(),
@@ -203,6 +205,10 @@ impl Replica {
 
     /// Lets go of what an origin will never have ordered (C5).
     pub(super) fn bury_dead_of(&mut self, origin: usize, out: &mut Out<Self>) {
+        if self.config.rules.merged {
+            // Who holds it may have proposed it.
+            return;
+        }
         let its = self.config.mvc.members[origin];
         let is_dead = |id: EntryId, life| {
             id.origin == its && !self.mvc.holds(id) && self.rosters.is_dead(origin, id, life)

@@ -9,7 +9,7 @@ use super::config::Config;
 use super::life::Life;
 use super::messages::{Manifest, Message, Record};
 use crate::weak_mvc;
-use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, Lsn, Out};
+use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, Lsn, Now, Out};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
@@ -35,6 +35,10 @@ impl Segments {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&EntryId, &Segment)> {
         self.0.iter()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(super) fn insert(&mut self, segment: Segment) {
@@ -144,8 +148,9 @@ impl Replica {
             out.emit(Event::Branch("segment in a later life"));
             self.keep(manifest, out);
         }
-        // An acknowledgement says what losses are known here.
-        if self.rebuild.is_some() {
+        // An acknowledgement says what losses are known here. With `merged` a proposal says enough, and an answer
+        // is for who asks.
+        if self.rebuild.is_some() || self.config.rules.merged && is_attached {
             return;
         }
         let is_here = self.segments.holds(id, code);
@@ -168,8 +173,10 @@ impl Replica {
             manifest.life.max(known.manifest.life)
         });
         let bare = manifest.bare();
+        let entry = bare.entry.clone();
+        let merged = self.config.rules.merged;
         let written = out.persist(Record::Manifest {
-            is_candidate: self.mvc.holds(manifest.entry.id),
+            is_candidate: merged || self.mvc.holds(entry.id),
             manifest,
             is_held: true,
         });
@@ -178,6 +185,11 @@ impl Replica {
             is_held: true,
             written,
         });
+        if merged {
+            // Its proposal goes with the same flush.
+            let now = self.now;
+            self.within(out, |mvc, out| mvc.admit(now, entry, out));
+        }
     }
 
     /// What the disk lost, or never had, was gathered from others.
@@ -204,10 +216,22 @@ impl Replica {
     }
 
     /// Drops what was decided, and what rosters leave out.
-    pub(super) fn let_go(&mut self, out: &mut Out<Self>) {
+    pub(super) fn let_go(&mut self, now: Now, out: &mut Out<Self>) {
+        self.heed_voids(now, out);
         let mvc = &self.mvc;
         self.segments.retain(|id| !mvc.is_done(id));
-        self.spreading.retain(|id, _| !mvc.is_done(*id));
+        let now_ns = self.now.mono_ns;
+        let (backoff, pace) = (&mut self.backoff, &mut self.pace);
+        let (merged, most_ns) = (self.config.rules.merged, self.config.mvc.rtx_max_ns);
+        self.spreading.retain(|id, spreading| {
+            let is_done = mvc.is_done(*id);
+            if is_done && merged {
+                // Proposals said that segments came.
+                *backoff = 0;
+                pace.note(now_ns.saturating_sub(spreading.since_ns), most_ns);
+            }
+            !is_done
+        });
         self.heed_rosters(out);
     }
 }

@@ -23,7 +23,8 @@ pub(super) struct Spreading {
     written: Lsn,
     /// Members to which a segment went.
     attached: UnderWay,
-    /// When the segments are with them, on the own clock.
+    /// When they left, and when they are there, on the own clock.
+    pub(super) since_ns: u64,
     due_ns: u64,
     /// Whether it was sent since the last retransmission timer.
     is_fresh: bool,
@@ -121,9 +122,10 @@ impl Replica {
     fn spread(&mut self, manifest: Manifest, out: &mut Out<Self>) {
         let others = self.config.others();
         let (entry, code) = (&manifest.entry, manifest.code);
-        let until_ns = self.line.put(Some(entry), (code, others), self.now_ns);
+        let until_ns = self.line.put(Some(entry), (code, others), self.now.mono_ns);
         let mut attached = UnderWay::default();
         attached.sent(others, until_ns);
+        self.pace.sent += u64::from(others.count_ones());
         let message = Message::Spread {
             manifest: manifest.clone(),
             round: self.rounds.now,
@@ -139,9 +141,10 @@ impl Replica {
                 acks: 0,
                 written: Lsn(u64::MAX),
                 attached,
+                since_ns: self.now.mono_ns,
                 due_ns: until_ns,
                 is_fresh: true,
-                is_announced: false,
+                is_announced: self.config.rules.merged,
             },
         );
     }
@@ -191,6 +194,10 @@ impl Replica {
         }
         self.backoff = 0;
         let bit = 1 << from;
+        if is_here && spreading.acks & bit == 0 {
+            let took_ns = self.now.mono_ns.saturating_sub(spreading.since_ns);
+            self.pace.note(took_ns, self.config.mvc.rtx_max_ns);
+        }
         if is_here {
             spreading.acks |= bit;
             self.announce_if_held(now, id, out);
@@ -211,9 +218,11 @@ impl Replica {
             return;
         }
         out.emit(Event::Branch("segment asked for again"));
+        self.pace.sent += 1;
+        self.pace.sent_again += 1;
         let manifest = spreading.manifest.clone();
         let whom = (manifest.code, 1 << member);
-        let until_ns = self.line.put(Some(&manifest.entry), whom, self.now_ns);
+        let until_ns = self.line.put(Some(&manifest.entry), whom, self.now.mono_ns);
         spreading.attached.sent(1 << member, until_ns);
         let message = Message::Spread {
             manifest,
@@ -261,6 +270,9 @@ impl Replica {
         if lost == 0 || !self.config.rules.heeds_losses {
             return;
         }
+        if self.config.rules.merged {
+            self.mvc.discredit(lost);
+        }
         let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
         for id in ids {
             if let Some(spreading) = self.spreading.get_mut(&id) {
@@ -296,6 +308,7 @@ impl Replica {
         self.is_armed = false;
         self.backoff += 1;
         self.adapt(now, out);
+        self.note_gone();
         let others = self.config.others();
         let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
         for id in ids {
@@ -305,7 +318,12 @@ impl Replica {
             if std::mem::take(&mut spreading.is_fresh) {
                 continue;
             }
-            spreading.attached.expire(self.now_ns);
+            let patience_ns = self.pace.patience_ns();
+            let by_ns = self.now.mono_ns.saturating_sub(patience_ns);
+            spreading.attached.expire(by_ns);
+            if self.config.rules.merged {
+                spreading.acks |= self.mvc.proposers(id) & others;
+            }
             let silent = others & !spreading.acks;
             self.ask(id, silent, out);
         }
@@ -340,8 +358,10 @@ impl Replica {
     pub(super) fn tend(&mut self, out: &mut Out<Self>) {
         let others = self.config.others();
         let is_open = |spreading: &Spreading| others & !spreading.acks != 0;
-        let has_work =
-            self.spreading.values().any(is_open) || self.roster.is_some() || self.rebuild.is_some();
+        let has_work = self.spreading.values().any(is_open)
+            || self.roster.is_some()
+            || self.rebuild.is_some()
+            || self.config.rules.merged && !self.segments.is_empty();
         if has_work && !self.is_armed {
             self.is_armed = true;
             let mvc = &self.config.mvc;

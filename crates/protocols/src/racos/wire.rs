@@ -2,11 +2,10 @@
 
 use super::life::Life;
 use super::messages::{Manifest, Message, Record};
+use crate::done::{decode_ids, encode_ids};
 use crate::lives::{self, Lives};
 use crate::weak_mvc;
 use quorate_core::{Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireError};
-
-const ID_BYTES_MIN: usize = 10;
 
 impl Wire for Manifest {
     fn encode(&self, out: &mut Encoder) {
@@ -24,16 +23,6 @@ impl Wire for Manifest {
         let life = Life::decode(input)?;
         Ok(Manifest { entry, code, life })
     }
-}
-
-fn encode_ids(ids: &[EntryId], out: &mut Encoder) {
-    out.varint(ids.len() as u64);
-    ids.iter().for_each(|id| id.encode(out));
-}
-
-fn decode_ids(input: &mut Decoder) -> Result<Vec<EntryId>, WireError> {
-    let count = input.count(ID_BYTES_MIN)?;
-    (0..count).map(|_| EntryId::decode(input)).collect()
 }
 
 fn decode_member(input: &mut Decoder) -> Result<u8, WireError> {

@@ -63,6 +63,24 @@ impl Thresholds {
         }
     }
 
+    /// The numbers when so many proposals, a majority or more, give a request the slot.
+    #[must_use]
+    pub(crate) fn with_proposal(self, enough: usize) -> Thresholds {
+        let Thresholds { n, f, .. } = self;
+        assert!(
+            enough >= majority(n) && enough <= n - f,
+            "T = {enough}: two requests may have it, or f failures stop everything"
+        );
+        Thresholds {
+            proposal: enough,
+            fast_1: enough + f,
+            fast_0: n - enough + 1,
+            read: n - enough + 1,
+            rejoin: enough,
+            ..self
+        }
+    }
+
     /// Whether the one-delay path survives `f` crashes: then waiting for it costs nothing.
     #[must_use]
     pub fn is_fast_1_always_reachable(&self) -> bool {
@@ -91,6 +109,11 @@ pub struct Config {
     pub mode: Mode,
     /// Decide on proposals or States alone when enough of them agree (`fast_rules`).
     pub fast_rules: bool,
+    /// An entry with payloads is proposed only by who was given it from outside, and not by who merely
+    /// knows it (`held.rs`).
+    pub(crate) holders_propose: bool,
+    /// What was made void has no effect wherever it is decided later.
+    pub(crate) heeds_voids: bool,
     /// Propose what a peer proposed in the same slot (`echo`).
     pub echo: bool,
     /// Answer reads from the members' marks instead of through the log (`reads`).
@@ -196,6 +219,8 @@ impl Config {
             thresholds: Thresholds::new(n, f),
             mode: mode(params)?,
             fast_rules: params.switch("fast_rules", true)?,
+            holders_propose: false,
+            heeds_voids: true,
             echo: params.switch("echo", true)?,
             quorum_reads: quorum_reads(params)?,
             lanes,
@@ -291,10 +316,15 @@ mod tests {
                 );
                 assert!(2 * t.proposal > n && t.proposal + t.state_majority > n);
                 assert!(t.decide + t.wait > n);
-                assert!(t.fast_1 + t.wait >= n + t.proposal);
                 assert!(t.fast_state + t.wait >= n + t.state_majority);
-                assert!(t.fast_0 + t.proposal > n && t.fast_0 <= t.wait);
-                assert!(t.read + t.proposal > n && t.read <= t.wait);
+                for t in (t.proposal..=t.wait).map(|enough| t.with_proposal(enough)) {
+                    assert!(t.proposal + t.state_majority > n && t.fast_1 <= n);
+                    assert!(t.fast_1 + t.wait >= n + t.proposal);
+                    assert!(t.fast_0 + t.proposal > n && t.fast_0 <= t.wait);
+                    assert!(t.read + t.proposal > n && t.read <= t.wait);
+                    // Others that had begun the last slot decided, and others that are asked.
+                    assert!(n - t.proposal + t.rejoin > n - 1 && (f == 0 || t.rejoin < n));
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Replica;
 use super::slot::View;
 use super::waits::end_waits;
 use crate::done::Done;
-use quorate_core::{Base, EntryId, Event, Lsn, Out, Slot};
+use quorate_core::{EntryId, Event, Lsn, Out, Slot};
 
 impl Replica {
     /// Takes note of an outcome, found here or told by a peer.
@@ -22,7 +22,11 @@ impl Replica {
             (None, Some(Some(_))) => self.narrow |= lane,
             (None, _) => {}
         }
+        let forfeited = instance.own().prop.flatten().filter(|_| value.is_none());
         end_waits(instance, slot, out);
+        if let Some(id) = forfeited {
+            self.pause_after_forfeit(id, out);
+        }
         if let Some(id) = value {
             let voices = self.slots[offset].voices.iter().enumerate();
             let holders = voices
@@ -62,7 +66,7 @@ impl Replica {
                     None => break,
                 },
             };
-            self.done.advance(self.ap, entry.as_ref());
+            self.pass_over(entry.as_ref());
             if let Some(id) = value {
                 self.pool.remove(id);
                 self.needs.remove(&id);

@@ -60,6 +60,12 @@ impl Replica {
         out.send(Peers::All, Message::Batch { entry: message });
         self.pool.insert(entry, stamp_ns, self.config.me, true);
         self.freeze(now, id, stamp_ns, out);
+        self.offer_foreign(id);
+        self.settle(now, out);
+    }
+
+    /// An own entry is formed outside.
+    pub(super) fn offer_foreign(&mut self, id: EntryId) {
         self.offers.push(Offer {
             id,
             held_by: 1 << self.config.me,
@@ -68,6 +74,5 @@ impl Replica {
             is_foreign: true,
             reads: Vec::new(),
         });
-        self.settle(now, out);
     }
 }

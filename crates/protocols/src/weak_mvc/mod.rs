@@ -60,6 +60,7 @@
 mod config;
 mod deliver;
 mod explain;
+mod held;
 mod inside;
 mod messages;
 mod pool;
@@ -134,6 +135,8 @@ pub struct Replica {
     narrow: u64,
     /// Members that said they have more than they have proposed.
     more: u64,
+    /// What was made void, and the protocol around this machine was not told of.
+    voided: Vec<EntryId>,
     /// Every slot in which NULL was proposed without a record is before this one, and the record
     /// that says so.
     reserve: (Slot, Lsn),

@@ -21,8 +21,12 @@ struct Held {
     rank_ns: u64,
     origin: usize,
     persisted: bool,
-    /// Too young for a slot of its own.
+    /// Too young for a slot of its own, or it was proposed in vain just now.
     frozen: bool,
+    /// Known, and not to be proposed here.
+    is_withheld: bool,
+    /// How often it was proposed here in vain.
+    forfeits: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,6 +95,8 @@ impl Pool {
             origin,
             persisted,
             frozen: false,
+            is_withheld: false,
+            forfeits: 0,
         };
         let before = self.held.insert(id, held);
         assert!(before.is_none(), "batch {id:?} is held once");
@@ -108,6 +114,32 @@ impl Pool {
         if let Some(held) = self.held.get_mut(&id) {
             held.frozen = false;
         }
+    }
+
+    /// From now on a held batch is not proposed.
+    pub(super) fn withhold(&mut self, id: EntryId) {
+        if let Some(held) = self.held.get_mut(&id) {
+            held.is_withheld = true;
+        }
+    }
+
+    /// From now on it may be: all that has to be written of it is.
+    pub(super) fn release(&mut self, id: EntryId) {
+        if let Some(held) = self.held.get_mut(&id) {
+            (held.is_withheld, held.persisted) = (false, true);
+        }
+    }
+
+    /// Whether a batch is held that may be proposed.
+    pub(super) fn may_propose(&self, id: EntryId) -> bool {
+        self.held.get(&id).is_some_and(|held| !held.is_withheld)
+    }
+
+    /// A held batch was proposed in vain. Says how often before.
+    pub(super) fn count_forfeit(&mut self, id: EntryId) -> Option<u32> {
+        let held = self.held.get_mut(&id)?;
+        held.forfeits = held.forfeits.saturating_add(1);
+        Some(held.forfeits - 1)
     }
 
     /// Whether no slot is to be started for a batch.
@@ -168,6 +200,9 @@ impl Hash for Pool {
     fn hash<H: Hasher>(&self, to: &mut H) {
         self.queue.hash(to);
         let held = self.held.values();
-        held.for_each(|held| (held.persisted, held.frozen).hash(to));
+        held.for_each(|held| {
+            (held.persisted, held.frozen).hash(to);
+            (held.is_withheld, held.forfeits).hash(to);
+        });
     }
 }

@@ -123,7 +123,7 @@ impl Replica {
         let slot = self.slots.get(offset)?;
         let named = slot.voices.iter().filter_map(|voice| voice.prop.flatten());
         named
-            .filter(|id| self.pool.holds(*id) && !self.has_slot_elsewhere(*id, offset))
+            .filter(|id| self.pool.may_propose(*id) && !self.has_slot_elsewhere(*id, offset))
             .max_by_key(|id| (slot.support(*id), std::cmp::Reverse(self.pool.key(*id))))
     }
 
@@ -151,11 +151,16 @@ impl Replica {
     /// `frozen_too`: the slot is started anyway, so a batch need not wait for its age.
     fn head(&self, offset: usize, frozen_too: bool) -> Option<EntryId> {
         let slot = self.slot_at(offset);
-        let is_ripe = |id| frozen_too || self.config.freeze_ns == 0 || !self.pool.is_frozen(id);
+        let is_paced = self.config.holders_propose;
+        let is_ripe = |id| frozen_too || !self.pool.is_frozen(id);
+        let may_be = |id| match is_paced {
+            true => self.pool.may_propose(id),
+            false => self.config.freeze_ns == 0 || is_ripe(id),
+        };
         let is_here = |id: &EntryId| {
             let origin = self.member(id.origin);
             let is_lane = || origin.is_some_and(|member| self.config.is_for(slot, member));
-            (self.config.lanes == 1 || is_lane()) && is_ripe(*id)
+            (self.config.lanes == 1 || is_lane()) && may_be(*id)
         };
         let may_go_elsewhere = |id: EntryId| {
             let mut slots = self.slots.iter().enumerate();
@@ -163,17 +168,18 @@ impl Replica {
                 other != offset && slot.may_choose(id, &self.config.thresholds)
             })
         };
-        if self.is_narrow(offset) {
-            let mut ids = self.pool.by_stamp();
-            return ids.find(|id| is_here(id) && !may_go_elsewhere(*id));
-        }
-        let mut ids = self.pool.oldest_first();
-        ids.find(|id| is_here(id) && !may_go_elsewhere(*id))
+        let is_next = |id: &EntryId| is_here(id) && !may_go_elsewhere(*id);
+        let next = match self.is_narrow(offset) {
+            true => self.pool.by_stamp().find(is_next),
+            false => self.pool.oldest_first().find(is_next),
+        };
+        // What waits after a proposal in vain is not overtaken, or replicas would go on with different ones.
+        next.filter(|id| !is_paced || is_ripe(*id))
     }
 
     fn names_a_lacking(&self, slot: &Instance) -> bool {
         let mut named = slot.voices.iter().filter_map(|voice| voice.prop.flatten());
-        named.any(|id| !self.pool.holds(id) && !self.done.0.contains(id))
+        named.any(|id| !self.pool.may_propose(id) && !self.done.0.contains(id))
     }
 
     /// Invokes Weak-MVC (Algorithm 2, line 2). The batch and the proposal are written together,

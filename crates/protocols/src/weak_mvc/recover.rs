@@ -64,6 +64,7 @@ impl Replica {
             offers: Vec::new(),
             narrow: 0,
             more: 0,
+            voided: Vec::new(),
             reserve: (Slot(0), Lsn(0)),
             forced: Slot(0),
             unsaid: Bits::default(),

@@ -39,10 +39,15 @@ impl Replica {
             self.see_stamp(now, entry.stamp_ns);
             let stamp_ns = entry.stamp_ns;
             let rank_ns = self.rank_ns(now, stamp_ns);
+            let is_withheld = self.config.holders_propose && entry.bulk_len() > 0;
             self.pool.insert(entry, rank_ns, origin, false);
+            if is_withheld {
+                self.pool.withhold(id);
+            }
             self.freeze(now, id, stamp_ns, out);
         }
-        if from == origin {
+        // To know it without what goes with it is no use to its origin.
+        if from == origin && (self.pool.may_propose(id) || self.done.0.contains(id)) {
             self.acknowledge = Some((from, id));
         }
     }
@@ -298,6 +303,10 @@ impl Replica {
         let offer = &self.offers[index];
         let entry = self.pool.get(offer.id);
         let entry = entry.expect("the origin holds its offers").clone();
+        if self.config.holders_propose && entry.bulk_len() > 0 {
+            // Of no use without what goes with it.
+            return;
+        }
         let (held_by, attached) = (offer.held_by, offer.attached);
         let lacks = |at: &usize| to & !held_by & 1 << at != 0 && !attached.is_to(*at);
         let whom: Vec<usize> = (0..self.config.members.len()).filter(lacks).collect();

@@ -4,6 +4,7 @@
 mod adaptive;
 mod costs;
 mod dice;
+mod merged;
 mod net;
 mod one_step;
 mod parameters;

@@ -50,8 +50,9 @@ pub(super) struct Net {
     /// Bytes sent and received, and bytes written, by all: what is said, and segments.
     pub(super) moved: u64,
     pub(super) written: u64,
-    /// Counts steps: the time.
+    /// Counts steps: the time, of which a timer takes so much more.
     steps: u64,
+    pub(super) fired_ns: u64,
     pub(super) branches: BTreeSet<&'static str>,
 }
 
@@ -93,6 +94,7 @@ impl Net {
             moved: 0,
             written: 0,
             steps: 1_000_000,
+            fired_ns: 2 * quorate_core::MILLIS,
             branches: BTreeSet::new(),
         };
         (0..n).for_each(|me| net.start(me, Past::Fresh));
@@ -208,6 +210,7 @@ impl Net {
         assert!(!receivers.is_empty() || self.nodes.len() == 1, "to itself");
         if let Message::Mvc(weak_mvc::Message::Batch { entry }) = message
             && entry.bulk_len() > 0
+            && !self.nodes[0].config.rules.merged
         {
             self.check_holders(entry, "is a candidate");
         }
@@ -237,6 +240,14 @@ impl Net {
             self.send(me, to, &message);
         }
         self.step(me, Input::Durable(lsn));
+    }
+
+    /// A flush of all at once. Says whether anything had to be flushed.
+    pub(super) fn flush_all(&mut self) -> bool {
+        let is_open = |node: &Node| node.disk.iter().any(|(lsn, _)| *lsn > Lsn(0));
+        let is_any = self.nodes.iter().any(is_open);
+        (0..self.nodes.len()).for_each(|me| self.flush(me));
+        is_any
     }
 
     fn deliver(&mut self, me: usize, slot: Slot, entry: Option<Entry>) {
@@ -323,6 +334,7 @@ impl Net {
         let timers = &mut self.nodes[me].timers;
         if let Some(timer) = timers.iter().nth(which % timers.len().max(1)).copied() {
             timers.remove(&timer);
+            self.steps += self.fired_ns;
             self.step(me, Input::Timer(timer));
         }
     }

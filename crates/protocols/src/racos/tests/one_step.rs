@@ -207,9 +207,28 @@ type Case = (usize, usize, usize);
 type Numbers = fn(&mut Thresholds, k: usize);
 
 /// Two outcomes of some slot, if there is one with two.
-fn disagreement((n, f, k): Case, requests: usize, change: Numbers) -> Option<String> {
+fn disagreement(case: Case, requests: usize, change: Numbers) -> Option<String> {
+    disagreement_of(case, "false", requests, change)
+}
+
+/// Where who holds its segment proposes, and `T` is as many as have to hold theirs.
+fn disagreement_merged(case: Case, change: Numbers) -> Option<String> {
+    disagreement_of(case, "true", 2, change)
+}
+
+fn disagreement_of(
+    (n, f, k): Case,
+    merged: &str,
+    requests: usize,
+    change: Numbers,
+) -> Option<String> {
     let (f, k_text) = (f.to_string(), k.to_string());
-    let params = [("f", &*f), ("k", &*k_text), ("vote_hold_us", "0")];
+    let params = [
+        ("f", &*f),
+        ("k", &*k_text),
+        ("merged", merged),
+        ("vote_hold_us", "0"),
+    ];
     let mut config = Racos::config(&seat(Racos::NAME, n, 0, 1, &params))
         .unwrap()
         .mvc;
@@ -286,6 +305,24 @@ fn the_numbers_of_the_code_agree_and_no_smaller_ones_do() {
     for case in CASES.into_iter().chain(more) {
         assert_eq!(disagreement(case, 2, AS_THEY_ARE), None, "{case:?}");
         let less = disagreement(case, 2, ONE_LESS);
+        assert!(less.is_some(), "{case:?}: F = T + f - 1");
+    }
+}
+
+/// With `merged`, `T = max(M, k + f)` and `F = T + f` are safe, and `F` one less is not.
+#[test]
+fn the_numbers_of_merged_agree_and_no_smaller_ones_do() {
+    let cases = [
+        (4, 1, 2),
+        (5, 1, 3),
+        (5, 1, 2),
+        (7, 2, 3),
+        (7, 1, 4),
+        (7, 1, 3),
+    ];
+    for case in cases {
+        assert_eq!(disagreement_merged(case, AS_THEY_ARE), None, "{case:?}");
+        let less = disagreement_merged(case, ONE_LESS);
         assert!(less.is_some(), "{case:?}: F = T + f - 1");
     }
 }

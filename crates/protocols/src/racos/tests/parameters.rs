@@ -8,12 +8,14 @@ fn error(n: usize, params: &[(&str, &str)]) -> String {
     Racos::config(&seat(Racos::NAME, n, 0, 1, params)).unwrap_err()
 }
 
+const MERGED: (&str, &str) = ("merged", "true");
+
 /// n, parameters, then k, f, `k + f`, T, F1.
 type Row = (usize, &'static [(&'static str, &'static str)], [usize; 5]);
 
 #[test]
 fn the_numbers_are_those_of_the_table() {
-    let rows: [Row; 10] = [
+    let rows: [Row; 16] = [
         (1, &[], [1, 0, 1, 1, 1]),
         (2, &[], [1, 0, 1, 2, 2]),
         (3, &[("k", "1")], [1, 1, 2, 2, 3]),
@@ -24,6 +26,12 @@ fn the_numbers_are_those_of_the_table() {
         (7, &[("k", "3")], [3, 2, 5, 4, 6]),
         (7, &[("k", "3"), ("f", "1")], [3, 1, 4, 4, 5]),
         (7, &[("k", "4")], [4, 1, 5, 4, 5]),
+        (4, &[("k", "2"), MERGED], [2, 1, 3, 3, 4]),
+        (5, &[("k", "3"), MERGED], [3, 1, 4, 4, 5]),
+        (5, &[("k", "2"), MERGED], [2, 1, 3, 3, 4]),
+        (7, &[("k", "3"), MERGED], [3, 2, 5, 5, 7]),
+        (7, &[("k", "4"), MERGED], [4, 1, 5, 5, 6]),
+        (7, &[("k", "3"), ("f", "1"), MERGED], [3, 1, 4, 4, 5]),
     ];
     for (n, params, expected) in rows {
         let config = Racos::config(&seat(Racos::NAME, n, 0, 1, params)).unwrap();
@@ -33,6 +41,9 @@ fn the_numbers_are_those_of_the_table() {
         let found = [code, t.f, holders, t.proposal, t.fast_1];
         assert_eq!(found, expected, "{n} {params:?}");
         assert!(holders <= t.wait, "f failures stop no write");
+        assert!(t.proposal <= t.wait && t.fast_1 <= n);
+        assert!(t.proposal >= holders || !params.contains(&MERGED));
+        assert!(t.read + t.proposal > n && t.fast_0 + t.proposal > n);
         // Answers after a loss meet the holders of what was announced with the lost disk's help.
         assert!(config.thresholds.rebuild + holders > n);
         assert!(config.thresholds.rebuild <= t.wait);
@@ -80,6 +91,12 @@ fn what_cannot_be_is_refused_with_what_could() {
         error(5, &[("k", "4")]),
         "k = 4: 5 replicas would survive no failure; k must be at most 3"
     );
+    assert_eq!(
+        error(5, &[("k", "3"), MERGED, ("adaptive", "true")]),
+        "merged and adaptive: with merged the number of proposals that give a value its slot is k + f, \
+         the same for all values of an epoch; choose one of the two, or change k by an order"
+    );
+    assert!(error(5, &[("k", "4"), MERGED]).contains("k must be at most 3"));
     assert_eq!(
         error(5, &[("k", "6")]),
         "k = 6: must be a number from 1 to 5"

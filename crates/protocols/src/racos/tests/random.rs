@@ -4,6 +4,7 @@
 use super::net::{Dice, Net};
 use crate::racos::{Racos, Replica};
 use crate::registry::{Protocol, Sabotage};
+use quorate_core::MILLIS;
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
@@ -21,9 +22,26 @@ const ADAPTIVE: Code = (
         HOLD,
     ],
 );
-const CODES: [Code; 6] = [
+const MERGED: Code = (5, &[("k", "3"), ("merged", "true"), HOLD]);
+/// Whoever was not heard of since the last timer is taken for gone.
+const FUNERALS: Code = (
+    5,
+    &[
+        ("k", "3"),
+        ("merged", "true"),
+        ("origin_gone_ms", "0"),
+        HOLD,
+    ],
+);
+const CODES: [Code; 12] = [
     FIVE,
     ADAPTIVE,
+    MERGED,
+    FUNERALS,
+    (4, &[("k", "2"), ("merged", "true"), HOLD]),
+    (5, &[("k", "2"), ("merged", "true"), HOLD]),
+    (7, &[("k", "3"), ("merged", "true"), HOLD]),
+    (7, &[("k", "4"), ("merged", "true"), HOLD]),
     (3, &[("k", "1"), HOLD]),
     (4, &[("k", "2"), HOLD]),
     (7, &[("k", "3"), HOLD]),
@@ -39,6 +57,8 @@ fn run(
 ) -> BTreeSet<&'static str> {
     let dice = &mut Dice::new(seed);
     let mut net = Net::new(n, params, sabotage);
+    // As the longest between retransmissions, so that segments are given up.
+    net.fired_ns = 200 * MILLIS;
     let (loses_disks, loss) = (dice.below(2) == 0, dice.below(8));
     for _ in 0..300 + dice.below(900) {
         disturb(&mut net, dice, loses_disks, loss);
@@ -133,6 +153,8 @@ fn values_are_kept_and_decided_whatever_happens() {
         "segment rebuilt",
         "value cut anew",
         "value in fewer segments",
+        "value made void",
+        "void ordered",
     ] {
         assert!(branches.contains(name), "no run came to: {name}");
     }
@@ -165,8 +187,11 @@ fn every_mutant_of_the_spreader_is_found() {
         ("undying-ack", FIVE, "C1"),
         ("untold", ADAPTIVE, "C9"),
         ("orphans-cut", ADAPTIVE, "C5"),
+        ("merged-foreign", MERGED, "C1"),
+        ("merged-no-void", MERGED, "C10"),
+        ("merged-void-ignored", FUNERALS, "C5"),
     ];
-    let is_missed = |one: &&(&str, Code, &str)| !is_found_by(**one, 4_000);
+    let is_missed = |one: &&(&str, Code, &str)| !is_found_by(**one, 8_000);
     let missed: Vec<_> = by.iter().filter(is_missed).map(|one| one.0).collect();
     assert!(missed.is_empty(), "not found as they should be: {missed:?}");
 }

@@ -27,7 +27,7 @@ impl Net {
     }
 
     /// Delivers these messages, and those of them that follow.
-    fn bring(&mut self, which: impl Fn(&Flying) -> bool) {
+    pub(super) fn bring(&mut self, which: impl Fn(&Flying) -> bool) {
         while let Some(at) = self.flying.iter().position(&which) {
             self.take(at, false);
         }
@@ -58,14 +58,14 @@ impl Net {
     }
 
     /// It stops, with everything that it wrote on its disk, and starts again.
-    fn start_again(&mut self, me: usize) {
+    pub(super) fn start_again(&mut self, me: usize) {
         self.flush(me);
         self.crash(me, &mut Dice::new(1));
         self.restart(me);
         self.flush(me);
     }
 
-    fn start_without_disk(&mut self, me: usize) {
+    pub(super) fn start_without_disk(&mut self, me: usize) {
         self.crash(me, &mut Dice::new(1));
         self.lose(me);
         self.flush(me);
@@ -99,7 +99,7 @@ impl Net {
     }
 }
 
-fn is_spread((.., message): &Flying) -> bool {
+pub(super) fn is_spread((.., message): &Flying) -> bool {
     matches!(message, Message::Spread { .. })
 }
 

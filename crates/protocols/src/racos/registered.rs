@@ -1,0 +1,95 @@
+//! What the rest of the program knows of Racos.
+
+use super::config::{self, Config};
+use super::messages::{self, Message, Record};
+use super::{Racos, Replica, mutants, words};
+use crate::registry::{Layers, Mutant, Protocol};
+use quorate_core::{Epoch, Seat};
+
+impl Protocol for Racos {
+    const NAME: &'static str = "racos";
+    type Machine = Replica;
+
+    fn config(seat: &Seat) -> Result<Config, String> {
+        Config::new(seat)
+    }
+
+    fn failures_survived(epoch: &Epoch) -> usize {
+        config::failures_survived(epoch)
+    }
+
+    fn branches() -> &'static [&'static str] {
+        BRANCHES
+    }
+
+    fn layers() -> Option<Layers<Replica>> {
+        Some(Layers {
+            gist: messages::gist,
+            value: messages::value_at,
+        })
+    }
+
+    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        VARIATIONS
+    }
+
+    fn mutants() -> Vec<Mutant<Replica>> {
+        mutants::all()
+    }
+
+    fn message(message: &Message) -> String {
+        words::message(message)
+    }
+
+    fn record(record: &Record) -> String {
+        words::record(record)
+    }
+
+    fn state(machine: &Replica) -> Vec<String> {
+        words::state(machine)
+    }
+}
+
+/// What seeds try: every value coded, both ways to propose, funerals of those that live, few and many values
+/// under way, both orders of steps, windows that fill up.
+const VARIATIONS: &[(&str, &[&str])] = &[
+    ("payload_min", &["1", "64"]),
+    ("merged", &["true"]),
+    ("adaptive", &["true"]),
+    ("origin_gone_ms", &["50", "1000"]),
+    ("spreading", &["1", "16"]),
+    ("spread_timeout_ms", &["0", "20"]),
+    ("mode", &["three_step"]),
+    ("vote_hold_us", &["0"]),
+    ("outstanding", &["1", "16"]),
+    ("rtt_us", &["50", "20000"]),
+];
+
+/// The rare branches of the machine, after those of Weak-MVC.
+const BRANCHES: &[&str] = &[
+    "adopt wait expired",
+    "coin tossed",
+    "double decision skipped",
+    "grace expired",
+    "need sent",
+    "no vote at all",
+    "outcome told",
+    "pool share full",
+    "rejoined",
+    "vote adopted",
+    "vote hold expired",
+    "acknowledgement lost with its disk",
+    "number of a loss was taken",
+    "old roster refused",
+    "own value spread again",
+    "roster waits",
+    "segment asked for again",
+    "segment in a later life",
+    "segment let go",
+    "segment rebuilt",
+    "spread quota full",
+    "value cut anew",
+    "value in fewer segments",
+    "value made void",
+    "void ordered",
+];
