@@ -47,7 +47,7 @@ pub struct LoadArgs {
     #[arg(long)]
     pub key_space: Option<u64>,
     /// How unevenly keys are chosen: the i-th 1/i^SKEW times as often as the first; 0.99 is YCSB's
-    #[arg(long, default_value_t = 0.0, conflicts_with = "verify")]
+    #[arg(long, default_value_t = 0.0)]
     pub skew: f64,
     /// Decides keys, values and the order of operations [default: drawn at random and printed]
     #[arg(long)]
@@ -268,6 +268,11 @@ impl Job {
                     .key_space
                     .is_some_and(|keys| keys < load.clients.into()),
             "--verify needs at least one key per client: raise --key-space".to_owned(),
+        )?;
+        refuse(
+            self.verify.verify && load.skew > 0.0,
+            "--skew and --verify do not go together: each client verifies keys of its own"
+                .to_owned(),
         )?;
         refuse(
             self.verify.verify && self.read.fill,

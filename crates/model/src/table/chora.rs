@@ -39,7 +39,7 @@ pub(super) static ALL: &[Scope] = &[
         quick: true,
         requests: &[write(0), write(1)],
         slots: 2,
-        states: &[34_132],
+        states: &[38_827],
         ..ONE_VIEW
     },
 ];

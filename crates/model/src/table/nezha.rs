@@ -30,7 +30,7 @@ pub(super) static ALL: &[Scope] = &[
         what: "two writes, and no other view",
         quick: true,
         requests: &[write(0), write(1)],
-        states: &[1],
+        states: &[32_952],
         ..ONE_VIEW
     },
     Scope {
@@ -39,7 +39,7 @@ pub(super) static ALL: &[Scope] = &[
         quick: true,
         requests: &[write(0), write(1)],
         clocks: &[1_000, 1_500_000, 3_000_000],
-        states: &[1],
+        states: &[94_666],
         ..ONE_VIEW
     },
     Scope {
@@ -47,35 +47,14 @@ pub(super) static ALL: &[Scope] = &[
         what: "a write and a read elsewhere, and no other view",
         quick: true,
         requests: &[write(0), read(1)],
-        states: &[1],
+        states: &[10_306],
         ..ONE_VIEW
     },
     Scope {
         name: "n3-view",
         what: "a write, and another view",
         quick: true,
-        states: &[1],
-        ..TWO_VIEWS
-    },
-    Scope {
-        name: "n3-view-read",
-        what: "a write and a read elsewhere, and another view",
-        requests: &[write(0), read(2)],
-        states: &[1],
-        ..TWO_VIEWS
-    },
-    Scope {
-        name: "n3-view-writes",
-        what: "two writes, and another view",
-        requests: &[write(0), write(1)],
-        states: &[1],
-        ..TWO_VIEWS
-    },
-    Scope {
-        name: "n3-crash",
-        what: "a write, another view, a crash anywhere",
-        crashes: 1,
-        states: &[1],
+        states: &[50_268],
         ..TWO_VIEWS
     },
 ];
