@@ -4,7 +4,7 @@ use quorate_plot::{Chart, Group, Panel};
 
 use super::Sizes;
 use super::table::{Cell, Cost, cells, cpu_ms_per_megabyte, megabytes_per_second};
-use crate::systems::Shape;
+use crate::systems::{self, Shape};
 use crate::units::{show_ns, show_size};
 
 /// Draws the picture.
@@ -61,20 +61,10 @@ pub(super) fn render(sizes: &Sizes) -> String {
 }
 
 fn groups(cells: &[Cell<'_>], shapes: &[Shape], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for cell in cells {
-        let name = show_size(cell.value_bytes);
-        if groups.last().is_none_or(|group| group.name != name) {
-            let bars = Vec::new();
-            groups.push(Group { name, bars });
-        }
-        let series = shapes.iter().position(|shape| *shape == cell.shape);
-        let value = of(cell).filter(|value| *value > 0.0);
-        if let (Some(group), Some(bar)) = (groups.last_mut(), series.zip(value)) {
-            group.bars.push(bar);
-        }
-    }
-    groups
+    let bars = cells
+        .iter()
+        .map(|cell| (show_size(cell.value_bytes), cell.shape, of(cell)));
+    systems::groups(shapes, bars)
 }
 
 fn in_words(shape: Shape) -> String {

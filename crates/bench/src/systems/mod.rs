@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use quorate_plot::Series;
+use quorate_plot::{Group, Series};
 use quorate_protocols::Code;
 use serde::Serialize;
 
@@ -229,6 +229,26 @@ impl Shape {
         }
         flags
     }
+}
+
+/// Bars of a picture by group, each group's one after the other; what is not above zero cannot be drawn.
+pub(crate) fn groups(
+    shapes: &[Shape],
+    bars: impl Iterator<Item = (String, Shape, Option<f64>)>,
+) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (name, shape, value) in bars {
+        if groups.last().is_none_or(|group| group.name != name) {
+            let bars = Vec::new();
+            groups.push(Group { name, bars });
+        }
+        let series = shapes.iter().position(|known| *known == shape);
+        let value = value.filter(|value| *value > 0.0);
+        if let (Some(group), Some(bar)) = (groups.last_mut(), series.zip(value)) {
+            group.bars.push(bar);
+        }
+    }
+    groups
 }
 
 /// As many as the own machine can be expected to run.

@@ -4,7 +4,7 @@ use quorate_plot::{Chart, Group, Panel};
 
 use super::Ycsb;
 use super::table::{Cell, cells};
-use crate::systems::Shape;
+use crate::systems::{self, Shape};
 use crate::units::{show_count, show_ns, show_size};
 
 /// Draws the picture.
@@ -52,20 +52,9 @@ pub(super) fn render(found: &Ycsb) -> String {
 }
 
 fn groups(cells: &[Cell<'_>], shapes: &[Shape], of: fn(&Cell<'_>) -> Option<f64>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for cell in cells {
-        let name = format!("{} clients", cell.clients);
-        if groups.last().is_none_or(|group| group.name != name) {
-            let bars = Vec::new();
-            groups.push(Group { name, bars });
-        }
-        let series = shapes.iter().position(|shape| *shape == cell.shape);
-        let value = of(cell).filter(|value| *value > 0.0);
-        if let (Some(group), Some(bar)) = (groups.last_mut(), series.zip(value)) {
-            group.bars.push(bar);
-        }
-    }
-    groups
+    let name = |cell: &Cell<'_>| format!("{} clients", cell.clients);
+    let bars = cells.iter().map(|cell| (name(cell), cell.shape, of(cell)));
+    systems::groups(shapes, bars)
 }
 
 #[cfg(test)]

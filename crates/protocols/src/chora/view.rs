@@ -151,7 +151,6 @@ impl Replica {
         position.eview >= own.eview && position.end.0 + slack >= own.end.0
     }
 
-    /// PRE-VC-OK.
     /// Whether this replica has found the view stuck, too, and asks for the next one.
     fn is_canvassing_too(&self, theirs: Reason) -> bool {
         let own = match self.role {
@@ -161,6 +160,7 @@ impl Replica {
         own == Some(Reason::Stalled) && theirs == Reason::Stalled
     }
 
+    /// PRE-VC-OK.
     pub(super) fn on_pre_vc_ok(
         &mut self,
         from: usize,

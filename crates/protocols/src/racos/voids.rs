@@ -1,4 +1,4 @@
-//! What an origin left that too few hold (sections 5 and 8, `merged`).
+//! What an origin left that too few hold (`merged`).
 //!
 //! Where holders propose, nothing that is held may be let go of on the word of its origin: it may have been proposed,
 //! and its slot may be open. Nor can it be left as it is when its origin has no more of it: with fewer than `T`
