@@ -31,13 +31,16 @@ impl Fragment {
 /// of what it has room for: one that is full of what was moved is not. The last one never is: it may be
 /// the one that is written to, and its number and boot are what the next life counts on from. Nor is one
 /// that is young sparse: where the same keys are put again and again, what little of it is live is
-/// about to die, and moving it would be for nothing.
+/// about to die, and moving it would be for nothing. What a former life left has no such excuse: its
+/// last segment was cut short, and lives that end soon would each leave a file that is nearly empty.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     index: BTreeMap<Key, Fragment>,
     segments: BTreeMap<u64, Segment>,
     /// Whether what is in the index is wanted.
     is_settled: bool,
+    /// Segments up to this one are a former life's.
+    inherited: u64,
     dead: BTreeSet<u64>,
     sparse: BTreeSet<u64>,
     live_bytes: u64,
@@ -83,9 +86,10 @@ impl Heap {
         self.segments.last_key_value().map(|(number, _)| *number)
     }
 
-    /// Everything that was found and is not wanted is gone: the segments there are can be judged.
+    /// Everything that a former life left and is not wanted is gone: its segments can be judged.
     pub(super) fn settle(&mut self) {
         self.is_settled = true;
+        self.inherited = self.last().unwrap_or(0);
         let numbers: Vec<u64> = self.segments.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.judge(number));
     }
@@ -124,7 +128,7 @@ impl Heap {
             return;
         };
         let is_dead = segment.live == 0;
-        let is_young = last - number < YOUNG_SEGMENTS;
+        let is_young = number > self.inherited && last - number < YOUNG_SEGMENTS;
         let is_little = segment.live_room * 3 < u64::from(segment.room);
         let is_sparse = !is_dead && !is_young && is_little;
         set(&mut self.dead, number, is_dead);

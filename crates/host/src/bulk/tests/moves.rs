@@ -94,6 +94,23 @@ fn what_is_young_is_not_moved_and_what_stays_in_it_is_later() {
     assert!(!disk.written.contains_key(&1));
 }
 
+/// Each life begins a segment of its own. Those that end soon must not add up to a full disk.
+#[test]
+fn what_short_lives_left_is_moved_together() {
+    let mut disk = Disk::default();
+    let mut all = Vec::new();
+    for life in 1..10 {
+        let (mut store, _) = disk.open();
+        store.retain(|_| true);
+        assert_eq!(names(&store), all);
+        append(&mut store, life, 90);
+        tidy_up(&mut store, &mut disk);
+        assert_eq!(disk.written.keys().copied().collect::<Vec<u64>>(), [life]);
+        all = names(&store);
+        assert_eq!(all.len() as u64, 2 * life);
+    }
+}
+
 /// Keys that are put again in any order, together half as long as a segment.
 #[test]
 fn what_is_put_again_and_again_is_hardly_moved() {
