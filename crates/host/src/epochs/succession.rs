@@ -282,14 +282,16 @@ impl Succession {
         self.started > 0 || at.state.chain.lists(self.me)
     }
 
-    /// An epoch that goes on without this replica, and no longer needs it.
+    /// An epoch that goes on without this replica, and no longer needs it. One from before its part in a
+    /// later one is none: a replica whose log was damaged applies again what made it a member.
     fn successor(&self, at: &Standing<'_>) -> Option<Expect> {
         let newest = at.state.chain.newest();
         let told = self.told.as_ref().map(|(epoch, known)| (epoch, *known));
         let own = (newest, self.known(at));
         let is_released = |(epoch, known): &(&Epoch, Known)| {
             let is_open = known.opened || !self.rules.leaves_when_opened;
-            !epoch.has(self.me) && is_open && known.settled
+            let is_later = epoch.number > self.started;
+            !epoch.has(self.me) && is_later && is_open && known.settled
         };
         let released = [Some(own), told].into_iter().flatten();
         released

@@ -249,6 +249,20 @@ fn a_leaver_asks_and_leaves_when_the_epoch_without_it_is_open_and_settled() {
     assert!(replica.succession.has_left());
 }
 
+/// Its log was damaged before the epoch that took it in: it applies an epoch again that it was not in.
+#[test]
+fn a_member_whose_state_is_from_before_it_was_one_does_not_leave() {
+    let started = Record::Started { epoch: 2 };
+    let (mut replica, out) = Replica::new(4, 1, &[started], 3);
+    assert_eq!(out, []);
+    assert_eq!(replica.step(Input::Progress), []);
+    (replica.state, replica.applied, replica.durable) = (state(2), 10, 10);
+    assert_eq!(replica.step(Input::Progress), [Output::Persist(started)]);
+    let (epoch, again) = (2, false);
+    let out = replica.step(Input::Durable(started));
+    assert!(out.contains(&Output::Start { epoch, again }), "{out:?}");
+}
+
 /// It need not have applied the seal, nor any of the epochs between.
 #[test]
 fn a_leaver_may_be_told_of_an_epoch_it_has_no_state_of() {
