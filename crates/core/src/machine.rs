@@ -81,6 +81,13 @@ pub trait Machine: Clone + Sized {
         None
     }
 
+    /// The entry that a record was written behind or together with, attachment and all: if that never
+    /// came to the disk, the record was never said either, and the host leaves both out.
+    fn rests_on(config: &Self::Config, record: &Self::Record) -> Option<EntryId> {
+        let _ = (config, record);
+        None
+    }
+
     /// Feeds everything it can act on to `to`, times and log positions relative; no statistics.
     /// Two machines with equal fingerprints answer every input alike.
     fn fingerprint(&self, to: &mut impl Hasher);

@@ -293,13 +293,16 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
 
     /// The records for the machine, as they are with the fragments that are here. Damage may have
     /// taken some: the record stands without. Where the flush that brought both never came to its
-    /// end, nobody was told of the record, and it is as if it had not been.
+    /// end, nobody was told of the record, nor of what rests on it, and it is as if they had not been.
     pub(crate) fn take_records(&mut self, bulk: &BulkStore) -> Vec<M::Record> {
         let mut records = std::mem::take(&mut self.records);
         let mut dropped = self.attached.judge(&mut records, bulk);
         let kept = || records.iter().filter_map(Record::entry);
         dropped.retain(|id| kept().all(|entry| entry.id != *id));
         dropped.iter().for_each(|id| self.pins.forget_entry(*id));
+        let rests_on = |record: &M::Record| M::rests_on(&self.config.machine, record);
+        let was_said = |id: EntryId| !dropped.contains(&id);
+        records.retain(|record| rests_on(record).is_none_or(was_said));
         records
     }
 

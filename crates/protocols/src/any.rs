@@ -7,8 +7,8 @@
 use crate::done::Done;
 use crate::registry::{Protocol, registered, unknown_protocol};
 use quorate_core::{
-    Attachment, Carry, Decoder, Encoder, Entry, Epoch, Input, Machine, Now, Out, Past, PayloadRule,
-    Record, Seat, Slot, Wire, WireError, Written,
+    Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Machine, Now, Out, Past,
+    PayloadRule, Record, Seat, Slot, Wire, WireError, Written,
 };
 use std::hash::Hasher;
 
@@ -257,6 +257,15 @@ macro_rules! machines {
             fn reach(config: &AnyConfig) -> Option<u64> {
                 match config {
                     $(AnyConfig::$name(config) => <Of<$protocol>>::reach(config)),*
+                }
+            }
+
+            fn rests_on(config: &AnyConfig, record: &AnyRecord) -> Option<EntryId> {
+                match (config, record) {
+                    $((AnyConfig::$name(config), AnyRecord::$name(record)) => {
+                        <Of<$protocol>>::rests_on(config, record)
+                    })*
+                    _ => None,
                 }
             }
 

@@ -4,8 +4,8 @@
 use crate::registry::Sabotage;
 use bytes::Bytes;
 use quorate_core::{
-    Decoder, Input, Lsn, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId, WireError,
-    Written,
+    Decoder, EntryId, Input, Lsn, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId,
+    WireError, Written,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -116,6 +116,10 @@ impl<M: Machine> Machine for Sabotaged<M> {
 
     fn payloads(config: &Self::Config) -> Option<PayloadRule> {
         M::payloads(&config.inner)
+    }
+
+    fn rests_on(config: &Self::Config, record: &Self::Record) -> Option<EntryId> {
+        M::rests_on(&config.inner, record)
     }
 
     fn is_serving(&self) -> bool {

@@ -1,6 +1,8 @@
 //! A machine around a machine that writes down what it does, when a trace is asked for.
 
-use quorate_core::{Decoder, Input, Machine, Now, Out, Output, Past, PayloadRule, WireError};
+use quorate_core::{
+    Decoder, EntryId, Input, Machine, Now, Out, Output, Past, PayloadRule, WireError,
+};
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::Hasher;
@@ -78,6 +80,10 @@ impl<M: Machine> Machine for Probe<M> {
 
     fn payloads(config: &Self::Config) -> Option<PayloadRule> {
         M::payloads(&config.inner)
+    }
+
+    fn rests_on(config: &Self::Config, record: &Self::Record) -> Option<EntryId> {
+        M::rests_on(&config.inner, record)
     }
 
     fn is_serving(&self) -> bool {

@@ -83,3 +83,19 @@ fn who_is_taken_for_gone_is_given_longer() {
 fn members_and_protocols_change() {
     pass(&format!("{FIVE} --profile swarm,epochs,switches"), 0..4);
 }
+
+/// Once: damage took the record of a segment, and the proposal that rested on it was taken for one that was never
+/// said (61814).
+#[test]
+fn a_proposal_stands_when_its_segment_is_damaged() {
+    pass(&format!("{MERGED} --replicas 5 --code 5,3"), [61814]);
+}
+
+/// Once: a proposal that a start had left out came back at the next one, when its segment was there again
+/// (62160; with epochs 61612).
+#[test]
+fn a_proposal_that_was_left_out_does_not_come_back() {
+    let line = format!("{MERGED} --replicas 7 --code 7,3 --param f=1");
+    pass(&line, [62160]);
+    pass(&format!("{line} --profile swarm,epochs,levels"), [61612]);
+}

@@ -218,6 +218,14 @@ impl Machine for Replica {
         })
     }
 
+    /// With `merged`, who proposes holds its segment.
+    fn rests_on(config: &Config, record: &Record) -> Option<EntryId> {
+        match record {
+            Record::Mvc(weak_mvc::Record::Own { prop, .. }) if config.rules.merged => *prop,
+            _ => None,
+        }
+    }
+
     fn is_serving(&self) -> bool {
         self.mvc.is_serving()
     }

@@ -7,11 +7,10 @@ use super::losses::Rounds;
 use super::messages::{Message, Record, Timer};
 use super::roster::Rosters;
 use super::segments::{Segment, Segments};
-use crate::done::Done;
 use crate::lives::Lives;
 use crate::under_way::Line;
 use crate::weak_mvc;
-use quorate_core::{Base, EntryId, Lsn, Machine, Now, Out, Past};
+use quorate_core::{EntryId, Lsn, Machine, Now, Out, Past};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -133,10 +132,7 @@ impl Written {
             } => {
                 let records = records.into_iter();
                 let taken = records.filter_map(|record| self.take(record, config));
-                let mut records: Vec<weak_mvc::Record> = taken.collect();
-                if config.rules.merged {
-                    self.drop_unsaid(&mut records, &base);
-                }
+                let records = taken.collect();
                 Past::Intact {
                     next,
                     base,
@@ -144,23 +140,6 @@ impl Written {
                 }
             }
         }
-    }
-
-    /// Where who proposes holds its segment, a proposal of what no record knows was never said: its segment never
-    /// came to lie on the disk, and what is said waits for that. To say it now would promise too much.
-    fn drop_unsaid(&self, records: &mut Vec<weak_mvc::Record>, base: &Done) {
-        let known = records
-            .iter()
-            .filter_map(quorate_core::Record::entry)
-            .map(|entry| entry.id);
-        let mut known: BTreeSet<EntryId> = known.collect();
-        known.extend(self.segments.iter().map(|(id, _)| *id));
-        records.retain(|record| match record {
-            weak_mvc::Record::Own { prop: Some(id), .. } => {
-                known.contains(id) || base.contains(*id)
-            }
-            _ => true,
-        });
     }
 
     fn take(&mut self, record: Record, config: &Config) -> Option<weak_mvc::Record> {

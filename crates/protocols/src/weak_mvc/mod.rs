@@ -143,6 +143,9 @@ pub struct Replica {
     /// Slots before this one and without a record may have been NULL in a former life, and are
     /// NULL again.
     forced: Slot,
+    /// NULL below this has a record of its own: another proposal may lie in the log that this start left out,
+    /// and a later one would take it up when what it rests on is there again.
+    doubtful: Slot,
     /// Slots, from `ap`, whose NULL is to be said at the end of the step.
     unsaid: Bits,
     /// The last record of earlier steps.
@@ -216,7 +219,8 @@ impl Machine for Replica {
         (self.rejoin, self.is_rejoin_delayed, self.floor).hash(to);
         (self.ap, self.seq, self.hlc).hash(to);
         (self.narrow, self.more, self.up, self.late).hash(to);
-        (self.reserve.0, self.reserve.1 <= self.durable, self.forced).hash(to);
+        let reserve = (self.reserve.0, self.reserve.1 <= self.durable, self.forced);
+        (reserve, self.doubtful).hash(to);
         self.done.to_bytes().hash(to);
         self.slots.hash(to);
         self.pool.hash(to);

@@ -260,7 +260,7 @@ impl Replica {
                 }
             }
         }
-        if changed && instance.is_plain_null() {
+        if changed && instance.is_plain_null() && slot >= self.doubtful {
             self.reserve(slot, out);
             self.unsaid.insert(offset);
             self.conclude_null(slot, out);
@@ -349,7 +349,7 @@ impl Replica {
     pub(super) fn say(&mut self, slot: Slot, to: Peers, want: bool, out: &mut Out<Self>) {
         let offset = self.offset(slot).expect("what is said is stored");
         let instance = &self.slots[offset];
-        if instance.is_plain_null() {
+        if instance.is_plain_null() && slot >= self.doubtful {
             let mut bits = Bits::default();
             bits.insert(offset);
             return self.say_these_nulls(bits, to, want, out);

@@ -8,7 +8,7 @@ use super::queue::Queue;
 use super::reads::Reads;
 use crate::done::Done;
 use crate::under_way::Line;
-use quorate_core::{Lsn, Now, Out, Past, Peers, Slot};
+use quorate_core::{Lsn, Machine, Now, Out, Past, Peers, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -32,6 +32,10 @@ impl Replica {
                 records,
             } => {
                 let mut replica = Replica::empty(config, next, base, out);
+                if config.holders_propose {
+                    let reach = <Replica as Machine>::reach(config).unwrap_or(u64::MAX);
+                    replica.doubtful = Slot(next.0.saturating_add(reach));
+                }
                 records
                     .into_iter()
                     .for_each(|record| replica.restore(now, record));
@@ -67,6 +71,7 @@ impl Replica {
             voided: Vec::new(),
             reserve: (Slot(0), Lsn(0)),
             forced: Slot(0),
+            doubtful: Slot(0),
             unsaid: Bits::default(),
             written: Lsn(0),
             seq: 0,

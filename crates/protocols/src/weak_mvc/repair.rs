@@ -251,10 +251,11 @@ impl Replica {
                 continue;
             }
             said = true;
-            if instance.is_plain_null() {
+            let slot = Slot(self.ap.0 + offset as u64);
+            if instance.is_plain_null() && slot >= self.doubtful {
                 nulls.insert(offset);
             } else {
-                self.say(Slot(self.ap.0 + offset as u64), Peers::All, true, out);
+                self.say(slot, Peers::All, true, out);
             }
         }
         if !nulls.is_empty() {
