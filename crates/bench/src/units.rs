@@ -55,6 +55,20 @@ pub(crate) fn bits(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses `0.01%`, `0.0001`: a part of all, less than all.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text)?;
+    let share = match unit {
+        "" => number,
+        "%" => number / 100.0,
+        _ => return Err(format!("unknown unit '{unit}': use % or none")),
+    };
+    match share < 1.0 {
+        true => Ok(share),
+        false => Err("must be less than all".to_owned()),
+    }
+}
+
 /// Prints nanoseconds with three significant digits and a fitting unit.
 pub(crate) fn show_ns(ns: u64) -> String {
     let ns = ns as f64;
@@ -137,6 +151,9 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_are_read_as_people_write_them() {
+        assert_eq!(share("0.5%"), Ok(0.005));
+        assert_eq!(share("0.5"), Ok(0.5));
+        assert!(share("100%").is_err() && share("1 permille").is_err());
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));

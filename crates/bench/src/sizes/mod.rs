@@ -44,7 +44,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::report::Report;
-use crate::systems::{Shape, SystemArgs};
+use crate::systems::{Links, Shape, SystemArgs};
 use crate::{cleanup, units};
 pub use theory::Expected;
 pub use traffic::Traffic;
@@ -87,8 +87,8 @@ pub struct SizesArgs {
 /// Everything measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sizes {
-    /// What each replica can send and receive in bits per second, if that is limited.
-    pub link_bits_per_second: Option<u64>,
+    /// What each replica is behind, if its link is limited.
+    pub links: Option<Links>,
     /// What was measured, in the order it ran.
     pub points: Vec<Point>,
 }
@@ -128,7 +128,7 @@ pub fn run(args: &SizesArgs) -> ExitCode {
 fn measure(args: &SizesArgs) -> Result<ExitCode, String> {
     check_disk(args)?;
     let mut sizes = Sizes {
-        link_bits_per_second: args.on.link,
+        links: args.on.links(),
         points: Vec::new(),
     };
     for pair in 0..args.pairs {

@@ -16,9 +16,9 @@ pub(super) fn render(sizes: &Sizes) -> String {
             shapes.push(cell.shape);
         }
     }
-    let links = sizes.link_bits_per_second.map_or(String::new(), |bits| {
-        format!(" behind links of {:.0} Mbit/s", bits as f64 / 1e6)
-    });
+    let links = sizes
+        .links
+        .map_or(String::new(), |links| format!(" behind links of {links}"));
     let panel = |title: &str, of: fn(&Cell<'_>) -> Option<f64>, show: fn(f64) -> String| Panel {
         title: title.to_owned(),
         groups: groups(&cells, &shapes, of),
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn every_system_has_a_bar_at_every_size() {
         let sizes = Sizes {
-            link_bits_per_second: None,
+            links: None,
             points: System::ALL.map(|system| point(0, system, 10.0)).into(),
         };
         let picture = render(&sizes);

@@ -3,15 +3,15 @@
 use super::theory::deviation_percent;
 use super::{Point, Sizes};
 use crate::report::{Report, ServerCosts};
-use crate::systems::{Shape, System};
+use crate::systems::{Links, Shape, System};
 use crate::tables::{align, median};
 use crate::units::{show_count, show_ns, show_size};
 
 /// Prints what clients saw, what was sent and written, and how far that is from theory.
 pub(super) fn render(sizes: &Sizes) -> String {
     let cells = cells(sizes);
-    let links = sizes.link_bits_per_second.map_or(String::new(), |bits| {
-        format!(", each behind a link of {:.0} Mbit/s", bits as f64 / 1e6)
+    let links = sizes.links.map_or(String::new(), |links| {
+        format!(", replicas behind links of {links}")
     });
     format!(
         "puts as fast as clients come back{links}, fdatasync; medians of the turns, ratios to {} within \
@@ -41,7 +41,7 @@ fn rows<'a>(
 pub(super) struct Cell<'a> {
     pub(super) value_bytes: usize,
     pub(super) shape: Shape,
-    link_bits_per_second: Option<u64>,
+    links: Option<Links>,
     points: Vec<&'a Point>,
     /// All points of this size.
     others: Vec<&'a Point>,
@@ -64,7 +64,7 @@ pub(super) fn cells(sizes: &Sizes) -> Vec<Cell<'_>> {
         Cell {
             value_bytes,
             shape,
-            link_bits_per_second: sizes.link_bits_per_second,
+            links: sizes.links,
             points: own.copied().collect(),
             others,
         }
@@ -173,7 +173,7 @@ impl Cell<'_> {
     /// after the last put was answered.
     fn link_share(&self, point: &Point) -> Option<f64> {
         let sent = megabytes_per_second(point)? * 8e6 * point.expected.link;
-        Some(sent / self.link_bits_per_second? as f64)
+        Some(sent / self.links?.bits_per_second as f64)
     }
 
     /// The median over the turns.
@@ -364,7 +364,10 @@ pub(super) mod tests {
             point(1, System::RsPaxos, 100.0),
         ];
         let sizes = Sizes {
-            link_bits_per_second: Some(200_000_000),
+            links: Some(Links {
+                bits_per_second: 200_000_000,
+                loss: Some(0.0001),
+            }),
             points,
         };
         let cells = cells(&sizes);

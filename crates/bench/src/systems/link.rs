@@ -1,20 +1,22 @@
 //! Clusters of which each replica is behind a link of limited rate: in a network namespace of its
-//! own, with a token bucket at both ends of its cable. The load generator is on the bridge, behind
+//! own, with a token bucket at both ends of its cable, and packets lost if that is asked for. The load generator is on the bridge, behind
 //! no such link.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde::Serialize;
 
 use super::SystemArgs;
 use crate::children::{self, Tethered};
 use crate::cleanup::{self, TempDir};
 use crate::cluster::EtcdMember;
-use crate::namespaces::{self, address, cable, name, run};
+use crate::namespaces::{self, address, cable, ip, name, run};
 use crate::scrape;
 
 /// Runs everything once more in namespaces of its own.
@@ -30,28 +32,72 @@ pub(super) fn outside(args: &SystemArgs) -> Result<ExitCode, String> {
     Ok(ExitCode::from(code.unwrap_or(2)))
 }
 
-/// Makes the namespaces, in those this process was started in by another one of it.
-pub(super) fn lay_out(bits_per_second: u64, outside: u32, replicas: u8) -> Result<(), String> {
-    children::tie_to_parent(outside, Signal::TERM).map_err(|error| error.to_string())?;
-    namespaces::lay_out(replicas.into()).map_err(|error| format!("{NEEDS}: {error}"))?;
-    for replica in 0..replicas.into() {
-        let limit = limit(bits_per_second);
-        let inner = ["-n", &name(replica), "qdisc", "add", "dev", "eth0"].map(str::to_owned);
-        let outer = ["qdisc", "add", "dev", &cable(replica)].map(str::to_owned);
-        for end in [inner.to_vec(), outer.to_vec()] {
-            let arguments: Vec<&str> = end.iter().chain(&limit).map(String::as_str).collect();
-            run("tc", &arguments)?;
-        }
-    }
-    Ok(())
+/// What the link of each replica carries, and loses.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Links {
+    /// In each direction.
+    pub bits_per_second: u64,
+    /// The share of the packets a replica sends that never arrive; packets are sent one by one then.
+    pub loss: Option<f64>,
 }
 
-fn limit(bits_per_second: u64) -> Vec<String> {
-    let rate = format!("{bits_per_second}bit");
-    let words = [
-        "root", "tbf", "rate", &rate, "burst", "128kb", "latency", "100ms",
-    ];
-    words.map(str::to_owned).into()
+impl Links {
+    /// Makes the namespaces, in those this process was started in by another one of it.
+    pub(super) fn lay_out(self, outside: u32, replicas: u8) -> Result<(), String> {
+        children::tie_to_parent(outside, Signal::TERM).map_err(|error| error.to_string())?;
+        namespaces::lay_out(replicas.into()).map_err(|error| format!("{NEEDS}: {error}"))?;
+        for replica in 0..replicas.into() {
+            let (name, cable) = (name(replica), cable(replica));
+            self.limit(&["-n", &name], "eth0")?;
+            self.limit(&[], &cable)?;
+            if let Some(loss) = self.loss {
+                lose(loss, &name, &cable)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn limit(self, within: &[&str], device: &str) -> Result<(), String> {
+        let rate = format!("{}bit", self.bits_per_second);
+        let bucket = [
+            "root", "tbf", "rate", &rate, "burst", "128kb", "latency", "100ms",
+        ];
+        let add = ["qdisc", "add", "dev", device];
+        run("tc", &[within, &add, &bucket].concat())
+    }
+}
+
+/// Drops packets as they leave a replica, by a program for the kernel's packet filter: the kernel may
+/// lack `netem`. What is lost are packets, not what was sent at once, so these are told apart early.
+fn lose(loss: f64, name: &str, cable: &str) -> Result<(), String> {
+    ip(&format!("-n {name} link set eth0 gso_max_segs 1"))?;
+    ip(&format!("link set {cable} gso_max_segs 1"))?;
+    let queue = ["-n", name, "qdisc", "add", "dev", "eth0", "clsact"];
+    run("tc", &queue)?;
+    let filter = ["-n", name, "filter", "add", "dev", "eth0", "egress"];
+    let program = lottery(loss);
+    let program = ["bpf", "da", "bytecode", program.as_str()];
+    run("tc", &[&filter[..], &program].concat())
+}
+
+impl fmt::Display for Links {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} Mbit/s", self.bits_per_second as f64 / 1e6)?;
+        match self.loss {
+            Some(loss) => write!(f, " that lose {} % of packets", loss * 100.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A classic packet filter that draws a 32-bit number and drops the packet if it is among the lowest.
+fn lottery(loss: f64) -> String {
+    const LOAD_RANDOM: &str = "32 0 0 4294963256";
+    const PASS: &str = "6 0 0 0";
+    const DROP: &str = "6 0 0 2";
+    let lowest = (loss * f64::from(u32::MAX)) as u32;
+    let compare = format!("53 0 1 {lowest}");
+    format!("4,{LOAD_RANDOM},{compare},{PASS},{DROP}")
 }
 
 /// A cluster in these namespaces.

@@ -14,6 +14,7 @@ use quorate_protocols::Code;
 use serde::Serialize;
 
 use crate::units;
+pub use link::Links;
 
 /// Shorter values are ordered whole by every protocol (the parameter `payload_min`).
 const PAYLOAD_BYTES_MIN: usize = 4096;
@@ -66,6 +67,10 @@ pub struct SystemArgs {
     /// namespace of its own (needs root)
     #[arg(long, value_parser = units::bits, value_name = "RATE")]
     pub link: Option<u64>,
+    /// Lose this share of the packets that replicas send, as in 0.01%; with 0% they are only sent one by one,
+    /// to compare with
+    #[arg(long, value_parser = units::share, value_name = "SHARE", requires = "link")]
+    pub loss: Option<f64>,
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
@@ -105,14 +110,22 @@ impl SystemArgs {
         measure: impl FnOnce() -> Result<ExitCode, String>,
     ) -> Result<ExitCode, String> {
         self.check()?;
-        match (self.link, self.outside) {
+        match (self.links(), self.outside) {
             (Some(_), None) => link::outside(self),
-            (Some(link), Some(outside)) => {
-                link::lay_out(link, outside, self.replicas_max())?;
+            (Some(links), Some(outside)) => {
+                links.lay_out(outside, self.replicas_max())?;
                 measure()
             }
             (None, _) => measure(),
         }
+    }
+
+    /// What each replica is behind, if anything is limited.
+    pub(crate) fn links(&self) -> Option<Links> {
+        Some(Links {
+            bits_per_second: self.link?,
+            loss: self.loss,
+        })
     }
 
     fn replicas_max(&self) -> u8 {

@@ -22,7 +22,7 @@ use crate::report::Report;
 use crate::sizes::traffic::Reading;
 use crate::systems::compaction::Compaction;
 use crate::systems::ground::{Launch, Running, etcd_leader};
-use crate::systems::{Shape, SystemArgs};
+use crate::systems::{Links, Shape, SystemArgs};
 use crate::units::show_count;
 use crate::{cleanup, units};
 
@@ -80,8 +80,8 @@ pub struct Ycsb {
     pub workload: Workload,
     /// Bytes per record.
     pub value_bytes: usize,
-    /// What each replica can send and receive in bits per second, if that is limited.
-    pub link_bits_per_second: Option<u64>,
+    /// What each replica is behind, if its link is limited.
+    pub links: Option<Links>,
     /// What was measured, in the order it ran.
     pub points: Vec<Point>,
 }
@@ -129,7 +129,7 @@ fn measure(args: &YcsbArgs) -> Result<ExitCode, String> {
     let mut found = Ycsb {
         workload: args.workload,
         value_bytes: args.val_size,
-        link_bits_per_second: args.on.link,
+        links: args.on.links(),
         points: Vec::new(),
     };
     for pair in 0..args.pairs {

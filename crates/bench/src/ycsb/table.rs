@@ -72,9 +72,8 @@ pub(super) fn render(found: &Ycsb) -> String {
 
 impl Ycsb {
     pub(super) fn links(&self) -> String {
-        self.link_bits_per_second.map_or(String::new(), |bits| {
-            format!(", behind links of {:.0} Mbit/s", bits as f64 / 1e6)
-        })
+        self.links
+            .map_or(String::new(), |links| format!(", behind links of {links}"))
     }
 }
 
@@ -133,7 +132,7 @@ pub(super) mod tests {
         Ycsb {
             workload: Workload::A,
             value_bytes: 1024,
-            link_bits_per_second: None,
+            links: None,
             points: points.collect(),
         }
     }
