@@ -1,6 +1,6 @@
 //! Clusters of which each replica is behind a link of limited rate: in a network namespace of its
-//! own, with a token bucket at both ends of its cable, and packets lost if that is asked for. The load generator is on the bridge, behind
-//! no such link.
+//! own, with a token bucket at both ends of its cable, and packets lost if that is asked for. The load
+//! generator is on the bridge, behind no such link.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -67,6 +67,16 @@ impl Links {
     }
 }
 
+impl fmt::Display for Links {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} Mbit/s", self.bits_per_second as f64 / 1e6)?;
+        match self.loss {
+            Some(loss) => write!(f, " that lose {} % of packets", loss * 100.0),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Drops packets as they leave a replica, by a program for the kernel's packet filter: the kernel may
 /// lack `netem`. What is lost are packets, not what was sent at once, so these are told apart early.
 fn lose(loss: f64, name: &str, cable: &str) -> Result<(), String> {
@@ -78,16 +88,6 @@ fn lose(loss: f64, name: &str, cable: &str) -> Result<(), String> {
     let program = lottery(loss);
     let program = ["bpf", "da", "bytecode", program.as_str()];
     run("tc", &[&filter[..], &program].concat())
-}
-
-impl fmt::Display for Links {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.0} Mbit/s", self.bits_per_second as f64 / 1e6)?;
-        match self.loss {
-            Some(loss) => write!(f, " that lose {} % of packets", loss * 100.0),
-            None => Ok(()),
-        }
-    }
 }
 
 /// A classic packet filter that draws a 32-bit number and drops the packet if it is among the lowest.

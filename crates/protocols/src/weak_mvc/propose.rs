@@ -260,7 +260,7 @@ impl Replica {
                 }
             }
         }
-        if changed && instance.is_plain_null() && slot >= self.doubtful {
+        if changed && self.is_bare_null(offset) {
             self.reserve(slot, out);
             self.unsaid.insert(offset);
             self.conclude_null(slot, out);
@@ -278,6 +278,11 @@ impl Replica {
         {
             self.progress(slot, false, out);
         }
+    }
+
+    /// Whether this replica has said NULL and nothing else, where the reserve alone records that.
+    pub(super) fn is_bare_null(&self, offset: usize) -> bool {
+        self.slots[offset].is_plain_null() && self.slot_at(offset) >= self.doubtful
     }
 
     /// Sees to it that a proposal of NULL survives a crash: it needs no record but the reserve's.
@@ -349,7 +354,7 @@ impl Replica {
     pub(super) fn say(&mut self, slot: Slot, to: Peers, want: bool, out: &mut Out<Self>) {
         let offset = self.offset(slot).expect("what is said is stored");
         let instance = &self.slots[offset];
-        if instance.is_plain_null() && slot >= self.doubtful {
+        if self.is_bare_null(offset) {
             let mut bits = Bits::default();
             bits.insert(offset);
             return self.say_these_nulls(bits, to, want, out);

@@ -251,11 +251,10 @@ impl Replica {
                 continue;
             }
             said = true;
-            let slot = Slot(self.ap.0 + offset as u64);
-            if instance.is_plain_null() && slot >= self.doubtful {
+            if self.is_bare_null(offset) {
                 nulls.insert(offset);
             } else {
-                self.say(slot, Peers::All, true, out);
+                self.say(self.slot_at(offset), Peers::All, true, out);
             }
         }
         if !nulls.is_empty() {
