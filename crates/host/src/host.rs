@@ -231,6 +231,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.step(now, Input::Link { peer, up });
         if up {
             self.post(Peers::One(peer), &Body::Beat);
+        } else {
+            self.gather_elsewhere(now, None);
         }
     }
 

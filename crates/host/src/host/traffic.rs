@@ -48,11 +48,10 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.take_attached(now, from, message, fragments)?;
             }
             Body::WantFragment(payload) => self.serve_fragment(from, payload),
-            Body::Fragment { payload, fragment } => {
-                if let Some(fragment) = fragment {
-                    self.take_fragment(payload, fragment);
-                }
-            }
+            Body::Fragment { payload, fragment } => match fragment {
+                Some(fragment) => self.take_fragment(payload, fragment),
+                None => self.gather_elsewhere(now, Some(payload)),
+            },
             Body::Beat => {}
             Body::Fetch { from: slot } => self.serve(now, from, slot, false),
             Body::Decided {

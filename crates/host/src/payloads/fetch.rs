@@ -90,14 +90,28 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.arm_gather(now);
     }
 
-    /// Asks so many peers; which ones depends on the payload, so that they share the work.
+    /// Asks so many peers, of those within reach if they are enough; which ones depends on the payload, so
+    /// that they share the work.
     fn ask_some(&mut self, id: PayloadId, count: usize) {
-        let others = self.passage.peers().to_vec();
+        let mut others = self.passage.peers().to_vec();
+        let in_reach = others.iter().filter(|peer| self.tongue.is_up(**peer));
+        if in_reach.count() >= count {
+            others.retain(|peer| self.tongue.is_up(*peer));
+        }
         let first = (id.entry.seq as usize).wrapping_add(id.part as usize);
         for step in 0..count.min(others.len()) {
             let peer = others[(first + step) % others.len()];
             self.post(Peers::One(peer), &Body::WantFragment(id));
         }
+    }
+
+    /// A peer has nothing of this, or is out of reach: whoever else has some is asked without waiting for it.
+    pub(crate) fn gather_elsewhere(&mut self, now: Now, id: Option<PayloadId>) {
+        match id {
+            Some(id) => self.payloads.gathers.hurry(id),
+            None => self.payloads.gathers.hurry_all(),
+        }
+        self.gather_further(now);
     }
 
     /// Time to ask everybody for some of what is still wanted.

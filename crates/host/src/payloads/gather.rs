@@ -78,6 +78,19 @@ impl Gathers {
         .collect()
     }
 
+    /// Whoever was asked for some of this has nothing: everybody is asked at once, unless everybody was.
+    pub(crate) fn hurry(&mut self, id: PayloadId) {
+        if let Some(gathering) = self.payloads.get_mut(&id).filter(|one| one.rounds == 0) {
+            gathering.due_ns = 0;
+        }
+    }
+
+    /// Somebody who was asked, perhaps, is out of reach.
+    pub(crate) fn hurry_all(&mut self) {
+        let first = self.payloads.values_mut().filter(|one| one.rounds == 0);
+        first.for_each(|gathering| gathering.due_ns = 0);
+    }
+
     /// When everybody is to be asked next.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.payloads.values().map(|one| one.due_ns).min()
@@ -260,6 +273,21 @@ mod tests {
         gathers.want(now_ns, part(1), &payload, None);
         assert_eq!(gathers.next_due(), Some(now_ns + HEDGE_NS));
         assert_eq!(gathers.take_due(now_ns + HEDGE_NS), [part(1)]);
+    }
+
+    #[test]
+    fn who_has_nothing_is_not_waited_for() {
+        let payload = Payload::of(Bytes::from_static(b"anything"));
+        let part = |part| PayloadId { part, ..id() };
+        let mut gathers = Gathers::default();
+        gathers.want(5, part(0), &payload, None);
+        gathers.want(5, part(1), &payload, None);
+        gathers.hurry(part(1));
+        assert_eq!(gathers.take_due(6), [part(1)]);
+        gathers.hurry(part(1));
+        assert!(gathers.take_due(7).is_empty(), "everybody was asked");
+        gathers.hurry_all();
+        assert_eq!(gathers.take_due(8), [part(0)]);
     }
 
     #[test]
