@@ -97,7 +97,7 @@ pub struct Limits {
     pub snapshot_chunk_bytes: u32,
     /// Bytes of a snapshot asked of peers in a second.
     pub snapshot_rate: u64,
-    /// Bytes of payloads of earlier epochs that are coded anew in a second, whole.
+    /// Bytes of payloads, whole, of which the own fragments are rebuilt or coded anew in a second.
     pub recode_rate: u64,
     /// Bytes of whole payloads kept in memory, beside those of entries under way.
     pub payload_cache_bytes_max: usize,
@@ -130,7 +130,7 @@ impl Default for Limits {
             snapshot_piece_bytes: 64 << 10,
             snapshot_chunk_bytes: 256 << 10,
             snapshot_rate: 64 << 20,
-            recode_rate: u64::MAX,
+            recode_rate: 50 << 20,
             payload_cache_bytes_max: 256 << 20,
             long_bytes_min: 1 << 20,
             long_step_bytes: 2 << 20,

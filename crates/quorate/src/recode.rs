@@ -5,12 +5,12 @@ use quorate_bench::units;
 use quorate_host::Limits;
 use serde::{Deserialize, Serialize};
 
-/// How fast long values move to the members and the code of a new epoch.
+/// How fast fragments are rebuilt.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct RecodeOptions {
-    /// Bytes of long values, as in 50MiB, that this replica codes anew in a second after a change of
-    /// members, code or protocol [default: as many as it can]
+    /// Bytes of long values, as in 50MiB, of which this replica rebuilds its own fragments in a second: what it
+    /// lacks after it was away, and all after a change of members, code or protocol [default: 50MiB]
     #[arg(long, env = "QUORATE_RECODE_RATE", value_name = "BYTES")]
     recode_rate: Option<String>,
 }
@@ -25,8 +25,7 @@ impl RecodeOptions {
         match rate as u64 {
             rate if rate < RATE_MIN => Err(format!(
                 "--recode-rate {text} is less than {RATE_MIN} bytes in a second: while values are moved \
-                 the group can hardly change, and that would take for ever; without this option nothing \
-                 holds it up"
+                 the group can hardly change, and that would take for ever"
             )),
             rate => Ok(rate),
         }
@@ -59,7 +58,7 @@ mod tests {
         let flags: Vec<_> = given("50MiB").flags().collect();
         assert_eq!(flags, ["--recode-rate=50MiB"]);
         let none = RecodeOptions::default();
-        assert_eq!((none.resolve(), none.flags().count()), (Ok(u64::MAX), 0));
+        assert_eq!((none.resolve(), none.flags().count()), (Ok(50 << 20), 0));
     }
 
     #[test]

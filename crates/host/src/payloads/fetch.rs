@@ -15,6 +15,8 @@ use quorate_core::{Application, Entry, Input, Machine, Now, Payload, PayloadId, 
 const GIVE_UP_NS: u64 = 3_000_000_000;
 /// Payloads that are rebuilt at once.
 const REBUILT_AT_ONCE: usize = 8;
+/// A short one costs messages, not bytes: it counts for so many.
+const REBUILT_COUNTS_BYTES: u64 = 16 << 10;
 
 /// What a read of the own store is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,17 +53,28 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.want_payload(now, id, payload, Some(token));
     }
 
-    /// Lacking fragments are rebuilt, a few at a time.
+    /// Lacking fragments are rebuilt, a few at a time and as fast as the rate allows: clients share links, disks
+    /// and cores with that.
     pub(crate) fn rebuild_further(&mut self, now: Now) {
         while self.payloads.gathers.len() < REBUILT_AT_ONCE {
             let gathers = &self.payloads.gathers;
             let is_under_way = |id| gathers.is_wanted(id);
-            let next = self.payloads.lacking.next(now.mono_ns, is_under_way);
-            let Some((id, payload)) = next.or_else(|| self.next_to_move(now)) else {
+            let Some((id, payload)) = self.payloads.lacking.next(now.mono_ns, is_under_way) else {
                 return;
             };
+            let bytes = u64::from(payload.len).max(REBUILT_COUNTS_BYTES);
+            let rate = self.limits.recode_rate;
+            if !self.payloads.pace.take(now.mono_ns, bytes, rate) {
+                return self.arm_gather(now);
+            }
             self.want_payload(now, id, &payload, None);
         }
+    }
+
+    /// When the rate allows the next one to be rebuilt, if it does not now and there are any.
+    fn rebuilds_next(&self, now: Now) -> Option<u64> {
+        let held_until = self.payloads.pace.held_until(now.mono_ns);
+        held_until.filter(|_| !self.payloads.lacking.is_empty())
     }
 
     fn want_payload(&mut self, now: Now, id: PayloadId, payload: &Payload, reader: Option<Token>) {
@@ -138,7 +151,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let dues = [
             kept.gathers.next_due(),
             kept.lacking.next_due(now.mono_ns),
-            self.moves_next(now),
+            self.rebuilds_next(now),
         ];
         if let Some(due_ns) = dues.into_iter().flatten().min() {
             self.arm(Timer::Gather, due_ns);

@@ -20,7 +20,7 @@ pub(crate) struct Lacking {
     payloads: BTreeMap<PayloadId, (Since, Payload)>,
     /// By the time from which they are to be rebuilt, on the replica's clock in ns.
     due: BTreeSet<(u64, PayloadId)>,
-    /// Those of earlier epochs, which are rebuilt at a rate.
+    /// Those of earlier epochs.
     moving: BTreeSet<PayloadId>,
     moving_bytes: u64,
     /// When all that may be on its way has come, without [`WAIT_NS`].
@@ -112,24 +112,23 @@ impl Lacking {
         self.moving_bytes
     }
 
-    /// The first to be rebuilt by now that nothing is done about yet, of those of the present epoch.
+    /// The first to be rebuilt by now that nothing is done about yet; those of the present epoch before those of
+    /// earlier ones.
     pub(crate) fn next(
         &self,
         now_ns: u64,
         is_under_way: impl Fn(PayloadId) -> bool,
     ) -> Option<(PayloadId, Payload)> {
-        let mut due = self.due.iter().take_while(|(due_ns, _)| *due_ns <= now_ns);
-        let (_, id) = due.find(|(_, id)| !is_under_way(*id))?;
-        Some((*id, self.payloads[id].1.clone()))
-    }
-
-    /// The first of earlier epochs that nothing is done about yet.
-    pub(crate) fn next_moving(
-        &self,
-        is_under_way: impl Fn(PayloadId) -> bool,
-    ) -> Option<(PayloadId, Payload)> {
-        let id = self.moving.iter().find(|id| !is_under_way(**id))?;
-        Some((*id, self.payloads[id].1.clone()))
+        let due = self
+            .due
+            .iter()
+            .take_while(|(due_ns, _)| *due_ns <= now_ns)
+            .map(|(_, id)| id);
+        let id = due
+            .chain(&self.moving)
+            .find(|id| !is_under_way(**id))
+            .copied()?;
+        Some((id, self.payloads[&id].1.clone()))
     }
 
     /// When the next of those is to be rebuilt that are still waited for.
@@ -194,18 +193,17 @@ mod tests {
         let none = |_| false;
         assert_eq!(lacking.next(u64::MAX, none), Some((id(3), payload(40))));
         assert_eq!(lacking.next_due(0), None);
-        assert_eq!(lacking.next_moving(none), Some((id(1), payload(10))));
-        let second = lacking.next_moving(|under_way| under_way == id(1));
-        assert_eq!(second, Some((id(2), payload(20))));
+        let second = lacking.next(u64::MAX, |under_way| under_way == id(3));
+        assert_eq!(second, Some((id(1), payload(10))));
+        let third = lacking.next(0, |under_way| under_way != id(2));
+        assert_eq!(third, Some((id(2), payload(20))));
         assert_eq!(lacking.remove(id(1)), Some(payload(10)));
         assert_eq!(lacking.moving_bytes(), 20);
         lacking.retain(|live| live == id(2));
         assert_eq!((lacking.len(), lacking.moving_bytes()), (1, 20));
         lacking.retain(|_| false);
         assert!(lacking.is_empty());
-        assert_eq!(
-            (lacking.moving_bytes(), lacking.next_moving(none)),
-            (0, None)
-        );
+        let left = (lacking.moving_bytes(), lacking.next(u64::MAX, none));
+        assert_eq!(left, (0, None));
     }
 }

@@ -33,6 +33,7 @@ pub(crate) use coding::CODING_MAX;
 pub use coding::{Coding, Fragments};
 use gather::Gathers;
 use lacking::Lacking;
+use pace::Pace;
 use quorate_core::{Entry, Payload, PayloadId};
 pub use settle::Recoded;
 use settle::Settling;
@@ -68,6 +69,8 @@ pub(crate) struct Payloads {
     /// fragment here.
     looking: Option<Option<PayloadId>>,
     settling: Settling,
+    /// Holds what is rebuilt to its rate.
+    pace: Pace,
 }
 
 impl Payloads {
@@ -89,6 +92,7 @@ impl Payloads {
             is_retained: false,
             looking: Some(None),
             settling: Settling::default(),
+            pace: Pace::default(),
         }
     }
 

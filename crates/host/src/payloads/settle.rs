@@ -6,9 +6,9 @@
 //! `X + F' <= N' - F'` in every epoch there may be; somebody has that decided ([`Order::Settled`]). Only
 //! then fragments under other codes are dropped, and only then those who left may go.
 //!
-//! Making them costs the others what is read for it, so it may be held to a rate
-//! ([`Limits::recode_rate`](crate::Limits)): of payloads of earlier epochs, whole, each member begins no
-//! more bytes in a second.
+//! Making them costs the others what is read for it, so it is held to a rate
+//! ([`Limits::recode_rate`](crate::Limits)), as is the rebuilding of others that are lacking: each member
+//! begins no more bytes of whole payloads in a second.
 //!
 //! A payload says which epoch it is of: its entry was named by a machine of that epoch
 //! ([`Boot::of_epoch`](quorate_core::Boot::of_epoch)).
@@ -16,12 +16,8 @@
 use crate::epochs::{Expect, Note, Order};
 use crate::frame::Body;
 use crate::host::Host;
-use crate::payloads::Payloads;
-use crate::payloads::pace::Pace;
 use crate::timers::Timer;
-use quorate_core::{
-    Application, MILLIS, Machine, Member, Now, Payload, PayloadId, Peers, ReplicaId,
-};
+use quorate_core::{Application, MILLIS, Machine, Member, Now, PayloadId, Peers, ReplicaId};
 use std::collections::BTreeSet;
 
 /// How often members look whether they are done, and say so, in ns.
@@ -42,7 +38,6 @@ pub(crate) struct Settling {
     /// Bytes of the live payloads that earlier epochs left, and of those counted since.
     bytes: u64,
     counted_bytes: u64,
-    pace: Pace,
 }
 
 /// How far this replica is with the payloads that earlier epochs left, in bytes of whole payloads.
@@ -118,29 +113,6 @@ impl<M: Machine, A: Application> Host<M, A> {
             done_bytes: total_bytes - lacking_bytes,
             total_bytes,
         }
-    }
-
-    /// The next payload of an earlier epoch to be rebuilt, if the rate allows one now.
-    pub(super) fn next_to_move(&mut self, now: Now) -> Option<(PayloadId, Payload)> {
-        let Payloads {
-            lacking,
-            gathers,
-            settling,
-            ..
-        } = &mut self.payloads;
-        let (id, payload) = lacking.next_moving(|id| gathers.is_wanted(id))?;
-        let rate = self.limits.recode_rate;
-        if settling.pace.take(now.mono_ns, payload.len.into(), rate) {
-            return Some((id, payload));
-        }
-        self.arm_gather(now);
-        None
-    }
-
-    /// When the rate allows the next one, if it does not now and there are any.
-    pub(super) fn moves_next(&self, now: Now) -> Option<u64> {
-        let held_until = self.payloads.settling.pace.held_until(now.mono_ns);
-        held_until.filter(|_| self.payloads.lacking.moving_bytes() > 0)
     }
 
     /// Time to look whether all is here, and whether others say so.

@@ -10,7 +10,7 @@ use rustix::fs::FallocateFlags;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,9 @@ const SLICE_BYTES: u64 = 1 << 20;
 const PIECE_BYTES: usize = 4096;
 /// Below everything else this replica does.
 const NICENESS: i32 = 10;
+/// While nobody waits for it a slice takes so long, for the log's own flushes share the disk, as those of
+/// others may; less if segments were used up in less time than this takes twice.
+const SLICE_TAKES: Duration = Duration::from_millis(60);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long a replica that serves waits for a preparation under way: its thread may get no time, and the
 /// disk may be behind.
@@ -35,6 +38,8 @@ pub(super) struct Spare {
     pool: Pool,
     /// Size of the segments asked for so far, and of those prepared ahead.
     size: u64,
+    /// When the last one was asked for.
+    taken: Option<Instant>,
     state: Arc<(Mutex<State>, Condvar)>,
     turnover: Arc<Turnover>,
 }
@@ -43,6 +48,8 @@ pub(super) struct Spare {
 enum State {
     None,
     Preparing,
+    /// The same, and somebody waits for it.
+    Awaited,
     Ready(u64),
     Failed {
         why: String,
@@ -52,7 +59,7 @@ enum State {
 }
 
 impl Spare {
-    /// Begins with none: what a former process left is removed. So many released segments are kept
+    /// Begins with what a former process left, as far as it is whole. So many released segments are kept
     /// to be used again.
     pub(super) fn open(dir: &Path, kept_max: usize) -> io::Result<Self> {
         let entries = match fs::read_dir(dir) {
@@ -61,13 +68,16 @@ impl Spare {
             }
             entries => entries?,
         };
+        let spare = Spare::new(dir, kept_max);
         for entry in entries {
             let path = entry?.path();
-            if path.extension().is_some_and(|found| found == "tmp") {
+            let is_left = path.extension().is_some_and(|found| found == "tmp");
+            // One that was begun is filled on.
+            if is_left && !spare.pool.adopt(&path)? && path != spare.path {
                 fs::remove_file(path)?;
             }
         }
-        Ok(Spare::new(dir, kept_max))
+        Ok(spare)
     }
 
     fn new(dir: &Path, kept_max: usize) -> Self {
@@ -76,6 +86,7 @@ impl Spare {
             path: dir.join(NAME),
             pool: Pool::new(dir, kept_max, Arc::clone(&turnover)),
             size: 0,
+            taken: None,
             state: Arc::new((Mutex::new(State::None), Condvar::new())),
             turnover,
         }
@@ -88,35 +99,39 @@ impl Spare {
         let usual = self.size == 0 || size <= self.size;
         if !usual {
             let own = path.with_extension("tmp");
-            fill(&own, size, &self.turnover)?;
+            fill(&own, size, &self.turnover, |_| ())?;
             return fs::rename(own, path);
         }
         self.size = size;
+        let lasted = self.taken.replace(Instant::now()).map(|at| at.elapsed());
         if let Some(released) = self.pool.take(size) {
             fs::rename(released, path)?;
             self.turnover.reused();
             if self.pool.is_empty() && !self.is_ready() {
-                self.prepare();
+                self.prepare(lasted);
             }
             return Ok(());
         }
         if !self.is_done_within(PATIENCE) && reserve(path, size).is_ok() {
             tracing::debug!(path = %path.display(), "no segment was prepared in time");
+            self.take_your_time();
             return Ok(());
         }
         if !matches!(self.wait(), State::Ready(ready) if ready == size) {
-            let filled = fill(&self.path, size, &self.turnover);
+            let filled = fill(&self.path, size, &self.turnover, |_| ());
             filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
         }
         fs::rename(&self.path, path)?;
-        self.prepare();
+        self.prepare(lasted);
         Ok(())
     }
 
     /// Begins to prepare a segment of the usual size before one is asked for.
     pub(super) fn expect(&mut self, size: u64) {
         self.size = size;
-        self.prepare();
+        if self.pool.is_empty() {
+            self.prepare(None);
+        }
     }
 
     /// Where released segments go.
@@ -148,42 +163,67 @@ impl Spare {
             _ => false,
         };
         if due {
-            self.prepare();
+            self.prepare(None);
         }
     }
 
     /// Whether no preparation is under way after at most so long.
     fn is_done_within(&self, patience: Duration) -> bool {
-        let (state, changed) = &*self.state;
-        let is_under_way = |state: &mut State| matches!(state, State::Preparing);
-        let waited = changed.wait_timeout_while(lock(state), patience, is_under_way);
+        let (_, changed) = &*self.state;
+        let state = self.hurry();
+        let is_under_way = |state: &mut State| state.is_under_way();
+        let waited = changed.wait_timeout_while(state, patience, is_under_way);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !matches!(*state, State::Preparing)
+        !state.is_under_way()
     }
 
     /// Waits for a preparation under way and takes its result.
     fn wait(&self) -> State {
-        let (state, changed) = &*self.state;
-        let mut state = lock(state);
-        while matches!(*state, State::Preparing) {
+        let (_, changed) = &*self.state;
+        let mut state = self.hurry();
+        while state.is_under_way() {
             state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         std::mem::replace(&mut state, State::None)
     }
 
-    /// Whether one is prepared, or about to be.
-    fn is_ready(&self) -> bool {
-        matches!(*lock(&self.state.0), State::Preparing | State::Ready(_))
+    /// A preparation under way does not rest any more.
+    fn hurry(&self) -> MutexGuard<'_, State> {
+        let (state, changed) = &*self.state;
+        let mut state = lock(state);
+        if matches!(*state, State::Preparing) {
+            *state = State::Awaited;
+            changed.notify_all();
+        }
+        state
     }
 
-    fn prepare(&mut self) {
+    /// Nobody waits for a preparation under way any more.
+    fn take_your_time(&self) {
+        let mut state = lock(&self.state.0);
+        if matches!(*state, State::Awaited) {
+            *state = State::Preparing;
+        }
+    }
+
+    /// Whether one is prepared, or about to be.
+    fn is_ready(&self) -> bool {
+        let state = lock(&self.state.0);
+        state.is_under_way() || matches!(*state, State::Ready(_))
+    }
+
+    /// The last segment lasted so long, if that is known.
+    fn prepare(&mut self, lasted: Option<Duration>) {
         *lock(&self.state.0) = State::Preparing;
         let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
         let turnover = Arc::clone(&self.turnover);
+        let slice_takes = slice_takes(size, lasted);
         let work = move || {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
-            let result = fill(&path, size, &turnover);
+            let result = fill(&path, size, &turnover, |took| {
+                rest(&shared, slice_takes.saturating_sub(took));
+            });
             if let Err(error) = &result {
                 tracing::warn!(
                     path = %path.display(),
@@ -205,6 +245,10 @@ impl Spare {
 }
 
 impl State {
+    fn is_under_way(&self) -> bool {
+        matches!(self, State::Preparing | State::Awaited)
+    }
+
     fn after(size: u64, result: io::Result<()>) -> State {
         match result {
             Ok(()) => State::Ready(size),
@@ -221,7 +265,7 @@ impl State {
     }
 }
 
-fn lock<T>(state: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     // A thread that panicked while holding it left a value all the same.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -239,14 +283,39 @@ fn reserve(path: &Path, size: u64) -> io::Result<()> {
     })
 }
 
-/// Writes and syncs `size` zeros. A failure gives the space back.
-fn fill(path: &Path, size: u64, turnover: &Turnover) -> io::Result<()> {
-    fill_slices(path, size, turnover).inspect_err(|_| {
+/// How long a slice may take, so that the whole is there in half the time that the last segment lasted.
+fn slice_takes(size: u64, lasted: Option<Duration>) -> Duration {
+    let slices = u32::try_from(size.div_ceil(SLICE_BYTES)).unwrap_or(u32::MAX);
+    lasted.map_or(SLICE_TAKES, |lasted| {
+        (lasted / 2 / slices.max(1)).min(SLICE_TAKES)
+    })
+}
+
+/// Lets the disk rest, unless somebody waits.
+fn rest((state, changed): &(Mutex<State>, Condvar), pause: Duration) {
+    let is_at_leisure = |state: &mut State| matches!(state, State::Preparing);
+    let _ = changed.wait_timeout_while(lock(state), pause, is_at_leisure);
+}
+
+/// Writes and syncs `size` zeros, and says after each slice how long that took. A failure gives the space
+/// back.
+fn fill(
+    path: &Path,
+    size: u64,
+    turnover: &Turnover,
+    after_slice: impl Fn(Duration),
+) -> io::Result<()> {
+    fill_slices(path, size, turnover, after_slice).inspect_err(|_| {
         let _ = fs::remove_file(path);
     })
 }
 
-fn fill_slices(path: &Path, size: u64, turnover: &Turnover) -> io::Result<()> {
+fn fill_slices(
+    path: &Path,
+    size: u64,
+    turnover: &Turnover,
+    after_slice: impl Fn(Duration),
+) -> io::Result<()> {
     let mut file = File::options()
         .write(true)
         .create(true)
@@ -254,7 +323,7 @@ fn fill_slices(path: &Path, size: u64, turnover: &Turnover) -> io::Result<()> {
         .open(path)?;
     file.set_len(size)?;
     let zeros = [0; PIECE_BYTES];
-    let mut written = 0;
+    let (mut written, mut began) = (0, Instant::now());
     while written < size {
         let piece = (size - written).min(PIECE_BYTES as u64);
         file.write_all(&zeros[..piece as usize])?;
@@ -262,6 +331,8 @@ fn fill_slices(path: &Path, size: u64, turnover: &Turnover) -> io::Result<()> {
         turnover.filled(piece);
         if written.is_multiple_of(SLICE_BYTES) {
             file.sync_data()?;
+            after_slice(began.elapsed());
+            began = Instant::now();
         }
     }
     file.sync_all()
@@ -355,8 +426,41 @@ mod tests {
         );
         let (filled, reused, removed) = spare.turnover().read();
         assert_eq!((filled, reused, removed), (6 * 8192, 2, 1));
-        assert!(Spare::open(dir.path(), 2).is_ok());
-        assert_eq!(names(), ["4.seg", "5.seg", "6.seg", "7.seg"]);
+        let mut next = Spare::open(dir.path(), 2).unwrap();
+        assert_eq!(
+            names(),
+            ["4.seg", "5.seg", "6.seg", "7.seg", "former-1.tmp"],
+            "what was prepared is used by the next process"
+        );
+        next.expect(8192);
+        assert!(!next.is_ready(), "nothing has to be prepared");
+        next.take(&path("8.seg"), 8192).unwrap();
+        assert_eq!(next.turnover().read(), (0, 1, 0));
+    }
+
+    #[test]
+    fn a_segment_is_filled_at_leisure_but_before_the_next_one_is_wanted() {
+        let seconds = |s| Some(Duration::from_secs(s));
+        assert_eq!(slice_takes(64 << 20, None), SLICE_TAKES);
+        assert_eq!(slice_takes(64 << 20, seconds(3600)), SLICE_TAKES);
+        assert_eq!(
+            slice_takes(64 << 20, seconds(2)) * 64,
+            Duration::from_secs(1)
+        );
+        assert_eq!(slice_takes(8192, seconds(0)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_spare_that_was_begun_is_no_segment_and_is_filled_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        let begun = File::create(&path).unwrap();
+        begun.set_len(1 << 20).unwrap();
+        let mut spare = Spare::open(dir.path(), 2).unwrap();
+        assert!(path.exists() && spare.pool.is_empty());
+        spare.expect(1 << 20);
+        assert!(matches!(spare.wait(), State::Ready(_)));
+        assert_eq!(spare.turnover().read().0, 1 << 20);
     }
 
     #[test]
