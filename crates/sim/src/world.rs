@@ -255,9 +255,10 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         self.count_clocks();
         self.totals.simulated_ns = self.queue.now_ns();
         self.totals.ops = self.clients.completed;
+        let unwritten = self.rig_unwritten();
         let mut measured = self.meter.map(Meter::finish);
         if let (Some(measured), Some(rig)) = (&mut measured, self.rig) {
-            measured.reading = rig.finish();
+            measured.reading = rig.finish(unwritten);
         }
         Report {
             seed: self.setup.seed,

@@ -108,7 +108,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         let rig = self.rig.as_mut()?;
         let done_ns = rig.writes(index, now_ns, (bytes_of(log), bytes_of(bulk)), sync);
+        if sync && rig.plan.leader_waits && rig.leads(index) {
+            let busy_until_ns = &mut self.nodes[index].busy_until_ns;
+            *busy_until_ns = done_ns.max(*busy_until_ns);
+        }
         Some(done_ns - now_ns)
+    }
+
+    /// What a replica has appended and not given to its disk, of the one that has most of it.
+    pub(crate) fn rig_unwritten(&self) -> u64 {
+        let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
+        let most = hosts.map(|host| host.unwritten_bytes() as u64).max();
+        most.unwrap_or(0)
     }
 
     /// A client puts a value, as soon as the one before is answered.

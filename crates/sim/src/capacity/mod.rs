@@ -75,6 +75,11 @@ pub struct CapacityOptions {
     #[arg(long, value_enum, default_value_t = LeaderWrites::Fragment)]
     pub leader_writes: LeaderWrites,
 
+    /// A leader does nothing else while its disk writes, as the loop of etcd's Raft does. Otherwise followers
+    /// alone may decide, and a leader whose disk is slower falls behind with it
+    #[arg(long)]
+    pub leader_waits: bool,
+
     /// What links, disks and cores do, as --calibrate writes it; by default the paper's network, a disk of
     /// 500 MB/s with 100 us for a flush, and cores that cost nothing
     #[arg(long, value_name = "FILE.toml")]
@@ -190,5 +195,71 @@ fn size(bytes: usize) -> String {
         1024.. if bytes.is_multiple_of(1024) => format!("{} KiB", bytes >> 10),
         1024.. => format!("{:.1} KiB", bytes as f64 / 1024.0),
         _ => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(line: &str) -> Points {
+        let options = crate::parse(line).unwrap();
+        Points::measure(&options).unwrap()
+    }
+
+    #[test]
+    fn disks_that_bind_let_racos_through_three_times_what_a_leader_that_writes_everything_does() {
+        let points = measure(
+            "--systems racos,rs-paxos --sizes 64KiB --volume 8 --clients 24 --disk-mb 40 \
+             --leader-writes whole --leader-waits --jobs 1",
+        );
+        let [racos, rs_paxos] = &points.all[..] else {
+            panic!("two runs");
+        };
+        let ratio = points.ratio(racos).unwrap();
+        assert!((2.5..4.0).contains(&ratio), "{ratio}");
+        for point in [racos, rs_paxos] {
+            let (what, percent) = point.binds();
+            assert!(what == "disk" && percent > 80.0, "{what}: {percent} %");
+            let share = point.mb_per_second() * 1e6 / point.allowed;
+            assert!((0.8..1.05).contains(&share), "{share}");
+            assert_eq!((point.reading.dropped, point.reading.failed), (0, 0));
+        }
+        // A fragment on each disk, or all of the value on one of them.
+        let written = |point: &points::Point| point.each(point.reading.written);
+        assert!((1.6..1.8).contains(&written(racos)), "{}", written(racos));
+        assert!((2.2..2.5).contains(&written(rs_paxos)));
+    }
+
+    #[test]
+    fn links_that_bind_carry_each_byte_once_and_the_page_says_the_same_for_the_same_seed() {
+        let line = "--systems racos,rs-paxos --sizes 64KiB --volume 8 --clients 24 --link-gbit 0.2 \
+                    --disk-mb 0 --jobs 1 --plot picture.svg";
+        let points = measure(line);
+        for point in &points.all {
+            let sent = point.each(point.reading.sent);
+            assert!((1.3..1.5).contains(&sent), "{sent}");
+            assert_eq!(point.binds().0, "link");
+        }
+        let ratio = points.ratio(&points.all[0]).unwrap();
+        assert!((2.0..3.2).contains(&ratio), "{ratio}");
+        let page = page::text(&points);
+        assert_eq!(page, page::text(&measure(line)));
+        for part in ["0.2 Gbit/s in either direction", "(picture.svg)", "link, "] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(chart::render(&points).contains("racos 5,3"));
+        assert_eq!(points.as_json()["points"][0]["binds"], "link");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let sizes = ["1.3KiB", "16KiB", "2MiB", "100", "0", "5MiB", "x"].map(parse_size);
+        let sizes: Vec<_> = sizes.into_iter().map(Result::ok).collect();
+        let expected = [Some(1331), Some(16 << 10), Some(2 << 20), Some(100)];
+        assert_eq!(sizes[..4], expected);
+        assert_eq!(sizes[4..], [None; 3]);
+        let back = [1331, 16 << 10, 2 << 20, 100].map(size);
+        assert_eq!(back, ["1.3 KiB", "16 KiB", "2 MiB", "100 B"]);
     }
 }

@@ -19,20 +19,36 @@ fn write(page: &mut String, points: &Points) -> std::fmt::Result {
     machines(page, points)?;
     writeln!(
         page,
-        "{} clients, each with one put under way: {}. A leader's disk {}.\n",
+        "{} clients, each with one put under way: {}. A leader's disk {}{}.\n",
         options.clients,
         "at the leader, or at all replicas alike where nobody leads",
         match options.leader_writes {
             LeaderWrites::Fragment => "gets its fragment of a value, as it is written",
             LeaderWrites::Whole =>
                 "is charged with the whole value, as the paper's leaders write it",
-        }
+        },
+        match options.leader_waits {
+            true => ", and it does nothing else meanwhile",
+            false => "",
+        },
     )?;
     if let Some(picture) = &options.plot {
         let name = picture.file_name().map(Path::new).unwrap_or(picture);
         writeln!(page, "![Throughput by size]({})\n", name.display())?;
     }
     table(page, points)?;
+    for point in &points.all {
+        let unwritten = point.reading.unwritten;
+        if unwritten > point.committed() / 50 {
+            writeln!(
+                page,
+                "\n{} with {}: in the end a replica had {:.0} MB more to write, and could not have gone on so.",
+                point.system.name(),
+                size(point.value_bytes),
+                unwritten as f64 / 1e6,
+            )?;
+        }
+    }
     let (dropped, failed) = points.all.iter().fold((0, 0), |(dropped, failed), point| {
         let reading = &point.reading;
         (dropped + reading.dropped, failed + reading.failed)
@@ -167,6 +183,9 @@ fn command(options: &CapacityOptions) -> String {
     }
     if options.shared_link {
         words.push("--shared-link".into());
+    }
+    if options.leader_waits {
+        words.push("--leader-waits".into());
     }
     if options.free_cores {
         words.push("--free-cores".into());

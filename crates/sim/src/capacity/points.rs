@@ -86,6 +86,7 @@ impl Points {
             "costs_file": options.costs.as_ref().map(|path| path.display().to_string()),
             "costs": self.costs,
             "shared_link": options.shared_link,
+            "leader_waits": options.leader_waits,
             "leader_writes_whole": options.leader_writes == LeaderWrites::Whole,
             "clients": options.clients,
             "seed": options.seed,
@@ -117,6 +118,7 @@ fn point(
         hardware: *hardware,
         puts,
         whole: system.whole(options.leader_writes),
+        leader_waits: options.leader_waits,
     };
     let steady = Steady {
         delay_ns: hardware.link.delay_ns,
@@ -151,7 +153,8 @@ fn point(
 }
 
 impl Point {
-    fn committed(&self) -> u64 {
+    /// Bytes of the values that were answered.
+    pub(super) fn committed(&self) -> u64 {
         self.reading.answered * self.value_bytes as u64
     }
 
@@ -207,6 +210,7 @@ impl Point {
             "p99_us": self.latency_ns(0.99) / MICROS,
             "sent_per_byte": self.each(self.reading.sent),
             "written_per_byte": self.each(self.reading.written),
+            "unwritten_bytes": self.reading.unwritten,
             "dropped_frames": self.reading.dropped,
             "failed_puts": self.reading.failed,
         })

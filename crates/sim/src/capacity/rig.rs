@@ -45,6 +45,8 @@ pub(crate) struct RigPlan {
     /// How many fragments make a value, if the leader's disk is to write it whole: that is charged for
     /// what it appends to its bulk store.
     pub(crate) whole: Option<u64>,
+    /// The leader does nothing else while its disk writes.
+    pub(crate) leader_waits: bool,
 }
 
 /// What was counted between two moments.
@@ -60,6 +62,8 @@ pub(crate) struct Reading {
     pub(crate) written: u64,
     /// By replica, how long each resource was busy.
     pub(crate) busy: Vec<Busy>,
+    /// Bytes that a host had appended in the end and not given to its disk, at most.
+    pub(crate) unwritten: u64,
     /// Frames for which no queue had room.
     pub(crate) dropped: u64,
     /// Requests that a replica had no room for, or that came to nothing.
@@ -157,6 +161,11 @@ impl<C> Rig<C> {
         self.boxes[replica].core.free_ns(now_ns)
     }
 
+    /// Whether a replica leads.
+    pub(crate) fn leads(&self, replica: usize) -> bool {
+        self.plan.puts.is_led && self.decider == Some(replica)
+    }
+
     /// A replica gives its disk so much of the log and of the bulk store to write: when it is done.
     pub(crate) fn writes(
         &mut self,
@@ -165,7 +174,7 @@ impl<C> Rig<C> {
         (log, bulk): (u64, u64),
         sync: bool,
     ) -> u64 {
-        let leads = self.plan.puts.is_led && self.decider == Some(replica);
+        let leads = self.leads(replica);
         let factor = self.plan.whole.filter(|_| leads).unwrap_or(1);
         let bytes = log + bulk * factor;
         self.now.written += bytes;
@@ -215,8 +224,9 @@ impl<C> Rig<C> {
     }
 
     /// What was counted from the end of the warm-up to the last put; `None` if it never came.
-    pub(crate) fn finish(self) -> Option<Reading> {
+    pub(crate) fn finish(self, unwritten: u64) -> Option<Reading> {
         let (began, mut ended) = (self.began?, self.ended?);
+        ended.unwritten = unwritten;
         ended.answered -= began.answered;
         ended.sent -= began.sent;
         ended.written -= began.written;
