@@ -2,7 +2,7 @@
 //! something takes, these resources say it.
 
 use super::rig::Rig;
-use super::wires::{Origin, Tick};
+use super::wires::{From, Tick};
 use crate::node::Inbound;
 use crate::subject::Subject;
 use crate::world::{Event, World};
@@ -33,7 +33,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             connection,
             bytes,
         };
-        let flow = (Origin::Replica(from, is_bulk), to);
+        let flow = (From::Replica(from, is_bulk), to);
         rig.wires.put(leaves_ns - now_ns, flow, len, frame);
         self.rig_goes_on();
     }
@@ -48,8 +48,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             token,
             request: Box::new(request),
         };
-        rig.wires
-            .put(0, (Origin::Client(client), node), len, request);
+        rig.wires.put(0, (From::Client(client), node), len, request);
         self.rig_goes_on();
     }
 
@@ -59,7 +58,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some(rig) = &mut self.rig else { return };
         if let Some(((from, to), arrived)) = rig.wires.happen(now_ns, tick) {
             let (len, is_bulk) = match (&arrived, from) {
-                (Event::Frame { bytes, .. }, Origin::Replica(_, is_bulk)) => {
+                (Event::Frame { bytes, .. }, From::Replica(_, is_bulk)) => {
                     (bytes.len() as u64 + HEADER_BYTES, is_bulk)
                 }
                 _ => (rig.request_bytes(), false),

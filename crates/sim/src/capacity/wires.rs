@@ -17,7 +17,7 @@ const QUEUE_BYTES_MAX: [u64; 2] = [8 << 20, 64 << 20];
 
 /// Where a connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Origin {
+pub(crate) enum From {
     /// At a replica, as one of its two connections to another: for bulk, or for the rest.
     Replica(usize, bool),
     /// At a client, whose own link is never full.
@@ -25,7 +25,7 @@ pub(crate) enum Origin {
 }
 
 /// A connection: from where, and to which replica.
-pub(crate) type Flow = (Origin, usize);
+pub(crate) type Flow = (From, usize);
 
 /// Something that happens to the links at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,7 +172,7 @@ impl<C> Wires<C> {
 
     fn enqueue(&mut self, now_ns: u64, flow: Flow, bytes: u64, cargo: C) {
         let way = self.ways.entry(flow).or_default();
-        if let Origin::Replica(_, is_bulk) = flow.0
+        if let From::Replica(_, is_bulk) = flow.0
             && way.unsent > QUEUE_BYTES_MAX[usize::from(is_bulk)]
         {
             self.dropped += 1;
@@ -191,7 +191,7 @@ impl<C> Wires<C> {
     fn feed(&mut self, now_ns: u64, flow: Flow) {
         while let Some(bytes) = self.ways.get_mut(&flow).and_then(Way::next_part) {
             match flow.0 {
-                Origin::Replica(from, _) => {
+                From::Replica(from, _) => {
                     let (port, leaves) = (self.port(from, true), true);
                     self.enter(
                         now_ns,
@@ -203,7 +203,7 @@ impl<C> Wires<C> {
                         },
                     );
                 }
-                Origin::Client(_) => {
+                From::Client(_) => {
                     self.ticks
                         .push((self.speed.delay_ns, Tick::Comes(flow, bytes)));
                 }
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn a_link_of_a_rate_moves_that_rate_in_either_direction() {
-        let replica = |from, to| (Origin::Replica(from, true), to);
-        let client = |from, to| (Origin::Client(from), to);
+        let replica = |from, to| (From::Replica(from, true), to);
+        let client = |from, to| (From::Client(from), to);
         assert_eq!(takes_ms(SPEED, &[replica(0, 1)]), 100);
         assert_eq!(takes_ms(SPEED, &[replica(0, 1), replica(0, 2)]), 200);
         assert_eq!(takes_ms(SPEED, &[replica(0, 2), replica(1, 2)]), 200);
@@ -344,16 +344,16 @@ mod tests {
     #[test]
     fn what_is_small_passes_what_is_long_on_another_connection() {
         let puts = [
-            ((Origin::Replica(0, true), 1), 10_000_000),
-            ((Origin::Replica(0, true), 2), 10_000_000),
-            ((Origin::Replica(0, false), 1), 100),
+            ((From::Replica(0, true), 1), 10_000_000),
+            ((From::Replica(0, true), 2), 10_000_000),
+            ((From::Replica(0, false), 1), 100),
         ];
         let arrived = carried(SPEED, &puts);
         let small = arrived.iter().find(|(_, number)| *number == 2);
         let at_ns = small.unwrap().0;
         assert!(at_ns < 2 * MILLIS, "{at_ns}");
         // In order on its own, as soon as the link has carried all.
-        let puts = [((Origin::Replica(0, false), 1), 100_000); 20];
+        let puts = [((From::Replica(0, false), 1), 100_000); 20];
         let arrived = carried(SPEED, &puts);
         assert!(arrived.iter().map(|(_, number)| *number).eq(0..20));
         assert!(arrived[19].0 - 20 * MILLIS < SECONDS / 1000);
@@ -363,7 +363,7 @@ mod tests {
     fn what_waits_has_the_bound_of_the_servers_queues() {
         let mut wires = Wires::new(2, SPEED);
         for number in 0..12 {
-            wires.put(0, (Origin::Replica(0, false), 1), 1 << 20, number);
+            wires.put(0, (From::Replica(0, false), 1), 1 << 20, number);
         }
         for (_, tick) in wires.take_ticks() {
             wires.happen(0, tick);
