@@ -186,6 +186,11 @@ impl Clients {
         vec![format!("#{number} {}", kind.join(" ")), ask]
     }
 
+    /// Who asked.
+    pub(crate) fn client_of(&self, token: Token) -> usize {
+        self.tasks[self.task(token)].client
+    }
+
     /// The task of an attempt.
     fn task(&self, token: Token) -> usize {
         self.tokens[token as usize - 1].task

@@ -1,5 +1,6 @@
 //! How much happens in a seed and what goes wrong: what the command line says of it.
 
+use crate::capacity::RigPlan;
 use crate::mix::Mix;
 use crate::nemesis::{FAULTS, Fault};
 use crate::options::SimOptions;
@@ -52,6 +53,11 @@ impl Course {
             without: Vec::new(),
             steady: Some(steady),
         }
+    }
+
+    /// The machines, where their capacity counts.
+    pub(crate) fn rig(&self) -> Option<RigPlan> {
+        self.steady.as_ref().and_then(|steady| steady.rig)
     }
 
     /// Draws the plan of a seed.

@@ -22,11 +22,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .event(now_ns, "flush", &[index as u64, u64::from(sync)], || {
                 format!("r{} through {:?}, sync {sync}", index + 1, flush.through)
             });
+        let taken = self.rig_writes_ns(index, (&flush.writes, &flush.bulk), sync);
         let disk = &self.plan.disk;
-        let delay = if sync {
-            disk_delay(&mut self.rng, disk.slow, disk.slow_max_ns)
-        } else {
-            0
+        let delay = match (sync, taken) {
+            (false, _) => 0,
+            (true, Some(taken_ns)) => taken_ns,
+            (true, None) => disk_delay(&mut self.rng, disk.slow, disk.slow_max_ns),
         };
         if delay > SYNC_NS_MAX {
             self.totals.hit("slow sync");

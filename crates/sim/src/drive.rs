@@ -28,6 +28,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Sends a request to a replica, on a link that loses nothing.
     pub(crate) fn send_request(&mut self, node: usize, token: u64, request: Request<A::Query>) {
+        if self.rig.is_some() {
+            return self.rig_asks(node, token, request);
+        }
         let delay = self.rng.u64(10 * MICROS..200 * MICROS);
         self.film_request(node, token, delay);
         self.queue.after(
@@ -43,8 +46,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Has a replica take a turn as soon as it is free, if none is due already.
     pub(crate) fn turn_soon(&mut self, node: usize) {
         let now_ns = self.queue.now_ns();
+        let busy_ns = self.rig_core_ns(node);
         let target = &mut self.nodes[node];
-        let service_ns = self.rng.u64(..=self.plan.service_max_ns);
+        let service_ns = busy_ns + self.rng.u64(..=self.plan.service_max_ns);
         let at_ns = (now_ns + service_ns).max(target.busy_until_ns);
         if target.turn_at_ns.is_none_or(|due| due > at_ns) {
             target.turn_at_ns = Some(at_ns);
@@ -68,14 +72,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         let node = &mut self.nodes[index];
         node.turn_at_ns = None;
-        let Some(host) = node.host.as_mut() else {
+        if node.host.is_none() {
             return Ok(());
-        };
+        }
         if now_ns < node.busy_until_ns {
             self.turn_soon(index);
             return Ok(());
         }
         let now = node.clock.now(now_ns);
+        self.rig_takes_in(index);
+        let node = &mut self.nodes[index];
+        let Some(host) = node.host.as_mut() else {
+            return Ok(());
+        };
         let inbox = std::mem::take(&mut node.inbox);
         self.trace
             .event(now_ns, "turn", &[index as u64, inbox.len() as u64], || {
@@ -210,6 +219,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             if !meant || !self.is_understood(from, to, frame.version) {
                 continue;
             }
+            if self.rig.is_some() {
+                self.rig_sends((from, to), bytes.clone(), frame.bulk);
+                continue;
+            }
             let connection = self.network.life(from, to);
             let links = &self.plan.links;
             let copies = {
@@ -259,7 +272,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let is_done = !matches!(answer, Answer::Refused(_));
         self.measure(|meter, now_ns| meter.answered(token, is_done, now_ns));
         if !chance(&mut self.rng, self.plan.load.answer_loss) {
-            let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+            let delay = match &self.rig {
+                Some(rig) => self.rig_core_ns(index) + rig.plan.hardware.link.delay_ns,
+                None => self.rng.u64(10 * MICROS..200 * MICROS),
+            };
             let answer = Box::new(answer);
             self.film_answer(index, token, Some(delay));
             self.queue.after(delay, Event::Answer { token, answer });

@@ -67,6 +67,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let decision = Decision { fast, noop, delays };
                     let lane = index + 1;
                     self.film(|| What::Decided { lane, slot, noop });
+                    if let Some(rig) = &mut self.rig {
+                        rig.decider = Some(index);
+                    }
                     self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
                 }
                 HostEvent::Sealed { .. } => self.totals.hit("seal applied"),

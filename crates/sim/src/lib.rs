@@ -33,6 +33,7 @@
 
 mod agreement;
 mod bounds;
+mod capacity;
 mod changes;
 mod clients;
 mod course;
@@ -57,6 +58,7 @@ mod network;
 mod node;
 mod options;
 mod panics;
+mod parallel;
 mod phases;
 mod picture;
 mod plan;
@@ -82,6 +84,7 @@ mod variations;
 mod watches;
 mod world;
 
+pub use capacity::{CapacityOptions, LeaderWrites};
 pub use figures::FiguresOptions;
 pub use meter::Measured;
 pub use options::{DurabilityName, SimArgs, SimOptions, SimReport, parse};

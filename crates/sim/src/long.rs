@@ -15,8 +15,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let life = self.nodes[index].life;
         if let Some(step) = step {
             self.totals.hit("step of a long fragment");
+            let written = self.rig_writes_ns(index, (&[], std::slice::from_ref(&step)), true);
             let disk = &self.plan.disk;
-            let delay = disk_delay(&mut self.rng, disk.slow, disk.slow_max_ns);
+            let drawn = || disk_delay(&mut self.rng, disk.slow, disk.slow_max_ns);
+            let delay = written.unwrap_or_else(drawn);
             let node = &mut self.nodes[index];
             node.disk.bulk.write(std::slice::from_ref(&step));
             node.bulk_step = Some(step);
@@ -25,7 +27,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         for one in coding {
             self.totals.hit("fragments made elsewhere");
-            let delay = self.rng.u64(10 * MICROS..500 * MICROS);
+            let delay = match self.rig {
+                // Costs of bytes hold what is done to them.
+                Some(_) => 0,
+                None => self.rng.u64(10 * MICROS..500 * MICROS),
+            };
             self.nodes[index].coding.push_back(one);
             self.queue.after(delay, Event::Coded { node: index, life });
         }

@@ -1,5 +1,6 @@
 //! What a run without faults costs: how its slots were decided, and how long requests took.
 
+use crate::capacity::Reading;
 use crate::phases::Phase;
 use crate::subject::Subject;
 use crate::world::World;
@@ -29,6 +30,8 @@ pub struct Measured {
     pub latencies_ns: Vec<u64>,
     /// Requests that a replica had no room for.
     pub refused: u64,
+    /// What machines did whose capacity counts.
+    pub(crate) reading: Option<Reading>,
 }
 
 /// Measures while a run goes on.
@@ -85,6 +88,13 @@ impl Meter {
         self.measured.slots = self.slots.map_or(0, |(first, last)| last.0 - first.0 + 1);
         self.measured
     }
+}
+
+/// What a part of all times is at most; they ascend.
+pub(crate) fn share_of(times_ns: &[u64], share: f64) -> u64 {
+    let index = (times_ns.len() as f64 * share) as usize;
+    let time = times_ns.get(index).or(times_ns.last());
+    time.copied().unwrap_or(0)
 }
 
 impl<M: Machine, A: Subject> World<'_, M, A> {

@@ -1,5 +1,6 @@
 //! The command line of the simulator.
 
+use crate::capacity::CapacityOptions;
 use crate::figures::FiguresOptions;
 use crate::speed::SpeedOptions;
 use clap::{Args, Subcommand, ValueEnum};
@@ -30,6 +31,8 @@ pub struct SimArgs {
 pub enum SimReport {
     /// The figures of the protocol's paper: delays of a decision, fast and empty slots under load
     Figures(FiguresOptions),
+    /// What protocols get through links, disks and cores that do only so much a second, in virtual time
+    Capacity(CapacityOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load
     Speed(SpeedOptions),
 }

@@ -42,6 +42,17 @@ pub(crate) fn put(key: u8, value: u64) -> PutRequest {
     }
 }
 
+/// Stores a key with a value of so many bytes at least.
+pub(crate) fn put_long(key: u8, value: u64, bytes: usize) -> PutRequest {
+    let mut text = value.to_string().into_bytes();
+    text.resize(bytes.max(text.len()), b'.');
+    PutRequest {
+        key: name(key),
+        value: text.into(),
+        ..PutRequest::default()
+    }
+}
+
 /// Stores a key that goes with a lease.
 pub(crate) fn attach(lease: u64, value: u64) -> Request {
     Request::Put(PutRequest {

@@ -1,6 +1,7 @@
 //! Runs many seeds on many threads. A seed itself is always single-threaded, and nothing here
 //! reaches into it.
 
+use crate::capacity;
 use crate::figures;
 use crate::mix;
 use crate::mutants;
@@ -23,6 +24,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
     match &args.report {
         None => run_seeds(&args.options),
         Some(SimReport::Figures(options)) => figures::run(options),
+        Some(SimReport::Capacity(options)) => capacity::run(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }
 }

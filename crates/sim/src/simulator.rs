@@ -221,7 +221,7 @@ impl Visitor for Chosen {
             course,
             mutant,
         } = self;
-        let epoch = sample_epoch::<P>(replicas, durability, &params);
+        let epoch = sample_epoch(P::NAME, replicas, durability, &params);
         for index in 0..replicas {
             P::config(&seat(&epoch, index))?;
         }
@@ -343,7 +343,9 @@ impl Recipe {
     }
 }
 
-fn sample_epoch<P: Protocol>(
+/// The first epoch of a cluster.
+pub(crate) fn sample_epoch(
+    protocol: &str,
     replicas: usize,
     durability: Durability,
     params: &BTreeMap<String, String>,
@@ -356,14 +358,15 @@ fn sample_epoch<P: Protocol>(
         number: 1,
         first_slot: Slot(0),
         members: (0..replicas).map(member).collect(),
-        protocol: P::NAME.into(),
+        protocol: protocol.into(),
         durability,
         seed: 0,
         params: params.clone(),
     }
 }
 
-fn seat(epoch: &Epoch, index: usize) -> Seat {
+/// A replica's place in it.
+pub(crate) fn seat(epoch: &Epoch, index: usize) -> Seat {
     Seat {
         group: Group(0),
         epoch: epoch.clone(),

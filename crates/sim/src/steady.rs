@@ -1,6 +1,7 @@
 //! Runs without faults, to measure what they cost: a network as it should be, and requests that
 //! come whether those before them are answered or not.
 
+use crate::capacity::RigPlan;
 use crate::plan::{Arrivals, Links, Load, Plan};
 use quorate_core::{MILLIS, SECONDS};
 use quorate_host::Limits;
@@ -21,6 +22,9 @@ pub(crate) struct Steady {
     pub(crate) arrivals: Arrivals,
     /// How many requests must be answered.
     pub(crate) requests: u64,
+    /// Machines whose capacity counts, and clients that wait for their answers, in the place of the network
+    /// and the load.
+    pub(crate) rig: Option<RigPlan>,
 }
 
 /// What a message takes longer at most, now and then.
@@ -55,6 +59,9 @@ impl Steady {
             check_steps: true,
             ..Limits::default()
         };
+        if let Some(rig) = &self.rig {
+            rig.settle(&mut plan);
+        }
         plan
     }
 }

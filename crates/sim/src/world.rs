@@ -1,6 +1,7 @@
 //! One seed: a whole cluster in virtual time, hurt first, then healed, and judged throughout.
 
 use crate::agreement::Agreement;
+use crate::capacity::{self, Rig, RigOf};
 use crate::clients::Clients;
 use crate::course::Course;
 use crate::disk::Disk;
@@ -146,6 +147,8 @@ pub(crate) enum Event<Q, R> {
         links: Vec<(usize, usize)>,
     },
     Tick,
+    /// To links that carry only so much, where capacity is measured.
+    Wire(capacity::Tick),
 }
 
 /// The cluster, its clients and its judges.
@@ -166,6 +169,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) counted: u64,
     pub(crate) trace: Trace,
     pub(crate) meter: Option<Meter>,
+    /// The machines, where their capacity counts.
+    pub(crate) rig: Option<RigOf<A>>,
     pub(crate) phase: Phase,
     /// How many operations had ended when it was looked last, and since when.
     pub(crate) progress: (u64, u64),
@@ -182,7 +187,10 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
         let mut plan = setup.course.plan(&mut rng, setup.seed, setup.durability);
         plan.limits.flaw = setup.flaw;
-        plan.draw_long(&mut generator(setup.seed, "long"));
+        let rig = setup.course.rig();
+        if rig.is_none() {
+            plan.draw_long(&mut generator(setup.seed, "long"));
+        }
         let n = setup.replicas;
         let nodes: Vec<Node<M, A>> = (0..n)
             .map(|_| {
@@ -222,6 +230,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             counted: 1,
             trace: Trace::new(setup.watch.lines.clone()),
             meter: setup.course.steady.is_some().then(Meter::default),
+            rig: rig.map(|plan| Rig::new(n, plan)),
             queue: Queue::new(),
             phase: Phase::Faults,
             progress: (0, 0),
@@ -246,12 +255,17 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         self.count_clocks();
         self.totals.simulated_ns = self.queue.now_ns();
         self.totals.ops = self.clients.completed;
+        let unwritten = self.rig_unwritten();
+        let mut measured = self.meter.map(Meter::finish);
+        if let (Some(measured), Some(rig)) = (&mut measured, self.rig) {
+            measured.reading = rig.finish(unwritten);
+        }
         Report {
             seed: self.setup.seed,
             digest: self.trace.digest(),
             totals: self.totals,
             violation,
-            measured: self.meter.map(Meter::finish),
+            measured,
         }
     }
 
@@ -359,6 +373,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                 self.network.mend(&links);
             }
             Event::Tick => return self.tick(),
+            Event::Wire(tick) => self.rig_happens(tick),
         }
         Ok(())
     }

@@ -23,6 +23,9 @@ const OWNER_MIN: u64 = 1_000;
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A client has finished thinking.
     pub(crate) fn client_acts(&mut self, client: usize) {
+        if self.rig.is_some() {
+            return self.rig_puts(client);
+        }
         let load = &self.plan.load;
         if let Some(arrivals) = load.arrivals {
             return self.request_comes(client, arrivals);
@@ -74,6 +77,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Arrivals::About(mean_ns) => exponential(&mut self.rng, mean_ns),
         };
         self.queue.after(delay, Event::Client { client });
+    }
+
+    /// A client puts a value of so many bytes under a key of its own.
+    pub(crate) fn put_at(&mut self, client: usize, node: usize, value_bytes: usize) {
+        let key = client as u8;
+        let put = requests::put_long(key, self.clients.next_value(), value_bytes);
+        self.ask(
+            client,
+            key,
+            Ask::Write(Rc::new(Asked::Put(put))),
+            Some(node),
+        );
     }
 
     /// Every key is read once more through every replica, and every payload.
@@ -170,6 +185,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             )
         });
         self.send_request(node, token, request);
+        if self.rig.is_some() {
+            return;
+        }
         let timeout_ns = self.plan.load.timeout_ns << (attempts - 1).min(8);
         self.queue
             .after(timeout_ns.min(TIMEOUT_MAX_NS), Event::Timeout { token });
@@ -360,8 +378,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     fn finish(&mut self, index: usize, fate: Fate) {
+        let is_done = matches!(fate, Fate::Done(_));
         self.clients.end(index, fate);
-        let client = self.clients.tasks[index].client;
+        let task = &self.clients.tasks[index];
+        let client = task.client;
+        if let Some(rig) = &mut self.rig {
+            let now_ns = self.queue.now_ns();
+            rig.ended(now_ns, now_ns - task.since_ns, is_done);
+        }
         let load = &self.plan.load;
         let is_busy = self.clients.clients[client].pending > 0 || load.arrivals.is_some();
         if is_busy || self.clients.stopped {

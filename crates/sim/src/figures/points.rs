@@ -1,16 +1,14 @@
 //! The runs, and what they came to.
 
 use super::FiguresOptions;
-use crate::meter::Measured;
+use crate::meter::{Measured, share_of};
+use crate::parallel::run_all;
 use crate::plan::Arrivals;
 use crate::simulator::Simulator;
 use crate::steady::Steady;
 use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
 use quorate_protocols::{Paper, Protocol, Setting, Visitor, names, visit};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// What every message takes where delays are counted.
 pub(super) const UNIT_NS: u64 = 125 * MICROS;
@@ -81,7 +79,10 @@ impl Figures {
                 points.extend(rates.map(point));
             }
         }
-        run_all(&mut points, options)?;
+        let measured = run_all(&points, options.jobs, |point| point.run(options));
+        for (point, measured) in points.iter_mut().zip(measured) {
+            point.measured = measured?;
+        }
         let loaded = points.split_off(alone);
         Ok(Figures {
             options: options.clone(),
@@ -128,6 +129,7 @@ impl Point {
             clock_offset_ns: 0,
             arrivals: Arrivals::Every(APART_NS),
             requests: ALONE,
+            rig: None,
         };
         Point {
             setting,
@@ -152,6 +154,7 @@ impl Point {
             clock_offset_ns: CLOCK_NS,
             arrivals: Arrivals::About(SECONDS / rate),
             requests: options.slots * rate.max(SLOTS_PER_SECOND) / SLOTS_PER_SECOND,
+            rig: None,
         };
         Point {
             setting,
@@ -207,13 +210,7 @@ impl Point {
 
     /// The time a part of the requests took at most.
     pub(super) fn latency_ns(&self, share: f64) -> u64 {
-        let latencies = &self.measured.latencies_ns;
-        let index = (latencies.len() as f64 * share) as usize;
-        latencies
-            .get(index)
-            .or(latencies.last())
-            .copied()
-            .unwrap_or(0)
+        share_of(&self.measured.latencies_ns, share)
     }
 
     fn as_json(&self) -> Value {
@@ -236,34 +233,6 @@ impl Point {
             "p99_us": self.latency_ns(0.99) / MICROS,
         })
     }
-}
-
-/// Runs all points, several at once.
-fn run_all(points: &mut [Point], options: &FiguresOptions) -> Result<(), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(BTreeMap::new());
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(point) = points.get(at) else {
-                return;
-            };
-            let result = point.run(options);
-            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            results.insert(at, result);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs.unwrap_or(cores).max(1) {
-            scope.spawn(work);
-        }
-    });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (at, result) in results {
-        points[at].measured = result?;
-    }
-    Ok(())
 }
 
 /// What the protocol's paper says, if the protocol knows.
