@@ -51,6 +51,7 @@ mod words;
 
 pub use config::{Buckets, Config, Rules, Thresholds};
 pub use digest::{BUCKETS_MAX, Footprint, Sums, Tup};
+pub use dom::{Delays, Estimates};
 pub use messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Timer, Vc};
 pub use prf::Prf;
 pub use registered::Nezha;
@@ -138,6 +139,10 @@ impl Machine for Replica {
 
     fn figures(&self) -> Vec<(&'static str, f64)> {
         self.all_figures()
+    }
+
+    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
+        self.all_peer_figures()
     }
 
     fn check(&self) {
