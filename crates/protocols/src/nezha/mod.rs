@@ -35,6 +35,7 @@ mod leader;
 mod merge;
 mod messages;
 mod mutants;
+mod paper;
 mod prf;
 mod reads;
 mod receive;
