@@ -1,4 +1,4 @@
-//! The figures for people: a page of tables, as in `docs/figures-nezha.md`.
+//! The figures for people: a page of tables, as `quorate sim figures --protocol nezha` prints it.
 
 use super::messages::{Costs, ROWS};
 use super::{DRIFT_LONGER, Deadlines, Multicast, RATE};
