@@ -17,7 +17,7 @@
 //!   the protocol; machines exchange only what is undecided.
 
 use crate::entry::Entry;
-use crate::ids::{EntryId, Slot};
+use crate::ids::{EntryId, ReplicaId, Slot};
 use crate::out::Out;
 use crate::step::{Input, Past};
 use crate::time::Now;
@@ -101,6 +101,11 @@ pub trait Machine: Clone + Sized {
     /// Numbers for people who watch it, by name; one that only grows ends in `_total`. Nothing depends on
     /// them.
     fn figures(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    /// The same of its peers, one by one.
+    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
         Vec::new()
     }
 

@@ -8,7 +8,7 @@ use crate::done::Done;
 use crate::registry::{Protocol, registered, unknown_protocol};
 use quorate_core::{
     Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Machine, Now, Out, Past,
-    PayloadRule, Record, Seat, Slot, Wire, WireError, Written,
+    PayloadRule, Record, ReplicaId, Seat, Slot, Wire, WireError, Written,
 };
 use std::hash::Hasher;
 
@@ -290,6 +290,12 @@ macro_rules! machines {
             fn figures(&self) -> Vec<(&'static str, f64)> {
                 match self {
                     $(AnyMachine::$name(inside) => inside.machine.figures()),*
+                }
+            }
+
+            fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
+                match self {
+                    $(AnyMachine::$name(inside) => inside.machine.peer_figures()),*
                 }
             }
 

@@ -29,7 +29,7 @@ pub use catalogue::Registered;
 pub use code::Code;
 pub use done::Done;
 pub use lives::{Life, Lives};
-pub use paper::{Paper, Setting, Shares};
+pub use paper::{About, Paper, Setting, Shares};
 pub use registry::{
     Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, unknown_protocol,
     visit,

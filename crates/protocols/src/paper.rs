@@ -2,6 +2,8 @@
 
 /// The figures of a paper, and of what they were taken.
 pub struct Paper {
+    /// What its figures are about.
+    pub about: About,
     /// What is measured.
     pub settings: &'static [Setting],
     /// What the paper measured under load.
@@ -10,6 +12,15 @@ pub struct Paper {
     pub measured: &'static str,
     /// What is different here, beside the network.
     pub differs: &'static str,
+}
+
+/// What the figures of a paper are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About {
+    /// How slots are decided, and for what.
+    Slots,
+    /// Requests that are ordered by deadlines in synchronised time.
+    Deadlines,
 }
 
 /// A way to run the protocol.

@@ -142,6 +142,10 @@ impl<M: Machine> Machine for Sabotaged<M> {
         self.inner.figures()
     }
 
+    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
+        self.inner.peer_figures()
+    }
+
     fn check(&self) {
         self.inner.check();
     }

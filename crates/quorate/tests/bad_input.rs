@@ -30,7 +30,7 @@ fn up(dir: &Path, flags: &[&str]) -> Command {
 fn senseless_flags_are_exit_code_2() {
     let home = tempfile::tempdir().unwrap();
     let missing = home.path().join("missing").display().to_string();
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--no-such-flag"], "unexpected argument '--no-such-flag'"),
         (&["--id", "x"], "invalid value 'x' for '--id"),
         (
@@ -50,6 +50,10 @@ fn senseless_flags_are_exit_code_2() {
             "does not list --id 2",
         ),
         (&["--max-request-bytes", "0"], "is not between 1 and"),
+        (
+            &["--clock", "ntp"],
+            "--clock \"ntp\": neither kernel nor declared:ERROR",
+        ),
         (&["--log-level", "loud=loud=loud"], "--log-level"),
         (
             &["--config-file", &missing],

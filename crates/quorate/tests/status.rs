@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use support::{Client, Home, expect_failure, output, quorate, signal};
+use support::{Client, Home, expect_failure, metrics, output, quorate, signal};
 use tokio::net::TcpSocket;
 
 fn status(flags: &[&str]) -> (i32, String) {
@@ -29,7 +29,7 @@ fn json(url: &str) -> (i32, Value) {
 #[tokio::test]
 async fn any_endpoint_shows_the_whole_cluster_and_the_exit_code_its_health() {
     let home = Home::new();
-    let mut up = home.start(&["--param", "window=4"]);
+    let mut up = home.start(&["--param", "window=4", "--server-arg=--clock=declared:2ms"]);
     let mut client = Client::connect(&up.urls[0]).await;
     for i in 0..50 {
         client.put(&format!("k{i}"), "v").await.unwrap();
@@ -48,10 +48,16 @@ async fn any_endpoint_shows_the_whole_cluster_and_the_exit_code_its_health() {
         assert!(status["applied_slot"].as_u64().unwrap() > 0);
         assert!(status["memory_rss_bytes"].as_u64().unwrap() > 1 << 20);
         assert_eq!(status["log_segments"], 1);
+        assert_eq!(status["clock"]["source"], "declared");
+        assert_eq!(status["clock"]["error_ns"], 2_000_000);
         let figures = &replica["figures"];
         assert!(figures["fast_share"].as_f64().unwrap() > 0.0);
         assert!(figures["latency"]["log"]["p99_us"].as_f64().unwrap() > 0.0);
     }
+
+    let page = metrics(&up.urls[0]).await;
+    let line = "quorate_clock_error_seconds{source=\"declared\"} 0.002";
+    assert!(page.contains(line), "{line} is missing from\n{page}");
 
     let (code, table) = status(&["--endpoints", &up.urls[2]]);
     assert_eq!(code, 0);

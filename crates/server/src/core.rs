@@ -73,8 +73,8 @@ pub(crate) struct State<A: Application> {
     countdowns: Countdowns,
     pub(crate) links_up: BTreeSet<ReplicaId>,
     branches: BTreeMap<&'static str, metrics::Counter>,
-    /// What protocols have said of themselves, by name.
-    figures: BTreeMap<&'static str, metrics::Gauge>,
+    /// What protocols have said of themselves, and of which peer, by name.
+    figures: BTreeMap<(&'static str, Option<ReplicaId>), metrics::Gauge>,
     upkeep: Upkeep,
     turns: u64,
     /// Requests and frames that had gathered when the last turn began.
@@ -528,6 +528,7 @@ impl<A: Application> Core<A> {
             uptime: self.state.began.elapsed(),
             log_bytes: self.disk.as_ref().map_or(0, Disk::bytes),
             quorum: self.has_quorum(),
+            clock: self.clock.error(self.clock.mono_ns()),
             alarms: self.alarms(),
         }
     }

@@ -38,6 +38,7 @@ mod timed;
 mod twice;
 mod upkeep;
 
+pub use clock::{ClockError, ClockSource};
 pub use disk::DiskError;
 pub use error::ServerError;
 pub use export::{ExportStep, export};
@@ -52,5 +53,5 @@ pub use quorate_host::{PayloadGone, Spoken};
 pub use react::Reaction;
 pub use run::{FaceContext, Layout, ServerConfig, Serving, run};
 pub use security::{Connection, Door, Listener, bind};
-pub use status::{EpochPage, MemberPage, ProtocolPage, Role, Status, StatusPage};
+pub use status::{ClockPage, EpochPage, MemberPage, ProtocolPage, Role, Status, StatusPage};
 pub use test_source::TestSource;

@@ -1,7 +1,9 @@
 //! What a replica counts, under its own names and, where they mean the same, under etcd's.
 
+mod clock;
 mod storage;
 
+use clock::ClockMetrics;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use quorate_core::ReplicaId;
@@ -301,6 +303,11 @@ impl Metrics {
         }
     }
 
+    /// What is shown of the clock, by who says so.
+    pub(crate) fn clock(&self, source: &str) -> ClockMetrics {
+        ClockMetrics::new(&Registry(&self.recorder), source)
+    }
+
     /// The counter of a named rare branch.
     pub(crate) fn branch(&self, name: &'static str) -> Counter {
         let help = "Rare branches of the protocol, by name.";
@@ -308,10 +315,15 @@ impl Metrics {
     }
 
     /// A figure of the protocol in force.
-    pub(crate) fn figure(&self, name: &str) -> Gauge {
-        let help = "What the protocol says of itself, by name; those that end in _total only grow \
-                    while an epoch lasts.";
-        Registry(&self.recorder).labelled_gauge("quorate_protocol", help, ("figure", name))
+    pub(crate) fn figure(&self, name: &str, peer: Option<ReplicaId>) -> Gauge {
+        let help = "What the protocol says of itself, or of a peer, by name; those that end in _total \
+                    only grow while an epoch lasts.";
+        let on = Registry(&self.recorder);
+        on.describe_gauge("quorate_protocol", help);
+        let peer = peer.map(|peer| Label::new("peer", peer.to_string()));
+        let labels = [Label::new("figure", name.to_owned())].into_iter();
+        let key = Key::from_parts("quorate_protocol", labels.chain(peer).collect::<Vec<_>>());
+        on.0.register_gauge(&key, &METADATA)
     }
 
     pub(crate) fn spent(&self, place: Place, ns: u64) {
@@ -368,17 +380,20 @@ impl Registry<'_> {
     }
 
     fn gauge(&self, name: &'static str, help: &'static str) -> Gauge {
-        self.0
-            .describe_gauge(KeyName::from_const_str(name), None, help.into());
+        self.describe_gauge(name, help);
         self.0
             .register_gauge(&Key::from_static_name(name), &METADATA)
     }
 
-    fn labelled_gauge(&self, name: &'static str, help: &'static str, label: (&str, &str)) -> Gauge {
+    fn describe_gauge(&self, name: &'static str, help: &'static str) {
         if !help.is_empty() {
             self.0
                 .describe_gauge(KeyName::from_const_str(name), None, help.into());
         }
+    }
+
+    fn labelled_gauge(&self, name: &'static str, help: &'static str, label: (&str, &str)) -> Gauge {
+        self.describe_gauge(name, help);
         self.0.register_gauge(&key(name, label), &METADATA)
     }
 

@@ -1,7 +1,7 @@
 //! One replica from start to end.
 
 use crate::aside::Aside;
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockSource};
 use crate::core::{Core, Inputs, State as CoreState};
 use crate::disk::Disk;
 use crate::error::ServerError;
@@ -66,6 +66,8 @@ pub struct ServerConfig {
     pub request_timeout: Duration,
     /// What runs on which thread.
     pub layout: Layout,
+    /// Who says how far its clock may be off.
+    pub clock: ClockSource,
     /// What a test says of clock and disk.
     pub test_source: TestSource,
 }
@@ -165,7 +167,7 @@ where
     A::Cut: Send,
 {
     let metrics = Arc::new(Metrics::new());
-    let clock = Clock::new(config.test_source.clone());
+    let clock = Clock::new(config.clock, config.test_source.clone());
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
     let (host, disk) = open_host(&config, &meta, boot, app, &clock, &metrics)?;

@@ -1,5 +1,6 @@
 //! What a replica tells of itself: to faces, and as a page for operators.
 
+use crate::clock::ClockError;
 use crate::handle::MemberInfo;
 use quorate_core::{ClusterId, Durability, Epoch, Incarnation, ReplicaId, Slot};
 use quorate_host::Recoded;
@@ -56,6 +57,8 @@ pub struct Status {
     pub quorum: bool,
     /// Peers that frames can be sent to.
     pub links_up: Vec<ReplicaId>,
+    /// How far its clock may be off.
+    pub clock: ClockError,
     /// Since the process began.
     pub uptime: Duration,
     /// Trouble an operator should know of, in words; empty when all is well.
@@ -131,10 +134,37 @@ pub struct StatusPage {
     pub snapshot_bytes: u64,
     /// Memory of the process that is in RAM.
     pub memory_rss_bytes: u64,
+    /// How far its clock may be off; `None` from a program that does not say.
+    #[serde(default)]
+    pub clock: Option<ClockPage>,
     /// Since the process began.
     pub uptime_ms: u64,
     /// Trouble an operator should know of, in words.
     pub alarms: Vec<String>,
+}
+
+/// A clock on the page.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClockPage {
+    /// Who says so: `kernel` or `declared`.
+    pub source: String,
+    /// Whether anybody does.
+    pub is_synchronised: bool,
+    /// How far it is off at most; `None` if nobody can tell.
+    pub error_ns: Option<u64>,
+    /// How far off the kernel thinks it is.
+    pub estimated_error_ns: Option<u64>,
+}
+
+impl From<ClockError> for ClockPage {
+    fn from(error: ClockError) -> ClockPage {
+        ClockPage {
+            source: error.source.to_owned(),
+            is_synchronised: error.bound_ns.is_some(),
+            error_ns: error.bound_ns,
+            estimated_error_ns: error.estimated_ns,
+        }
+    }
 }
 
 /// A configuration on the page.
@@ -239,6 +269,7 @@ impl From<Status> for StatusPage {
             log_segments: status.log_segments,
             snapshot_bytes: status.snapshot_bytes,
             memory_rss_bytes: rss_bytes(),
+            clock: Some(status.clock.into()),
             uptime_ms: status.uptime.as_millis() as u64,
             alarms: status.alarms,
         }

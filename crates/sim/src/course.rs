@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::steady::Steady;
 use fastrand::Rng;
 use quorate_core::{Durability, MILLIS};
+use std::ops::Range;
 
 /// The same for all seeds of a run.
 pub(crate) struct Course {
@@ -58,6 +59,12 @@ impl Course {
     /// The machines, where their capacity counts.
     pub(crate) fn rig(&self) -> Option<RigPlan> {
         self.steady.as_ref().and_then(|steady| steady.rig)
+    }
+
+    /// Those of so many replicas that take requests.
+    pub(crate) fn gateways(&self, replicas: usize) -> Range<usize> {
+        let gateways = self.steady.and_then(|steady| steady.gateways);
+        gateways.map_or(0..replicas, |(first, count)| first..first + count)
     }
 
     /// Draws the plan of a seed.

@@ -231,6 +231,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     .route(now_ns, &mut self.rng, links, (from, to), len)
             };
             self.film_frame((from, to), &bytes, &copies);
+            self.measure_frame(from, to, &bytes);
             for delay in copies.into_iter().flatten() {
                 let bytes = bytes.clone();
                 self.queue.after(

@@ -26,6 +26,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                         return Err(Violation::new("registration", what));
                     }
                     *self.totals.branches.entry(name).or_default() += 1;
+                    self.measure(|meter, _| meter.branched(name));
                 }
                 HostEvent::Machine(quorate_core::Event::Misbehaved { .. })
                 | HostEvent::BadFrame { .. }

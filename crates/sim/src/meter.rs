@@ -4,12 +4,13 @@ use crate::capacity::Reading;
 use crate::phases::Phase;
 use crate::subject::Subject;
 use crate::world::World;
+use bytes::Bytes;
 use quorate_core::{MILLIS, Machine, Slot};
 use quorate_host::Token;
 use std::collections::BTreeMap;
 
 /// Replicas and their sessions have begun by then; nothing before is measured.
-const WARM_UP_NS: u64 = 200 * MILLIS;
+pub(crate) const WARM_UP_NS: u64 = 200 * MILLIS;
 
 /// What was measured, of all replicas together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,6 +33,12 @@ pub struct Measured {
     pub refused: u64,
     /// What machines did whose capacity counts.
     pub(crate) reading: Option<Reading>,
+    /// How often machines said that something happened, by its name.
+    pub branches: BTreeMap<&'static str, u64>,
+    /// By how much those figures of machines grew that only grow, by name.
+    pub figures: BTreeMap<&'static str, u64>,
+    /// Messages by sender, receiver and the first word of what they say; only if they were to be counted.
+    pub messages: BTreeMap<(usize, usize, String), u64>,
 }
 
 /// Measures while a run goes on.
@@ -43,6 +50,8 @@ pub(crate) struct Meter {
     began_ns: Option<u64>,
     /// The least and the greatest slot decided.
     slots: Option<(Slot, Slot)>,
+    /// What the figures of machines were when measuring began.
+    figures: Option<BTreeMap<&'static str, u64>>,
 }
 
 /// How a slot was decided.
@@ -82,6 +91,33 @@ impl Meter {
         self.slots = Some((first.min(slot), last.max(slot)));
     }
 
+    /// A machine says that something happened.
+    pub(crate) fn branched(&mut self, name: &'static str) {
+        *self.measured.branches.entry(name).or_default() += 1;
+    }
+
+    /// A replica sent messages to another.
+    fn sent(&mut self, (from, to): (usize, usize), words: &[String]) {
+        for line in words {
+            let kind = line.split(' ').next().unwrap_or_default().to_owned();
+            let count = self.measured.messages.entry((from, to, kind)).or_default();
+            *count += 1;
+        }
+    }
+
+    /// What the figures of all machines are now.
+    fn told(&mut self, figures: BTreeMap<&'static str, u64>) {
+        let Some(before) = &self.figures else {
+            self.figures = Some(figures);
+            return;
+        };
+        let grown = |(name, now): (&'static str, u64)| {
+            let before = before.get(name).copied().unwrap_or(0);
+            (name, now.saturating_sub(before))
+        };
+        self.measured.figures = figures.into_iter().map(grown).collect();
+    }
+
     /// All that was measured.
     pub(crate) fn finish(mut self) -> Measured {
         self.measured.latencies_ns.sort_unstable();
@@ -107,5 +143,37 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         {
             what(meter, now_ns);
         }
+    }
+
+    /// Counts the messages of a frame, if that is wanted.
+    pub(crate) fn measure_frame(&mut self, from: usize, to: usize, frame: &Bytes) {
+        let steady = self.setup.course.steady;
+        if steady.is_some_and(|steady| steady.counts_messages) {
+            let words = self.frame_in_words(from, frame);
+            self.measure(|meter, _| meter.sent((from, to), &words));
+        }
+    }
+
+    /// Looks at what machines say of themselves: when measuring begins, and at its end.
+    pub(crate) fn measure_figures(&mut self) {
+        if self.meter.is_none() {
+            return;
+        }
+        let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
+        let figures = hosts.filter_map(|host| host.machine().map(Machine::figures));
+        let mut sums = BTreeMap::new();
+        for (name, value) in figures.flatten() {
+            if name.ends_with("_total") {
+                *sums.entry(name).or_default() += value as u64;
+            }
+        }
+        self.measure(|meter, _| meter.told(sums));
+    }
+
+    /// Whether it is known what machines said of themselves when measuring began.
+    pub(crate) fn has_begun_measuring(&self) -> bool {
+        self.meter
+            .as_ref()
+            .is_none_or(|meter| meter.figures.is_some())
     }
 }

@@ -48,6 +48,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.queue.after(TICK_NS, Event::Tick);
         match self.phase {
             Phase::Faults => {
+                if !self.has_begun_measuring() {
+                    self.measure_figures();
+                }
                 if now_ns >= OUTAGES_UNTIL_NS {
                     self.nemesis.tired = true;
                 }
@@ -105,6 +108,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Nothing breaks any more, and clients begin nothing new.
     fn end_faults(&mut self) -> Result<(), Violation> {
+        self.measure_figures();
         self.plan.heal();
         self.nemesis.tired = true;
         self.clients.stopped = true;

@@ -1,7 +1,7 @@
 //! A machine around a machine that writes down what it does, when a trace is asked for.
 
 use quorate_core::{
-    Decoder, EntryId, Input, Machine, Now, Out, Output, Past, PayloadRule, WireError,
+    Decoder, EntryId, Input, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId, WireError,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -100,6 +100,10 @@ impl<M: Machine> Machine for Probe<M> {
 
     fn figures(&self) -> Vec<(&'static str, f64)> {
         self.inner.figures()
+    }
+
+    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
+        self.inner.peer_figures()
     }
 
     fn check(&self) {

@@ -25,23 +25,66 @@ pub(crate) struct Steady {
     /// Machines whose capacity counts, and clients that wait for their answers, in the place of the network
     /// and the load.
     pub(crate) rig: Option<RigPlan>,
+    /// The first replica that takes requests, counted from 0, and how many do; `None`: all.
+    pub(crate) gateways: Option<(usize, usize)>,
+    /// A clock that is wrong in its own way.
+    pub(crate) wrong: Option<WrongClock>,
+    /// Whether messages are counted by what they say.
+    pub(crate) counts_messages: bool,
+}
+
+/// One replica's synchronised clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WrongClock {
+    /// Whose, counted from 0.
+    pub(crate) replica: usize,
+    /// How far it is ahead at the beginning, ns.
+    pub(crate) offset_ns: i64,
+    /// How much too fast it runs, parts per million.
+    pub(crate) drift_ppm: i64,
 }
 
 /// What a message takes longer at most, now and then.
 pub(crate) const SPIKE_NS_MAX: u64 = MILLIS;
 
+impl Default for Steady {
+    /// A request now and then at any replica, links without delay, clocks that are right.
+    fn default() -> Steady {
+        Steady {
+            delay_ns: 0,
+            jitter_ns: 0,
+            spike: 0.0,
+            service_max_ns: 0,
+            clock_offset_ns: 0,
+            arrivals: Arrivals::Every(SECONDS),
+            requests: 0,
+            rig: None,
+            gateways: None,
+            wrong: None,
+            counts_messages: false,
+        }
+    }
+}
+
 impl Steady {
-    /// The plan of every seed, from any.
-    pub(crate) fn plan(&self, drawn: &Plan) -> Plan {
-        let mut plan = drawn.calm();
-        plan.links = Links {
+    /// The links of such a run.
+    pub(crate) fn links(&self) -> Links {
+        Links {
+            loss: 0.0,
+            duplication: 0.0,
             delay_min_ns: self.delay_ns,
             jitter_ns: self.jitter_ns,
             spike: self.spike,
             spike_max_ns: SPIKE_NS_MAX,
             ordered: true,
-            ..plan.links
-        };
+            bytes_per_second: None,
+        }
+    }
+
+    /// The plan of every seed, from any.
+    pub(crate) fn plan(&self, drawn: &Plan) -> Plan {
+        let mut plan = drawn.calm();
+        plan.links = self.links();
         plan.disk.blocking = false;
         plan.load = Load {
             clients: 1,

@@ -192,13 +192,17 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             plan.draw_long(&mut generator(setup.seed, "long"));
         }
         let n = setup.replicas;
-        let nodes: Vec<Node<M, A>> = (0..n)
+        let mut nodes: Vec<Node<M, A>> = (0..n)
             .map(|_| {
                 let disk = Disk::new(plan.disk.recycle);
                 let clock = draw_clock(&mut rng, &plan.clocks);
                 Node::new(disk, clock, Incarnation(rng.u128(..)))
             })
             .collect();
+        if let Some(wrong) = setup.course.steady.and_then(|steady| steady.wrong) {
+            let clock = &mut nodes[wrong.replica].clock;
+            (clock.offset_ns, clock.drift_ppm) = (wrong.offset_ns, wrong.drift_ppm);
+        }
         let members = nodes.iter().enumerate().map(|(i, node)| Member {
             id: replica(i),
             incarnation: node.incarnation,

@@ -9,7 +9,7 @@ use quorate_core::{
     ReplicaId, Slot,
 };
 use quorate_kv::Store;
-use quorate_server::{ChangeError, Handle, MemberInfo, Request, Status};
+use quorate_server::{ChangeError, ClockError, Handle, MemberInfo, Request, Status};
 use shelf::Shelf;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,6 +165,11 @@ fn status(applied: u64) -> Status {
         quorum: true,
         links_up: Vec::new(),
         uptime: Duration::from_secs(1),
+        clock: ClockError {
+            source: "kernel",
+            bound_ns: None,
+            estimated_ns: None,
+        },
         alarms: Vec::new(),
     }
 }

@@ -17,7 +17,7 @@ const STALE_NS: u64 = 10 * SECONDS;
 
 /// How long the requests of one gateway take to this replica.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Delays {
+pub struct Delays {
     /// When, on the own monotonic clock, and how long by the two clocks, ns.
     samples: VecDeque<(u64, i64)>,
     since: usize,
@@ -25,8 +25,8 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// A request came for the first time.
-    pub(super) fn add(&mut self, mono_ns: u64, delay_ns: i64, percentile: usize, max_ns: u64) {
+    /// A request came for the first time, after so long; longer than `max_ns` no delay is taken for.
+    pub fn add(&mut self, mono_ns: u64, delay_ns: i64, percentile: usize, max_ns: u64) {
         while self.samples.len() >= SAMPLES_MAX
             || (self.samples.front()).is_some_and(|(at, _)| mono_ns.saturating_sub(*at) > STALE_NS)
         {
@@ -41,15 +41,22 @@ impl Delays {
     }
 
     /// The estimate, ns; 0 for none.
-    pub(super) fn estimate(&self) -> u64 {
+    #[must_use]
+    pub fn estimate(&self) -> u64 {
         self.estimate.unwrap_or(0)
     }
 
-    fn percentile(&self, percentile: usize, max_ns: u64) -> u64 {
+    /// A percentile of the samples, ns, which clocks that are apart make negative; `None` if there is no
+    /// sample.
+    #[must_use]
+    pub fn nearest(&self, percentile: usize) -> Option<i64> {
         let mut delays: Vec<i64> = self.samples.iter().map(|(_, delay)| *delay).collect();
         let rank = (delays.len() * percentile).div_ceil(100).max(1) - 1;
-        let (_, delay, _) = delays.select_nth_unstable(rank);
-        match u64::try_from(*delay) {
+        (!delays.is_empty()).then(|| *delays.select_nth_unstable(rank).1)
+    }
+
+    fn percentile(&self, percentile: usize, max_ns: u64) -> u64 {
+        match u64::try_from(self.nearest(percentile).unwrap_or(0)) {
             Ok(delay) if delay > 0 => delay.min(max_ns),
             // The clocks are too far apart to tell.
             _ => max_ns,
@@ -68,7 +75,7 @@ impl Hash for Delays {
 
 /// What a gateway knows of the way to every replica.
 #[derive(Clone, Debug)]
-pub(super) struct Estimates {
+pub struct Estimates {
     /// Of each member, and when it was told.
     of: Vec<Option<(u64, u64)>>,
     /// The largest deadline that a leader told of, and when.
@@ -76,44 +83,51 @@ pub(super) struct Estimates {
 }
 
 impl Estimates {
-    pub(super) fn new(n: usize) -> Estimates {
+    /// Nothing, of so many members.
+    #[must_use]
+    pub fn new(n: usize) -> Estimates {
         Estimates {
             of: vec![None; n],
             hint: (0, 0),
         }
     }
 
-    pub(super) fn told(&mut self, member: usize, owd_ns: u64, mono_ns: u64) {
+    /// A member says how long requests take to it, ns; 0 if it cannot say.
+    pub fn told(&mut self, member: usize, owd_ns: u64, mono_ns: u64) {
         if owd_ns > 0 {
             self.of[member] = Some((owd_ns, mono_ns));
         }
     }
 
-    pub(super) fn told_deadline(&mut self, deadline: u64, mono_ns: u64, max_ns: u64) {
+    /// A leader says which deadline it took.
+    pub fn told_deadline(&mut self, deadline: u64, mono_ns: u64, max_ns: u64) {
         let is_old = mono_ns.saturating_sub(self.hint.1) > max_ns;
         if deadline > self.hint.0 || is_old {
             self.hint = (deadline, mono_ns);
         }
     }
 
+    /// What a member said of the way to it, ns, if that was not long ago.
+    #[must_use]
+    pub fn of(&self, member: usize, mono_ns: u64) -> Option<u64> {
+        let (owd_ns, at_ns) = self.of[member]?;
+        (mono_ns.saturating_sub(at_ns) <= STALE_NS).then_some(owd_ns)
+    }
+
     /// How long a request is thought to take to the furthest member, as deadlines have it.
-    pub(super) fn furthest_ns(&self, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
-        let delay = |(member, told): (usize, &Option<(u64, u64)>)| match told {
-            _ if member == me => 0,
-            Some((owd, at)) if mono_ns.saturating_sub(*at) <= STALE_NS => (*owd).min(max_ns),
-            _ => max_ns,
+    #[must_use]
+    pub fn furthest_ns(&self, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
+        let delay = |member: usize| match member == me {
+            true => 0,
+            false => self.of(member, mono_ns).unwrap_or(max_ns).min(max_ns),
         };
-        self.of.iter().enumerate().map(delay).max().unwrap_or(0)
+        (0..self.of.len()).map(delay).max().unwrap_or(0)
     }
 
     /// The deadline of a request that is sent now and allowed to take so long: above what a leader has taken
     /// before, unless that is far away.
-    pub(super) fn deadline(
-        &self,
-        (clock_ns, owd_ns): (u64, u64),
-        mono_ns: u64,
-        max_ns: u64,
-    ) -> u64 {
+    #[must_use]
+    pub fn deadline(&self, (clock_ns, owd_ns): (u64, u64), mono_ns: u64, max_ns: u64) -> u64 {
         let (hint, at) = self.hint;
         let is_fresh = mono_ns.saturating_sub(at) <= max_ns && hint < clock_ns + max_ns;
         let above = if is_fresh { hint + 1 } else { 0 };

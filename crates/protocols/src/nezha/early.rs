@@ -4,7 +4,7 @@
 use super::digest::Tup;
 use super::messages::Body;
 use quorate_core::EntryId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
 /// Alarms in vain after which they follow each other no more slowly: every millisecond.
@@ -22,6 +22,32 @@ pub(super) struct Early {
     alarms: u32,
     /// How many were released, and how long they were held together, ns: for people.
     pub(super) held: (u64, u64),
+    /// How long each of the last ones was held: for people, too.
+    pub(super) recent: Recent,
+}
+
+/// The last so many are kept.
+const RECENT_MAX: usize = 256;
+
+/// The last times, ns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recent(VecDeque<u64>);
+
+impl Recent {
+    fn add(&mut self, ns: u64) {
+        if self.0.len() >= RECENT_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(ns);
+    }
+
+    /// Percentiles of them, if there are any.
+    pub(super) fn percentiles<const N: usize>(&self, percentiles: [usize; N]) -> Option<[u64; N]> {
+        let mut times: Vec<u64> = self.0.iter().copied().collect();
+        times.sort_unstable();
+        let last = times.len().checked_sub(1)?;
+        Some(percentiles.map(|percentile| times[(last * percentile).div_ceil(100)]))
+    }
 }
 
 impl Hash for Early {
@@ -103,6 +129,7 @@ impl Early {
         let held_ns = mono_ns.saturating_sub(*since_ns);
         self.alarms = 0;
         self.held = (self.held.0 + 1, self.held.1.saturating_add(held_ns));
+        self.recent.add(held_ns);
         self.take(tup).map(|body| (body, tup.deadline))
     }
 

@@ -35,6 +35,7 @@ mod leader;
 mod merge;
 mod messages;
 mod mutants;
+mod paper;
 mod prf;
 mod reads;
 mod receive;
@@ -51,6 +52,7 @@ mod words;
 
 pub use config::{Buckets, Config, Rules, Thresholds};
 pub use digest::{BUCKETS_MAX, Footprint, Sums, Tup};
+pub use dom::{Delays, Estimates};
 pub use messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Timer, Vc};
 pub use prf::Prf;
 pub use registered::Nezha;
@@ -138,6 +140,10 @@ impl Machine for Replica {
 
     fn figures(&self) -> Vec<(&'static str, f64)> {
         self.all_figures()
+    }
+
+    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
+        self.all_peer_figures()
     }
 
     fn check(&self) {

@@ -2,7 +2,8 @@
 
 use super::config::{self, Config};
 use super::messages::{Message, Record};
-use super::{Replica, mutants, words};
+use super::{Replica, mutants, paper, words};
+use crate::paper::Paper;
 use crate::registry::{Mutant, Protocol};
 use quorate_core::{Epoch, Seat};
 
@@ -31,6 +32,10 @@ impl Protocol for Nezha {
 
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
+    }
+
+    fn paper() -> Option<&'static Paper> {
+        Some(&paper::PAPER)
     }
 
     fn message(message: &Message) -> String {

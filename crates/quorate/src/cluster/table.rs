@@ -159,6 +159,7 @@ mod tests {
             log_segments: 0,
             snapshot_bytes: 0,
             memory_rss_bytes: 0,
+            clock: None,
             uptime_ms: 0,
             alarms: Vec::new(),
         }

@@ -173,6 +173,7 @@ impl Replica {
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
             layout: settings.layout,
+            clock: settings.clock,
             test_source: settings.test_source,
         };
         let face = quorate_etcd::Limits {

@@ -129,6 +129,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_WIRE_VERSION", value_name = "VERSION")]
     pub(super) wire_version: Option<u32>,
 
+    /// Who says how far this machine's clock may be off: the kernel (kernel), as NTP or PTP told it, or you
+    /// (declared:ERROR, as in declared:1ms). A wrong clock costs speed, never safety [default: kernel]
+    #[arg(long, env = "QUORATE_CLOCK", value_name = "SOURCE")]
+    pub(super) clock: Option<String>,
+
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
     pub(super) layout: Option<LayoutMode>,

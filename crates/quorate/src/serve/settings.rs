@@ -9,7 +9,7 @@ use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
-use quorate_server::{Layout, MemberInfo, Reaction, Rejoin, Spoken, TestSource};
+use quorate_server::{ClockSource, Layout, MemberInfo, Reaction, Rejoin, Spoken, TestSource};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,6 +67,7 @@ pub(super) struct Settings {
     pub(super) recode_rate: u64,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
+    pub(super) clock: ClockSource,
     pub(super) test_source: TestSource,
 }
 
@@ -146,6 +147,7 @@ impl Settings {
             recode_rate: options.recode.resolve()?,
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: options.log_format.unwrap_or(LogFormat::Text),
+            clock: clock(options.clock.as_deref())?,
             test_source: test_source(options.test_source.as_deref())?,
             id,
             name,
@@ -197,6 +199,14 @@ fn reaction(mode: Option<ReactMode>, after_ms: Option<u64>) -> Result<Reaction, 
     }
     let after_ns = after_ms * 1_000_000;
     Ok(Reaction::ShrinkCode { after_ns })
+}
+
+fn clock(text: Option<&str>) -> Result<ClockSource, String> {
+    let Some(text) = text else {
+        return Ok(ClockSource::default());
+    };
+    let source = text.parse::<ClockSource>();
+    source.map_err(|why| format!("--clock {text:?}: {why}"))
 }
 
 fn test_source(path: Option<&Path>) -> Result<TestSource, String> {
@@ -347,7 +357,7 @@ mod tests {
     #[test]
     fn every_contradiction_is_named() {
         type Change = fn(&mut ServeOptions);
-        let cases: [(Change, &str); 15] = [
+        let cases: [(Change, &str); 16] = [
             (|o| o.id = Some(0), "numbered from 1"),
             (|o| o.id = Some(4), "does not list --id 4"),
             (
@@ -382,6 +392,10 @@ mod tests {
             (
                 |o| o.wire_version = Some(0),
                 "this program speaks wire versions 1 to",
+            ),
+            (
+                |o| o.clock = Some("declared:soon".into()),
+                "--clock \"declared:soon\": \"soon\" is no time",
             ),
             (
                 |o| o.react_after_ms = Some(5),

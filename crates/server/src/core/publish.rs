@@ -3,6 +3,7 @@
 use super::Core;
 use crate::disk::Disk;
 use quorate_core::{Application, Machine};
+use std::collections::BTreeMap;
 
 impl<A: Application> Core<A> {
     /// Brings figures up to date that somebody is about to look at.
@@ -55,21 +56,29 @@ impl<A: Application> Core<A> {
         let quorum = f64::from(u8::from(self.has_quorum()));
         metrics.has_quorum.0.set(quorum);
         metrics.has_quorum.1.set(quorum);
+        let clock = self.clock.error(self.clock.mono_ns());
+        self.metrics.clock(clock.source).show(&clock);
         self.publish_figures();
     }
 
     /// What the machine says of itself. What it does not say any more, under another protocol, is no number.
     fn publish_figures(&mut self) {
-        let machine = self.host.machine();
-        let figures = machine.map_or_else(Vec::new, |machine| machine.figures());
-        let is_told = |name: &str| figures.iter().any(|(told, _)| *told == name);
+        let mut figures = BTreeMap::new();
+        if let Some(machine) = self.host.machine() {
+            let own = machine.figures().into_iter();
+            figures.extend(own.map(|(name, value)| ((name, None), value)));
+            let of_peers = machine.peer_figures().into_iter();
+            figures.extend(of_peers.map(|(peer, name, value)| ((name, Some(peer)), value)));
+        }
         let gauges = &mut self.state.figures;
-        for (_, gauge) in gauges.iter().filter(|(name, _)| !is_told(name)) {
+        for (_, gauge) in gauges.iter().filter(|(of, _)| !figures.contains_key(of)) {
             gauge.set(f64::NAN);
         }
-        for (name, value) in figures {
+        for ((name, peer), value) in figures {
             let metrics = &self.metrics;
-            let gauge = gauges.entry(name).or_insert_with(|| metrics.figure(name));
+            let gauge = gauges
+                .entry((name, peer))
+                .or_insert_with(|| metrics.figure(name, peer));
             gauge.set(value);
         }
     }

@@ -122,13 +122,11 @@ fn point(
     };
     let steady = Steady {
         delay_ns: hardware.link.delay_ns,
-        jitter_ns: 0,
-        spike: 0.0,
-        service_max_ns: 0,
         clock_offset_ns: 100 * MICROS,
         arrivals: Arrivals::Every(1),
         requests: count,
         rig: Some(rig),
+        ..Steady::default()
     };
     let k = system.k.map(|k| k.to_string());
     let params: Vec<(&str, &str)> = k.iter().map(|k| ("k", k.as_str())).collect();

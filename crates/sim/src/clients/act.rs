@@ -9,6 +9,7 @@ use crate::requests;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use bytes::Bytes;
+use fastrand::Rng;
 use quorate_core::{
     Class, ClientId, Command, MILLIS, Machine, PayloadId, Principal, Refusal, SECONDS,
 };
@@ -128,12 +129,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         self.clients.tokens.push(attempt);
         let token = self.clients.tokens.len() as Token;
-        let n = self.nodes.len();
+        let gateways = self.setup.course.gateways(self.nodes.len());
         let task = &mut self.clients.tasks[index];
         (task.token, task.attempts) = (token, task.attempts + 1);
-        let mut node = task.pinned.unwrap_or_else(|| self.rng.usize(..n));
+        let draw = |rng: &mut Rng| rng.usize(gateways.clone());
+        let mut node = task.pinned.unwrap_or_else(|| draw(&mut self.rng));
         while task.pinned.is_none() && self.nodes[node].host.is_none() && self.rng.u8(..8) > 0 {
-            node = self.rng.usize(..n);
+            node = draw(&mut self.rng);
         }
         let (ask, id) = (task.ask.clone(), task.id);
         let principal = Principal::default();

@@ -1,16 +1,19 @@
 //! `quorate sim figures`: what a protocol's paper measured, measured here.
 //!
-//! Whole clusters without faults, every check on: how many message delays a decision takes when
-//! all replicas propose the same, and which share of slots is decided fast, or for nothing, as
-//! the load grows.
+//! Whole clusters without faults, every check on. What is measured is what the paper is about: how slots
+//! are decided ([`slots`]), or what deadlines do ([`deadlines`]).
 
-mod chart;
-mod page;
+mod deadlines;
 mod points;
+mod slots;
 
 use crate::options::DurabilityName;
 use clap::Args;
-use points::Figures;
+use deadlines::Deadlines;
+use points::{Failure, paper_of};
+use quorate_protocols::{About, Setting};
+use serde_json::Value;
+use slots::Figures;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -68,32 +71,44 @@ pub struct FiguresOptions {
     #[arg(long)]
     pub json: bool,
 
-    /// Draw the shares under load
+    /// Draw what pictures tell
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
+}
+
+/// What was measured, in the ways it is told.
+trait Report {
+    /// A page of tables, as in `docs/`.
+    fn text(&self) -> String;
+
+    /// The same for machines.
+    fn as_json(&self) -> Value;
+
+    /// What of it is drawn, as SVG.
+    fn picture(&self) -> String;
 }
 
 /// Measures and prints: exit code 0, 1 if a run broke a promise or the picture cannot be written,
 /// 2 if the options make no sense.
 pub(crate) fn run(options: &FiguresOptions) -> ExitCode {
-    let figures = match Figures::measure(options) {
-        Ok(figures) => figures,
-        Err(points::Failure::Usage(why)) => {
+    let report = match measure(options) {
+        Ok(report) => report,
+        Err(Failure::Usage(why)) => {
             eprintln!("error: {why}");
             return ExitCode::from(2);
         }
-        Err(points::Failure::Violated(why)) => {
+        Err(Failure::Violated(why)) => {
             eprintln!("error: {why}");
             return ExitCode::FAILURE;
         }
     };
     if options.json {
-        println!("{:#}", figures.as_json());
+        println!("{:#}", report.as_json());
     } else {
-        print!("{}", page::text(&figures));
+        print!("{}", report.text());
     }
     if let Some(path) = &options.plot
-        && let Err(error) = std::fs::write(path, chart::render(&figures))
+        && let Err(error) = std::fs::write(path, report.picture())
     {
         eprintln!("error: {}: {error}", path.display());
         return ExitCode::FAILURE;
@@ -101,63 +116,25 @@ pub(crate) fn run(options: &FiguresOptions) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    fn measure(line: &str) -> Figures {
-        let options = crate::parse(line).unwrap();
-        match Figures::measure(&options) {
-            Ok(figures) => figures,
-            Err(points::Failure::Usage(why) | points::Failure::Violated(why)) => panic!("{why}"),
-        }
+fn measure(options: &FiguresOptions) -> Result<Box<dyn Report>, Failure> {
+    let paper = paper_of(&options.protocol).map_err(Failure::Usage)?;
+    if let Some(paper) = paper
+        && paper.about == About::Deadlines
+    {
+        return Ok(Box::new(Deadlines::measure(options, paper)?));
     }
+    Ok(Box::new(Figures::measure(options, paper)?))
+}
 
-    #[test]
-    fn equal_proposals_are_decided_after_as_many_delays_as_the_paper_says() {
-        let figures = measure("--rates 1000 --slots 600");
-        let mut seen = Vec::new();
-        for point in &figures.alone {
-            let measured = &point.measured;
-            assert!(measured.slots > 400, "{measured:?}");
-            let expected = BTreeMap::from([(point.setting.delays, measured.decided)]);
-            assert_eq!(measured.delays, expected, "{}", point.setting.name);
-            assert_eq!(measured.noops, 0, "{}", point.setting.name);
-            seen.push((point.setting.name, point.replicas, point.setting.delays));
-        }
-        for expected in [
-            ("three-step", 3, 3),
-            ("three-step", 5, 3),
-            ("two-step", 3, 2),
-            ("two-step", 5, 2),
-            ("default", 5, 1),
-        ] {
-            assert!(seen.contains(&expected), "{expected:?} in {seen:?}");
-        }
-        for point in &figures.loaded {
-            let (fast, answered) = (point.measured.fast, point.measured.latencies_ns.len());
-            assert!(fast > 0 && answered > 100, "{:?}", point.measured);
-        }
+/// A setting as an item of a list.
+fn setting_line(setting: &Setting) -> String {
+    let Setting {
+        name, what, params, ..
+    } = setting;
+    if params.is_empty() {
+        return format!("- **{name}**: {what}");
     }
-
-    #[test]
-    fn the_page_the_json_and_the_picture_tell_the_same() {
-        let figures = measure("--replicas 3 --rates 500,2000 --slots 600 --plot shares.svg");
-        let point = &figures.loaded[0];
-        let page = page::text(&figures);
-        let fast = format!("| {:.2} % |", point.percent(point.measured.fast));
-        for part in ["99.58 %", "0.31 %", "(shares.svg)", "three-step", &fast] {
-            assert!(page.contains(part), "{part}: {page}");
-        }
-        let json = figures.as_json();
-        assert_eq!(
-            json["alone"][0]["delays"]["3"],
-            figures.alone[0].measured.decided
-        );
-        assert_eq!(json["loaded"].as_array().map(Vec::len), Some(6));
-        let picture = chart::render(&figures);
-        assert!(picture.contains("0.42 % off the fast path"));
-        assert!(picture.contains("NULL slots, 3 replicas"));
-    }
+    let params = params.iter().map(|(name, value)| format!("{name}={value}"));
+    let params = params.collect::<Vec<_>>().join(" ");
+    format!("- **{name}**: {what} (`{params}`)")
 }

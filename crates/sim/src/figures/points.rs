@@ -2,7 +2,7 @@
 
 use super::FiguresOptions;
 use crate::meter::{Measured, share_of};
-use crate::parallel::run_all;
+use crate::parallel;
 use crate::plan::Arrivals;
 use crate::simulator::Simulator;
 use crate::steady::Steady;
@@ -17,31 +17,13 @@ const APART_NS: u64 = 20 * MILLIS;
 /// How many of them.
 const ALONE: u64 = 500;
 /// From this rate on, slots follow each other without a pause.
-const SLOTS_PER_SECOND: u64 = 2_000;
+pub(super) const SLOTS_PER_SECOND: u64 = 2_000;
 /// One message of so many is late.
 pub(super) const LATE_ONE_IN: u64 = 1_000;
 /// A replica's turn begins within this time.
 pub(super) const TURN_NS: u64 = 20 * MICROS;
 /// How far clocks are off.
 pub(super) const CLOCK_NS: u64 = 100 * MICROS;
-
-/// Where a protocol names no settings of its own.
-static DEFAULT: [Setting; 1] = [Setting {
-    name: "default",
-    what: "no parameters",
-    params: &[],
-    delays: 0,
-}];
-
-/// All that was measured.
-pub(crate) struct Figures {
-    pub(super) options: FiguresOptions,
-    pub(super) paper: Option<&'static Paper>,
-    /// Requests one at a time.
-    pub(super) alone: Vec<Point>,
-    /// Requests at growing rates.
-    pub(super) loaded: Vec<Point>,
-}
 
 /// One run.
 pub(crate) struct Point {
@@ -50,7 +32,7 @@ pub(crate) struct Point {
     /// Requests offered a second.
     pub(super) rate: u64,
     pub(super) measured: Measured,
-    steady: Steady,
+    pub(super) steady: Steady,
 }
 
 /// Why there are no figures.
@@ -61,75 +43,14 @@ pub(crate) enum Failure {
     Violated(String),
 }
 
-impl Figures {
-    /// Runs everything.
-    pub(crate) fn measure(options: &FiguresOptions) -> Result<Figures, Failure> {
-        let paper = paper_of(&options.protocol).map_err(Failure::Usage)?;
-        let settings = paper.map_or(&DEFAULT[..], |paper| paper.settings);
-        let mut points = Vec::new();
-        for replicas in &options.replicas {
-            let settings = settings.iter();
-            points.extend(settings.map(|setting| Point::alone(setting, *replicas)));
-        }
-        let alone = points.len();
-        for replicas in &options.replicas {
-            for setting in settings {
-                let rates = options.rates.iter();
-                let point = |rate: &u64| Point::loaded(setting, *replicas, *rate, options);
-                points.extend(rates.map(point));
-            }
-        }
-        let measured = run_all(&points, options.jobs, |point| point.run(options));
-        for (point, measured) in points.iter_mut().zip(measured) {
-            point.measured = measured?;
-        }
-        let loaded = points.split_off(alone);
-        Ok(Figures {
-            options: options.clone(),
-            paper,
-            alone: points,
-            loaded,
-        })
-    }
-
-    pub(super) fn as_json(&self) -> Value {
-        let points = |points: &[Point]| points.iter().map(Point::as_json).collect::<Vec<_>>();
-        let paper = self.paper.map(|paper| {
-            let shares = paper.shares.iter().map(|shares| {
-                json!({
-                    "load": shares.load,
-                    "fast_percent": shares.fast_percent,
-                    "noop_percent": shares.noop_percent,
-                })
-            });
-            json!({"measured": paper.measured, "shares": shares.collect::<Vec<_>>()})
-        });
-        let options = &self.options;
-        json!({
-            "protocol": options.protocol,
-            "durability": options.durability.name(),
-            "seed": options.seed,
-            "delay_us": options.delay_us,
-            "jitter_us": options.jitter_us,
-            "unit_us": UNIT_NS / MICROS,
-            "paper": paper,
-            "alone": points(&self.alone),
-            "loaded": points(&self.loaded),
-        })
-    }
-}
-
 impl Point {
-    fn alone(setting: &'static Setting, replicas: usize) -> Point {
+    /// Requests one after the other, and nothing takes time but messages.
+    pub(super) fn alone(setting: &'static Setting, replicas: usize) -> Point {
         let steady = Steady {
             delay_ns: UNIT_NS,
-            jitter_ns: 0,
-            spike: 0.0,
-            service_max_ns: 0,
-            clock_offset_ns: 0,
             arrivals: Arrivals::Every(APART_NS),
             requests: ALONE,
-            rig: None,
+            ..Steady::default()
         };
         Point {
             setting,
@@ -140,21 +61,19 @@ impl Point {
         }
     }
 
-    fn loaded(
+    /// Requests at random, at so many a second.
+    pub(super) fn loaded(
         setting: &'static Setting,
         replicas: usize,
         rate: u64,
+        requests: u64,
         options: &FiguresOptions,
     ) -> Point {
         let steady = Steady {
-            delay_ns: options.delay_us * MICROS,
-            jitter_ns: options.jitter_us * MICROS,
-            spike: 1.0 / LATE_ONE_IN as f64,
             service_max_ns: TURN_NS,
-            clock_offset_ns: CLOCK_NS,
             arrivals: Arrivals::About(SECONDS / rate),
-            requests: options.slots * rate.max(SLOTS_PER_SECOND) / SLOTS_PER_SECOND,
-            rig: None,
+            requests,
+            ..links(options)
         };
         Point {
             setting,
@@ -213,7 +132,7 @@ impl Point {
         share_of(&self.measured.latencies_ns, share)
     }
 
-    fn as_json(&self) -> Value {
+    pub(super) fn as_json(&self) -> Value {
         let measured = &self.measured;
         let delays = measured.delays.iter();
         let delays = delays.map(|(delays, count)| (delays.to_string(), json!(count)));
@@ -235,8 +154,27 @@ impl Point {
     }
 }
 
+/// A network as the options say.
+pub(super) fn links(options: &FiguresOptions) -> Steady {
+    Steady {
+        delay_ns: options.delay_us * MICROS,
+        jitter_ns: options.jitter_us * MICROS,
+        spike: 1.0 / LATE_ONE_IN as f64,
+        ..Steady::default()
+    }
+}
+
+/// Runs all points, several at once.
+pub(super) fn run_all(points: &mut [Point], options: &FiguresOptions) -> Result<(), Failure> {
+    let measured = parallel::run_all(points, options.jobs, |point| point.run(options));
+    for (point, measured) in points.iter_mut().zip(measured) {
+        point.measured = measured?;
+    }
+    Ok(())
+}
+
 /// What the protocol's paper says, if the protocol knows.
-fn paper_of(protocol: &str) -> Result<Option<&'static Paper>, String> {
+pub(super) fn paper_of(protocol: &str) -> Result<Option<&'static Paper>, String> {
     struct Find;
 
     impl Visitor for Find {

@@ -1,6 +1,8 @@
 //! The figures for people: a page of tables, as in `docs/figures.md`.
 
-use super::points::{CLOCK_NS, Figures, LATE_ONE_IN, Point, TURN_NS, UNIT_NS};
+use super::Figures;
+use crate::figures::points::{CLOCK_NS, LATE_ONE_IN, Point, TURN_NS, UNIT_NS};
+use crate::figures::setting_line;
 use crate::steady::SPIKE_NS_MAX;
 use quorate_core::{MICROS, MILLIS};
 use std::fmt::Write;
@@ -25,13 +27,7 @@ fn write(page: &mut String, figures: &Figures) -> std::fmt::Result {
     if let Some(paper) = figures.paper {
         writeln!(page, "Settings:\n")?;
         for setting in paper.settings {
-            writeln!(
-                page,
-                "- **{}**: {}{}",
-                setting.name,
-                setting.what,
-                params(setting.params)
-            )?;
+            writeln!(page, "{}", setting_line(setting))?;
         }
         writeln!(page)?;
     }
@@ -45,14 +41,6 @@ fn write(page: &mut String, figures: &Figures) -> std::fmt::Result {
         "\nThe paper measured {}.\n\nHere, {}.",
         paper.measured, paper.differs
     )
-}
-
-fn params(params: &[(&str, &str)]) -> String {
-    if params.is_empty() {
-        return String::new();
-    }
-    let params = params.iter().map(|(name, value)| format!("{name}={value}"));
-    format!(" (`{}`)", params.collect::<Vec<_>>().join(" "))
 }
 
 /// The delays of a decision.

@@ -1,6 +1,7 @@
 //! The shares under load as a picture.
 
-use super::points::{Figures, Point};
+use super::Figures;
+use crate::figures::points::Point;
 use quorate_plot::{Chart, Group, Panel, Series};
 
 /// Draws slots off the fast path, and slots for nothing, by load.

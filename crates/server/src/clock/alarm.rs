@@ -1,53 +1,14 @@
-//! The clocks of the machine, and the one alarm of a replica.
+//! The one alarm of a replica.
 
-use crate::test_source::TestSource;
-use quorate_core::{Now, SECONDS};
+use quorate_core::SECONDS;
 use rustix::fd::OwnedFd;
 use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
-    timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 use std::io;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-
-/// Reads the clocks.
-#[derive(Clone, Debug)]
-pub(crate) struct Clock {
-    // The place of a clock service that knows the error bound of the synchronised clock.
-    error_ns: u64,
-    test: TestSource,
-}
-
-impl Clock {
-    /// The clocks of the machine, unless a test says otherwise.
-    pub(crate) fn new(test: TestSource) -> Self {
-        let error_ns = u64::MAX;
-        Clock { error_ns, test }
-    }
-
-    /// Both clocks, now.
-    #[must_use]
-    pub(crate) fn now(&self) -> Now {
-        Now {
-            mono_ns: self.mono_ns(),
-            clock_ns: self
-                .test
-                .shift(nanoseconds(clock_gettime(ClockId::Realtime))),
-            clock_error_ns: self.error_ns,
-        }
-    }
-
-    /// The monotonic clock that counts suspend.
-    #[must_use]
-    pub(crate) fn mono_ns(&self) -> u64 {
-        nanoseconds(clock_gettime(ClockId::Boottime))
-    }
-}
-
-fn nanoseconds(time: Timespec) -> u64 {
-    u64::try_from(time.tv_sec).unwrap_or(0) * SECONDS + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
 
 /// Wakes the core when its earliest timer is due, on the same clock that timers are set by and
 /// without rounding to milliseconds.
@@ -121,11 +82,13 @@ impl Alarm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Clock, ClockSource};
+    use crate::test_source::TestSource;
     use quorate_core::MILLIS;
 
     #[tokio::test]
     async fn the_alarm_goes_off_at_the_earliest_setting_and_can_be_set_again() {
-        let clock = Clock::new(TestSource::default());
+        let clock = Clock::new(ClockSource::default(), TestSource::default());
         let mut alarm = Alarm::new().unwrap();
         for _ in 0..2 {
             let start = clock.mono_ns();
