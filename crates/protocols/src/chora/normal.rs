@@ -209,8 +209,7 @@ impl Replica {
         }
         out.deliver(slot, entry);
         self.settle_offer(name);
-        let is_pulsing = self.rounds.is_pulsing();
-        self.rounds.load.note_committed(is_pulsing);
+        self.rounds.load.note_committed(name.is_some());
         self.moved(out);
     }
 
@@ -296,7 +295,10 @@ impl Replica {
     pub(super) fn say_pulse(&mut self, to: Peers, body: Body, out: &mut Out<Self>) {
         let ack = self.ack();
         match to {
-            Peers::All => (self.said_ack, self.owes) = (self.said_ack.max(ack), 0),
+            Peers::All => {
+                (self.said_ack, self.owes) = (self.said_ack.max(ack), 0);
+                self.rounds.load.network.counts.multicasts += 1;
+            }
             Peers::One(peer) => {
                 let member = self.config.member(peer).unwrap_or(self.config.me);
                 self.owes &= !(1 << member);
