@@ -60,6 +60,12 @@ impl Load {
         }
     }
 
+    /// What the own clock shows at the start.
+    pub(super) fn begin(&mut self, now: Now) {
+        self.now_ns = now.mono_ns;
+        self.network.begin(self.now_ns);
+    }
+
     /// What the own clock shows at this step, in a view of so many proposers.
     pub(super) fn read_clock(&mut self, now: Now, proposers: usize) {
         self.now_ns = now.mono_ns;

@@ -79,6 +79,11 @@ impl Network {
         }
     }
 
+    /// The replica starts.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        (self.now_ns, self.mode_since_ns, self.since.0) = (now_ns, now_ns, now_ns);
+    }
+
     /// A step begins, in a view of so many proposers.
     pub(super) fn tick(&mut self, now_ns: u64, proposers: usize) {
         if self.is_pulsing {

@@ -1,7 +1,7 @@
 //! What replicas that run Chora measure of its network model, as a table.
 
 use super::report::Report;
-use super::table::{align, name, time};
+use super::table::{align, name, time, uptime};
 use std::collections::BTreeMap;
 
 /// The table; nothing where no replica runs Chora.
@@ -51,7 +51,7 @@ fn cells(figures: &BTreeMap<String, f64>) -> Vec<String> {
     vec![
         show("view", &|view| format!("{view:.0}")),
         show("pulsing", &mode),
-        show("mode_ms", &|ms| time(ms * 1e3)),
+        show("mode_ms", &|ms| uptime((ms / 1e3) as u64)),
         show("round_us", &time),
         show("round_needed_us", &time),
         show("round_mean_us", &time),

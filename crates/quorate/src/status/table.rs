@@ -177,7 +177,7 @@ fn bytes(bytes: u64) -> String {
 }
 
 /// The two largest units.
-fn uptime(seconds: u64) -> String {
+pub(super) fn uptime(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
         0..60 => format!("{seconds}s"),
