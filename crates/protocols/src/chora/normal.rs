@@ -5,7 +5,9 @@ use super::pattern::ViewInit;
 use super::role::Role;
 use super::{Replica, Timer};
 use crate::done::Done;
-use quorate_core::{Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
+use quorate_core::{
+    Base, Entry, EntryBuilder, EntryId, Epoch, Event, Now, Out, Peers, ReplicaId, Slot,
+};
 
 impl Replica {
     /// A peer's pulse: one of this view, or of a later one that has begun.
@@ -149,7 +151,10 @@ impl Replica {
     /// `try_commit`: what a quorum has acknowledged in this view, or somebody counted in it.
     pub(super) fn try_commit(&mut self, out: &mut Out<Self>) {
         if let Some(start) = self.init.as_ref().map(|init| init.start()) {
-            let mut acks = self.acked.clone();
+            // Every message comes by here: no allocation.
+            let mut acks = [Slot(0); Epoch::MEMBERS_MAX];
+            let acks = &mut acks[..self.acked.len()];
+            acks.copy_from_slice(&self.acked);
             acks[self.config.me] = self.ack();
             acks.sort_unstable_by(|a, b| b.cmp(a));
             let counted = acks[self.config.thresholds.commit.clamp(1, acks.len()) - 1];
