@@ -343,7 +343,7 @@ impl Recipe {
     }
 }
 
-fn sample_epoch<P: Protocol>(
+pub(crate) fn sample_epoch<P: Protocol>(
     replicas: usize,
     durability: Durability,
     params: &BTreeMap<String, String>,
@@ -363,7 +363,7 @@ fn sample_epoch<P: Protocol>(
     }
 }
 
-fn seat(epoch: &Epoch, index: usize) -> Seat {
+pub(crate) fn seat(epoch: &Epoch, index: usize) -> Seat {
     Seat {
         group: Group(0),
         epoch: epoch.clone(),

@@ -5,7 +5,9 @@
 //! the load grows.
 
 mod chart;
+mod chora;
 mod page;
+mod parallel;
 mod points;
 
 use crate::options::DurabilityName;
@@ -64,6 +66,11 @@ pub struct FiguresOptions {
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
 
+    /// What messages cost to process, where a protocol's figures count with it [default: as measured
+    /// with this program]
+    #[arg(long, value_name = "FILE.toml")]
+    pub cost: Option<PathBuf>,
+
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
@@ -76,6 +83,9 @@ pub struct FiguresOptions {
 /// Measures and prints: exit code 0, 1 if a run broke a promise or the picture cannot be written,
 /// 2 if the options make no sense.
 pub(crate) fn run(options: &FiguresOptions) -> ExitCode {
+    if options.protocol == chora::NAME {
+        return chora::run(options);
+    }
     let figures = match Figures::measure(options) {
         Ok(figures) => figures,
         Err(points::Failure::Usage(why)) => {

@@ -1,6 +1,6 @@
 //! The runs, and what they came to.
 
-use super::FiguresOptions;
+use super::{FiguresOptions, parallel};
 use crate::meter::Measured;
 use crate::plan::Arrivals;
 use crate::simulator::Simulator;
@@ -8,9 +8,6 @@ use crate::steady::Steady;
 use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
 use quorate_protocols::{Paper, Protocol, Setting, Visitor, names, visit};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// What every message takes where delays are counted.
 pub(super) const UNIT_NS: u64 = 125 * MICROS;
@@ -240,28 +237,9 @@ impl Point {
 
 /// Runs all points, several at once.
 fn run_all(points: &mut [Point], options: &FiguresOptions) -> Result<(), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(BTreeMap::new());
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(point) = points.get(at) else {
-                return;
-            };
-            let result = point.run(options);
-            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            results.insert(at, result);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs.unwrap_or(cores).max(1) {
-            scope.spawn(work);
-        }
-    });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (at, result) in results {
-        points[at].measured = result?;
+    let results = parallel::run_all(points, options.jobs, |point| point.run(options));
+    for (point, result) in points.iter_mut().zip(results) {
+        point.measured = result?;
     }
     Ok(())
 }
