@@ -121,11 +121,7 @@ impl Maker<'_> {
     fn point(&self, replicas: usize, round_us: Option<u64>, range: f64) -> Point {
         let varies_ns = (range * self.cost.pulse_ns() as f64) as u64;
         let wiring = Wiring {
-            range_ns: if range > 0.0 {
-                varies_ns
-            } else {
-                WIRING.range_ns
-            },
+            range_ns: WIRING.range_ns.max(varies_ns),
             ..WIRING
         };
         let rtt_us = 2 * (wiring.least_ns + wiring.range_ns) / MICROS;
