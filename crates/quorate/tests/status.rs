@@ -63,6 +63,7 @@ async fn any_endpoint_shows_the_whole_cluster_and_the_exit_code_its_health() {
     assert_eq!(code, 0);
     assert!(table.contains("healthy: 3 of 3 replicas serve"), "{table}");
     assert!(table.contains("protocol rabia window=4"), "{table}");
+    assert!(!table.contains("kappa"), "{table}");
     let widest = table.lines().map(str::len).max().unwrap();
     assert!(widest <= 100, "{widest} columns:\n{table}");
 
@@ -83,6 +84,41 @@ async fn any_endpoint_shows_the_whole_cluster_and_the_exit_code_its_health() {
     assert_eq!(code, 1);
     assert!(table.contains("NOT HEALTHY: 0 of 3"), "{table}");
     assert!(table.contains("no quorum"), "{table}");
+}
+
+/// Scenario: what Chora measures of its network model is shown, and only where it runs.
+#[tokio::test]
+async fn replicas_that_run_chora_show_their_rounds() {
+    let home = Home::new();
+    let params = ["round_us=500", "mode=pulsing"];
+    let up = home.start(&[
+        "--protocol",
+        "chora",
+        "--param",
+        params[0],
+        "--param",
+        params[1],
+    ]);
+    let mut client = Client::connect(&up.urls[0]).await;
+    for i in 0..200 {
+        client.put(&format!("k{i}"), "v").await.unwrap();
+    }
+    let (_, report) = json(&up.urls[1]);
+    let protocol = &report["replicas"][0]["figures"]["protocol"];
+    assert!(
+        protocol["rounds_total"].as_f64().unwrap() > 10.0,
+        "{protocol}"
+    );
+    let synchrony = protocol["synchrony_90"].as_f64().unwrap();
+    assert!(0.0 < synchrony && synchrony < 1.0, "{protocol}");
+    assert!(protocol["multicasts_per_commit"].as_f64().unwrap() >= 1.0);
+    let (_, table) = status(&["--endpoints", &up.urls[2]]);
+    assert!(
+        table.contains("kappa") && table.contains("500us"),
+        "{table}"
+    );
+    let widest = table.lines().map(str::len).max().unwrap();
+    assert!(widest <= 100, "{widest} columns:\n{table}");
 }
 
 #[test]

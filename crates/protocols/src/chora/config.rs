@@ -9,6 +9,9 @@ pub(super) const WINDOW_MAX: usize = 65_536;
 /// Slots kept, per slot of the window: a peer may be that much ahead.
 pub(super) const SLOTS_PER_WINDOW: usize = 4;
 
+/// What a message costs to process unless told (`docs/chora-cost.toml`).
+const MESSAGE_NS: usize = 1_000;
+
 /// How many members it takes. Every number is the smallest that is safe: `q = f + 1` of `2f + 1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thresholds {
@@ -129,9 +132,11 @@ pub struct Config {
     pub gap_ns: u64,
     /// Longest time between repairs.
     pub gap_max_ns: u64,
+    /// What a message is said to cost to process (`message_ns`): for figures only.
+    pub message_ns: u64,
 }
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "proposers",
     "mode",
     "round_us",
@@ -144,6 +149,7 @@ const KNOWN: [&str; 13] = [
     "stall_ms",
     "rejoin_ms",
     "idle_ms",
+    "message_ns",
     "patience_ms",
 ];
 
@@ -197,6 +203,7 @@ impl Config {
             grace_ns: round_ns.max(rtt_ns / 2),
             gap_ns,
             gap_max_ns: (stall_ns / 2).max(gap_ns),
+            message_ns: params.number("message_ns", MESSAGE_NS, 1..=1_000_000_000)? as u64,
         })
     }
 

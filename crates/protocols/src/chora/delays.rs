@@ -12,8 +12,6 @@ const SAMPLES_MIN: u32 = 64;
 const SAMPLES_MAX: u32 = 1024;
 /// A difference beyond this is another clock, not a late message.
 const LATE_NS_MAX: i64 = 1_000_000_000;
-/// Of a hundred messages so many are not later than the tail.
-const PERCENT: u64 = 99;
 /// Classes per power of two.
 const FINE: u32 = 8;
 /// Enough for [`LATE_NS_MAX`].
@@ -56,12 +54,12 @@ impl Delays {
         }
     }
 
-    /// `p99(d) - mean(d)`, once enough was heard.
-    pub(super) fn tail_ns(&self) -> Option<u64> {
+    /// `p_x(d) - mean(d)`, once enough was heard: of a hundred messages `percent` are not later.
+    pub(super) fn tail_ns(&self, percent: u64) -> Option<u64> {
         if self.samples < SAMPLES_MIN {
             return None;
         }
-        let mut left = u64::from(self.samples) * (100 - PERCENT) / 100;
+        let mut left = u64::from(self.samples) * (100 - percent) / 100;
         let later = |count: &u32| match left.checked_sub(u64::from(*count)) {
             Some(rest) => {
                 left = rest;
@@ -121,7 +119,7 @@ mod tests {
             let late_ns = if count % rare == rare - 1 { 400_000 } else { 0 };
             delays.note(1, (sent_ns, count * 1_000_000 + 100_000 + late_ns));
         }
-        delays.tail_ns()
+        delays.tail_ns(99)
     }
 
     #[test]
@@ -138,15 +136,15 @@ mod tests {
     fn a_clock_that_is_set_is_no_late_message() {
         let mut delays = Delays::new(1);
         (0..200u64).for_each(|at| delays.note(0, (at, at + 50)));
-        let before = delays.tail_ns();
+        let before = delays.tail_ns(99);
         (0..200u64).for_each(|at| delays.note(0, (at, at + 60_000_000_000)));
-        assert_eq!(delays.tail_ns(), before);
+        assert_eq!(delays.tail_ns(99), before);
     }
 
     #[test]
     fn few_messages_show_no_tail() {
         let mut delays = Delays::new(1);
         (0..10).for_each(|at| delays.note(0, (at, at)));
-        assert_eq!(delays.tail_ns(), None);
+        assert_eq!(delays.tail_ns(99), None);
     }
 }

@@ -4,6 +4,7 @@ use super::Replica;
 use super::config::{Config, ModeRule};
 use super::delays::Delays;
 use super::messages::Value;
+use super::network::Network;
 use super::policy::{Policy, Setting, Tuner, Window};
 use quorate_core::{Boot, MICROS, MILLIS, Now, Out, Slot, coin};
 
@@ -11,6 +12,8 @@ use quorate_core::{Boot, MICROS, MILLIS, Now, Out, Slot, coin};
 const WINDOW_NS: u64 = 10 * MILLIS;
 /// How long a mode lasts at least where chance decides.
 const RANDOM_NS: u64 = 3 * MILLIS;
+/// Of a hundred messages so many are not later than a round waits for.
+const PERCENT: u64 = 99;
 /// What a round lasts beyond the tail of delays.
 const MARGIN_NS: u64 = 20 * MICROS;
 
@@ -33,21 +36,8 @@ pub(super) struct Load {
     offered: Vec<u64>,
     /// When this replica proposed something last.
     proposed_ns: u64,
-    /// Since the start, for people.
-    pub(super) totals: Totals,
-}
-
-/// Counts that nothing depends on.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
-    pub(super) rounds: u64,
-    /// Rounds that ended early.
-    pub(super) early: u64,
-    /// Slots committed while this replica pulsed.
-    pub(super) slots: u64,
-    pub(super) repairs: u64,
-    /// Of the last window of pulses: slots committed, of those dealt in its rounds.
-    pub(super) effectiveness: f64,
+    /// For people.
+    pub(super) network: Network,
 }
 
 impl Load {
@@ -66,13 +56,20 @@ impl Load {
             window: Window::default(),
             offered: vec![0; n],
             proposed_ns: 0,
-            totals: Totals::default(),
+            network: Network::new(config.message_ns),
         }
     }
 
-    /// What the own clock shows at this step.
-    pub(super) fn read_clock(&mut self, now: Now) {
+    /// What the own clock shows at the start.
+    pub(super) fn begin(&mut self, now: Now) {
         self.now_ns = now.mono_ns;
+        self.network.begin(self.now_ns);
+    }
+
+    /// What the own clock shows at this step, in a view of so many proposers.
+    pub(super) fn read_clock(&mut self, now: Now, proposers: usize) {
+        self.now_ns = now.mono_ns;
+        self.network.tick(self.now_ns, proposers);
     }
 
     /// What it showed.
@@ -101,27 +98,32 @@ impl Load {
     }
 
     /// A slot was committed.
-    pub(super) fn note_committed(&mut self, is_pulsing: bool) {
+    pub(super) fn note_committed(&mut self, is_entry: bool) {
         self.window.committed += 1;
-        self.totals.slots += u64::from(is_pulsing);
+        self.network.note_committed(is_entry);
     }
 
     /// A round began.
     pub(super) fn note_round(&mut self) {
         self.window.rounds += 1;
-        self.totals.rounds += 1;
+        self.network.counts.rounds += 1;
     }
 
     /// A repair was needed.
     pub(super) fn note_repair(&mut self) {
         self.window.repairs += 1;
-        self.totals.repairs += 1;
+        self.network.counts.repairs += 1;
     }
 
     /// `T0`: what delays ask for, unless it was given.
     pub(super) fn needed_ns(&self) -> u64 {
-        let tail_ns = self.delays.tail_ns().filter(|_| self.is_measured);
+        let tail_ns = self.tail_ns(PERCENT).filter(|_| self.is_measured);
         tail_ns.map_or(self.given_ns, |tail_ns| tail_ns + MARGIN_NS)
+    }
+
+    /// `p_x(d) - mean(d)`, once it is known.
+    pub(super) fn tail_ns(&self, percent: u64) -> Option<u64> {
+        self.delays.tail_ns(percent)
     }
 
     /// `T`.
@@ -135,8 +137,9 @@ impl Load {
     }
 
     /// Pulses have begun or ended.
-    pub(super) fn switched(&mut self) {
+    pub(super) fn switched(&mut self, is_pulsing: bool) {
         self.policy.switched();
+        self.network.switched(is_pulsing);
     }
 
     /// Ends the window, if it is over.
@@ -160,7 +163,6 @@ impl Load {
     fn judge(&mut self, is_pulsing: bool, window: Window, proposers: usize) -> bool {
         if is_pulsing {
             self.tuner.note(window);
-            self.totals.effectiveness = window.effectiveness(proposers as u64);
         }
         let needed_ns = self.needed_ns();
         let setting = Setting {

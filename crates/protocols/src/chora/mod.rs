@@ -35,6 +35,7 @@ mod load;
 mod log;
 mod messages;
 mod mutants;
+mod network;
 mod normal;
 mod offers;
 mod pattern;
@@ -192,7 +193,8 @@ impl Machine for Replica {
     }
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
-        self.rounds.load.read_clock(now);
+        let proposers = self.proposers();
+        self.rounds.load.read_clock(now, proposers);
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
@@ -273,6 +275,7 @@ impl Replica {
             }
         };
         self.heard |= 1 << from;
+        self.rounds.load.network.note_message();
         match message {
             Message::Pulse(pulse) => self.on_pulse(now, from, *pulse, out),
             Message::Forward { entry } => self.on_forward(from, entry, out),
@@ -352,6 +355,11 @@ impl Replica {
         } else {
             out.send(to, message);
         }
+    }
+
+    /// How many members this view deals slots to, as far as known.
+    fn proposers(&self) -> usize {
+        self.init.as_ref().map_or(0, |init| init.pattern.len())
     }
 
     /// The first slot not committed.

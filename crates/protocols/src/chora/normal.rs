@@ -5,7 +5,9 @@ use super::pattern::ViewInit;
 use super::role::Role;
 use super::{Replica, Timer};
 use crate::done::Done;
-use quorate_core::{Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
+use quorate_core::{
+    Base, Entry, EntryBuilder, EntryId, Epoch, Event, Now, Out, Peers, ReplicaId, Slot,
+};
 
 impl Replica {
     /// A peer's pulse: one of this view, or of a later one that has begun.
@@ -149,7 +151,10 @@ impl Replica {
     /// `try_commit`: what a quorum has acknowledged in this view, or somebody counted in it.
     pub(super) fn try_commit(&mut self, out: &mut Out<Self>) {
         if let Some(start) = self.init.as_ref().map(|init| init.start()) {
-            let mut acks = self.acked.clone();
+            // Every message comes by here: no allocation.
+            let mut acks = [Slot(0); Epoch::MEMBERS_MAX];
+            let acks = &mut acks[..self.acked.len()];
+            acks.copy_from_slice(&self.acked);
             acks[self.config.me] = self.ack();
             acks.sort_unstable_by(|a, b| b.cmp(a));
             let counted = acks[self.config.thresholds.commit.clamp(1, acks.len()) - 1];
@@ -209,8 +214,7 @@ impl Replica {
         }
         out.deliver(slot, entry);
         self.settle_offer(name);
-        let is_pulsing = self.rounds.is_pulsing();
-        self.rounds.load.note_committed(is_pulsing);
+        self.rounds.load.note_committed(name.is_some());
         self.moved(out);
     }
 
@@ -296,7 +300,10 @@ impl Replica {
     pub(super) fn say_pulse(&mut self, to: Peers, body: Body, out: &mut Out<Self>) {
         let ack = self.ack();
         match to {
-            Peers::All => (self.said_ack, self.owes) = (self.said_ack.max(ack), 0),
+            Peers::All => {
+                (self.said_ack, self.owes) = (self.said_ack.max(ack), 0);
+                self.rounds.load.network.counts.multicasts += 1;
+            }
             Peers::One(peer) => {
                 let member = self.config.member(peer).unwrap_or(self.config.me);
                 self.owes &= !(1 << member);

@@ -82,6 +82,7 @@ impl Rounds {
             self.number = header.round - 1;
         }
         self.load.note_delay(from, header.sent_ns);
+        self.load.network.counts.multicasts += 1;
         let proposal = pulse.proposal.as_ref();
         if let Some(value) = proposal.and_then(|proposal| proposal.value.as_ref()) {
             self.load.note_offered(from, value);
@@ -96,6 +97,7 @@ impl Rounds {
     /// A view begins: other proposers, other rounds.
     pub(super) fn enter_view(&mut self) {
         self.load.restart();
+        self.load.network.enter_view();
         self.paces_ns.fill(0);
         self.heard = 0;
     }
@@ -113,7 +115,7 @@ impl Replica {
     pub(super) fn begin_pulses(&mut self, now: Now, out: &mut Out<Self>) {
         out.emit(Event::Branch("pulses begun"));
         (self.rounds.is_pulsing, self.rounds.idle) = (true, 0);
-        self.rounds.load.switched();
+        self.rounds.load.switched(true);
         self.rounds.load.restart();
         self.on_round(now, out);
     }
@@ -121,7 +123,7 @@ impl Replica {
     pub(super) fn end_pulses(&mut self, out: &mut Out<Self>) {
         out.emit(Event::Branch("pulses ended"));
         self.rounds.is_pulsing = false;
-        self.rounds.load.switched();
+        self.rounds.load.switched(false);
         out.disarm(Timer::Round);
     }
 
@@ -172,7 +174,7 @@ impl Replica {
         let proposers = self.init.as_ref().map_or(0, |init| init.mask());
         let live = proposers & self.config.others() & !self.down;
         if live != 0 && live & !self.rounds.heard == 0 && self.has_news() {
-            self.rounds.load.totals.early += 1;
+            self.rounds.load.network.counts.early += 1;
             self.on_round(now, out);
         }
     }

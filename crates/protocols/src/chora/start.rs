@@ -38,7 +38,7 @@ impl Replica {
                 replica
             }
         };
-        replica.rounds.load.read_clock(now);
+        replica.rounds.load.begin(now);
         replica.begin_first_view();
         replica.write_first_view(out);
         replica.say_rejoin(config.others(), out);

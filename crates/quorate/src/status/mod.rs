@@ -3,6 +3,7 @@
 mod gather;
 mod live;
 mod report;
+mod rounds;
 mod scrape;
 mod table;
 

@@ -48,6 +48,8 @@ pub(super) struct Figures {
     pub(super) fast_share_recent: Option<f64>,
     /// What waits, by place.
     pub(super) queue_lengths: BTreeMap<&'static str, u64>,
+    /// What the protocol says of itself, by name.
+    pub(super) protocol: BTreeMap<String, f64>,
     /// Turns of its core per second.
     pub(super) wakeups_per_second: f64,
     /// By place, since its start.
@@ -163,6 +165,7 @@ fn figures(now: &Seen, before: &Seen, furthest: u64) -> Figures {
             .into_iter()
             .map(|place| (place, queue(place)))
             .collect(),
+        protocol: now.reading.protocol(),
         wakeups_per_second: per_second("quorate_turns_total"),
         latency: latencies(false),
         latency_recent: latencies(true),

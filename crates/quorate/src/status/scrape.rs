@@ -32,6 +32,19 @@ impl Reading {
         self.samples.get(name).copied().unwrap_or(0.0)
     }
 
+    /// What the protocol says of itself, by name; what it does not say is left out.
+    pub(super) fn protocol(&self) -> BTreeMap<String, f64> {
+        let beginning = "quorate_protocol{figure=\"";
+        let samples = self.samples.range(beginning.to_owned()..);
+        let samples = samples.take_while(|(name, _)| name.starts_with(beginning));
+        let told = samples.filter(|(_, value)| value.is_finite());
+        told.filter_map(|(name, value)| {
+            let figure = name[beginning.len()..].strip_suffix("\"}")?;
+            Some((figure.to_owned(), *value))
+        })
+        .collect()
+    }
+
     /// The latencies of a place.
     pub(super) fn latency(&self, place: &str) -> Histogram {
         let beginning = format!("quorate_latency_seconds_bucket{{place=\"{place}\",le=\"");
@@ -96,7 +109,8 @@ mod tests {
         quorate_latency_seconds_bucket{place=\"log\",le=\"0.001\"} 50\n\
         quorate_latency_seconds_bucket{place=\"log\",le=\"0.01\"} 100\n\
         quorate_latency_seconds_bucket{place=\"log\",le=\"+Inf\"} 100\n\
-        quorate_latency_seconds_bucket{place=\"total\",le=\"+Inf\"} 3\nnonsense\n";
+        quorate_latency_seconds_bucket{place=\"total\",le=\"+Inf\"} 3\nnonsense\n\
+        quorate_protocol{figure=\"view\"} 2\nquorate_protocol{figure=\"gone\"} NaN\n";
 
     #[test]
     fn quantiles_come_from_buckets_and_differences_from_two_readings() {
@@ -107,6 +121,7 @@ mod tests {
         assert_eq!((log.count(), log.quantile_us(0.5)), (100.0, Some(1000.0)));
         assert_eq!(log.quantile_us(0.75), Some(5500.0));
         assert_eq!(reading.latency("ring").quantile_us(0.5), None);
+        assert_eq!(reading.protocol(), BTreeMap::from([("view".into(), 2.0)]));
         let same = log.since(&log);
         assert_eq!((same.count(), same.quantile_us(0.5)), (0.0, None));
     }

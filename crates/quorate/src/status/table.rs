@@ -1,6 +1,7 @@
 //! A report as a table of at most a hundred columns.
 
 use super::report::{Figures, Latency, PLACES, ReplicaReport, Report};
+use super::rounds;
 use quorate_server::{Role, StatusPage};
 
 /// The report for people.
@@ -21,6 +22,7 @@ pub(super) fn render(report: &Report) -> String {
         text += "more replicas than may fail have lost what they promised: none of them can come \
                  back; begin a new cluster\n";
     }
+    text += &rounds::render(report);
     if report.any_page().is_some() {
         text += &format!(
             "\nlatency p50/p99 by place, of the last {:.1} s (* since the start, for idle ones)\n",
@@ -137,7 +139,7 @@ fn pair(latency: &Latency) -> String {
     format!("{}/{}", time(latency.p50_us), time(latency.p99_us))
 }
 
-fn name(replica: &ReplicaReport) -> String {
+pub(super) fn name(replica: &ReplicaReport) -> String {
     replica
         .replica_id
         .map_or("?".to_owned(), |id| id.to_string())
@@ -145,7 +147,7 @@ fn name(replica: &ReplicaReport) -> String {
 
 /// `7.5us`, `140us`, `2.1ms`, `38ms`, `1.4s`: five characters at most, so that a row of pairs of
 /// them stays within a hundred.
-fn time(us: f64) -> String {
+pub(super) fn time(us: f64) -> String {
     for (unit, size) in [("us", 1.0), ("ms", 1e3), ("s", 1e6)] {
         match us / size {
             count if count < 9.95 => return format!("{count:.1}{unit}"),
@@ -175,7 +177,7 @@ fn bytes(bytes: u64) -> String {
 }
 
 /// The two largest units.
-fn uptime(seconds: u64) -> String {
+pub(super) fn uptime(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -186,7 +188,7 @@ fn uptime(seconds: u64) -> String {
 }
 
 /// Words to the left, figures to the right.
-fn align(rows: &[Vec<String>]) -> String {
+pub(super) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -19,9 +19,9 @@ fn write(page: &mut String, points: &Points) -> std::fmt::Result {
     machines(page, points)?;
     writeln!(
         page,
-        "{} clients, each with one put under way: {}. A leader's disk {}{}.\n",
+        "{} clients, each with one put under way: at the leader, or at all replicas alike where nobody \
+         leads. A leader's disk {}{}.\n",
         options.clients,
-        "at the leader, or at all replicas alike where nobody leads",
         match options.leader_writes {
             LeaderWrites::Fragment => "gets its fragment of a value, as it is written",
             LeaderWrites::Whole =>

@@ -3,6 +3,7 @@
 //! Whole clusters without faults, every check on. What is measured is what the paper is about: how slots
 //! are decided ([`slots`]), or what deadlines do ([`deadlines`]).
 
+mod chora;
 mod deadlines;
 mod points;
 mod slots;
@@ -67,6 +68,11 @@ pub struct FiguresOptions {
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
 
+    /// What messages cost to process, where a protocol's figures count with it [default: as measured
+    /// with this program]
+    #[arg(long, value_name = "FILE.toml")]
+    pub cost: Option<PathBuf>,
+
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
@@ -91,6 +97,9 @@ trait Report {
 /// Measures and prints: exit code 0, 1 if a run broke a promise or the picture cannot be written,
 /// 2 if the options make no sense.
 pub(crate) fn run(options: &FiguresOptions) -> ExitCode {
+    if options.protocol == chora::NAME {
+        return chora::run(options);
+    }
     let report = match measure(options) {
         Ok(report) => report,
         Err(Failure::Usage(why)) => {

@@ -247,6 +247,39 @@ fn delays_that_vary_tenfold_make_longer_rounds() {
     assert!((200 * MICROS..320 * MICROS).contains(&varied), "{varied}");
 }
 
+/// Delays between 40 and 80 us: a tail of 16 us at x = 90, and a message is said to cost 4 us.
+#[test]
+fn replicas_measure_the_network_model() {
+    let params = [
+        ("mode", "pulsing"),
+        ("round_us", "100"),
+        ("batch_commands", "1"),
+        ("message_ns", "4000"),
+    ];
+    let mut timed = Timed::new(3, &params);
+    timed.delay_ns = 40 * MICROS..80 * MICROS;
+    timed.load(BUSY_NS);
+    timed.run_ms(200);
+    let figures: BTreeMap<_, _> = timed.net.machine(0).all_figures().into_iter().collect();
+    for (name, value) in [
+        ("synchrony_90", 4.0 / 20.0),
+        ("synchrony_99", 4.0 / 24.0),
+        ("effectiveness", 1.0),
+        ("multicasts_per_commit", 1.0),
+        ("mode_ms", 200.0),
+        ("efficiency", 2.0 * 4.0 / figures["round_mean_us"]),
+        (
+            "early_share",
+            figures["rounds_early_total"] / figures["rounds_total"],
+        ),
+    ] {
+        let is_near = (figures[name] / value - 1.0).abs() < 0.15;
+        assert!(is_near, "{name}, and not {value}: {figures:?}");
+    }
+    assert!(figures["round_mean_us"] < 100.0, "{figures:?}");
+    assert!(figures["kappa"] >= figures["efficiency"] * figures["effectiveness"]);
+}
+
 /// A command that comes while rounds have become long waits for none of them.
 #[test]
 fn what_is_asked_after_a_silence_starts_a_round() {

@@ -1,0 +1,240 @@
+//! Replicas in memory: every message arrives, every record is durable at once, in the order they were said.
+
+use super::BODY_BYTES;
+use bytes::Bytes;
+use quorate_core::{
+    Boot, Class, ClientId, Command, Due, Durability, Epoch, Group, Incarnation, Input, MILLIS,
+    Machine, Member, Now, Out, Output, Past, Peers, Principal, ReplicaId, RequestId, Seat, Slot,
+};
+use quorate_protocols::Protocol;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a replica under full load has waiting at least.
+const WAITING: u64 = 32;
+/// Whose steps are looked at.
+const FIRST: usize = 0;
+
+/// Replicas and the messages between them.
+pub(crate) struct Cluster<P: Protocol> {
+    replicas: Vec<P::Machine>,
+    outs: Vec<Out<P::Machine>>,
+    outputs: Vec<Output<P::Machine>>,
+    inputs: VecDeque<(usize, Input<P::Machine>)>,
+    /// What each replica waits for, and when it is due.
+    timers: Vec<BTreeMap<<P::Machine as Machine>::Timer, u64>>,
+    /// By replica: commands that were given to it and are not committed there.
+    waiting: Vec<u64>,
+    body: Bytes,
+    now_ns: u64,
+    seq: u64,
+    /// Messages received, by all and by the first replica.
+    pub(crate) messages: u64,
+    pub(crate) received: u64,
+    /// Messages said to everybody.
+    pub(crate) multicasts: u64,
+    /// Commands committed at the first replica.
+    pub(crate) applied: u64,
+    /// Sees the steps of the first replica.
+    pub(crate) look: fn(&mut dyn FnMut()),
+}
+
+impl<P: Protocol> Cluster<P> {
+    pub(crate) fn new(replicas: u16, params: &[(&str, &str)]) -> Self {
+        let params = params.iter();
+        let params = params.map(|(name, value)| ((*name).into(), (*value).into()));
+        let member = |id| Member {
+            id: ReplicaId(id),
+            incarnation: Incarnation(id.into()),
+        };
+        let epoch = Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: (1..=replicas).map(member).collect(),
+            protocol: P::NAME.into(),
+            durability: Durability::Disk,
+            seed: 1,
+            params: params.collect(),
+        };
+        let mut outs = Vec::new();
+        let mut machines = Vec::new();
+        for id in 1..=replicas {
+            let (me, boot) = (ReplicaId(id), Boot(id.into()));
+            let seat = Seat {
+                group: Group(0),
+                epoch: epoch.clone(),
+                me,
+                boot,
+            };
+            let config = P::config(&seat).expect("the parameters are valid");
+            let mut out = Out::default();
+            machines.push(P::Machine::recover(
+                &config,
+                Past::Fresh,
+                Now::default(),
+                &mut out,
+            ));
+            outs.push(out);
+        }
+        let mut cluster = Cluster {
+            replicas: machines,
+            outs,
+            outputs: Vec::new(),
+            inputs: VecDeque::new(),
+            timers: vec![BTreeMap::new(); replicas.into()],
+            waiting: vec![0; replicas.into()],
+            body: Bytes::from(vec![7; BODY_BYTES]),
+            now_ns: 0,
+            seq: 0,
+            messages: 0,
+            received: 0,
+            multicasts: 0,
+            applied: 0,
+            look: |step| step(),
+        };
+        cluster.begin();
+        cluster
+    }
+
+    /// Commits a first command. Where that takes a leader, the timers of the first replica make it
+    /// one; afterwards none is needed.
+    fn begin(&mut self) {
+        self.round(1);
+        while self.applied == 0 {
+            assert!(!self.timers[FIRST].is_empty(), "a request is waited for");
+            for (timer, _) in std::mem::take(&mut self.timers[FIRST]) {
+                self.inputs.push_back((FIRST, Input::Timer(timer)));
+                self.run();
+            }
+        }
+    }
+
+    /// One replica gets `commands` commands, and everything that follows happens.
+    pub(crate) fn round(&mut self, commands: u64) {
+        let at = (self.seq % self.replicas.len() as u64) as usize;
+        self.submit(at, commands);
+        self.run();
+        self.now_ns += MILLIS;
+    }
+
+    /// The first replicas, so many of them, always have commands waiting, until `commands` more are
+    /// committed. Timers fire when there is nothing else to do.
+    pub(crate) fn saturate(&mut self, asked: usize, commands: u64) {
+        let until = self.applied + commands;
+        while self.applied < until {
+            for at in 0..asked {
+                if self.waiting[at] < WAITING {
+                    self.submit(at, WAITING);
+                }
+            }
+            match self.inputs.pop_front() {
+                Some((at, input)) => self.step(at, input),
+                None => self.fire(),
+            }
+        }
+    }
+
+    /// The timers that are due next fire.
+    fn fire(&mut self) {
+        let dues = self.timers.iter().flat_map(BTreeMap::values);
+        self.now_ns = *dues.min().expect("somebody waits for something");
+        for at in 0..self.timers.len() {
+            let due = self.timers[at].extract_if(.., |_, due| *due <= self.now_ns);
+            let inputs = due.map(|(timer, _)| (at, Input::Timer(timer)));
+            self.inputs.extend(inputs);
+        }
+    }
+
+    fn submit(&mut self, at: usize, commands: u64) {
+        self.waiting[at] += commands;
+        let submitted = (0..commands).map(|_| self.command()).collect();
+        self.inputs.push_back((at, Input::Submit(submitted)));
+    }
+
+    fn run(&mut self) {
+        while let Some((at, input)) = self.inputs.pop_front() {
+            self.step(at, input);
+        }
+    }
+
+    fn command(&mut self) -> Command {
+        self.seq += 1;
+        Command {
+            id: RequestId {
+                client: ClientId(1),
+                seq: self.seq,
+            },
+            acked: self.seq - 1,
+            class: Class::Write,
+            principal: Principal(0),
+            body: self.body.clone(),
+            payloads: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, at: usize, input: Input<P::Machine>) {
+        let is_message = u64::from(matches!(input, Input::Message { .. }));
+        self.messages += is_message;
+        if at == FIRST {
+            self.received += is_message;
+        }
+        let now = Now {
+            mono_ns: self.now_ns,
+            clock_ns: self.now_ns,
+            clock_error_ns: u64::MAX,
+        };
+        let before = self.outs[at].persisted();
+        let (machine, out) = (&mut self.replicas[at], &mut self.outs[at]);
+        match at {
+            FIRST => {
+                let mut input = Some(input);
+                (self.look)(&mut || machine.step(now, input.take().expect("one step"), out));
+            }
+            _ => machine.step(now, input, out),
+        }
+        let mut outputs = std::mem::take(&mut self.outputs);
+        self.outs[at].swap(&mut outputs);
+        for output in outputs.drain(..) {
+            self.perform(at, output);
+        }
+        self.outputs = outputs;
+        let after = self.outs[at].persisted();
+        if after > before {
+            self.inputs.push_back((at, Input::Durable(after)));
+        }
+    }
+
+    fn perform(&mut self, at: usize, output: Output<P::Machine>) {
+        match output {
+            Output::Send { to, message, .. } => {
+                let from = ReplicaId(at as u16 + 1);
+                self.multicasts += u64::from(to == Peers::All);
+                for peer in 0..self.replicas.len() {
+                    let id = ReplicaId(peer as u16 + 1);
+                    if peer != at && (to == Peers::All || to == Peers::One(id)) {
+                        let message = message.clone();
+                        self.inputs
+                            .push_back((peer, Input::Message { from, message }));
+                    }
+                }
+            }
+            Output::Deliver {
+                entry: Some(entry), ..
+            } => {
+                let count = entry.count() as u64;
+                self.applied += if at == FIRST { count } else { 0 };
+                if usize::from(entry.id.origin.0) == at + 1 {
+                    self.waiting[at] = self.waiting[at].saturating_sub(count);
+                }
+            }
+            Output::Arm { timer, due } => {
+                let after_ns = match due {
+                    Due::After(ns) => ns,
+                    Due::Within(range) => *range.start(),
+                };
+                self.timers[at].insert(timer, self.now_ns + after_ns);
+            }
+            Output::Disarm(timer) => drop(self.timers[at].remove(&timer)),
+            _ => {}
+        }
+    }
+}
