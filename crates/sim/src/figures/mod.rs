@@ -1,7 +1,7 @@
 //! `quorate sim figures`: what a protocol's paper measured, measured here.
 //!
 //! Whole clusters without faults, every check on. What is measured is what the paper is about: how slots
-//! are decided ([`slots`]), or what deadlines do ([`deadlines`]).
+//! are decided ([`slots`]), what deadlines do ([`deadlines`]), or what rounds do ([`chora`]).
 
 mod chora;
 mod deadlines;
@@ -97,9 +97,6 @@ trait Report {
 /// Measures and prints: exit code 0, 1 if a run broke a promise or the picture cannot be written,
 /// 2 if the options make no sense.
 pub(crate) fn run(options: &FiguresOptions) -> ExitCode {
-    if options.protocol == chora::NAME {
-        return chora::run(options);
-    }
     let report = match measure(options) {
         Ok(report) => report,
         Err(Failure::Usage(why)) => {
@@ -126,6 +123,9 @@ pub(crate) fn run(options: &FiguresOptions) -> ExitCode {
 }
 
 fn measure(options: &FiguresOptions) -> Result<Box<dyn Report>, Failure> {
+    if options.protocol == chora::NAME {
+        return Ok(Box::new(chora::measure(options)?));
+    }
     let paper = paper_of(&options.protocol).map_err(Failure::Usage)?;
     if let Some(paper) = paper
         && paper.about == About::Deadlines

@@ -8,41 +8,33 @@ mod node;
 mod page;
 mod points;
 
-use super::FiguresOptions;
 use super::points::Failure;
+use super::{FiguresOptions, Report};
 use points::Figures;
-use std::process::ExitCode;
+use serde_json::Value;
 
 /// The protocol that these are about.
 pub(super) const NAME: &str = "chora";
 /// How long a run is measured, ms.
 const RUN_MS: u64 = 40;
 
-/// Measures and prints; exit codes as for other protocols.
-pub(super) fn run(options: &FiguresOptions) -> ExitCode {
-    let figures = match Figures::measure(options, RUN_MS) {
-        Ok(figures) => figures,
-        Err(Failure::Usage(why)) => {
-            eprintln!("error: {why}");
-            return ExitCode::from(2);
-        }
-        Err(Failure::Violated(why)) => {
-            eprintln!("error: {why}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if options.json {
-        println!("{:#}", figures.as_json());
-    } else {
-        print!("{}", page::text(&figures));
+/// Measures all of it.
+pub(super) fn measure(options: &FiguresOptions) -> Result<Figures, Failure> {
+    Figures::measure(options, RUN_MS)
+}
+
+impl Report for Figures {
+    fn text(&self) -> String {
+        page::text(self)
     }
-    if let Some(path) = &options.plot
-        && let Err(error) = std::fs::write(path, chart::render(&figures))
-    {
-        eprintln!("error: {}: {error}", path.display());
-        return ExitCode::FAILURE;
+
+    fn as_json(&self) -> Value {
+        page::as_json(self)
     }
-    ExitCode::SUCCESS
+
+    fn picture(&self) -> String {
+        chart::render(self)
+    }
 }
 
 #[cfg(test)]

@@ -232,25 +232,24 @@ which then never happens. The paper's ends early with a message from all peers, 
 among the protocols.
 - *Millions of commands on real wires*: encoding, system calls and the network stack cost nothing here.";
 
-impl Figures {
-    pub(super) fn as_json(&self) -> Value {
-        let points = |points: &[Point]| points.iter().map(Point::as_json).collect::<Vec<_>>();
-        let Cost {
-            message_ns,
-            proposal_ns,
-            send_ns,
-        } = self.cost;
-        json!({
-            "protocol": super::NAME,
-            "seed": self.options.seed,
-            "cost": {"message_ns": message_ns, "proposal_ns": proposal_ns, "send_ns": send_ns},
-            "lengths": points(&self.lengths),
-            "responsive": points(&self.responsive),
-            "levels": points(&self.levels),
-            "loads": points(&self.loads),
-            "crashes": points(&self.crashes),
-        })
-    }
+/// The same for machines.
+pub(super) fn as_json(figures: &Figures) -> Value {
+    let points = |points: &[Point]| points.iter().map(Point::as_json).collect::<Vec<_>>();
+    let Cost {
+        message_ns,
+        proposal_ns,
+        send_ns,
+    } = figures.cost;
+    json!({
+        "protocol": super::NAME,
+        "seed": figures.options.seed,
+        "cost": {"message_ns": message_ns, "proposal_ns": proposal_ns, "send_ns": send_ns},
+        "lengths": points(&figures.lengths),
+        "responsive": points(&figures.responsive),
+        "levels": points(&figures.levels),
+        "loads": points(&figures.loads),
+        "crashes": points(&figures.crashes),
+    })
 }
 
 impl Point {
