@@ -130,7 +130,7 @@ impl Default for Limits {
             snapshot_piece_bytes: 64 << 10,
             snapshot_chunk_bytes: 256 << 10,
             snapshot_rate: 64 << 20,
-            recode_rate: 50 << 20,
+            recode_rate: u64::MAX,
             payload_cache_bytes_max: 256 << 20,
             long_bytes_min: 1 << 20,
             long_step_bytes: 2 << 20,

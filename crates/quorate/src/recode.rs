@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct RecodeOptions {
     /// Bytes of long values, as in 50MiB, of which this replica rebuilds its own fragments in a second: what it
-    /// lacks after it was away, and all after a change of members, code or protocol [default: 50MiB]
+    /// lacks after it was away, and all after a change of members, code or protocol [default: as many as
+    /// it can]
     #[arg(long, env = "QUORATE_RECODE_RATE", value_name = "BYTES")]
     recode_rate: Option<String>,
 }
@@ -25,7 +26,8 @@ impl RecodeOptions {
         match rate as u64 {
             rate if rate < RATE_MIN => Err(format!(
                 "--recode-rate {text} is less than {RATE_MIN} bytes in a second: while values are moved \
-                 the group can hardly change, and that would take for ever"
+                 the group can hardly change, and that would take for ever; without this option nothing \
+                 holds it up"
             )),
             rate => Ok(rate),
         }
@@ -58,7 +60,7 @@ mod tests {
         let flags: Vec<_> = given("50MiB").flags().collect();
         assert_eq!(flags, ["--recode-rate=50MiB"]);
         let none = RecodeOptions::default();
-        assert_eq!((none.resolve(), none.flags().count()), (Ok(50 << 20), 0));
+        assert_eq!((none.resolve(), none.flags().count()), (Ok(u64::MAX), 0));
     }
 
     #[test]
