@@ -15,8 +15,6 @@ use quorate_core::{Application, Entry, Input, Machine, Now, Payload, PayloadId, 
 const GIVE_UP_NS: u64 = 3_000_000_000;
 /// Payloads that are rebuilt at once.
 const REBUILT_AT_ONCE: usize = 8;
-/// A short one costs messages, not bytes: it counts for so many.
-const REBUILT_COUNTS_BYTES: u64 = 16 << 10;
 
 /// What a read of the own store is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,9 +60,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             let Some((id, payload)) = self.payloads.lacking.next(now.mono_ns, is_under_way) else {
                 return;
             };
-            let bytes = u64::from(payload.len).max(REBUILT_COUNTS_BYTES);
             let rate = self.limits.recode_rate;
-            if !self.payloads.pace.take(now.mono_ns, bytes, rate) {
+            if !self.payloads.pace.take(now.mono_ns, payload.len.into(), rate) {
                 return self.arm_gather(now);
             }
             self.want_payload(now, id, &payload, None);
