@@ -61,7 +61,11 @@ impl<M: Machine, A: Application> Host<M, A> {
                 return;
             };
             let rate = self.limits.recode_rate;
-            if !self.payloads.pace.take(now.mono_ns, payload.len.into(), rate) {
+            if !self
+                .payloads
+                .pace
+                .take(now.mono_ns, payload.len.into(), rate)
+            {
                 return self.arm_gather(now);
             }
             self.want_payload(now, id, &payload, None);
