@@ -18,6 +18,7 @@ mod ids;
 mod intervals;
 mod machine;
 mod out;
+pub mod pace;
 mod payload;
 mod quorum;
 mod step;

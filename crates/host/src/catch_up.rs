@@ -10,6 +10,7 @@ use crate::flaw::Flaw;
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
 use crate::host::Host;
 use crate::log::Position;
+use crate::on_its_way::OnItsWay;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Slot};
@@ -21,6 +22,9 @@ const _: () = assert!(SLOTS_PER_ANSWER <= DECIDED_SLOTS_MAX);
 /// How long a peer that was informed unasked is not informed again, in ns.
 const INFORM_GAP_NS: u64 = 2_000_000;
 
+/// A replica that is behind does not look on for longer than this beyond its usual delay, in ns.
+const LAG_MORE_NS_MAX: u64 = 200_000_000;
+
 /// What is known of a peer.
 #[derive(Debug)]
 struct PeerState {
@@ -29,6 +33,7 @@ struct PeerState {
     applied: Slot,
     informed_ns: Option<u64>,
     informed_from: Slot,
+    on_its_way: OnItsWay,
     serving: Option<Serving>,
 }
 
@@ -39,6 +44,7 @@ impl PeerState {
             applied: Slot(0),
             informed_ns: None,
             informed_from: Slot(0),
+            on_its_way: OnItsWay::default(),
             serving: None,
         }
     }
@@ -67,6 +73,8 @@ pub(crate) struct CatchUp {
     fruitless: Option<ReplicaId>,
     /// The first slot not applied when lag was looked at last.
     lag_seen_at: Slot,
+    /// How much longer than usual it may stay so: what was fetched came by itself meanwhile.
+    lag_more_ns: u64,
     next_token: u64,
 }
 
@@ -78,6 +86,7 @@ impl CatchUp {
             fetching: None,
             fruitless: None,
             lag_seen_at: Slot(0),
+            lag_more_ns: 0,
             next_token: 1,
         }
     }
@@ -99,7 +108,7 @@ impl CatchUp {
 
     /// A peer says that every slot before `applied` is decided. It may be none that was met: who is to
     /// become a member catches up first.
-    pub(crate) fn saw(&mut self, peer: ReplicaId, applied: Slot) {
+    pub(crate) fn saw(&mut self, peer: ReplicaId, applied: Slot, now: Now) {
         let place = self.peers.binary_search_by_key(&peer, |peer| peer.id);
         let place = place.unwrap_or_else(|place| {
             self.peers.insert(place, PeerState::new(peer));
@@ -107,6 +116,14 @@ impl CatchUp {
         });
         let state = &mut self.peers[place];
         state.applied = state.applied.max(applied);
+        state.on_its_way.applied(state.applied, now.mono_ns);
+    }
+
+    /// The connection to a peer broke.
+    pub(crate) fn lost(&mut self, peer: ReplicaId) {
+        if let Some(state) = self.peer(peer) {
+            state.on_its_way.lost();
+        }
     }
 
     /// The first slot that a peer has not applied, as far as it has told.
@@ -262,11 +279,16 @@ impl<M: Machine, A: Application> Host<M, A> {
         if state.serving.is_some() || from >= next {
             return;
         }
+        if state.on_its_way.covers(from, now.mono_ns) {
+            return;
+        }
         if unasked {
             let again = state
                 .informed_ns
                 .is_some_and(|then| now.mono_ns < then + INFORM_GAP_NS);
-            if again && from <= state.informed_from {
+            if again && from <= state.informed_from
+                || !state.on_its_way.is_stuck(state.applied, now.mono_ns)
+            {
                 return;
             }
             (state.informed_ns, state.informed_from) = (Some(now.mono_ns), from);
@@ -279,11 +301,23 @@ impl<M: Machine, A: Application> Host<M, A> {
             return;
         }
         if serving.missing == 0 {
-            return self.post(Peers::One(peer), &serving.into_body());
+            return self.answer(now, peer, &serving.into_body());
         }
         if let Some(state) = self.catch_up.peer(peer) {
             state.serving = Some(serving);
         }
+    }
+
+    /// Gives a peer an answer.
+    pub(crate) fn answer(&mut self, now: Now, peer: ReplicaId, body: &Body) {
+        if let Body::Decided { from, entries } = body
+            && let Some(state) = self.catch_up.peer(peer)
+        {
+            let bytes = entries.iter().flatten().map(Entry::body_len).sum();
+            let slots = (*from, Slot(from.0 + entries.len() as u64));
+            state.on_its_way.sent(slots, bytes, now.mono_ns);
+        }
+        self.post(Peers::One(peer), body);
     }
 
     /// Collects slots until the answer is full; what is not in memory is read from the log.
@@ -376,6 +410,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         if self.catch_up.answered(peer) {
             self.disarm(Timer::FetchTimeout);
+            let (more_ns, usual_ns) = (self.catch_up.lag_more_ns, self.limits.lag_delay_ns);
+            self.catch_up.lag_more_ns = match learned {
+                0 => (2 * more_ns).max(usual_ns).min(LAG_MORE_NS_MAX),
+                _ => more_ns / 2,
+            };
             // An answer that brought nothing is no reason to ask the same peer at once again.
             self.catch_up.fruitless = (learned == 0).then_some(peer);
             if learned > 0 {
@@ -392,7 +431,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         if self.catch_up.ahead(next, None).is_some() && !self.is_armed(Timer::Lag) {
             self.catch_up.lag_seen_at = next;
-            self.arm(Timer::Lag, now.mono_ns + self.limits.lag_delay_ns);
+            let delay_ns = self.limits.lag_delay_ns + self.catch_up.lag_more_ns;
+            self.arm(Timer::Lag, now.mono_ns + delay_ns);
         }
     }
 

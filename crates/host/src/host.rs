@@ -232,6 +232,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if up {
             self.post(Peers::One(peer), &Body::Beat);
         } else {
+            self.catch_up.lost(peer);
             self.gather_elsewhere(now, None);
         }
     }
@@ -250,7 +251,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             !is_new
         });
         if let Some(body) = done.answer {
-            self.post(Peers::One(done.peer), &body);
+            self.answer(now, done.peer, &body);
         }
         if is_known {
             // Nobody seems to have it: a snapshot may lead beyond it.

@@ -46,6 +46,7 @@ mod fuzz;
 mod host;
 mod log;
 mod mend;
+mod on_its_way;
 mod open;
 mod opened;
 mod payloads;

@@ -4,12 +4,10 @@
 //! sent goes out again only when its time is over or its connection broke, however often a member
 //! says that it has none, or nothing.
 
-use quorate_core::{Entry, MILLIS, SECONDS};
+use quorate_core::pace::{self, under_way_ns};
+use quorate_core::{Entry, SECONDS};
 use std::hash::{Hash, Hasher};
 
-/// Bytes of fragments that a leader's links together move in a millisecond at least: what takes longer
-/// goes out again.
-const BYTES_PER_MS: u64 = 10_000;
 /// No line is longer: where links are much faster, it would grow for as long as there is load, and what
 /// is lost would be taken to be on its way for as long.
 const LINE_NS_MAX: u64 = 30 * SECONDS;
@@ -33,7 +31,7 @@ impl Line {
     pub(crate) fn put_bytes(&mut self, bytes: u64, to: u64, now_ns: u64) -> u64 {
         let bytes = bytes * u64::from(to.count_ones());
         let until_ns = self.until_ns.clamp(now_ns, now_ns + LINE_NS_MAX);
-        self.until_ns = until_ns + bytes / BYTES_PER_MS * MILLIS;
+        self.until_ns = until_ns + under_way_ns(bytes);
         self.until_ns
     }
 
@@ -48,11 +46,22 @@ impl Line {
     }
 }
 
+/// Whether a batch that travels whole is so long that links notice when it is said twice.
+pub(crate) fn is_long(entry: &Entry) -> bool {
+    entry.bulk_len() == 0 && pace::is_long(entry.body_len())
+}
+
+/// How long links take at most to move a batch to these members, if they have nothing else to move.
+pub(crate) fn alone_ns(entry: &Entry, to: u64) -> u64 {
+    under_way_ns(entry.body_len() as u64 * u64::from(to.count_ones()))
+}
+
 /// Members to which a fragment of one value went.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct UnderWay {
     to: u64,
     /// On the own clock, in ns.
+    since_ns: u64,
     until_ns: u64,
 }
 
@@ -67,6 +76,22 @@ impl UnderWay {
     pub(crate) fn sent(&mut self, to: u64, until_ns: u64) {
         self.to |= to;
         self.until_ns = until_ns;
+    }
+
+    /// The same, for the first time.
+    pub(crate) fn begin(&mut self, now_ns: u64, to: u64, until_ns: u64) {
+        self.since_ns = now_ns;
+        self.sent(to, until_ns);
+    }
+
+    /// When it went out for the first time, on the own clock.
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// Those that one is on its way to, as a mask.
+    pub(crate) fn members(&self) -> u64 {
+        self.to
     }
 
     /// And these, too.
@@ -97,7 +122,9 @@ impl UnderWay {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use quorate_core::{Class, Command, EntryBuilder, EntryId, Payload, Principal, RequestId};
+    use quorate_core::{
+        Class, Command, EntryBuilder, EntryId, MILLIS, Payload, Principal, RequestId,
+    };
 
     fn value(len: usize) -> Entry {
         let mut builder = EntryBuilder::default();

@@ -80,7 +80,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
             Output::Disarm(timer) => self.timers.disarm(Timer::Machine(timer)),
             Output::CatchUp { from, through } => {
-                self.catch_up.saw(from, through.next());
+                self.catch_up.saw(from, through.next(), now);
                 self.fetch_from(now, from);
             }
             Output::Gather(entry) => self.gather_for_machine(now, entry),

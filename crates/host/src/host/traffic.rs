@@ -30,7 +30,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             ));
         }
         self.compare_digests(from, header.checkpoint);
-        self.catch_up.saw(from, header.applied);
+        self.catch_up.saw(from, header.applied, now);
         let epoch = self.applier.newest().number;
         match body {
             Body::Messages(_) | Body::Attached { .. } if header.epoch < epoch => {

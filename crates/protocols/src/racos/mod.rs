@@ -40,11 +40,11 @@
 
 mod adapt;
 mod config;
+mod figures;
 mod life;
 mod losses;
 mod messages;
 mod mutants;
-mod pace;
 mod rebuild;
 mod recover;
 mod registered;
@@ -66,8 +66,9 @@ use crate::done::Done;
 use crate::lives::Lives;
 use crate::under_way::Line;
 use crate::weak_mvc;
+use figures::Sent;
 use losses::Rounds;
-use pace::Pace;
+use quorate_core::pace::Pace;
 use quorate_core::{
     Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
     Wire, WireError,
@@ -114,6 +115,7 @@ pub struct Replica {
     /// What the own links have to move, and how long acknowledgements take.
     line: Line,
     pace: Pace,
+    sent: Sent,
     /// The own clocks at this step.
     now: Now,
     /// With `merged`, when each member was last heard, on the own clock, and how often it was wrongly taken for

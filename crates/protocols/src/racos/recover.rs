@@ -52,6 +52,7 @@ impl Replica {
             rebuild: None,
             line: Line::default(),
             pace: Default::default(),
+            sent: Default::default(),
             now,
             heard: vec![(now.mono_ns, 0); config.mvc.members.len()],
             gone: 0,

@@ -125,7 +125,7 @@ impl Replica {
         let until_ns = self.line.put(Some(entry), (code, others), self.now.mono_ns);
         let mut attached = UnderWay::default();
         attached.sent(others, until_ns);
-        self.pace.sent += u64::from(others.count_ones());
+        self.sent.all += u64::from(others.count_ones());
         let message = Message::Spread {
             manifest: manifest.clone(),
             round: self.rounds.now,
@@ -218,8 +218,8 @@ impl Replica {
             return;
         }
         out.emit(Event::Branch("segment asked for again"));
-        self.pace.sent += 1;
-        self.pace.sent_again += 1;
+        self.sent.all += 1;
+        self.sent.again += 1;
         let manifest = spreading.manifest.clone();
         let whom = (manifest.code, 1 << member);
         let until_ns = self.line.put(Some(&manifest.entry), whom, self.now.mono_ns);

@@ -5,7 +5,8 @@ use super::ballot::Ballot;
 use super::messages::{Accept, Claim, Message, has_bulk};
 use super::role::{Leader, Recovered, Role, Tally, Trust, is_whole};
 use crate::lives::Lives;
-use crate::under_way::UnderWay;
+use crate::under_way::{UnderWay, alone_ns, is_long};
+use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{Entry, Event, Out, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -169,8 +170,11 @@ impl Replica {
         }
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        let until_ns = self.line.put(value.as_ref(), (code, lacking), now_ns);
-        attached.sent(lacking, until_ns);
+        let mut until_ns = self.line.put(value.as_ref(), (code, lacking), now_ns);
+        if let Some(entry) = value.as_ref().filter(|entry| is_long(entry)) {
+            until_ns = now_ns + alone_ns(entry, lacking) + self.pace.patience_ns();
+        }
+        attached.begin(now_ns, lacking, until_ns);
         self.store(offset, (self.promised, value), code, out);
         let instance = self.instance_grown(offset);
         (instance.is_fresh, instance.attached) = (true, attached);
@@ -205,7 +209,7 @@ impl Replica {
     }
 
     /// Proposes again, to members of a mask that have not accepted. They may have the fragment
-    /// already, and say so if they do not.
+    /// already, and say so if they do not. A long batch goes again only when it had its time.
     pub(super) fn repeat_proposals(&mut self, to: u64, only_stale: bool, out: &mut Out<Self>) {
         let (ballot, now_ns) = (self.promised, self.now_ns());
         for offset in 0..self.slots.len() {
@@ -217,7 +221,15 @@ impl Replica {
             let Some(tally) = instance.tallies.last().copied() else {
                 continue;
             };
-            let silent = to & !tally.acks;
+            let value = instance
+                .accepted
+                .as_ref()
+                .and_then(|own| own.value.as_ref());
+            let is_long = value.is_some_and(is_long);
+            let mut silent = to & !tally.acks;
+            if is_long {
+                silent &= !instance.attached.members();
+            }
             if instance.is_chosen || silent == 0 || only_stale && is_fresh {
                 continue;
             }
@@ -225,6 +237,12 @@ impl Replica {
             let Some(proposal) = accepted.filter(|accepted| accepted.ballot == ballot) else {
                 continue;
             };
+            if is_long {
+                let attached = &mut instance.attached;
+                let again_ns = self.pace.again_ns(attached.since_ns(), now_ns);
+                attached.sent(silent, again_ns);
+                out.emit(Event::Branch("long batch again"));
+            }
             let slot = self.slot_at(offset);
             self.say_accept(silent, slot, proposal.value, (tally.code, false), out);
         }
@@ -261,6 +279,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         let enough = self.config.thresholds.write_of(code) as u32;
+        let (me, now_ns) = (self.config.me, self.now_ns());
         if !matches!(self.role, Role::Leader(_)) {
             return;
         }
@@ -275,11 +294,18 @@ impl Replica {
         let Some(tally) = tally else {
             return;
         };
+        let is_news = member != me && tally.acks & 1 << member == 0;
         tally.acks |= 1 << member;
-        if instance.is_chosen || tally.acks.count_ones() < enough {
+        let is_enough = tally.acks.count_ones() >= enough && !instance.is_chosen;
+        let is_paced = is_news && proposal.value.as_ref().is_some_and(is_long);
+        let took_ns = now_ns.saturating_sub(instance.attached.since_ns());
+        instance.is_chosen |= is_enough;
+        if is_paced {
+            self.pace.note(took_ns, ACK_NS_MAX);
+        }
+        if !is_enough {
             return;
         }
-        instance.is_chosen = true;
         if let Role::Leader(leader) = &mut self.role {
             leader.is_effective = true;
             let fast = slot >= leader.recovered;

@@ -86,6 +86,7 @@ use crate::rejoin::Rejoin;
 use crate::under_way::Line;
 use lease::Lease;
 use offers::Offer;
+use quorate_core::pace::Pace;
 use quorate_core::{
     Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
     Slot, Wire, WireError,
@@ -153,6 +154,9 @@ pub struct Replica {
     /// Members that answered a proposal since the last retransmission timer.
     heard: u64,
     line: Line,
+    /// How long accepts of long batches take, and others' long batches from here until they are delivered.
+    pace: Pace,
+    forward_pace: Pace,
     /// Own proposals written and not durable, and their codes.
     unflushed: VecDeque<(Lsn, Slot, u8)>,
     /// Records up to here are durable.

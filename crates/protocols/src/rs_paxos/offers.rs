@@ -3,7 +3,8 @@
 use super::Replica;
 use super::messages::{Message, Timer};
 use super::role::Trust;
-use crate::under_way::Line;
+use crate::under_way::{Line, alone_ns, is_long};
+use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal,
 };
@@ -17,8 +18,9 @@ pub(super) struct Offer {
     is_large: bool,
     /// Whether it was sent since the last retransmission timer.
     pub(super) is_fresh: bool,
-    /// When its payloads are with the leader, and what that spreads of them is here, on the own clock
-    /// in ns.
+    /// When it was given to this leader, on the own clock in ns.
+    since_ns: u64,
+    /// When it is with the leader, and what that makes of it is here.
     until_ns: u64,
 }
 
@@ -96,6 +98,7 @@ impl Replica {
             entry,
             is_large,
             is_fresh: true,
+            since_ns: self.now_ns(),
             until_ns,
         });
     }
@@ -117,6 +120,10 @@ impl Replica {
     /// When the payloads of an entry that is given to the leader are there, and what that spreads of them
     /// is here.
     fn back_ns(&mut self, entry: &Entry, leader: usize, now_ns: u64) -> u64 {
+        if is_long(entry) {
+            let under_way_ns = alone_ns(entry, 1 << leader) + alone_ns(entry, self.config.others());
+            return now_ns + under_way_ns + self.forward_pace.patience_ns();
+        }
         if entry.bulk_len() == 0 {
             return now_ns;
         }
@@ -129,6 +136,7 @@ impl Replica {
     pub(super) fn forward_all(&mut self, out: &mut Out<Self>) {
         for index in 0..self.offers.len() {
             self.offers[index].is_fresh = true;
+            self.offers[index].since_ns = self.now_ns();
             let entry = self.offers[index].entry.clone();
             self.offers[index].until_ns = self.hand_on(&entry, out);
         }
@@ -143,9 +151,15 @@ impl Replica {
             let is_stale = !std::mem::take(&mut offer.is_fresh) && !is_under_way;
             // The leader spreads what it has.
             let is_there = self.is_proposed(entry.id) || self.parked.has(entry.id);
-            if is_stale && !is_there {
-                self.offers[index].until_ns = self.hand_on(&entry, out);
+            if !is_stale || is_there {
+                continue;
             }
+            let mut until_ns = self.hand_on(&entry, out);
+            if is_long(&entry) {
+                let since_ns = self.offers[index].since_ns;
+                until_ns = self.forward_pace.again_ns(since_ns, self.now_ns());
+            }
+            self.offers[index].until_ns = until_ns;
         }
     }
 
@@ -157,8 +171,14 @@ impl Replica {
 
     /// A slot was delivered: for an own entry?
     pub(super) fn settle_offer(&mut self, name: Option<EntryId>) {
-        if let Some(id) = name {
-            self.offers.retain(|offer| offer.entry.id != id);
+        let is_named = |offer: &Offer| Some(offer.entry.id) == name;
+        let Some(at) = self.offers.iter().position(is_named) else {
+            return;
+        };
+        let offer = self.offers.remove(at);
+        if !self.is_leader() && is_long(&offer.entry) {
+            let took_ns = self.now_ns().saturating_sub(offer.since_ns);
+            self.forward_pace.note(took_ns, ACK_NS_MAX);
         }
     }
 

@@ -74,6 +74,8 @@ impl Replica {
             silent: 0,
             heard: 0,
             line: Line::default(),
+            pace: Default::default(),
+            forward_pace: Default::default(),
             unflushed: VecDeque::new(),
             durable: Lsn(out.persisted().0),
             armed: Armed::default(),

@@ -85,6 +85,7 @@ use crate::done::Done;
 use crate::under_way::Line;
 use pool::Pool;
 use queue::{Offer, Queue};
+use quorate_core::pace::Pace;
 use quorate_core::{
     Decoder, EntryId, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Slot, Wire, WireError,
 };
@@ -170,6 +171,10 @@ pub struct Replica {
     acknowledge: Option<(usize, EntryId)>,
     /// What the own links have to move.
     line: Line,
+    /// How long batches take that others name before they come.
+    pace: Pace,
+    /// The own clock at this step.
+    now_ns: u64,
     retransmit_armed: bool,
     need_armed: bool,
     catch_up_armed: bool,
@@ -198,6 +203,7 @@ impl Machine for Replica {
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
         self.written = out.persisted();
+        self.now_ns = now.mono_ns;
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),

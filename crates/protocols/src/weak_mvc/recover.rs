@@ -87,6 +87,8 @@ impl Replica {
             need_armed: false,
             catch_up_armed: false,
             line: Line::default(),
+            pace: Default::default(),
+            now_ns: 0,
             backoff: 0,
         }
     }

@@ -3,18 +3,30 @@
 use super::Replica;
 use super::messages::{Bits, Message, Nulls, SlotMessage, Timer};
 use super::slot::Instance;
+use crate::under_way::is_long;
+use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
+use std::hash::{Hash, Hasher};
 
 /// Batches answered per request, at most.
 const NEED_IDS_MAX: usize = 64;
 
 /// A batch named in a slot and not held.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Need {
     /// Members known to hold it.
     holders: u64,
     /// How often it was asked for.
     asked: u32,
+    /// When it was named first, and when it is asked for again, on the own clock.
+    since_ns: u64,
+    due_ns: u64,
+}
+
+impl Hash for Need {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.holders, self.asked).hash(to);
+    }
 }
 
 impl Replica {
@@ -32,7 +44,12 @@ impl Replica {
         }
         let is_known = self.pool.holds(id) || self.done.0.contains(id);
         if !is_known {
-            let is_needed = self.needs.remove(&id).is_some();
+            let need = self.needs.remove(&id);
+            let is_needed = need.is_some();
+            if is_long(&entry) {
+                let late_ns = need.map_or(0, |need| now.mono_ns.saturating_sub(need.since_ns));
+                self.pace.note(late_ns, ACK_NS_MAX);
+            }
             if !is_needed && !self.pool.has_room(origin, entry.body_len(), &self.config) {
                 return out.emit(Event::Branch("pool share full"));
             }
@@ -175,9 +192,18 @@ impl Replica {
             return;
         }
         let origin = self.member(id.origin);
+        // From an origin that is out of reach nothing is on its way.
+        let is_coming = origin.is_some_and(|origin| self.up & 1 << origin != 0);
+        let patience_ns = if is_coming {
+            self.pace.patience_ns()
+        } else {
+            0
+        };
         let need = self.needs.entry(id).or_insert(Need {
             holders: 0,
             asked: 0,
+            since_ns: self.now_ns,
+            due_ns: self.now_ns + patience_ns,
         });
         need.holders |= holders;
         if need.asked > 0 {
@@ -187,21 +213,46 @@ impl Replica {
             self.ask_for(id, out);
         } else if !self.need_armed {
             self.need_armed = true;
-            out.arm(Timer::Need, Due::After(self.config.need_delay_ns));
+            out.arm(
+                Timer::Need,
+                Due::After(patience_ns.max(self.config.need_delay_ns)),
+            );
         }
     }
 
     /// Batches that should have come by now are asked for.
     pub(super) fn on_need_timer(&mut self, out: &mut Out<Self>) {
         self.need_armed = false;
-        let unasked = self.needs.iter().filter(|(_, need)| need.asked == 0);
-        let ids = unasked.map(|(id, _)| *id).collect::<Vec<_>>();
+        let now_ns = self.now_ns;
+        let unasked = || self.needs.iter().filter(|(_, need)| need.asked == 0);
+        let due = unasked().filter(|(_, need)| need.due_ns <= now_ns);
+        let ids = due.map(|(id, _)| *id).collect::<Vec<_>>();
+        let next_ns = unasked()
+            .map(|(_, need)| need.due_ns)
+            .filter(|due_ns| *due_ns > now_ns)
+            .min();
+        if let Some(next_ns) = next_ns {
+            self.need_armed = true;
+            out.arm(Timer::Need, Due::After(next_ns - now_ns));
+        }
         ids.into_iter().for_each(|id| self.ask_for(id, out));
+    }
+
+    /// An origin is out of reach: what it was to bring is asked for elsewhere.
+    fn hasten_needs(&mut self, origin: ReplicaId, out: &mut Out<Self>) {
+        let now_ns = self.now_ns;
+        let needs = self.needs.iter_mut();
+        let lost = needs.filter(|(id, _)| id.origin == origin);
+        let is_some_lost = lost.map(|(_, need)| need.due_ns = now_ns).count() > 0;
+        if is_some_lost {
+            self.on_need_timer(out);
+        }
     }
 
     /// Asks one member for a batch: each known holder in turn, then everybody in turn.
     fn ask_for(&mut self, id: EntryId, out: &mut Out<Self>) {
         let others = self.others();
+        let (pace, now_ns) = (self.pace, self.now_ns);
         let need = self
             .needs
             .get_mut(&id)
@@ -210,6 +261,7 @@ impl Replica {
         let known = holders.count_ones();
         let round = need.asked;
         need.asked += 1;
+        need.due_ns = pace.again_ns(need.since_ns, now_ns);
         let from = if known > 0 && round % (known + 1) < known {
             nth_member(holders, round % (known + 1))
         } else {
@@ -272,8 +324,12 @@ impl Replica {
         said |= self.rejoin.is_some();
         self.say_rejoin(Peers::All, out);
         self.forget_needs();
-        let ids = self.needs.keys().copied().collect::<Vec<_>>();
-        said |= !ids.is_empty();
+        said |= !self.needs.is_empty();
+        let due = self
+            .needs
+            .iter()
+            .filter(|(_, need)| need.due_ns <= now.mono_ns);
+        let ids = due.map(|(id, _)| *id).collect::<Vec<_>>();
         ids.into_iter().for_each(|id| self.ask_for(id, out));
         if said {
             self.backoff += 1;
@@ -374,6 +430,7 @@ impl Replica {
         offers.for_each(|offer| offer.attached.lose(member));
         if !up {
             self.up &= !bit;
+            self.hasten_needs(peer, out);
             for offset in 0..self.slots.len() {
                 self.progress(Slot(self.ap.0 + offset as u64), false, out);
             }

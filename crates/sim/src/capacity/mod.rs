@@ -252,6 +252,21 @@ mod tests {
         assert_eq!(points.as_json()["points"][0]["binds"], "link");
     }
 
+    /// Batches of short values that wait long for the link are not given to it again and again behind
+    /// themselves, nor is who is behind given what is on its way to it.
+    #[test]
+    fn links_that_short_values_fill_carry_little_twice() {
+        let points = measure(
+            "--systems multi-paxos,rabia --whole-replicas 3 --sizes 1.3KiB --volume 8 --clients 250 \
+             --link-gbit 0.2 --disk-mb 0 --jobs 1",
+        );
+        for point in &points.all {
+            let sent = point.each(point.reading.sent);
+            assert!((2.0..3.0).contains(&sent), "{sent}");
+            assert_eq!((point.reading.dropped, point.reading.failed), (0, 0));
+        }
+    }
+
     #[test]
     fn sizes_have_units() {
         let sizes = ["1.3KiB", "16KiB", "2MiB", "100", "0", "5MiB", "x"].map(parse_size);

@@ -147,6 +147,15 @@ impl Net {
     }
 
     pub(super) fn submit(&mut self, me: usize, class: Class, payloads: Vec<Payload>) -> RequestId {
+        self.submit_body(me, class, (Bytes::from_static(b"set x"), payloads))
+    }
+
+    fn submit_body(
+        &mut self,
+        me: usize,
+        class: Class,
+        (body, payloads): (Bytes, Vec<Payload>),
+    ) -> RequestId {
         self.commands += 1;
         let id = RequestId {
             client: ClientId(1),
@@ -157,7 +166,7 @@ impl Net {
             acked: 0,
             class,
             principal: Principal(0),
-            body: Bytes::from_static(b"set x"),
+            body,
             payloads,
         };
         self.step(me, Input::Submit(vec![command]));
@@ -166,6 +175,11 @@ impl Net {
 
     pub(super) fn write(&mut self, me: usize) -> RequestId {
         self.submit(me, Class::Write, Vec::new())
+    }
+
+    /// Writes so many bytes that travel with what they are written by.
+    pub(super) fn write_inline(&mut self, me: usize, len: usize) -> RequestId {
+        self.submit_body(me, Class::Write, (Bytes::from(vec![7; len]), Vec::new()))
     }
 
     /// Writes a value that is a payload.

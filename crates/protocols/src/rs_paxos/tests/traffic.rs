@@ -87,6 +87,65 @@ fn what_may_be_under_way_is_not_sent_again() {
     assert_eq!(net.times(A, request), 1);
 }
 
+/// A long batch said again waits behind itself: until it had its time, and twice what such ones took of
+/// late, nobody says it again; a short one is said again at once, and a lost connection is no reason to wait.
+#[test]
+fn long_batches_have_time_to_arrive() {
+    let said_again = |net: &mut Net, at: usize, what: &str| {
+        let before = net.count(what);
+        // The first time it is still fresh.
+        net.fire(at, Timer::Retransmit);
+        net.fire(at, Timer::Retransmit);
+        net.lose(|_, _, _| true);
+        net.count(what) - before
+    };
+    for (len, again) in [(1000, 4), (40_000, 0)] {
+        let mut net = five(|_| {});
+        net.write_inline(A, len);
+        net.lose(|_, _, _| true);
+        assert_eq!(said_again(&mut net, A, "accept"), again, "{len} bytes");
+    }
+    let mut net = five(|_| {});
+    let request = net.write_inline(A, 40_000);
+    net.now_ns += 30 * MILLIS;
+    net.run();
+    assert_eq!(net.times(A, request), 1);
+    net.write_inline(A, 40_000);
+    net.lose(|_, _, _| true);
+    // Four times 40 kB at 10 MB/s, and twice the 30 ms.
+    net.now_ns += 75 * MILLIS;
+    assert_eq!(said_again(&mut net, A, "accept"), 0);
+    let peer = ReplicaId(1 + D as u16);
+    net.step(A, Input::Link { peer, up: false });
+    let before = net.count("accept");
+    net.step(A, Input::Link { peer, up: true });
+    assert_eq!(net.count("accept"), before + 1);
+    net.lose(|_, _, _| true);
+    // What was given to D anew has all the time that was waited for it before.
+    net.now_ns += 76 * MILLIS;
+    assert_eq!(said_again(&mut net, A, "accept"), 4);
+}
+
+/// The same of what a follower gives its leader.
+#[test]
+fn long_forwards_have_time_to_arrive() {
+    let forwards = |len: usize, later_ns: u64| {
+        let mut net = five(|_| {});
+        net.write_inline(B, len);
+        net.lose(|_, _, _| true);
+        net.now_ns += later_ns;
+        // The first time it is still fresh.
+        (0..3).for_each(|_| net.fire(B, Timer::Retransmit));
+        net.count("forward")
+    };
+    assert_eq!(forwards(1000, 0), 2);
+    // To the leader, and from it to four: 40 kB each, at 10 MB/s.
+    assert_eq!(
+        (forwards(40_000, 15 * MILLIS), forwards(40_000, 20 * MILLIS)),
+        (1, 2)
+    );
+}
+
 /// A leader that goes on without those that are gone, as far as the profile promises: who is
 /// stopped one after the other, and under which code the next value is chosen.
 fn stopped_one_by_one(params: &[(&str, &str)], expected: &[u8]) {
