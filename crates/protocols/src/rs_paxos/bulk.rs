@@ -9,6 +9,7 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::messages::has_bulk;
 use super::role::{Gathering, Leader, Recovered, Role, is_whole};
+use super::spread::Spreading;
 use quorate_core::{Entry, EntryId, Event, Out, Slot};
 
 impl Replica {
@@ -87,14 +88,18 @@ impl Replica {
     /// be gone; that proves nothing about the value.
     pub(super) fn is_out_of_reach(&mut self, out: &mut Out<Self>) -> bool {
         let patience = self.patience();
+        let others = u64::from(self.config.others().count_ones());
         let Role::Leader(leader) = &mut self.role else {
             return false;
         };
         let mut late = Vec::new();
         let mut is_spread_late = false;
+        // Each waits for the links behind all others.
+        let sent = |on: &Spreading| on.entry.bulk_len() * others / u64::from(on.code.max(1));
+        let under_way = timeouts_of(leader.spreading.iter().map(sent).sum());
         for spreading in &mut leader.spreading {
             spreading.timeouts += 1;
-            is_spread_late |= spreading.timeouts > timeouts_max(&spreading.entry) + patience;
+            is_spread_late |= spreading.timeouts > TIMEOUTS_MIN + under_way + patience;
         }
         for (slot, gathering) in &mut leader.gathering {
             gathering.timeouts += 1;

@@ -267,6 +267,18 @@ mod tests {
         }
     }
 
+    /// A leader whose values wait for the link behind each other is not without reach of the others: once it gave
+    /// up every few hundred ms, and the next one sent everything again.
+    #[test]
+    fn a_leader_behind_a_full_link_goes_on_leading() {
+        let points = measure(
+            "--systems multi-paxos --whole-replicas 3 --sizes 256KiB --volume 24 --clients 48 \
+             --link-gbit 0.2 --disk-mb 0 --jobs 1",
+        );
+        let sent = points.all[0].each(points.all[0].reading.sent);
+        assert!((1.9..2.2).contains(&sent), "{sent}");
+    }
+
     #[test]
     fn sizes_have_units() {
         let sizes = ["1.3KiB", "16KiB", "2MiB", "100", "0", "5MiB", "x"].map(parse_size);
