@@ -27,7 +27,7 @@ impl Page {
             color,
         };
         let plots = self.courses.iter().flat_map(|course| {
-            let (rates, pulsing) = course.bins();
+            let (rates, pulsing) = (course.rates(), course.who_pulses());
             let name = &course.scene.name;
             let most = f64::from(self.options.replicas);
             let trouble = course.scene.trouble.clone();

@@ -186,19 +186,16 @@ impl Course {
         view(self.seen.looks.last()) - view(before)
     }
 
-    /// Thousands of commands committed a second, and of the replicas how many pulse, by seconds.
-    pub(super) fn bins(&self) -> (Vec<(f64, f64)>, Vec<(f64, f64)>) {
-        let starts = || (FROM_NS..UNTIL_NS).step_by(BIN_NS as usize);
-        let rate = |at: u64| {
-            let rate = self.commits(&(at..at + BIN_NS)) as f64 * SECONDS as f64 / BIN_NS as f64;
-            (at as f64 / 1e9, rate / 1e3)
-        };
+    /// Thousands of commands committed a second, by seconds.
+    pub(super) fn rates(&self) -> Vec<(f64, f64)> {
+        let per_ms = |time: &Range<u64>| self.commits(time) as f64 * MILLIS as f64 / length(time);
+        in_bins(&per_ms)
+    }
+
+    /// How many of the replicas pulse, by seconds.
+    pub(super) fn who_pulses(&self) -> Vec<(f64, f64)> {
         let replicas = self.scene.run.replicas as f64;
-        let pulsing = |at: u64| (at as f64 / 1e9, self.pulsing(&(at..at + BIN_NS)) * replicas);
-        (
-            starts().map(rate).collect(),
-            starts().map(pulsing).collect(),
-        )
+        in_bins(&|time| self.pulsing(time) * replicas)
     }
 
     /// What should not be.
@@ -229,4 +226,11 @@ impl Course {
 
 fn length(time: &Range<u64>) -> f64 {
     (time.end - time.start) as f64
+}
+
+/// What it is in every bin, by seconds.
+fn in_bins(of: &dyn Fn(&Range<u64>) -> f64) -> Vec<(f64, f64)> {
+    let starts = (FROM_NS..UNTIL_NS).step_by(BIN_NS as usize);
+    let bin = |at: u64| (at as f64 / SECONDS as f64, of(&(at..at + BIN_NS)));
+    starts.map(bin).collect()
 }
