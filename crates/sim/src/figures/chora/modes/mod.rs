@@ -105,7 +105,7 @@ mod tests {
     /// The shortest one: each takes a while. A pause is longer than any round, and too short to be given up.
     #[test]
     fn rounds_end_while_a_replica_stands_still_and_come_back() {
-        let options = Cli::parse_from(["modes", "--rate", "20000"]).modes;
+        let options = Cli::parse_from(["modes"]).modes;
         let cost = super::super::cost::Cost::read(None).unwrap();
         let scene = &scenes::all(&options, cost)[0];
         let course = scene.play().unwrap();
