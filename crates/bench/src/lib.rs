@@ -14,6 +14,7 @@
 //! - [`survive`]: what clusters serve while replicas are stopped, held against what their quorums
 //!   promise, and what becomes of lost fragments;
 //! - [`failover`]: leaders killed under load, and throughput over time;
+//! - [`idle`]: what clusters cost while nobody asks them for anything;
 //! - [`differential`]: the same random requests of a real etcd and of a cluster, and every answer
 //!   compared;
 //! - [`sizes`]: what a value costs in puts, bytes sent and bytes written, by its size, under
@@ -38,6 +39,7 @@ pub mod compare;
 pub mod differential;
 pub mod failover;
 pub mod floor;
+pub mod idle;
 pub mod large;
 pub mod latency;
 pub mod load;
@@ -103,6 +105,9 @@ pub enum BenchCommand {
     /// Replace and add members under load: how long each change takes, and how long writes stand still
     #[command(after_help = MEMBERS_EXAMPLES)]
     Members(members::MembersArgs),
+    /// Watch clusters that have nothing to do: CPU time and wake-ups of each replica
+    #[command(after_help = IDLE_EXAMPLES)]
+    Idle(idle::IdleArgs),
     /// Ask the same random things of a real etcd and of a cluster, and compare every answer
     #[command(after_help = DIFFERENTIAL_EXAMPLES)]
     Differential(differential::DifferentialArgs),
@@ -155,6 +160,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Survive(args) => survive::run(&args),
         BenchCommand::Failover(args) => failover::run(&args),
         BenchCommand::Members(args) => members::run(&args),
+        BenchCommand::Idle(args) => idle::run(&args),
         BenchCommand::Differential(args) => differential::run(&args),
         BenchCommand::Sizes(args) => sizes::run(&args),
         BenchCommand::Ycsb(args) => ycsb::run(&args),
@@ -295,14 +301,23 @@ Examples:
   RS-Paxos and Multi-Paxos under two loads, with a picture, about two minutes:
     quorate bench failover --plot failover.svg
   One of them, large values:
-    quorate bench failover --alone --loads write --val-size 256KiB";
+    quorate bench failover --alone --loads write --val-size 256KiB
+  Each replica in its turn, ten runs beside ten without faults:
+    quorate bench failover --alone --loads write --protocol chora --replicas 3 --victims turn --pairs 10 --keep 0.9";
 
 const MEMBERS_EXAMPLES: &str = "\
 Examples:
   All three machines die and are replaced, one after the other, three times round:
     quorate bench members --plan replace --rounds 3
   From three members to five, to seven, and back, under RS-Paxos:
-    quorate bench members --plan resize --protocol rs-paxos";
+    quorate bench members --plan resize --protocol rs-paxos
+  From three proposers to one and back, three times:
+    quorate bench members --plan proposers --protocol chora";
+
+const IDLE_EXAMPLES: &str = "\
+Examples:
+  Chora without and with rounds, about a minute:
+    quorate bench idle --protocol chora --replicas 3 --vary mode=auto,responsive,pulsing";
 
 const DIFFERENTIAL_EXAMPLES: &str = "\
 Examples:

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Parses `250ms`, `30s`, `2m`, `1.5s`; a bare number counts seconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// What cannot be read, and what could be written instead.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let seconds = match unit {
         "ns" => number / 1e9,

@@ -16,6 +16,7 @@ mod logging;
 mod modes;
 mod quorums;
 mod recode;
+mod rounds;
 mod serve;
 mod snapshots;
 mod status;

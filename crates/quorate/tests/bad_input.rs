@@ -30,7 +30,7 @@ fn up(dir: &Path, flags: &[&str]) -> Command {
 fn senseless_flags_are_exit_code_2() {
     let home = tempfile::tempdir().unwrap();
     let missing = home.path().join("missing").display().to_string();
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["--no-such-flag"], "unexpected argument '--no-such-flag'"),
         (&["--id", "x"], "invalid value 'x' for '--id"),
         (
@@ -53,6 +53,14 @@ fn senseless_flags_are_exit_code_2() {
         (
             &["--clock", "ntp"],
             "--clock \"ntp\": neither kernel nor declared:ERROR",
+        ),
+        (
+            &["--protocol", "rabia", "--proposers", "2"],
+            "--proposers is an option of chora, and the protocol is rabia",
+        ),
+        (
+            &["--protocol", "chora", "--round", "50"],
+            "--round 50: must be a time of whole us, as in 50us, or auto",
         ),
         (&["--log-level", "loud=loud=loud"], "--log-level"),
         (

@@ -85,7 +85,7 @@ mod watches;
 mod world;
 
 pub use capacity::{CapacityOptions, LeaderWrites};
-pub use figures::FiguresOptions;
+pub use figures::{FiguresOptions, ModesOptions};
 pub use meter::Measured;
 pub use options::{DurabilityName, SimArgs, SimOptions, SimReport, parse};
 pub use report::{Report, Totals, Violation};

@@ -1,7 +1,7 @@
 //! The command line of the simulator.
 
 use crate::capacity::CapacityOptions;
-use crate::figures::FiguresOptions;
+use crate::figures::{FiguresOptions, ModesOptions};
 use crate::speed::SpeedOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_core::Durability;
@@ -31,6 +31,8 @@ pub struct SimArgs {
 pub enum SimReport {
     /// The figures of the protocol's paper: delays of a decision, fast and empty slots under load
     Figures(FiguresOptions),
+    /// How replicas that run Chora change between rounds and none while something goes wrong, over time
+    Modes(ModesOptions),
     /// What protocols get through links, disks and cores that do only so much a second, in virtual time
     Capacity(CapacityOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load
@@ -245,7 +247,7 @@ pub fn parse<T: Args>(line: &str) -> Result<T, clap::Error> {
     T::from_arg_matches(&command.try_get_matches_from(line.split_whitespace())?)
 }
 
-fn parse_param(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err(format!("{text:?} is not NAME=VALUE")),

@@ -24,6 +24,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
     match &args.report {
         None => run_seeds(&args.options),
         Some(SimReport::Figures(options)) => figures::run(options),
+        Some(SimReport::Modes(options)) => figures::modes(options),
         Some(SimReport::Capacity(options)) => capacity::run(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }

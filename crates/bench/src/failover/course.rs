@@ -98,6 +98,35 @@ impl Course {
         [away(self) / away(without), after(self) / after(without)]
     }
 
+    /// From each fault to the next write that was acknowledged, as far as there was one.
+    pub(super) fn all_resumed(&self) -> impl Iterator<Item = Duration> {
+        let outages = self.outages.iter();
+        outages.filter_map(|outage| self.resumed(*outage))
+    }
+
+    /// The mean of what replicas said of themselves: before the first fault, during faults, and when all were
+    /// back for a while.
+    pub(super) fn watched_means(&self) -> Option<[f64; 3]> {
+        let first = self.outages.first()?.at;
+        let last = self.outages.last()?.back;
+        let is_hurt = |at: Duration| {
+            let mut outages = self.outages.iter();
+            outages.any(|one| (one.at..one.back).contains(&at))
+        };
+        let mean = |is_meant: &dyn Fn(Duration) -> bool| {
+            let seen = self.watched.iter().filter(|(at, _)| is_meant(*at));
+            let seen: Vec<f64> = seen.map(|(_, value)| *value).collect();
+            seen.iter().sum::<f64>() / seen.len() as f64
+        };
+        (!self.watched.is_empty()).then(|| {
+            [
+                mean(&|at| at < first),
+                mean(&is_hurt),
+                mean(&|at| at >= last + SETTLED),
+            ]
+        })
+    }
+
     /// What should not be.
     pub(super) fn wrong(&self, resume_within: Duration) -> Vec<String> {
         let name = format!("{}, {}", self.mix.name(), self.protocol);
@@ -146,7 +175,15 @@ impl fmt::Display for Course {
             gap,
             show_count(self.gathered as f64),
             show_count(self.rebuilt as f64),
-        )
+        )?;
+        if let Some([before, meanwhile, after]) = self.watched_means() {
+            write!(
+                out,
+                "\n{:>16} {:>12} watched: {before:.2} before faults, {meanwhile:.2} meanwhile, {after:.2} afterwards",
+                "", "",
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -214,6 +251,10 @@ pub(super) mod tests {
         whole
             .samples
             .extend(added.map(|(sent, done)| sample(sent, done, true)));
+        let seen = hurt
+            .watched_means()
+            .map(|[before, meanwhile, _]| [before, meanwhile]);
+        assert_eq!(seen, Some([1.0, 0.0]));
         let [meanwhile, _] = hurt.beside(&whole, Duration::from_millis(100));
         assert_eq!(
             meanwhile,

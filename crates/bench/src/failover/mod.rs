@@ -56,8 +56,12 @@ pub struct FailoverArgs {
     /// Runs of each kind, each beside an equal one in which nothing happens; 0 for one run alone
     #[arg(long, default_value_t = 0)]
     pairs: u16,
-    /// Draw this figure of the protocol, too: the mean over the replicas of
-    /// `quorate_protocol{figure="..."}`, such as pulsing
+    /// The least throughput that may be left when all are back, as a share of that of the equal runs: the median
+    /// of all pairs
+    #[arg(long, value_name = "SHARE", requires = "pairs")]
+    keep: Option<f64>,
+    /// Draw this figure of the protocol, too, and say what it was before, during and after faults: the mean
+    /// over the replicas of `quorate_protocol{figure="..."}`, such as pulsing
     #[arg(long)]
     watch: Option<String>,
     /// Clients, spread over the replicas, each with one operation outstanding
@@ -118,15 +122,17 @@ fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {
     if !args.alone {
         clusters.push(args.cluster.whole(&args.beside));
     }
-    let mut courses = Vec::new();
+    let (mut courses, mut wrong) = (Vec::new(), Vec::new());
     say(format_args!("{}", Course::head()));
     for &mix in &args.loads {
         for cluster in &clusters {
             if args.pairs > 0 {
-                courses.extend(pairs::run(args, &runtime, cluster, mix)?);
+                let pairs = pairs::run(args, &runtime, cluster, mix)?;
+                wrong.extend(pairs.wrong);
+                courses.extend(pairs.hurt);
                 continue;
             }
-            let course = one(args, &runtime, cluster, mix, true)?;
+            let course = one(args, &runtime, cluster, mix, Some(0))?;
             say(format_args!("{course}"));
             courses.push(course);
         }
@@ -135,19 +141,18 @@ fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {
         std::fs::write(path, plot::render(&courses, &args.cluster.title()))
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    let wrong = courses
-        .iter()
-        .flat_map(|course| course.wrong(args.resume_within));
-    Ok(wrong.collect())
+    let late = courses.iter();
+    wrong.extend(late.flat_map(|course| course.wrong(args.resume_within)));
+    Ok(wrong)
 }
 
-/// One run, with faults or without.
+/// One run, with faults or without; with them, and where nobody leads, this one is hurt first.
 fn one(
     args: &FailoverArgs,
     runtime: &Runtime,
     cluster: &ClusterArgs,
     mix: Mix,
-    is_hurt: bool,
+    first: Option<usize>,
 ) -> Result<Course, String> {
     let mut replicas = cluster.begin(&[])?;
     let load = Load::new(
@@ -162,9 +167,9 @@ fn one(
     let watching =
         (args.watch.as_deref()).map(|figure| Watching::begin(figure, &replicas.endpoints, began));
     let mut counted = Counted::default();
-    let struck = match is_hurt {
-        true => strike_twice(args, runtime, &mut replicas, began, &mut counted),
-        false => Ok(Vec::new()),
+    let struck = match first {
+        Some(first) => strike_twice((args, first), runtime, &mut replicas, began, &mut counted),
+        None => Ok(Vec::new()),
     };
     sleep_until(began + args.duration);
     let samples = runtime.block_on(load.stop(clients))?;
@@ -192,7 +197,7 @@ fn one(
 
 /// Hurts one after a third of the time, and the next one after two thirds.
 fn strike_twice(
-    args: &FailoverArgs,
+    (args, first): (&FailoverArgs, usize),
     runtime: &Runtime,
     replicas: &mut Replicas,
     began: Instant,
@@ -203,7 +208,7 @@ fn strike_twice(
         sleep_until(began + args.duration * third / 3);
         let victim = match args.victims {
             Victims::Leader => runtime.block_on(trial::leader(&replicas.endpoints))?,
-            Victims::Turn => (third - 1) as usize % replicas.endpoints.len(),
+            Victims::Turn => (first + third as usize - 1) % replicas.endpoints.len(),
         };
         if args.fault == Harm::Kill {
             counted.add(&replicas.endpoints[victim])?;

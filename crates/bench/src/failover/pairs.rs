@@ -1,29 +1,44 @@
 //! Runs with faults beside equal ones without: what is left of the throughput.
 
+use std::time::Duration;
+
 use tokio::runtime::Runtime;
 
 use super::course::Course;
 use super::{FailoverArgs, Mix, one};
 use crate::rounds::say;
+use crate::tables::median;
 use crate::trial::ClusterArgs;
+use crate::units::show_ns;
 
-/// Runs them in turns, each kind first in every other pair; all that were hurt.
+/// What they came to.
+pub(super) struct Pairs {
+    /// The runs with faults.
+    pub(super) hurt: Vec<Course>,
+    /// What should not be.
+    pub(super) wrong: Vec<String>,
+}
+
+/// Runs them in turns, each kind first in every other pair. Where nobody leads, pairs go on with the next
+/// replicas, so that all of them are hurt.
 pub(super) fn run(
     args: &FailoverArgs,
     runtime: &Runtime,
     cluster: &ClusterArgs,
     mix: Mix,
-) -> Result<Vec<Course>, String> {
+) -> Result<Pairs, String> {
     let mut hurt = Vec::new();
     let mut ratios: [Vec<f64>; 2] = Default::default();
     for pair in 0..args.pairs {
-        let hurt_first = pair % 2 == 0;
-        let first = one(args, runtime, cluster, mix, hurt_first)?;
-        let second = one(args, runtime, cluster, mix, !hurt_first)?;
-        let (with, without) = if hurt_first {
-            (first, second)
-        } else {
-            (second, first)
+        let faults = Some(FAULTS * usize::from(pair));
+        let order = match pair % 2 == 0 {
+            true => [faults, None],
+            false => [None, faults],
+        };
+        let [first, second] = order.map(|first| one(args, runtime, cluster, mix, first));
+        let (with, without) = match pair % 2 == 0 {
+            true => (first?, second?),
+            false => (second?, first?),
         };
         say(format_args!("{with}"));
         let [meanwhile, afterwards] = with.beside(&without, args.resume_within);
@@ -35,32 +50,55 @@ pub(super) fn run(
         ratios[1].push(afterwards);
         hurt.push(with);
     }
-    let [meanwhile, afterwards] = ratios.map(|mut all| median(&mut all));
+    let [meanwhile, afterwards] = ratios.map(|all| median(all).unwrap_or(f64::NAN));
+    let name = format!("{}, {}", mix.name(), cluster.protocol);
     say(format_args!(
-        "{}, {}: median of {} pairs: {meanwhile:.2} while one was away, {afterwards:.2} afterwards",
-        mix.name(),
-        cluster.protocol,
+        "{name}: median of {} pairs: {meanwhile:.2} while one was away, {afterwards:.2} afterwards; {}",
         args.pairs,
+        resumed(&hurt),
     ));
-    Ok(hurt)
+    let is_less = |keep: &f64| afterwards < *keep;
+    let wrong = args.keep.filter(is_less).map(|keep| {
+        format!("{name}: {afterwards:.2} of the throughput was left in the end, which is less than {keep}")
+    });
+    Ok(Pairs {
+        hurt,
+        wrong: wrong.into_iter().collect(),
+    })
 }
 
-/// The middle one, or the mean of the two in the middle.
-fn median(all: &mut [f64]) -> f64 {
-    all.sort_unstable_by(f64::total_cmp);
-    let upper = all.get(all.len() / 2).copied().unwrap_or(f64::NAN);
-    let lower = all.get(all.len().saturating_sub(1) / 2).copied();
-    (lower.unwrap_or(upper) + upper) / 2.0
+/// How soon writes went on, in words.
+fn resumed(hurt: &[Course]) -> String {
+    let all: Vec<Duration> = hurt.iter().flat_map(Course::all_resumed).collect();
+    let ns = |time: &Duration| time.as_nanos() as u64;
+    let middle = median(all.iter().map(|time| ns(time) as f64).collect());
+    let longest = all.iter().map(ns).max();
+    match middle.zip(longest) {
+        Some((middle, longest)) => format!(
+            "writes went on after {} in the median, {} at most, of {} faults",
+            show_ns(middle as u64),
+            show_ns(longest),
+            all.len()
+        ),
+        None => "no write went on".to_owned(),
+    }
 }
+
+/// Of each run.
+const FAULTS: usize = 2;
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::*;
+    use crate::failover::course::tests::course;
 
     #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&mut []).is_nan());
+    fn how_soon_writes_went_on_is_told_of_all_runs() {
+        let words = resumed(&[course(), course()]);
+        assert_eq!(
+            words,
+            "writes went on after 250 ms in the median, 250 ms at most, of 2 faults"
+        );
+        assert_eq!(resumed(&[]), "no write went on");
     }
 }

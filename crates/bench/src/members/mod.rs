@@ -89,6 +89,8 @@ pub enum Plan {
     Switch,
     /// Each kind of change once, beside none
     Kinds,
+    /// From the usual number of proposers to one, and back, beside none; a request that fails is a violation
+    Proposers,
 }
 
 /// Runs it: 0 when nothing was lost, 1 otherwise, 2 when it could not run.
@@ -128,7 +130,11 @@ fn members(args: &MembersArgs) -> Result<Vec<String>, String> {
         std::fs::write(path, plot::render(&done, &samples, &title))
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    let violations = runtime.block_on(load.verify(&fleet.endpoints()))?;
+    let mut violations = runtime.block_on(load.verify(&fleet.endpoints()))?;
+    let failed = load.failures().len();
+    if args.plan == Plan::Proposers && failed > 0 {
+        violations.push(format!("{failed} requests failed, and none should"));
+    }
     if !violations.is_empty() {
         fleet.keep();
     }
@@ -185,6 +191,11 @@ impl MembersArgs {
                 walk.map(step).collect()
             }
             Plan::Kinds => self.kinds(),
+            Plan::Proposers => vec![
+                Step::Nothing(NOTHING_FOR),
+                Step::Parameter(PROPOSERS, 1),
+                Step::Parameter(PROPOSERS, self.replicas.into()),
+            ],
         };
         once.repeat(self.rounds.into())
     }
@@ -197,7 +208,7 @@ impl MembersArgs {
             Step::Remove,
             Step::Replace,
         ];
-        steps.push(Step::Parameter(BATCH_COMMANDS));
+        steps.push(Step::Parameter("batch_commands", BATCH_COMMANDS));
         if let Some(code) = self.code {
             steps.extend([Step::Code(1), Step::Code(code.k)]);
         }
@@ -217,6 +228,7 @@ impl MembersArgs {
 const NOTHING_FOR: Duration = Duration::from_secs(1);
 /// Another number than the usual one, which does not slow this load down.
 const BATCH_COMMANDS: u32 = 512;
+const PROPOSERS: &str = "proposers";
 
 #[cfg(test)]
 mod tests {
@@ -226,6 +238,25 @@ mod tests {
     struct Cli {
         #[command(flatten)]
         args: MembersArgs,
+    }
+
+    #[test]
+    fn proposers_come_back() {
+        let words = [
+            "bench",
+            "--rounds",
+            "1",
+            "--replicas",
+            "5",
+            "--plan",
+            "proposers",
+        ];
+        let steps = <Cli as clap::Parser>::parse_from(words).args.steps();
+        let changes = [
+            Step::Parameter("proposers", 1),
+            Step::Parameter("proposers", 5),
+        ];
+        assert_eq!(steps[1..], changes);
     }
 
     #[test]

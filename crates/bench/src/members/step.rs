@@ -18,8 +18,8 @@ pub(super) enum Step {
     Add,
     /// The member of the lowest number leaves.
     Remove,
-    /// So many commands fit into an entry from now on.
-    Parameter(u32),
+    /// A parameter of the protocol has this value from now on, and all others their defaults.
+    Parameter(&'static str, u32),
     /// So many fragments rebuild a value from now on.
     Code(usize),
     /// The cluster goes on with another protocol.
@@ -38,7 +38,7 @@ impl Step {
             Step::Replace => "replace one that died",
             Step::Add => "add",
             Step::Remove => "remove",
-            Step::Parameter(_) => "parameter",
+            Step::Parameter(..) => "parameter",
             Step::Code(_) => "code",
             Step::Switch { .. } => "protocol",
         }
@@ -73,9 +73,9 @@ impl Step {
                 fleet.expect_end(old)?;
                 format!("{old} removed")
             }
-            Step::Parameter(commands) => {
-                fleet.set("batch_commands", commands)?;
-                format!("batch_commands {commands}")
+            Step::Parameter(name, value) => {
+                fleet.set(name, value)?;
+                format!("{name} {value}")
             }
             Step::Code(k) => {
                 fleet.recode(k)?;

@@ -72,15 +72,24 @@ impl Replica {
         let is_free = match self.role {
             Role::Follower => true,
             Role::Initiator => self.init.as_ref().is_some_and(has_begun),
-            Role::Canvassing { .. } | Role::Candidate { .. } => false,
+            // Who should propose is a question of speed, which may go without an answer.
+            Role::Canvassing { reason, .. } => reason == Reason::Planned,
+            Role::Candidate { .. } => false,
         };
         let is_free = is_free && self.is_voting();
         is_free && (self.is_mute_proposer() || self.is_blocked() || self.is_wanted)
     }
 
-    /// Whether the slots that are missing first are those of somebody who cannot be reached.
+    /// Whether the slots that are missing first are those of somebody who cannot be reached, or whoever was
+    /// elected to begin the view cannot be.
     pub(super) fn is_blocked(&self) -> bool {
-        self.down & self.blockers() != 0
+        self.down != 0 && self.down & (self.blockers() | self.awaited()) != 0
+    }
+
+    /// Who has the own vote, as long as the view has not begun.
+    fn awaited(&self) -> u64 {
+        let voted = self.voted.filter(|_| self.init.is_none());
+        voted.map_or(0, |member| 1 << member) & self.config.others()
     }
 
     /// Whose slots are missing first.
@@ -88,10 +97,15 @@ impl Replica {
         let Some(init) = &self.init else {
             return 0;
         };
-        if self.verified >= self.latest {
+        // Slots that hold nothing wait here for the next one that does; they are not missing.
+        let mut missing = self.verified;
+        while missing < self.latest && self.pending.contains_key(&missing) {
+            missing = missing.next();
+        }
+        if missing >= self.latest {
             return 0;
         }
-        let owner = init.owner(self.verified).unwrap_or(init.initiator);
+        let owner = init.owner(missing).unwrap_or(init.initiator);
         1 << owner & self.config.others()
     }
 

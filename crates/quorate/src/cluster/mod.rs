@@ -2,18 +2,17 @@
 
 mod admin;
 mod force;
+mod switch;
 mod table;
 
 use crate::Failure;
 use crate::endpoints::{Endpoints, status_page};
-use crate::modes::params;
 use admin::Admin;
 use clap::{Args, Subcommand};
 use force::ForceOptions;
-use quorate_protocols::Code;
-use quorate_server::{ProtocolPage, StatusPage};
 use std::io::Write;
 use std::time::{Duration, Instant};
+use switch::{SetOptions, SwitchOptions};
 
 /// Between two looks at whether a new replica has caught up.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
@@ -33,6 +32,8 @@ pub(crate) enum ClusterCommand {
     Remove(OneOptions),
     /// Go on with another protocol, or with other parameters of the same: clients notice a pause at most
     Switch(SwitchOptions),
+    /// Change parameters of the protocol there is, and leave the others as they are
+    Set(SetOptions),
     /// Put a new replica in the place of a member, which may be dead: waits until the new one is started
     /// and has caught up, then removes the other
     Replace(ReplaceOptions),
@@ -89,28 +90,6 @@ pub(crate) struct ReplaceOptions {
     common: Common,
 }
 
-/// Another way to agree.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  quorate cluster switch multi-paxos\n  quorate cluster switch rs-paxos --code 5,3"
-)]
-pub(crate) struct SwitchOptions {
-    /// Its protocol
-    #[arg(value_name = "PROTOCOL")]
-    protocol: String,
-    /// A parameter of the protocol; those not given have their defaults
-    #[arg(long, value_name = "NAME=VALUE")]
-    param: Vec<String>,
-    /// Values in N fragments, any K of which rebuild them; N is the number of members
-    #[arg(long, value_name = "N,K")]
-    code: Option<Code>,
-    /// How long to wait until the change is done, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    wait: u64,
-    #[command(flatten)]
-    common: Common,
-}
-
 /// Does it.
 pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
     match command {
@@ -138,41 +117,10 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
             admin(&options.common)?.remove(options.id)?;
             show_status(&options.common)
         }
-        ClusterCommand::Switch(options) => switch(options),
+        ClusterCommand::Switch(options) => switch::run(options),
+        ClusterCommand::Set(options) => switch::set(options),
         ClusterCommand::Replace(options) => replace(options),
         ClusterCommand::ForceNew(options) => force::run(options),
-    }
-}
-
-fn switch(options: &SwitchOptions) -> Result<(), Failure> {
-    let common = &options.common;
-    let before = common.endpoints.status_page()?;
-    let mut params = params(&options.param).map_err(Failure::Usage)?;
-    if let Some(code) = options.code {
-        let members = before.members.iter().filter(|one| !one.is_learner).count();
-        code.add_to(members, &mut params).map_err(Failure::Usage)?;
-    }
-    let page = ProtocolPage {
-        protocol: options.protocol.clone(),
-        params,
-    };
-    common.endpoints.post("/cluster/protocol", &page)?;
-    let epoch = |page: &StatusPage| page.epochs.last().map_or(0, |epoch| epoch.number);
-    let deadline = Instant::now() + Duration::from_secs(options.wait);
-    loop {
-        let now = common.endpoints.status_page()?;
-        if epoch(&now) > epoch(&before) && now.is_open {
-            return show_status(common);
-        }
-        if Instant::now() > deadline {
-            let wait = options.wait;
-            return Err(Failure::Failed(format!(
-                "the change is decided, and after {wait} s too few members are known to have the \
-                 state that epoch {} begins with: see quorate cluster status",
-                epoch(&before) + 1
-            )));
-        }
-        std::thread::sleep(LOOK_PAUSE);
     }
 }
 

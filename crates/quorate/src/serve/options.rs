@@ -2,6 +2,7 @@
 
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, ReactMode, RejoinMode};
 use crate::recode::RecodeOptions;
+use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
@@ -71,12 +72,12 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_CLUSTER_ID", value_name = "HEX")]
     pub(super) cluster_id: Option<String>,
 
-    /// How the replicas agree: rabia, multi-paxos or rs-paxos [default for a new cluster: rabia]
+    /// How the replicas agree: rabia, multi-paxos, rs-paxos, racos, chora or nezha [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     pub(super) protocol: Option<String>,
 
     /// Fragments of each value, one for each replica, and how many of them rebuild it, as in 5,3
-    /// [for rs-paxos]
+    /// [for rs-paxos and racos]
     #[arg(long, env = "QUORATE_CODE", value_name = "N,K")]
     pub(super) code: Option<String>,
 
@@ -137,6 +138,10 @@ pub(crate) struct ServeOptions {
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
     pub(super) layout: Option<LayoutMode>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) rounds: RoundOptions,
 
     #[command(flatten)]
     #[serde(flatten)]

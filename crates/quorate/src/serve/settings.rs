@@ -108,6 +108,10 @@ impl Settings {
         {
             return Err(unknown_protocol(name));
         }
+        let new = (state == ClusterState::New).then_some(PROTOCOL);
+        let mut params = coded(options.code.as_deref(), urls.len(), params(&options.param)?)?;
+        // A folder with data knows its protocol, and its parameters are held against these.
+        (options.rounds).add_to(protocol.as_deref().or(new), &mut params)?;
         let name = options.name.unwrap_or_else(|| format!("replica-{id}"));
         let advertised = options
             .advertise_client_urls
@@ -129,7 +133,7 @@ impl Settings {
             cluster: options.cluster_id.as_deref().map(cluster_id).transpose()?,
             protocol,
             durability: options.durability,
-            params: coded(options.code.as_deref(), urls.len(), params(&options.param)?)?,
+            params,
             max_request_bytes: request_bytes(options.max_request_bytes)?,
             max_txn_ops: options.max_txn_ops.unwrap_or(TXN_OPS),
             request_timeout: Duration::from_millis(

@@ -7,6 +7,7 @@ use crate::Failure;
 use crate::genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
 use crate::recode::RecodeOptions;
+use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
 use children::{Child, Children, News};
 use clap::Args;
@@ -22,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The options of `quorate up`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpOptions {
-    /// How the replicas agree: rabia, multi-paxos or rs-paxos [default for a new cluster: rabia]
+    /// How the replicas agree: rabia, multi-paxos, rs-paxos, racos, chora or nezha [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     protocol: Option<String>,
 
@@ -31,7 +32,7 @@ pub(crate) struct UpOptions {
     replicas: Option<u16>,
 
     /// Fragments of each value, one for each replica, and how many of them rebuild it, as in 5,3
-    /// [for rs-paxos]
+    /// [for rs-paxos and racos]
     #[arg(long, env = "QUORATE_CODE", value_name = "N,K")]
     code: Option<Code>,
 
@@ -65,6 +66,9 @@ pub(crate) struct UpOptions {
     /// Another option for every replica's `quorate serve`; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     server_arg: Vec<String>,
+
+    #[command(flatten)]
+    rounds: RoundOptions,
 
     #[command(flatten)]
     snapshots: SnapshotOptions,

@@ -183,17 +183,15 @@ impl Plan {
         let replicas = options.replicas.or(of_code).unwrap_or(REPLICAS);
         let port = options.port.unwrap_or(PORT);
         check_ports(port, replicas).map_err(Failure::Usage)?;
+        let protocol = options.protocol.as_deref().unwrap_or(PROTOCOL);
         let mut plan = Plan {
             dir: options.data_dir.clone(),
             cluster: ClusterId(0),
             replicas,
             port,
-            protocol: options
-                .protocol
-                .clone()
-                .unwrap_or_else(|| PROTOCOL.to_owned()),
             durability: options.durability.unwrap_or(DurabilityMode::Disk),
-            params: asked(options, replicas).map_err(Failure::Usage)?,
+            params: asked(options, protocol, replicas).map_err(Failure::Usage)?,
+            protocol: protocol.to_owned(),
         };
         let genesis = Genesis {
             token: random_token()?,
@@ -291,13 +289,9 @@ impl Plan {
         if let Some(asked) = options.durability.filter(|asked| *asked != self.durability) {
             return differs("durability", asked.name(), self.durability.name());
         }
-        let asked = asked(options, self.replicas)?;
+        let asked = asked(options, &self.protocol, self.replicas)?;
         if !asked.is_empty() && asked != self.params {
-            return differs(
-                "param",
-                &options.param.join(" "),
-                &format!("{:?}", self.params),
-            );
+            return differs("param", &list(&asked), &list(&self.params));
         }
         match options
             .port
@@ -350,13 +344,27 @@ fn random_token() -> Result<String, Failure> {
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }
 
-/// The parameters that options ask for, for so many replicas.
-fn asked(options: &UpOptions, replicas: u16) -> Result<BTreeMap<String, String>, String> {
+/// The parameters that options ask for, for so many replicas that agree by a protocol.
+fn asked(
+    options: &UpOptions,
+    protocol: &str,
+    replicas: u16,
+) -> Result<BTreeMap<String, String>, String> {
     let mut params = params(&options.param)?;
     if let Some(code) = options.code {
         code.add_to(usize::from(replicas), &mut params)?;
     }
+    options.rounds.add_to(Some(protocol), &mut params)?;
     Ok(params)
+}
+
+/// Parameters as they are given.
+fn list(params: &BTreeMap<String, String>) -> String {
+    if params.is_empty() {
+        return "none".to_owned();
+    }
+    let params = params.iter().map(|(name, value)| format!("{name}={value}"));
+    params.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -421,6 +429,28 @@ mod tests {
     }
 
     #[test]
+    fn proposers_and_rounds_are_part_of_the_cluster() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("cluster");
+        let flags = [
+            "--protocol=chora",
+            "--replicas=5",
+            "--proposers=2",
+            "--round=50us",
+        ];
+        let plan = Plan::of(&options(&dir, &flags)).unwrap();
+        let params = plan.epoch().unwrap().params;
+        assert_eq!(list(&params), "proposers=2 round_us=50");
+        assert_eq!(Plan::of(&options(&dir, &flags)).unwrap(), plan);
+        let error = usage(Plan::of(&options(&dir, &["--proposers=3"])));
+        let contradicts = "--param proposers=3 contradicts";
+        assert!(
+            error.contains(contradicts) && error.contains("round_us=50"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn what_cannot_be_begun_is_named_and_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("cluster");
@@ -430,6 +460,11 @@ mod tests {
             (&["--protocol", "paxos"], "there is no protocol \"paxos\""),
             (&["--only", "1"], "holds none"),
             (&["--param", "nonsense=1"], "nonsense"),
+            (&["--proposers", "2"], "--proposers is an option of chora"),
+            (
+                &["--protocol", "chora", "--proposers", "4"],
+                "proposers = 4: must be a number from 1 to 3, or auto",
+            ),
         ] {
             let error = usage(Plan::of(&options(&dir, flags)));
             assert!(error.contains(message), "{error:?} lacks {message:?}");

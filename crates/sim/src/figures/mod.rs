@@ -8,6 +8,9 @@ mod deadlines;
 mod points;
 mod slots;
 
+pub use chora::modes::ModesOptions;
+pub(crate) use chora::modes::run as modes;
+
 use crate::options::DurabilityName;
 use clap::Args;
 use deadlines::Deadlines;

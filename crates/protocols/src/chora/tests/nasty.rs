@@ -3,7 +3,7 @@
 use super::lone::{Lone, entry, logged, pulse};
 use super::net::Net;
 use crate::chora::rounds::Rounds;
-use crate::chora::{Message, Record};
+use crate::chora::{Message, Reason, Record, Timer};
 use quorate_core::{Peers, Slot};
 
 const RESPONSIVE: &[(&str, &str)] = &[("mode", "responsive")];
@@ -201,4 +201,86 @@ fn an_entry_proposed_twice_takes_effect_once() {
     net.settle();
     assert!(all_have(&net, write), "{:?}", lens(&net));
     assert!(net.branches.contains("double commit skipped"));
+}
+
+/// Whether a replica gives its view up soon, rather than after the time for one in which nothing moves.
+fn gives_up_soon(net: &Net, me: usize) -> bool {
+    let node = &net.nodes[me];
+    let due_ns = node.dues.get(&Timer::Stall);
+    let soon_ns = net.now_ns + node.config.stall_ns / 8;
+    node.timers.contains(&Timer::Stall) && due_ns.is_some_and(|due_ns| *due_ns <= soon_ns)
+}
+
+/// What is missing is the slot of somebody who is gone; before it lies one that holds nothing, of somebody who
+/// is not, and waits for it.
+#[test]
+fn slots_that_hold_nothing_hide_nobody_who_is_gone() {
+    let mut net = Net::new(3, RESPONSIVE);
+    net.write(0);
+    net.settle();
+    net.crash(2);
+    let writes = [net.write(0), net.write(0)];
+    net.run();
+    net.hint(2, false);
+    assert!(gives_up_soon(&net, 0) && gives_up_soon(&net, 1));
+    assert!(net.fire(0, Timer::Stall));
+    net.settle();
+    assert!(
+        writes.iter().all(|write| net.times(1, *write) == 1),
+        "{:?}",
+        lens(&net)
+    );
+    let pattern = net
+        .machine(0)
+        .init
+        .as_ref()
+        .map(|init| init.pattern.clone());
+    assert_eq!(
+        pattern,
+        Some(vec![0, 1]),
+        "the one that is gone proposes no more"
+    );
+}
+
+/// A replica has asked in vain for other proposers when another one dies: it does not wait for an answer before
+/// it does something about that.
+#[test]
+fn who_asks_for_other_proposers_notices_a_broken_link() {
+    let mut net = Net::new(3, RESPONSIVE);
+    let first = net.write(0);
+    net.settle();
+    net.stand_because(0, Reason::Planned);
+    net.wire.clear();
+    net.crash(2);
+    let writes = [net.write(0), net.write(0), first];
+    net.run();
+    assert!(!gives_up_soon(&net, 0), "nobody is known to be gone");
+    net.hint(2, false);
+    assert!(gives_up_soon(&net, 0), "the link is broken");
+    net.settle();
+    assert!(
+        writes.iter().all(|write| net.times(0, *write) == 1),
+        "{:?}",
+        lens(&net)
+    );
+}
+
+/// A replica was elected and dies before anybody hears its VIEW-INIT: whoever voted for it knows at once that
+/// the view will not begin.
+#[test]
+fn who_voted_for_somebody_gone_does_not_wait_for_the_view() {
+    let mut net = Net::new(3, RESPONSIVE);
+    let write = net.write(0);
+    net.settle();
+    net.stand(2);
+    net.run_losing(|from, _, message| from == 2 && matches!(message, Message::Pulse(_)));
+    assert!(net.machine(0).init.is_none() && net.machine(0).view > 0);
+    net.crash(2);
+    assert!(!gives_up_soon(&net, 0));
+    net.hint(2, false);
+    assert!(gives_up_soon(&net, 0) && gives_up_soon(&net, 1));
+    let next = net.write(1);
+    net.settle();
+    let have = |me| [write, next].iter().all(|write| net.times(me, *write) == 1);
+    assert!(have(0) && have(1), "{:?}", lens(&net));
 }

@@ -209,9 +209,14 @@ impl Net {
 
     /// A replica asks for a new view, which nobody refuses but for its log.
     pub(super) fn stand(&mut self, me: usize) {
+        self.stand_because(me, Reason::Restarted);
+    }
+
+    /// The same, for some reason.
+    pub(super) fn stand_because(&mut self, me: usize, reason: Reason) {
         let node = &mut self.nodes[me];
         let machine = node.machine.as_mut().expect("it runs");
-        machine.canvass(Reason::Restarted, &mut node.out);
+        machine.canvass(reason, &mut node.out);
         self.perform(me);
     }
 

@@ -43,6 +43,15 @@ impl Cost {
         })
     }
 
+    /// Of somebody who takes so many times as long for everything.
+    pub(super) fn times(self, times: u64) -> Cost {
+        Cost {
+            message_ns: self.message_ns * times,
+            proposal_ns: self.proposal_ns * times,
+            send_ns: self.send_ns * times,
+        }
+    }
+
     /// `d_proc`: what a pulse with a proposal takes its receivers.
     pub(super) fn pulse_ns(&self) -> u64 {
         self.message_ns + self.proposal_ns

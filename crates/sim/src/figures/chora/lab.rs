@@ -6,10 +6,11 @@
 
 use super::cost::Cost;
 use super::node::{Node, Task};
+use super::trouble::{self, Trouble};
 use crate::network::exponential;
 use crate::queue::Queue;
 use fastrand::Rng;
-use quorate_core::{EntryId, Input, Machine, Output, Peers, ReplicaId, Slot};
+use quorate_core::{Entry, Input, Machine, Output, Peers, ReplicaId, Slot};
 use quorate_protocols::chora::{Message, Replica};
 
 /// A replica under full load always has so many commands waiting.
@@ -17,7 +18,7 @@ const WAITING: u64 = 32;
 
 /// How long messages are on their way: at least so long, and up to `range_ns` more, evenly. They may overtake
 /// each other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wiring {
     pub(super) least_ns: u64,
     pub(super) range_ns: u64,
@@ -27,7 +28,7 @@ pub(super) struct Wiring {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) replicas: usize,
-    pub(super) params: Vec<(&'static str, String)>,
+    pub(super) params: Vec<(String, String)>,
     pub(super) wiring: Wiring,
     pub(super) cost: Cost,
     /// The mean time between two commands at a replica, ns; `None` for full load.
@@ -35,8 +36,10 @@ pub(super) struct Run {
     /// When measuring begins and ends, ns.
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
-    /// When the last replica stops for good.
-    pub(super) crash_ns: Option<u64>,
+    /// What goes wrong.
+    pub(super) troubles: Vec<Trouble>,
+    /// How often replicas are looked at, ns; `None` for never.
+    pub(super) look_ns: Option<u64>,
     pub(super) seed: u64,
 }
 
@@ -56,6 +59,20 @@ pub(super) struct Seen {
     pub(super) dropped: u64,
     /// How long messages were on their way, ascending.
     pub(super) delays_ns: Vec<u64>,
+    /// What was seen of the replicas, where they are looked at; and of every command, when it was committed
+    /// where it came from, and how long that took.
+    pub(super) looks: Vec<Look>,
+    pub(super) answers_ns: Vec<(u64, u64)>,
+}
+
+/// What replicas say of themselves at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) at_ns: u64,
+    /// By replica, whether it pulses.
+    pub(super) pulsing: Vec<bool>,
+    /// The highest view.
+    pub(super) view: u64,
 }
 
 enum Event {
@@ -71,9 +88,9 @@ enum Event {
     Asked {
         node: usize,
     },
-    Crashes {
-        node: usize,
-    },
+    /// One of the run's, by its place there.
+    Trouble(usize),
+    Look,
 }
 
 /// The replicas, and what is on its way.
@@ -83,7 +100,7 @@ pub(super) struct Lab<'a> {
     rng: Rng,
     nodes: Vec<Node>,
     /// By slot, what somebody delivered.
-    decided: Vec<Option<EntryId>>,
+    decided: Vec<Option<Entry>>,
     seen: Seen,
 }
 
@@ -125,15 +142,13 @@ impl<'a> Lab<'a> {
 
     /// Rounds of the first replica so far, and those that ended early.
     fn rounds(&self) -> (f64, f64) {
-        let figures = self.nodes[0].machine.figures();
-        let of = |wanted: &str| figures.iter().find(|(name, _)| *name == wanted);
-        let of = |wanted: &str| of(wanted).map_or(0.0, |(_, value)| *value);
-        (of("rounds_total"), of("rounds_early_total"))
+        let [rounds, early] = self.nodes[0].figures(["rounds_total", "rounds_early_total"]);
+        (rounds, early)
     }
 
     fn begin(&mut self) {
         for node in 0..self.nodes.len() {
-            self.perform(node, 0);
+            self.perform(node, 0, self.run.cost.send_ns);
             self.turn_when_due(node);
             // Not all at once.
             if self.run.every_ns.is_some() {
@@ -142,9 +157,11 @@ impl<'a> Lab<'a> {
                 self.fill(node);
             }
         }
-        if let Some(at_ns) = self.run.crash_ns {
-            let node = self.nodes.len() - 1;
-            self.queue.after(at_ns, Event::Crashes { node });
+        for (at, trouble) in self.run.troubles.iter().enumerate() {
+            self.queue.after(trouble.begins_ns(), Event::Trouble(at));
+        }
+        if self.run.look_ns.is_some() {
+            self.queue.after(self.run.from_ns, Event::Look);
         }
     }
 
@@ -165,9 +182,38 @@ impl<'a> Lab<'a> {
                 self.ask(node, 1);
                 self.ask_later(node);
             }
-            Event::Crashes { node } => self.nodes[node].is_up = false,
+            Event::Trouble(at) => self.begin_trouble(at),
+            Event::Look => self.look(),
         }
         Ok(())
+    }
+
+    fn begin_trouble(&mut self, at: usize) {
+        match &self.run.troubles[at] {
+            Trouble::Stop { node, .. } => self.nodes[*node].is_up = false,
+            Trouble::Pause { node, time } => {
+                self.nodes[*node].be_busy_until(time.end);
+                self.turn_when_due(*node);
+            }
+            // They are asked for whenever something is sent or done.
+            Trouble::Slow { .. } | Trouble::Delays { .. } => {}
+        }
+    }
+
+    fn look(&mut self) {
+        let seen = self
+            .nodes
+            .iter()
+            .map(|node| node.figures(["pulsing", "view"]));
+        let seen: Vec<[f64; 2]> = seen.collect();
+        self.seen.looks.push(Look {
+            at_ns: self.queue.now_ns(),
+            pulsing: seen.iter().map(|[pulsing, _]| *pulsing > 0.0).collect(),
+            view: seen.iter().map(|[_, view]| *view as u64).max().unwrap_or(0),
+        });
+        if let Some(look_ns) = self.run.look_ns {
+            self.queue.after(look_ns, Event::Look);
+        }
     }
 
     fn is_measured(&self) -> bool {
@@ -201,9 +247,18 @@ impl<'a> Lab<'a> {
         let node = &mut self.nodes[index];
         node.turn_at_ns = None;
         if let Some(task) = node.next_task(now_ns) {
-            let mut cost_ns = task.cost_ns(&self.run.cost);
+            let cost = trouble::cost(&self.run.troubles, (index, now_ns), self.run.cost);
+            let cost_ns = task.cost_ns(&cost);
+            if let Input::Installed { next, .. } = &task.input {
+                // What the host of a peer has given it is delivered as if it had been decided here.
+                let given = self.decided.get(node.next.0 as usize..next.0 as usize);
+                let given = given.unwrap_or_default().iter().cloned();
+                node.delivered.extend((node.next.0..).map(Slot).zip(given));
+                self.deliver(index)?;
+            }
+            let node = &mut self.nodes[index];
             node.step(now_ns, task.input);
-            cost_ns = self.perform(index, cost_ns);
+            let cost_ns = self.perform(index, cost_ns, cost.send_ns);
             self.deliver(index)?;
             self.nodes[index].free_ns = now_ns + cost_ns;
         }
@@ -226,12 +281,12 @@ impl<'a> Lab<'a> {
     }
 
     /// Does what a replica wants; gives what its turn has cost then.
-    fn perform(&mut self, index: usize, mut cost_ns: u64) -> u64 {
+    fn perform(&mut self, index: usize, mut cost_ns: u64, send_ns: u64) -> u64 {
         let now_ns = self.queue.now_ns();
         for output in self.nodes[index].take_outputs() {
             match output {
                 Output::Send { to, message, .. } => {
-                    cost_ns += self.run.cost.send_ns;
+                    cost_ns += send_ns;
                     self.send(index, to, message, cost_ns);
                 }
                 Output::Arm { timer, due } => {
@@ -256,7 +311,9 @@ impl<'a> Lab<'a> {
             if peer == from || !is_meant || !self.nodes[peer].is_up {
                 continue;
             }
-            let Wiring { least_ns, range_ns } = self.run.wiring;
+            let now_ns = self.queue.now_ns();
+            let Wiring { least_ns, range_ns } =
+                trouble::wiring(&self.run.troubles, now_ns, self.run.wiring);
             let delay_ns = least_ns + self.rng.u64(..=range_ns);
             if is_measured {
                 self.seen.delays_ns.push(delay_ns);
@@ -282,11 +339,12 @@ impl<'a> Lab<'a> {
     fn deliver(&mut self, index: usize) -> Result<(), String> {
         let (now_ns, is_measured) = (self.queue.now_ns(), self.is_measured());
         for (slot, entry) in std::mem::take(&mut self.nodes[index].delivered) {
-            let (Slot(at), name) = (slot, entry.as_ref().map(|entry| entry.id));
-            if at as usize == self.decided.len() {
-                self.decided.push(name);
+            let at = slot.0 as usize;
+            if at == self.decided.len() {
+                self.decided.push(entry.clone());
             }
-            if self.decided.get(at as usize) != Some(&name) {
+            let name = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.id);
+            if self.decided.get(at).map(name) != Some(name(&entry)) {
                 let replica = index + 1;
                 return Err(format!(
                     "replica {replica} delivers another entry in {slot}"
@@ -295,6 +353,10 @@ impl<'a> Lab<'a> {
             let latencies_ns = self.nodes[index].apply(slot, entry.as_ref(), now_ns);
             let count = entry.map_or(0, |entry| entry.count());
             if is_measured {
+                if self.run.look_ns.is_some() {
+                    let answers = latencies_ns.iter().map(|latency| (now_ns, *latency));
+                    self.seen.answers_ns.extend(answers);
+                }
                 self.seen.latencies_ns.extend(latencies_ns);
                 let times = (0..count).filter(|_| index == 0).map(|_| now_ns);
                 self.seen.committed_ns.extend(times);

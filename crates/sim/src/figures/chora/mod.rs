@@ -4,9 +4,11 @@
 mod chart;
 mod cost;
 mod lab;
+pub(super) mod modes;
 mod node;
 mod page;
 mod points;
+mod trouble;
 
 use super::points::Failure;
 use super::{FiguresOptions, Report};

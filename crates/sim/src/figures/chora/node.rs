@@ -58,7 +58,7 @@ pub(super) struct Node {
     pub(super) turn_at_ns: Option<u64>,
     pub(super) delivered: Vec<(Slot, Option<Entry>)>,
     /// The first slot not delivered, and what was.
-    next: Slot,
+    pub(super) next: Slot,
     done: Done,
     /// Its own commands that are not committed, by when they came.
     asked_ns: BTreeMap<u64, u64>,
@@ -72,11 +72,10 @@ impl Node {
     pub(super) fn new(
         replicas: usize,
         index: usize,
-        params: &[(&'static str, String)],
+        params: &[(String, String)],
     ) -> Result<Node, String> {
-        let params = params.iter();
-        let params = params.map(|(name, value)| ((*name).into(), value.clone()));
-        let epoch = sample_epoch(NAME, replicas, Durability::Memory, &params.collect());
+        let params = params.iter().cloned().collect();
+        let epoch = sample_epoch(NAME, replicas, Durability::Memory, &params);
         let mut seat = seat(&epoch, index);
         seat.boot = Boot(index as u64 + 1);
         let config = Chora::config(&seat)?;
@@ -109,6 +108,19 @@ impl Node {
             self.inbox.push_back(task);
         }
         has_place
+    }
+
+    /// It does nothing until then. What it was to do meanwhile it does then.
+    pub(super) fn be_busy_until(&mut self, time_ns: u64) {
+        self.free_ns = self.free_ns.max(time_ns);
+        self.turn_at_ns = None;
+    }
+
+    /// What its machine says of itself under these names.
+    pub(super) fn figures<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
+        let all = self.machine.figures();
+        let of = |wanted: &str| all.iter().find(|(name, _)| *name == wanted);
+        names.map(|name| of(name).map_or(0.0, |(_, value)| *value))
     }
 
     /// Own commands that are not committed yet.
@@ -162,11 +174,6 @@ impl Node {
 
     /// Everything is durable at once: replicas are in memory.
     pub(super) fn step(&mut self, now_ns: u64, input: Input<Bare>) {
-        if let Input::Installed { next, base } = &input
-            && *next > self.next
-        {
-            (self.next, self.done) = (*next, base.clone());
-        }
         let now = Now {
             mono_ns: now_ns,
             clock_ns: now_ns,

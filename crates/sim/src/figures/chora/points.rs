@@ -2,6 +2,7 @@
 
 use super::cost::Cost;
 use super::lab::{Lab, Run, Seen, Wiring};
+use super::trouble::Trouble;
 use crate::figures::FiguresOptions;
 use crate::figures::points::Failure;
 use crate::parallel;
@@ -135,15 +136,19 @@ impl Maker<'_> {
             Some(us) => params.extend([("mode", "pulsing".into()), ("round_us", us.to_string())]),
             None => params.extend([("mode", "responsive".into()), ("outstanding", "64".into())]),
         }
+        let params = params.into_iter();
         let run = Run {
             replicas,
-            params,
+            params: params
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             wiring,
             cost: self.cost,
             every_ns: None,
             from_ns: FROM_NS,
             until_ns: FROM_NS + self.ms * MILLIS,
-            crash_ns: None,
+            troubles: Vec::new(),
+            look_ns: None,
             seed: self.options.seed,
         };
         Point {
@@ -168,7 +173,10 @@ impl Maker<'_> {
     /// The same with a replica that stops.
     fn crash(&self, full: &Point, at: u64) -> Point {
         let mut point = full.clone();
-        point.run.crash_ns = Some(CRASH_NS);
+        point.run.troubles = vec![Trouble::Stop {
+            node: full.replicas - 1,
+            at_ns: CRASH_NS,
+        }];
         point.run.until_ns = CRASH_UNTIL_NS;
         point.run.seed = self.options.seed + at;
         point
