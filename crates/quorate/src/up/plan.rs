@@ -2,6 +2,7 @@
 
 use super::UpOptions;
 use crate::Failure;
+use crate::face::FaceName;
 use crate::genesis::{self, Genesis};
 use crate::modes::{DurabilityMode, params};
 use clap::ValueEnum;
@@ -193,7 +194,8 @@ impl Plan {
                 .clone()
                 .unwrap_or_else(|| PROTOCOL.to_owned()),
             durability: options.durability.unwrap_or(DurabilityMode::Disk),
-            params: asked(options, replicas).map_err(Failure::Usage)?,
+            params: asked(options, replicas, options.face.unwrap_or_default())
+                .map_err(Failure::Usage)?,
         };
         let genesis = Genesis {
             token: random_token()?,
@@ -291,8 +293,13 @@ impl Plan {
         if let Some(asked) = options.durability.filter(|asked| *asked != self.durability) {
             return differs("durability", asked.name(), self.durability.name());
         }
-        let asked = asked(options, self.replicas)?;
-        if !asked.is_empty() && asked != self.params {
+        let face = FaceName::of(&self.params)?;
+        if let Some(asked) = options.face.filter(|asked| *asked != face) {
+            return differs("face", asked.name(), face.name());
+        }
+        let asked = asked(options, self.replicas, face)?;
+        let is_asked = !options.param.is_empty() || options.code.is_some();
+        if is_asked && asked != self.params {
             return differs(
                 "param",
                 &options.param.join(" "),
@@ -350,9 +357,14 @@ fn random_token() -> Result<String, Failure> {
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }
 
-/// The parameters that options ask for, for so many replicas.
-fn asked(options: &UpOptions, replicas: u16) -> Result<BTreeMap<String, String>, String> {
+/// The parameters that options ask for, for so many replicas and this face.
+fn asked(
+    options: &UpOptions,
+    replicas: u16,
+    face: FaceName,
+) -> Result<BTreeMap<String, String>, String> {
     let mut params = params(&options.param)?;
+    face.add_to(&mut params);
     if let Some(code) = options.code {
         code.add_to(usize::from(replicas), &mut params)?;
     }
@@ -410,6 +422,7 @@ mod tests {
             ),
             (&["--protocol", "chora"], "--protocol chora contradicts"),
             (&["--durability", "memory"], "which has disk"),
+            (&["--face", "plain"], "--face plain contradicts"),
             (&["--param", "window=9"], "--param window=9 contradicts"),
             (&["--only", "1", "--port", "9"], "--port 9 contradicts"),
         ] {
