@@ -2,6 +2,7 @@
 
 use crate::capacity::CapacityOptions;
 use crate::figures::FiguresOptions;
+use crate::plain::PlainOptions;
 use crate::speed::SpeedOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_core::Durability;
@@ -33,6 +34,8 @@ pub enum SimReport {
     Figures(FiguresOptions),
     /// What protocols get through links, disks and cores that do only so much a second, in virtual time
     Capacity(CapacityOptions),
+    /// Clusters with the plain store, whose writes commute where they name different keys
+    Plain(PlainOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load
     Speed(SpeedOptions),
 }
@@ -219,7 +222,7 @@ impl SimOptions {
     }
 }
 
-fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+pub(crate) fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| {
         text.parse::<u64>()
             .map_err(|_| format!("{text:?} is no number"))
@@ -245,7 +248,7 @@ pub fn parse<T: Args>(line: &str) -> Result<T, clap::Error> {
     T::from_arg_matches(&command.try_get_matches_from(line.split_whitespace())?)
 }
 
-fn parse_param(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err(format!("{text:?} is not NAME=VALUE")),
