@@ -58,14 +58,16 @@ pub enum Answer {
 #[derive(Debug, Default)]
 pub struct Store {
     pub(crate) keys: BTreeMap<Box<[u8]>, Item>,
-    /// What each command that may have to be taken back has changed, oldest first: keys, and what they
-    /// had before.
-    attempts: VecDeque<Vec<(Box<[u8]>, Option<Item>)>>,
+    /// What each command that may have to be taken back has changed, oldest first.
+    attempts: VecDeque<Changed>,
     /// The snapshot that is being taken.
     pub(crate) cutting: Option<Cutting>,
     /// The snapshot that is being loaded.
     pub(crate) loading: Loading,
 }
+
+/// Keys that a command changed, and what they had before.
+type Changed = Vec<(Box<[u8]>, Option<Item>)>;
 
 impl Store {
     /// An empty store.
