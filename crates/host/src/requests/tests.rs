@@ -106,7 +106,7 @@ fn what_is_answered_and_not_decided_is_not_acknowledged() {
         submitted_ns: 0,
         ordered_ns: 0,
     };
-    let mut acked = |requests: &mut Requests<()>| {
+    let acked = |requests: &mut Requests<()>| {
         let body = Bytes::from_static(b"w");
         requests.write(waiting, (body, Vec::new()), Principal::default());
         let taken = requests.take(8, 5);

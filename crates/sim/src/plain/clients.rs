@@ -26,8 +26,11 @@ pub(super) struct Client {
     /// What it waits for, and how its request is known.
     pub(super) waits: Option<(u64, Asked)>,
     /// What it has seen of some keys, for a write on the condition that nothing has changed.
-    pub(super) read: Vec<(Bytes, Option<Version>)>,
+    pub(super) read: Versions,
 }
+
+/// Keys, and the versions that a read has seen of them.
+type Versions = Vec<(Bytes, Option<Version>)>;
 
 /// What a client asked.
 pub(super) struct Asked {
@@ -82,12 +85,12 @@ pub(super) fn read(keys: Vec<Bytes>, now_ns: u64) -> (Asked, Request<Query>) {
 }
 
 impl Asked {
-    /// What its answer says, if it says something, and what a read saw of keys.
+    /// What its answer says, if it says something, and the versions that a read has seen.
     pub(super) fn answered(
         self,
         answer: &Answer<Found>,
         now_ns: u64,
-    ) -> Result<(Option<Op>, Vec<(Bytes, Option<Version>)>), String> {
+    ) -> Result<(Option<Op>, Versions), String> {
         let began_ns = self.began_ns;
         let op = |what| {
             let ended_ns = Some(now_ns);

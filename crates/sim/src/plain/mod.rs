@@ -8,15 +8,19 @@
 mod clients;
 mod faults;
 pub mod history;
+mod nodes;
+mod outcome;
 mod world;
 
 use crate::parallel::run_all;
 use clap::Args;
+use outcome::Outcome;
+use quorate_host::Flaw;
 use quorate_protocols::{names, unknown_protocol};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::ExitCode;
-use world::{Outcome, World};
+use world::World;
 
 /// Which clusters, and how they begin.
 #[derive(Args, Clone, Debug)]
@@ -37,6 +41,10 @@ pub struct PlainOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = crate::options::parse_param)]
     param: Vec<(String, String)>,
 
+    /// Break the host on purpose
+    #[arg(long, value_name = "NAME")]
+    mutant: Option<String>,
+
     /// Print the sums as JSON instead of text
     #[arg(long)]
     json: bool,
@@ -48,8 +56,18 @@ pub(crate) fn run(options: &PlainOptions) -> ExitCode {
         eprintln!("error: {}", unknown_protocol(&options.protocol));
         return ExitCode::from(2);
     }
+    let flaw = match options.mutant.as_deref().map(flaw).transpose() {
+        Ok(flaw) => flaw,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::from(2);
+        }
+    };
     let params: BTreeMap<String, String> = options.param.iter().cloned().collect();
-    let begin = |seed| World::new(seed, &options.protocol, options.replicas.into(), &params);
+    let begin = |seed| {
+        let world = World::new(seed, &options.protocol, options.replicas.into(), &params)?;
+        Ok(world.with_flaw(flaw))
+    };
     if let Err(why) = begin(0) {
         eprintln!("error: {why}");
         return ExitCode::from(2);
@@ -78,6 +96,15 @@ pub(crate) fn run(options: &PlainOptions) -> ExitCode {
         println!("{passed} seeds passed, {wrong} did not: {}", sum.line());
     }
     ExitCode::from(u8::from(wrong > 0))
+}
+
+fn flaw(name: &str) -> Result<Flaw, String> {
+    let known = Flaw::ALL.into_iter();
+    let found = known.clone().find(|flaw| flaw.name() == name);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = known.map(Flaw::name).collect();
+        format!("there is no mutant {name}: known are {}", known.join(", "))
+    })
 }
 
 #[cfg(test)]
