@@ -60,11 +60,15 @@ for code in 3,1 4,2 5,3 7,4; do
   "$QUORATE" sim --protocol racos --replicas "${code%,*}" --code "$code" \
     --param payload_min=1 --seeds "0..$((seeds / 4))"
 done
+# Writes of different keys pass each other.
+"$QUORATE" sim plain --seeds "0..$seeds"
+"$QUORATE" sim plain --replicas 5 --seeds "0..$((seeds / 4))"
 scripts/mutants.sh
 "$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
 "$QUORATE" bench chaos "${chaos[@]}" --data-dir target
 "$QUORATE" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
   --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target
+"$QUORATE" bench clocks --phase 1s --within 0s --data-dir target
 "$QUORATE" bench verify --total "$total" --data-dir target
 "$QUORATE" bench survive "${survive[@]}" --data-dir target
 "$QUORATE" bench failover --alone "${failover[@]}" --data-dir target

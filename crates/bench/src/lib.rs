@@ -21,6 +21,8 @@
 //!   several systems;
 //! - [`ycsb`]: workloads of YCSB, by the number of client threads;
 //! - [`large`]: what small puts feel of a large one that is always under way;
+//! - [`commute`]: what it brings that writes of different keys may pass each other;
+//! - [`clocks`]: clocks that go wrong under load, and are set right again;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
@@ -34,7 +36,9 @@
 pub mod chaos;
 mod children;
 mod cleanup;
+pub mod clocks;
 mod cluster;
+pub mod commute;
 pub mod compare;
 pub mod differential;
 pub mod failover;
@@ -46,6 +50,7 @@ pub mod load;
 pub mod members;
 mod namespaces;
 mod observe;
+mod plain;
 pub mod process;
 mod replicas;
 pub mod report;
@@ -55,6 +60,7 @@ pub mod sizes;
 pub mod survive;
 pub mod systems;
 mod tables;
+mod test_source;
 mod timeline;
 pub mod trial;
 pub mod units;
@@ -123,6 +129,12 @@ pub enum BenchCommand {
     /// Put beside thousands of watches, one of them far behind, and of idle connections
     #[command(after_help = WATCHERS_EXAMPLES)]
     Watchers(watchers::WatchersArgs),
+    /// Write many keys of the plain face, with writes that may pass each other and with ones that may not
+    #[command(after_help = COMMUTE_EXAMPLES)]
+    Commute(commute::CommuteArgs),
+    /// Set replicas' clocks wrong and right again under load: what clients saw, and when latency is back
+    #[command(after_help = CLOCKS_EXAMPLES)]
+    Clocks(clocks::ClocksArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -166,6 +178,8 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Ycsb(args) => ycsb::run(&args),
         BenchCommand::Large(args) => ended(large::run(&args)),
         BenchCommand::Watchers(args) => watchers::run(&args),
+        BenchCommand::Commute(args) => ended(commute::run(&args)),
+        BenchCommand::Clocks(args) => clocks::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
         BenchCommand::Role(Role::Spin(args)) => ended(Err(large::spin::spin(&args))),
@@ -350,6 +364,22 @@ Examples:
     quorate bench large
   Smaller, and uncoded:
     quorate bench large --large 4MiB --system multi-paxos --turns 1 --seconds 5s";
+
+const COMMUTE_EXAMPLES: &str = "\
+Examples:
+  Nezha, with three loads (about five minutes):
+    quorate bench commute
+  A first impression:
+    quorate bench commute --clients 24 --rounds 1 --duration 3s
+  On the disk, few keys:
+    quorate bench commute --durability disk --keys 1000";
+
+const CLOCKS_EXAMPLES: &str = "\
+Examples:
+  An hour ahead and an hour back, each replica of three in its turn (about 40 seconds):
+    quorate bench clocks
+  Half a millisecond, for long:
+    quorate bench clocks --off 500us --phase 10s";
 
 const WATCHERS_EXAMPLES: &str = "\
 Examples:

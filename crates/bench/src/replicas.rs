@@ -13,6 +13,9 @@ use crate::cleanup::{self, TempDir};
 use crate::cluster::{free_ports, lines};
 use crate::{process, scrape};
 
+/// In an option, it stands for the number of the replica that is started.
+pub(crate) const REPLICA: &str = "{replica}";
+
 /// A cluster begun by `quorate up`, each of whose replicas runs under its own
 /// `quorate up --only I`: as an operator starts one again that died.
 #[derive(Debug)]
@@ -189,7 +192,8 @@ impl Replicas {
         let data = self.data_dir();
         let mut arguments = vec!["up".to_owned(), format!("--data-dir={}", data.display())];
         arguments.extend_from_slice(flags);
-        arguments.extend_from_slice(&self.options);
+        let options = self.options.iter();
+        arguments.extend(options.map(|option| option.replace(REPLICA, &number.to_string())));
         let log = self.open_log(number).map_err(failed)?;
         let mut supervisor = Tethered::program(self.binary.as_os_str(), &arguments, |command| {
             command

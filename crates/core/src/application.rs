@@ -39,6 +39,10 @@ pub enum Countdown {
     },
 }
 
+/// What the command with a body touches, as numbers of buckets; `None` for everything. See
+/// [`Application::touches`].
+pub type Touches = fn(&Bytes) -> Option<Vec<u32>>;
+
 /// A deterministic state machine on top of the log: a key-value store, an exchange, yours.
 ///
 /// # Snapshots
@@ -64,6 +68,17 @@ pub trait Application: Sized {
     /// Of `payloads` length and digest are known and no bytes: what must be deterministic cannot
     /// depend on those. An application keeps the names of the payloads it will want to read.
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes;
+
+    /// What commands touch, if those that touch nothing in common commute: in either order they come to
+    /// the same results and the same state, whatever slot, time and place in an entry they get. Protocols
+    /// that know better than to order everything may then let them change places until they are decided.
+    ///
+    /// Replicas of different versions must agree on this, as on everything that commands mean: two that do
+    /// not commute share a bucket, whoever is asked.
+    #[must_use]
+    fn touches() -> Option<Touches> {
+        None
+    }
 
     /// Whether a command without payloads can be applied ahead of its decision, and taken back if that
     /// comes out otherwise: it changes nothing but what [`Application::retract`] restores, and its

@@ -84,7 +84,8 @@ impl Class {
 pub struct Command {
     /// Whose request this is; the same id is executed at most once.
     pub id: RequestId,
-    /// The client has its answers to every sequence number up to this one: their results may go.
+    /// The client has its answers to every sequence number up to this one, and what they answer is decided:
+    /// their results may go, and none of them is executed any more.
     pub acked: u64,
     /// What kind of command.
     pub class: Class,

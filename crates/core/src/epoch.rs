@@ -54,6 +54,11 @@ impl Epoch {
     /// Members, at most: protocols keep them in masks of 64 bits.
     pub const MEMBERS_MAX: usize = 64;
 
+    /// The parameter of a group's first epoch that names the interface it was begun for, and with it the
+    /// application: for the group's whole life, whatever protocols follow each other. Without it, that is
+    /// the first there was.
+    pub const FACE: &str = "face";
+
     /// What handshakes compare: equal digests mean equal epochs.
     #[must_use]
     pub fn digest(&self) -> u64 {

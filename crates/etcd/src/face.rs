@@ -9,13 +9,11 @@ use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_kv::{Answer, Status as StoreStatus};
 use quorate_kv::{Applied, Query, Refused, Store, decode_result};
 use quorate_server::{Consistency, Failure, Handle};
+use quorate_web::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
 use tonic::{Code, Status};
-
-/// Renders the metrics page.
-pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// What the face lets in.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -26,7 +26,8 @@ mod serve;
 mod slices;
 mod watch;
 
-pub use face::{Limits, Metrics};
+pub use face::Limits;
+pub use quorate_web::Metrics;
 pub use serve::serve;
 
 /// Clients of the services, as tonic generates them.

@@ -1,7 +1,7 @@
 //! Listening and serving.
 
 use crate::authority::Tolerant;
-use crate::face::{Face, Limits, Metrics};
+use crate::face::{Face, Limits};
 use crate::front::Front;
 use crate::health;
 use crate::server::{ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer};
@@ -10,13 +10,12 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quorate_kv::Store;
-use quorate_server::{Connection, Handle, Listener};
+use quorate_server::{Handle, Listener};
+use quorate_web::Metrics;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
-use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::StreamExt;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic::transport::Server;
@@ -41,33 +40,21 @@ pub async fn serve(
     handle: Handle<Store>,
     limits: Limits,
     metrics: Option<Metrics>,
-    shutdown: impl Future<Output = ()> + Send,
+    shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), tonic::transport::Error> {
-    let (told, stopping) = oneshot::channel::<()>();
-    let drain = limits.drain;
     let server = server(&limits);
     // A message is the request and a little around it; a write that is too large is refused with
     // etcd's own text rather than by the transport.
-    let message_bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
+    let (message_bytes_max, drain) = (limits.request_bytes_max + MESSAGE_BYTES_EXTRA, limits.drain);
     let face = Arc::new(Face::new(handle, limits, metrics));
     let routes = Routes::from(router(&face, message_bytes_max)).prepare();
     let front = Front::new(face, routes, message_bytes_max);
-    let serving = server.serve_with_incoming_shutdown(front, connections(listener), async move {
-        shutdown.await;
-        let _ = told.send(());
-    });
-    let overdue = async move {
-        if stopping.await.is_ok() {
-            tokio::time::sleep(drain).await;
-        } else {
-            // Serving ended by itself, and says how.
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        result = serving => result,
-        () = overdue => Ok(()),
-    }
+    let connections =
+        quorate_web::connections(listener).map(|one| io::Result::Ok(Tolerant::new(one)));
+    quorate_web::until_drained(shutdown, drain, |stop| {
+        server.serve_with_incoming_shutdown(front, connections, stop)
+    })
+    .await
 }
 
 /// Answers what no route takes, in the language it was asked in.
@@ -78,24 +65,6 @@ async fn unknown(request: Request) -> Response {
         return Status::unimplemented(format!("unknown method {path}")).into_http();
     }
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
-}
-
-/// Connections that passed the door which all connections of a replica pass.
-fn connections(listener: Listener) -> impl Stream<Item = io::Result<Tolerant<Connection>>> {
-    let (passed, connections) = mpsc::channel(CONNECTIONS_WAITING_MAX);
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                (connection, _) = listener.accept() => {
-                    if passed.send(Ok(Tolerant::new(connection))).await.is_err() {
-                        return;
-                    }
-                }
-                () = passed.closed() => return,
-            }
-        }
-    });
-    ReceiverStream::new(connections)
 }
 
 fn server(limits: &Limits) -> Server {
@@ -111,6 +80,3 @@ fn server(limits: &Limits) -> Server {
 
 /// Room for what surrounds a request of the largest size.
 const MESSAGE_BYTES_EXTRA: usize = 512 << 10;
-
-/// Connections between the door and the server; more wait in the kernel.
-const CONNECTIONS_WAITING_MAX: usize = 64;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_core::{
     Boot, Class, ClientId, Command, Payload, Principal, ReplicaId, RequestId, Slot, Wire,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The client id under which machines see reads; they never enter the log.
@@ -66,6 +66,8 @@ pub(crate) struct Requests<Q> {
     /// Commands that the machine has not taken yet.
     queue: VecDeque<Command>,
     writes: BTreeMap<RequestId, Write>,
+    /// Writes that were answered ahead of their decision.
+    early: BTreeSet<RequestId>,
     reads: BTreeMap<u64, Read<Q>>,
     /// Reads whose slot is known, by that slot.
     located: BTreeMap<Slot, Vec<Read<Q>>>,
@@ -84,6 +86,7 @@ impl<Q> Requests<Q> {
             next_read: 1,
             queue: VecDeque::new(),
             writes: BTreeMap::new(),
+            early: BTreeSet::new(),
             reads: BTreeMap::new(),
             located: BTreeMap::new(),
             located_count: 0,
@@ -199,8 +202,9 @@ impl<Q> Requests<Q> {
                 continue;
             }
             if own {
-                command.acked = self.acked();
+                command.acked = self.next_seq - 1;
             }
+            command.acked = command.acked.min(self.acknowledgeable(command.id.client));
             self.mark_ordered(command.id, now_ns);
             taken.push(command);
         }
@@ -279,6 +283,23 @@ impl<Q> Requests<Q> {
         self.writes.remove(&id).map(|write| write.waiting)
     }
 
+    /// Takes who waits for a write that is as good as applied, and is not decided yet.
+    pub(crate) fn take_early(&mut self, id: RequestId) -> Option<Waiting> {
+        let waiting = self.take_write(id)?;
+        self.early.insert(id);
+        Some(waiting)
+    }
+
+    /// A command is decided.
+    pub(crate) fn decided(&mut self, id: RequestId) {
+        self.early.remove(&id);
+    }
+
+    /// The writes that were answered and are not decided as far as is known.
+    pub(crate) fn early(&self) -> Vec<RequestId> {
+        self.early.iter().copied().collect()
+    }
+
     /// Takes a read that the machine refused.
     pub(crate) fn take_read(&mut self, id: RequestId) -> Option<Read<Q>> {
         if id.client == READER {
@@ -339,18 +360,19 @@ impl<Q> Requests<Q> {
         }
     }
 
-    /// The own session has its answers to every sequence number below the first that waits.
-    fn acked(&self) -> u64 {
-        let from = RequestId {
-            client: self.client,
-            seq: 0,
-        };
-        let first = self
-            .writes
-            .range(from..)
-            .next()
-            .filter(|(id, _)| id.client == self.client);
-        first.map_or(self.next_seq, |(id, _)| id.seq) - 1
+    /// The sequence number up to which a client may say that it needs no results any more, as far as is known
+    /// here: up to the first of its writes that waits. One that was answered ahead of its decision counts as
+    /// waiting: what commutes with it may yet be decided before it, and the acknowledgement would come
+    /// before what it acknowledges, which would then be refused.
+    fn acknowledgeable(&self, client: ClientId) -> u64 {
+        let from = RequestId { client, seq: 0 };
+        let of_client = |id: &&RequestId| id.client == client;
+        let waiting = self.writes.range(from..).map(|(id, _)| id).next();
+        // Who has a session of its own knows what it has the answers of.
+        let waiting = waiting.filter(of_client).filter(|_| client == self.client);
+        let early = self.early.range(from..).next().filter(of_client);
+        let first = waiting.into_iter().chain(early).min();
+        first.map_or(u64::MAX, |id| id.seq - 1)
     }
 
     fn opening(&self) -> Command {

@@ -8,7 +8,7 @@ use crate::done::Done;
 use crate::registry::{Protocol, registered, unknown_protocol};
 use quorate_core::{
     Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Machine, Now, Out, Past,
-    PayloadRule, Record, ReplicaId, Seat, Slot, Wire, WireError, Written,
+    PayloadRule, Record, ReplicaId, Seat, Slot, Touches, Wire, WireError, Written,
 };
 use std::hash::Hasher;
 
@@ -74,6 +74,20 @@ macro_rules! machines {
                     })*
                     unknown => Err(unknown_protocol(unknown)),
                 }
+            }
+
+            /// The same for an application whose commands touch this; `None` if all of them depend on
+            /// all others.
+            #[must_use]
+            pub fn touching(mut self, touches: Option<Touches>) -> AnyConfig {
+                if let Some(touches) = touches {
+                    match &mut self {
+                        $(AnyConfig::$name(config) => {
+                            <$protocol as Protocol>::commute(config, touches);
+                        })*
+                    }
+                }
+                self
             }
         }
 

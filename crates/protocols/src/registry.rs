@@ -2,7 +2,7 @@
 
 use crate::done::Done;
 use crate::paper::Paper;
-use quorate_core::{EntryId, Epoch, Machine, Output, Plain, Seat};
+use quorate_core::{EntryId, Epoch, Machine, Output, Plain, Seat, Touches};
 use std::ops::Range;
 
 /// A registered protocol. Its registration line gives it to the server, the simulator, the
@@ -18,6 +18,12 @@ pub trait Protocol: 'static {
     /// Checks an epoch's parameters and gives the configuration of one seat in it. The error
     /// says which parameter is wrong and what would be right.
     fn config(seat: &Seat) -> Result<<Self::Machine as Machine>::Config, String>;
+
+    /// The same configuration for an application whose commands commute where they touch nothing in
+    /// common. A protocol that orders everything has no use for that.
+    fn commute(config: &mut <Self::Machine as Machine>::Config, touches: Touches) {
+        let _ = (config, touches);
+    }
 
     /// How many replicas may fail at once while the cluster keeps serving.
     fn failures_survived(epoch: &Epoch) -> usize;

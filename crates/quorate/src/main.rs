@@ -9,6 +9,7 @@ mod address;
 mod allocator;
 mod cluster;
 mod endpoints;
+mod face;
 mod genesis;
 mod layers;
 mod log;

@@ -1,7 +1,7 @@
 //! Choices shared by several commands.
 
 use clap::ValueEnum;
-use quorate_core::Durability;
+use quorate_core::{Durability, Epoch};
 use quorate_server::{Layout, Rejoin};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,6 +105,9 @@ pub(crate) fn params(given: &[String]) -> Result<BTreeMap<String, String>, Strin
             .split_once('=')
             .filter(|(name, value)| !name.is_empty() && !value.is_empty())
             .ok_or_else(|| format!("--param {text:?} is not of the form name=value"))?;
+        if name == Epoch::FACE {
+            return Err(format!("--param {text}: say --face {value}"));
+        }
         if params.insert(name.to_owned(), value.to_owned()).is_some() {
             return Err(format!("--param {name} is given twice"));
         }
@@ -130,6 +133,8 @@ mod tests {
             );
         }
         let twice = ["a=1".to_owned(), "a=2".to_owned()];
+        let face = params(&["face=plain".to_owned()]).unwrap_err();
+        assert!(face.contains("--face plain"), "{face}");
         assert_eq!(params(&twice).unwrap_err(), "--param a is given twice");
     }
 }

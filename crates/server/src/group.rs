@@ -215,6 +215,7 @@ impl<A: Application> Core<A> {
             return Ok(false);
         };
         let config = AnyConfig::of(&seat).map_err(ServerError::Epoch)?;
+        let config = config.touching(A::touches());
         self.host.begin_epoch(now, seat, &config);
         self.expect_payloads()?;
         Ok(true)

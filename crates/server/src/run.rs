@@ -367,6 +367,8 @@ fn open_host<A: Application>(
         None => &mut NoLog,
     };
     let opened = open_in_its_epoch(host_config, |config| {
+        let machine = config.machine.clone().touching(A::touches());
+        let config = ReplicaConfig { machine, ..config };
         Host::open(config, start, log, Timed::new(app.empty()), clock.now())
     });
     let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;

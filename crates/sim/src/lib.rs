@@ -61,6 +61,7 @@ mod panics;
 mod parallel;
 mod phases;
 mod picture;
+pub mod plain;
 mod plan;
 mod probe;
 mod profiles;

@@ -2,6 +2,7 @@
 
 use crate::capacity::CapacityOptions;
 use crate::figures::{FiguresOptions, ModesOptions};
+use crate::plain::PlainOptions;
 use crate::speed::SpeedOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_core::Durability;
@@ -35,6 +36,8 @@ pub enum SimReport {
     Modes(ModesOptions),
     /// What protocols get through links, disks and cores that do only so much a second, in virtual time
     Capacity(CapacityOptions),
+    /// Clusters with the plain store, whose writes commute where they name different keys
+    Plain(PlainOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load
     Speed(SpeedOptions),
 }
@@ -221,7 +224,7 @@ impl SimOptions {
     }
 }
 
-fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+pub(crate) fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| {
         text.parse::<u64>()
             .map_err(|_| format!("{text:?} is no number"))

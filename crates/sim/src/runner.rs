@@ -7,6 +7,7 @@ use crate::mix;
 use crate::mutants;
 use crate::options::{SimArgs, SimOptions, SimReport};
 use crate::panics;
+use crate::plain;
 use crate::report::{Report, Violation};
 use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
@@ -26,6 +27,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
         Some(SimReport::Figures(options)) => figures::run(options),
         Some(SimReport::Modes(options)) => figures::modes(options),
         Some(SimReport::Capacity(options)) => capacity::run(options),
+        Some(SimReport::Plain(options)) => plain::run(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }
 }

@@ -1,7 +1,6 @@
 //! The replicas' processes: `quorate serve`, each started, hurt and started again by itself.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use super::disk;
 use super::ground::Ground;
 use crate::children::{self, Tethered};
 use crate::scrape;
+use crate::test_source;
 
 /// All replicas of the cluster.
 #[derive(Debug)]
@@ -167,16 +167,7 @@ impl Replicas {
         clock_ns: i64,
         sync: Duration,
     ) -> Result<(), String> {
-        let path = self.test_source(replica);
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&clock_ns.to_le_bytes());
-        bytes[8..].copy_from_slice(&(sync.as_nanos() as u64).to_le_bytes());
-        let write = || {
-            let mut file = OpenOptions::new();
-            file.create(true).write(true).truncate(false);
-            file.open(&path)?.write_all_at(&bytes, 0)
-        };
-        write().map_err(|error: std::io::Error| format!("cannot write {}: {error}", path.display()))
+        test_source::write(&self.test_source(replica), clock_ns, sync)
     }
 
     /// What a replica has counted since it was started.

@@ -30,7 +30,7 @@ use client::Client;
 use connection::Connection;
 pub use gaps::{EndpointGap, Gap, Gaps};
 use history::History;
-use keys::Keys;
+pub(crate) use keys::Keys;
 use ledger::Ledger;
 use payload::Payload;
 use phase::Phase;

@@ -103,7 +103,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.answer_reads(now);
             }
             quorate_core::Outcome::Applied(slot, result) => {
-                if let Some(waiting) = self.requests.take_write(id) {
+                if let Some(waiting) = self.requests.take_early(id) {
                     spent(&mut self.events, now, waiting);
                     let answer = Answer::Applied(slot, result);
                     self.answers.push((waiting.token, answer));
@@ -152,6 +152,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             if applied == Applied::Refused(Refusal::NoSession) {
                 requests.session_lost(id.client);
             }
+            requests.decided(id);
             if let Some(waiting) = requests.take_write(id) {
                 spent(events, now, waiting);
                 if follow {

@@ -95,3 +95,34 @@ fn writes_that_wait_move_to_a_new_session_when_the_own_one_is_lost() {
     let tokens = [sent, moved].map(|id| requests.take_write(id).map(|waiting| waiting.token));
     assert_eq!(tokens, [Some(1), Some(2)]);
 }
+
+/// Scenario: the second of two writes is answered ahead of its decision, and so is the first, later. What
+/// commutes with them could still be decided before them.
+#[test]
+fn what_is_answered_and_not_decided_is_not_acknowledged() {
+    let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+    let waiting = Waiting {
+        token: 1,
+        submitted_ns: 0,
+        ordered_ns: 0,
+    };
+    let acked = |requests: &mut Requests<()>| {
+        let body = Bytes::from_static(b"w");
+        requests.write(waiting, (body, Vec::new()), Principal::default());
+        let taken = requests.take(8, 5);
+        (taken[0].id, taken[0].acked)
+    };
+    requests.set_session(OwnSession::Open);
+    let (first, none) = acked(&mut requests);
+    let (second, _) = acked(&mut requests);
+    assert_eq!(none, 0);
+    assert!(requests.take_early(second).is_some());
+    assert!(requests.take_early(first).is_some());
+    let (third, still_none) = acked(&mut requests);
+    assert_eq!(still_none, 0);
+    requests.decided(first);
+    assert_eq!(acked(&mut requests).1, first.seq);
+    requests.decided(second);
+    assert_eq!(acked(&mut requests).1, second.seq);
+    assert_eq!(third.seq, second.seq + 1);
+}

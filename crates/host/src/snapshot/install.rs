@@ -74,6 +74,13 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.answer_write(id, Applied::Refused(Refusal::Unknown));
             }
         }
+        for id in self.requests.early() {
+            let is_decided = self.applier.result(id).is_some()
+                || self.applier.sessions().known(id) != Known::Open;
+            if is_decided {
+                self.requests.decided(id);
+            }
+        }
         let entries = settled.iter().filter_map(Record::entry);
         for command in entries.flat_map(|entry| entry.commands()).flatten() {
             self.answer_write(command.id, Applied::Refused(Refusal::Unknown));

@@ -4,7 +4,8 @@ use super::digest::Footprint;
 use super::prf::Prf;
 use crate::params::Params;
 use quorate_core::{
-    Boot, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority,
+    Boot, Class, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, Touches,
+    majority,
 };
 
 /// How many of something it takes. Every number is the smallest that is safe.
@@ -90,9 +91,6 @@ const RULES: Rules = Rules {
     relocates_reads: true,
 };
 
-/// The buckets of a command.
-pub type Buckets = fn(&Command) -> Option<Vec<u32>>;
-
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -110,8 +108,10 @@ pub struct Config {
     pub rules: Rules,
     /// For digests.
     pub prf: Prf,
-    /// What a command touches, by bucket, `None` for everything; without it all touch everything.
-    pub buckets: Option<Buckets>,
+    /// Whether what touches nothing in common may go unordered (`commute`).
+    pub commutes: bool,
+    /// What an application's command touches; without it all touch everything.
+    pub touches: Option<Touches>,
     /// `D`: no one-way delay is taken for longer (`owd_us`).
     pub owd_max_ns: u64,
     /// Nothing is held for longer than this (`far_us`).
@@ -150,6 +150,7 @@ const KNOWN: &[&str] = &[
     "hold",
     "sync_us",
     "percentile",
+    "commute",
     "window",
     "outstanding",
     "queue",
@@ -184,7 +185,8 @@ impl Config {
             thresholds: Thresholds::new(epoch.n()),
             rules: RULES,
             prf: Prf::new(epoch.seed, u64::from_le_bytes(*b"  nezha ")),
-            buckets: None,
+            commutes: params.switch("commute", true)?,
+            touches: None,
             owd_max_ns,
             far_ns: params.number("far_us", far_us, 1..=10_000_000)? as u64 * MICROS,
             lazy_ns: params.number("sync_us", 0, 0..=10_000_000)? as u64 * MICROS,
@@ -222,7 +224,10 @@ impl Config {
     pub(super) fn footprint(&self, commands: &[Command]) -> Footprint {
         let mut all = Vec::new();
         for command in commands {
-            match self.buckets.and_then(|buckets| buckets(command)) {
+            // Sessions and orders change what becomes of any command.
+            let is_plain = command.class == Class::Write && command.payloads.is_empty();
+            let touches = self.touches.filter(|_| is_plain);
+            match touches.and_then(|touches| touches(&command.body)) {
                 Some(buckets) => all.extend(buckets),
                 None => return Footprint::All,
             }

@@ -228,7 +228,8 @@ impl Replica {
         let items = self.log.range(from.min(self.log.len())..).take(ENTRIES_MAX);
         let entries: Vec<Placed> = items.map(|item| item.placed()).collect();
         let is_end = first.0 + entries.len() as u64 == self.end().0;
-        let sums = self.sums.clone().filter(|_| wants_sums && is_end);
+        let sums = self.sums.as_ref().filter(|_| wants_sums && is_end);
+        let sums = sums.cloned();
         LogMod {
             view: self.view,
             first,

@@ -50,7 +50,7 @@ mod wire;
 mod wire_message;
 mod words;
 
-pub use config::{Buckets, Config, Rules, Thresholds};
+pub use config::{Config, Rules, Thresholds};
 pub use digest::{BUCKETS_MAX, Footprint, Sums, Tup};
 pub use dom::{Delays, Estimates};
 pub use messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Timer, Vc};

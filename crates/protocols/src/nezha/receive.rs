@@ -99,12 +99,13 @@ impl Replica {
     fn add_unsynced(&mut self, body: Body, deadline: u64, out: &mut Out<Self>) {
         self.sync_lazy(out);
         let item = self.item(body, deadline);
-        let Some(sums) = &mut self.sums else {
+        if let Some(sums) = &mut self.sums {
+            sums.add(&item.body.footprint, item.hash);
+        }
+        let Some(sums) = &self.sums else {
             return;
         };
-        sums.add(&item.body.footprint, item.hash);
-        let sums = sums.clone();
-        let digest = self.digest(&sums, &item.body);
+        let digest = self.digest(sums, &item.body);
         let id = item.tup.id;
         self.written.insert(id);
         out.persist(Record::Unsynced {

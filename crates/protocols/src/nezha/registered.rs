@@ -5,7 +5,7 @@ use super::messages::{Message, Record};
 use super::{Replica, mutants, paper, words};
 use crate::paper::Paper;
 use crate::registry::{Mutant, Protocol};
-use quorate_core::{Epoch, Seat};
+use quorate_core::{Epoch, Seat, Touches};
 
 /// Nezha, as registered.
 pub struct Nezha;
@@ -16,6 +16,12 @@ impl Protocol for Nezha {
 
     fn config(seat: &Seat) -> Result<Config, String> {
         Config::new(seat)
+    }
+
+    fn commute(config: &mut Config, touches: Touches) {
+        if config.commutes {
+            config.touches = Some(touches);
+        }
     }
 
     fn failures_survived(epoch: &Epoch) -> usize {

@@ -353,7 +353,7 @@ impl Replica {
             // A later view may have decided others there.
             self.adopt(item.body);
         }
-        if self.config.buckets.is_some() && self.config.rules.relocates_reads {
+        if self.config.touches.is_some() && self.config.rules.relocates_reads {
             // It may also have moved what commutes.
             self.reads.start_over();
         }

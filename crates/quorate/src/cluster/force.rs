@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::endpoints::status_page;
+use crate::face::FaceName;
 use clap::Args;
 use quorate_core::ClusterId;
 use quorate_kv::{Store, Unreadable};
@@ -47,6 +48,9 @@ pub(crate) struct ForceOptions {
 pub(super) fn run(options: &ForceOptions) -> Result<(), Failure> {
     let folders = options.data_dir.iter().map(|dir| open(dir));
     let folders = folders.collect::<Result<Vec<Folder>, Failure>>()?;
+    for folder in &folders {
+        FaceName::must_be_etcd(&folder.meta().epoch).map_err(Failure::Failed)?;
+    }
     if !options.force {
         ask_others(&options.endpoints, folders[0].meta().cluster)?;
     }

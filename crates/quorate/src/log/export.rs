@@ -2,6 +2,7 @@
 
 use super::json::{self, CommandLine, Line, Values};
 use crate::Failure;
+use crate::face::FaceName;
 use clap::Args;
 use quorate_core::{Application, Slot};
 use quorate_etcd_api::mvccpb::Event;
@@ -45,6 +46,7 @@ pub(super) fn run(options: &ExportOptions) -> Result<(), Failure> {
     };
     let folder = Folder::open(&options.data_dir, &expected).map_err(failed)?;
     let meta = folder.meta();
+    FaceName::must_be_etcd(&meta.epoch).map_err(Failure::Failed)?;
     let mut writer = Writer {
         out: BufWriter::new(io::stdout().lock()),
         options,

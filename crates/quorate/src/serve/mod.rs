@@ -6,20 +6,21 @@ mod settings;
 pub(crate) use options::ServeOptions;
 
 use crate::Failure;
+use crate::face::FaceName;
 use crate::genesis;
 use crate::{layers, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation};
 use quorate_host::Limits;
-use quorate_kv::Store;
 use quorate_server::{
-    Expected, FaceContext, Folder, Join, ServerConfig, ServerError, Serving, bind, bootstrap,
-    holds_data, join,
+    Expected, FaceContext, Folder, Join, Metrics, ServerConfig, ServerError, Serving, bind,
+    bootstrap, holds_data, join,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use settings::{ClusterState, Settings};
 use std::io::Write;
 use std::net::TcpListener;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Requests that may wait between the face and the core.
 const QUEUE_MAX: usize = 32 << 10;
@@ -48,6 +49,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         Data::Ready(folder) => folder,
         Data::Unknown(unknown) => join(*unknown, &peer_port).map_err(failed)?,
     };
+    let face = face_of(&folder, settings.face)?;
     let protocol = folder.meta().epoch.protocol.clone();
     let epoch = &folder.meta().epoch;
     let survived = genesis::failures_survived(epoch, settings.id).map_err(|why| {
@@ -58,10 +60,11 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     })?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
-        protocol, replicas = epoch.n(), failures_survived = survived,
+        face = face.name(), protocol, replicas = epoch.n(), failures_survived = survived,
         data = %settings.data_dir.display(), layout = settings.layout.name(), "starting"
     );
     let replica = Replica {
+        face,
         settings,
         folder,
         peer_port,
@@ -101,7 +104,7 @@ fn open_folder(settings: &Settings) -> Result<Data, Failure> {
         cluster: settings.cluster.or(new.then(|| genesis.cluster())),
         protocol: settings.protocol.clone(),
         durability: settings.durability.map(Into::into),
-        params: (!settings.params.is_empty()).then(|| settings.params.clone()),
+        params: (!settings.params.is_empty()).then(|| genesis.params.clone()),
     };
     // Alone, there is nobody to ask what the replica may have promised.
     let folder = if empty && !new && !settings.peer_addresses.is_empty() {
@@ -144,6 +147,7 @@ fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError>
 
 /// A replica that is ready to run.
 struct Replica {
+    face: FaceName,
     settings: Settings,
     folder: Folder,
     peer_port: TcpListener,
@@ -176,35 +180,75 @@ impl Replica {
             clock: settings.clock,
             test_source: settings.test_source,
         };
-        let face = quorate_etcd::Limits {
-            request_bytes_max: settings.max_request_bytes,
-            txn_ops_max: settings.max_txn_ops,
-            ..quorate_etcd::Limits::default()
-        };
+        let (request_bytes_max, txn_ops_max) = (settings.max_request_bytes, settings.max_txn_ops);
         let address = settings.listen_client;
         let ready = move || announce(&address);
-        quorate_server::run(config, Store::new(), |context| etcd(context, face), ready)
+        match self.face {
+            FaceName::Etcd => {
+                let limits = quorate_etcd::Limits {
+                    request_bytes_max,
+                    txn_ops_max,
+                    ..quorate_etcd::Limits::default()
+                };
+                let face = |context| etcd(context, limits);
+                quorate_server::run(config, quorate_kv::Store::new(), face, ready)
+            }
+            FaceName::Plain => {
+                let limits = quorate_plain_face::Limits {
+                    request_bytes_max,
+                    ..quorate_plain_face::Limits::default()
+                };
+                let face = |context| plain(context, limits);
+                quorate_server::run(config, quorate_plain::Store::new(), face, ready)
+            }
+        }
     }
 }
 
 /// The etcd face.
-fn etcd(context: FaceContext<Store>, limits: quorate_etcd::Limits) -> Serving {
-    let FaceContext {
-        handle,
-        listener,
-        metrics,
-        mut stopping,
-    } = context;
-    let render: quorate_etcd::Metrics = Arc::new(move || metrics.render());
-    let stop = async move {
-        // An error means that nobody is left to say stop.
-        let _ = stopping.wait_for(|stop| *stop).await;
-    };
+fn etcd(context: FaceContext<quorate_kv::Store>, limits: quorate_etcd::Limits) -> Serving {
+    let (render, stop) = (render(context.metrics), stop(context.stopping));
     Box::pin(async move {
-        quorate_etcd::serve(listener, handle, limits, Some(render), stop)
+        quorate_etcd::serve(context.listener, context.handle, limits, Some(render), stop)
             .await
             .map_err(|error| error.to_string())
     })
+}
+
+/// The plain face.
+fn plain(
+    context: FaceContext<quorate_plain::Store>,
+    limits: quorate_plain_face::Limits,
+) -> Serving {
+    let (render, stop) = (render(context.metrics), stop(context.stopping));
+    Box::pin(async move {
+        quorate_plain_face::serve(context.listener, context.handle, limits, Some(render), stop)
+            .await
+            .map_err(|error| error.to_string())
+    })
+}
+
+fn render(metrics: Arc<Metrics>) -> quorate_web::Metrics {
+    Arc::new(move || metrics.render())
+}
+
+async fn stop(mut stopping: watch::Receiver<bool>) {
+    // An error means that nobody is left to say stop.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+/// What the cluster in a folder was begun for, which must be what was asked for.
+fn face_of(folder: &Folder, asked: Option<FaceName>) -> Result<FaceName, Failure> {
+    let face = FaceName::of(&folder.meta().epoch.params).map_err(Failure::Failed)?;
+    match asked.filter(|asked| *asked != face) {
+        None => Ok(face),
+        Some(asked) => Err(Failure::Usage(format!(
+            "--face {} contradicts the cluster in {}, which was begun for {}",
+            asked.name(),
+            folder.dir().display(),
+            face.name()
+        ))),
+    }
 }
 
 /// Tells people by the log and a supervisor by standard output.

@@ -1,5 +1,6 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
+use crate::face::FaceName;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, ReactMode, RejoinMode};
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
@@ -71,6 +72,11 @@ pub(crate) struct ServeOptions {
     /// The cluster the data must belong to, for a check
     #[arg(long, env = "QUORATE_CLUSTER_ID", value_name = "HEX")]
     pub(super) cluster_id: Option<String>,
+
+    /// What clients speak: etcd's API, or keys and values over plain HTTP; a cluster keeps what it was begun
+    /// with [default for a new cluster: etcd]
+    #[arg(long, env = "QUORATE_FACE", value_name = "NAME")]
+    pub(super) face: Option<FaceName>,
 
     /// How the replicas agree: rabia, multi-paxos, rs-paxos, racos, chora or nezha [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]

@@ -2,6 +2,7 @@
 
 use super::options::ServeOptions;
 use crate::address::host_port;
+use crate::face::FaceName;
 use crate::genesis::Genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, ReactMode, params};
 use crate::snapshots::SnapshotSettings;
@@ -52,6 +53,7 @@ pub(super) struct Settings {
     token: String,
     /// These are `None` or empty unless asked for: a folder with data knows better.
     pub(super) cluster: Option<ClusterId>,
+    pub(super) face: Option<FaceName>,
     pub(super) protocol: Option<String>,
     pub(super) durability: Option<DurabilityMode>,
     pub(super) params: BTreeMap<String, String>,
@@ -131,6 +133,7 @@ impl Settings {
                 .initial_cluster_token
                 .unwrap_or_else(|| TOKEN.to_owned()),
             cluster: options.cluster_id.as_deref().map(cluster_id).transpose()?,
+            face: options.face,
             protocol,
             durability: options.durability,
             params,
@@ -164,12 +167,14 @@ impl Settings {
             .members
             .iter()
             .map(|member| (member.id, member.peer_url.clone()));
+        let mut params = self.params.clone();
+        self.face.unwrap_or_default().add_to(&mut params);
         Genesis {
             token: self.token.clone(),
             members: members.collect(),
             protocol: self.protocol.clone().unwrap_or_else(|| PROTOCOL.to_owned()),
             durability: self.durability.map_or(Durability::Disk, Into::into),
-            params: self.params.clone(),
+            params,
         }
     }
 }

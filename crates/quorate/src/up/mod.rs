@@ -4,6 +4,7 @@ mod children;
 mod plan;
 
 use crate::Failure;
+use crate::face::FaceName;
 use crate::genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
 use crate::recode::RecodeOptions;
@@ -23,6 +24,10 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The options of `quorate up`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpOptions {
+    /// What clients speak: etcd's API, or keys and values over plain HTTP [default for a new cluster: etcd]
+    #[arg(long, env = "QUORATE_FACE", value_name = "NAME")]
+    face: Option<FaceName>,
+
     /// How the replicas agree: rabia, multi-paxos, rs-paxos, racos, chora or nezha [default for a new cluster: rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     protocol: Option<String>,

@@ -2,6 +2,7 @@
 
 use super::UpOptions;
 use crate::Failure;
+use crate::face::FaceName;
 use crate::genesis::{self, Genesis};
 use crate::modes::{DurabilityMode, params};
 use clap::ValueEnum;
@@ -184,13 +185,15 @@ impl Plan {
         let port = options.port.unwrap_or(PORT);
         check_ports(port, replicas).map_err(Failure::Usage)?;
         let protocol = options.protocol.as_deref().unwrap_or(PROTOCOL);
+        let mut params = asked(options, protocol, replicas).map_err(Failure::Usage)?;
+        options.face.unwrap_or_default().add_to(&mut params);
         let mut plan = Plan {
             dir: options.data_dir.clone(),
             cluster: ClusterId(0),
             replicas,
             port,
             durability: options.durability.unwrap_or(DurabilityMode::Disk),
-            params: asked(options, protocol, replicas).map_err(Failure::Usage)?,
+            params,
             protocol: protocol.to_owned(),
         };
         let genesis = Genesis {
@@ -289,9 +292,16 @@ impl Plan {
         if let Some(asked) = options.durability.filter(|asked| *asked != self.durability) {
             return differs("durability", asked.name(), self.durability.name());
         }
-        let asked = asked(options, &self.protocol, self.replicas)?;
-        if !asked.is_empty() && asked != self.params {
-            return differs("param", &list(&asked), &list(&self.params));
+        let face = FaceName::of(&self.params)?;
+        if let Some(asked) = options.face.filter(|asked| *asked != face) {
+            return differs("face", asked.name(), face.name());
+        }
+        let mut asked = asked(options, &self.protocol, self.replicas)?;
+        if !asked.is_empty() {
+            face.add_to(&mut asked);
+            if asked != self.params {
+                return differs("param", &list(&asked), &list(&self.params));
+            }
         }
         match options
             .port
@@ -418,6 +428,7 @@ mod tests {
             ),
             (&["--protocol", "chora"], "--protocol chora contradicts"),
             (&["--durability", "memory"], "which has disk"),
+            (&["--face", "plain"], "--face plain contradicts"),
             (&["--param", "window=9"], "--param window=9 contradicts"),
             (&["--only", "1", "--port", "9"], "--port 9 contradicts"),
         ] {

@@ -2,9 +2,8 @@
 //! shows what came before what, bucket by bucket, so that results show it, too.
 
 use super::super::Footprint;
-use super::super::config::Buckets;
 use bytes::Bytes;
-use quorate_core::{Command, Entry, RequestId, Slot};
+use quorate_core::{Command, Entry, RequestId, Slot, Touches};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Buckets of keys there are.
@@ -21,7 +20,7 @@ struct Begun {
 
 #[derive(Default)]
 pub(super) struct History {
-    pub(super) buckets: Option<Buckets>,
+    pub(super) touches: Option<Touches>,
     /// What is decided, and what the application came to.
     pub(super) decided: Vec<(Option<Entry>, State)>,
     /// Where the commands among it are, and what came of them.
@@ -33,15 +32,15 @@ pub(super) struct History {
 }
 
 /// The buckets that a command of these tests names: all, if none.
-pub(super) fn named(command: &Command) -> Option<Vec<u32>> {
-    let buckets = command.body.iter().map(|bucket| u32::from(*bucket));
-    (!command.body.is_empty()).then(|| buckets.collect())
+pub(super) fn named(body: &Bytes) -> Option<Vec<u32>> {
+    let buckets = body.iter().map(|bucket| u32::from(*bucket));
+    (!body.is_empty()).then(|| buckets.collect())
 }
 
 impl History {
     fn footprint(&self, entry: &Entry) -> Vec<usize> {
         let commands: Vec<Command> = entry.commands().flatten().collect();
-        let of = |command: &Command| self.buckets.and_then(|buckets| buckets(command));
+        let of = |command: &Command| self.touches.and_then(|touches| touches(&command.body));
         let named: Option<Vec<Vec<u32>>> = commands.iter().map(of).collect();
         let named = named.map(|named| Footprint::of(named.concat()));
         match named {
@@ -121,12 +120,12 @@ impl History {
             match self.results.get(id) {
                 Some((at, decided)) => {
                     assert_eq!(decided, result, "the result of {id:?} in {slot:?}");
-                    let has_moved = at != slot && self.buckets.is_none();
+                    let has_moved = at != slot && self.touches.is_none();
                     assert!(!has_moved, "{id:?} was answered in {slot:?}, is in {at:?}");
                 }
                 None => {
                     let is_to_come = slot.0 as usize >= self.decided.len();
-                    let may_move = self.buckets.is_some();
+                    let may_move = self.touches.is_some();
                     assert!(is_to_come || may_move, "{id:?} was answered in {slot:?}");
                 }
             }

@@ -129,7 +129,7 @@ impl Net {
         // As the paper has it, unless a test says otherwise: schedules are written message by message.
         config.hold = Some(100);
         self.changes.iter().for_each(|change| change(&mut config));
-        self.history.buckets = config.buckets;
+        self.history.touches = config.touches;
         let now = self.now(me);
         let node = &mut self.nodes[me];
         node.out = Out::default();

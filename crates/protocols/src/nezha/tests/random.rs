@@ -152,7 +152,7 @@ pub(super) fn settle(net: &mut Net) {
 /// All commands conflict, or those that share a key.
 pub(super) fn commutativity(commutes: bool) -> fn(&mut Config) {
     match commutes {
-        true => |config| config.buckets = Some(named),
+        true => |config| config.touches = Some(named),
         false => |_| {},
     }
 }

@@ -1,0 +1,6 @@
+//! Load on the plain face: clients that ask one thing after the other over HTTP, and what they saw.
+
+mod clients;
+mod http;
+
+pub(crate) use clients::{Clients, Done, Mix};

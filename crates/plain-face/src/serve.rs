@@ -1,0 +1,146 @@
+//! Listening and serving.
+
+use crate::{batch, keys};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Path, RawQuery};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use quorate_core::{Principal, Wire};
+use quorate_plain::{Answer, Item, Malformed, Outcome, Query, Store, Write};
+use quorate_server::{Consistency, Failure, Handle, Listener};
+use quorate_web::{Console, Metrics, Probing, json};
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_stream::StreamExt;
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+/// The longest key: a path of a URL has room for it.
+pub(crate) const KEY_BYTES_MAX: usize = 1024;
+
+/// What the face lets in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Largest request.
+    pub request_bytes_max: usize,
+    /// How long open requests may take after the face was told to stop.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            request_bytes_max: 3 << 19,
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The face of one replica.
+#[derive(Clone)]
+pub(crate) struct Face {
+    handle: Handle<Store>,
+}
+
+impl Face {
+    /// Writes, and says what it came to.
+    pub(crate) async fn write(&self, write: &Write) -> Result<Result<Outcome, Malformed>, Failure> {
+        // Until there is authentication, everybody is the operator.
+        let result = self
+            .handle
+            .write(write.to_bytes(), Principal::default())
+            .await;
+        result.map(|result| Outcome::decode(&result))
+    }
+
+    /// Reads keys at one time.
+    pub(crate) async fn read(
+        &self,
+        keys: Vec<Bytes>,
+        consistency: Consistency,
+    ) -> Result<Vec<Option<Item>>, Failure> {
+        match self.handle.read(Query::Get(keys), consistency).await? {
+            Answer::Got(items) => Ok(items),
+            // Not what was asked for: as good as none.
+            Answer::Count(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn probe(self, consistency: Consistency) -> Probing {
+        Box::pin(async move {
+            let counted = self.handle.read(Query::Count, consistency).await;
+            counted.map(|_| ()).map_err(|failure| failure.to_string())
+        })
+    }
+}
+
+/// Serves until `shutdown` completes, then lets open requests finish for a while.
+pub async fn serve(
+    listener: Listener,
+    handle: Handle<Store>,
+    limits: Limits,
+    metrics: Option<Metrics>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), tonic::transport::Error> {
+    let face = Face { handle };
+    let routes = Routes::from(router(&face, metrics, limits.request_bytes_max)).prepare();
+    let server = Server::builder().accept_http1(true);
+    let connections = quorate_web::connections(listener).map(io::Result::Ok);
+    quorate_web::until_drained(shutdown, limits.drain, |stop| {
+        let mut server = server;
+        server
+            .add_routes(routes)
+            .serve_with_incoming_shutdown(connections, stop)
+    })
+    .await
+}
+
+fn router(face: &Face, metrics: Option<Metrics>, request_bytes_max: usize) -> Router {
+    let console = Console {
+        handle: face.handle.clone(),
+        metrics,
+        probe: {
+            let face = face.clone();
+            Arc::new(move |consistency| face.clone().probe(consistency))
+        },
+    };
+    let of_key = {
+        let [reads, puts, deletes] = [(); 3].map(|()| face.clone());
+        get(
+            async move |Path(key): Path<String>, RawQuery(query): RawQuery| {
+                keys::get(&reads, key, query.as_deref()).await
+            },
+        )
+        .put(
+            async move |Path(key): Path<String>, headers: HeaderMap, value: Bytes| {
+                keys::put(&puts, key, &headers, value).await
+            },
+        )
+        .delete(async move |Path(key): Path<String>, headers: HeaderMap| {
+            keys::delete(&deletes, key, &headers).await
+        })
+    };
+    let (writes, reads) = (face.clone(), face.clone());
+    let router = Router::new()
+        .route("/kv/{*key}", of_key)
+        .route("/version", get(version))
+        .route(
+            "/write",
+            post(async move |body: Bytes| batch::write(&writes, &body).await),
+        )
+        .route(
+            "/read",
+            post(async move |body: Bytes| batch::read(&reads, &body).await),
+        )
+        .layer(DefaultBodyLimit::max(request_bytes_max));
+    quorate_web::add_routes(router, console)
+}
+
+async fn version() -> Response {
+    let version = env!("CARGO_PKG_VERSION");
+    json(StatusCode::OK, format!(r#"{{"quorate":"{version}"}}"#))
+}

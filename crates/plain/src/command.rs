@@ -1,0 +1,205 @@
+//! Commands and their results, and how both are encoded.
+
+use crate::store::Version;
+use bytes::Bytes;
+use quorate_core::{Decoder, Encoder, Wire, WireError};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A key and what it must be for a write to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Condition {
+    /// The key.
+    pub key: Bytes,
+    /// Its version; `None` if there must be no such key.
+    pub version: Option<Version>,
+}
+
+/// A key and what becomes of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The key.
+    pub key: Bytes,
+    /// Its value; `None` for no such key any more.
+    pub value: Option<Bytes>,
+}
+
+/// A command: all of its changes, in this order, if all of its conditions hold, and nothing otherwise.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Write {
+    /// What must be.
+    pub conditions: Vec<Condition>,
+    /// What is done.
+    pub changes: Vec<Change>,
+}
+
+/// What a write came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It was done: the version of each changed key, in the order of the changes; `None` where it was
+    /// deleted.
+    Done(Vec<Option<Version>>),
+    /// Not all conditions held: the version of each of their keys, in the order of the conditions.
+    Unmet(Vec<Option<Version>>),
+}
+
+/// The bytes are no write: nothing was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+/// Numbers of buckets. More of them would be more to keep for every view, fewer would have keys that differ
+/// conflict.
+const BUCKETS: u64 = 1 << 16;
+
+/// The first byte of every command, so that others can come to be.
+const WRITE: u8 = 1;
+
+/// The bytes of a condition or change, at least: a length, and what must be or becomes of it.
+const PART_BYTES_MIN: usize = 2;
+
+const MALFORMED: u8 = 0;
+const DONE: u8 = 1;
+const UNMET: u8 = 2;
+
+impl Write {
+    /// Stores a value.
+    #[must_use]
+    pub fn put(key: Bytes, value: Bytes) -> Write {
+        Write::default().and_put(key, value)
+    }
+
+    /// The same write, and a value stored.
+    #[must_use]
+    pub fn and_put(mut self, key: Bytes, value: Bytes) -> Write {
+        let value = Some(value);
+        self.changes.push(Change { key, value });
+        self
+    }
+
+    /// The same write, and a key deleted.
+    #[must_use]
+    pub fn and_delete(mut self, key: Bytes) -> Write {
+        self.changes.push(Change { key, value: None });
+        self
+    }
+
+    /// The same write, on one more condition.
+    #[must_use]
+    pub fn given(mut self, key: Bytes, version: Option<Version>) -> Write {
+        self.conditions.push(Condition { key, version });
+        self
+    }
+
+    /// Every key it names.
+    pub fn keys(&self) -> impl Iterator<Item = &Bytes> {
+        let conditions = self.conditions.iter().map(|condition| &condition.key);
+        conditions.chain(self.changes.iter().map(|change| &change.key))
+    }
+
+    /// What the command with this body touches; see [`quorate_core::Application::touches`]. What is no
+    /// command changes nothing, and is kept in order for simplicity's sake.
+    pub(crate) fn touches(body: &Bytes) -> Option<Vec<u32>> {
+        let write = Write::from_bytes(body.clone()).ok()?;
+        Some(write.keys().map(|key| bucket(key)).collect())
+    }
+}
+
+/// The bucket of a key. It must stay what it is: replicas of all versions must agree on what conflicts.
+fn bucket(key: &[u8]) -> u32 {
+    (xxh3_64(key) % BUCKETS) as u32
+}
+
+impl Wire for Write {
+    fn encode(&self, out: &mut Encoder) {
+        out.u8(WRITE);
+        out.varint(self.conditions.len() as u64);
+        for condition in &self.conditions {
+            out.bytes(&condition.key);
+            encode_version(condition.version, out);
+        }
+        out.varint(self.changes.len() as u64);
+        for change in &self.changes {
+            out.bytes(&change.key);
+            out.u8(u8::from(change.value.is_some()));
+            if let Some(value) = &change.value {
+                out.bytes(value);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        match input.u8()? {
+            WRITE => {}
+            tag => return Err(WireError::Tag("command", tag)),
+        }
+        let conditions = (0..input.count(PART_BYTES_MIN)?).map(|_| {
+            Ok(Condition {
+                key: input.bytes()?,
+                version: decode_version(input)?,
+            })
+        });
+        let conditions = conditions.collect::<Result<_, WireError>>()?;
+        let changes = (0..input.count(PART_BYTES_MIN)?).map(|_| {
+            let key = input.bytes()?;
+            let value = match input.u8()? {
+                0 => None,
+                1 => Some(input.bytes()?),
+                tag => return Err(WireError::Tag("change", tag)),
+            };
+            Ok(Change { key, value })
+        });
+        let changes = changes.collect::<Result<_, WireError>>()?;
+        Ok(Write {
+            conditions,
+            changes,
+        })
+    }
+}
+
+impl Outcome {
+    /// The result of a command, or of what was none.
+    pub(crate) fn encode(outcome: Result<&Outcome, Malformed>) -> Bytes {
+        let mut out = Encoder::new();
+        let (tag, versions) = match outcome {
+            Ok(Outcome::Done(versions)) => (DONE, &versions[..]),
+            Ok(Outcome::Unmet(versions)) => (UNMET, &versions[..]),
+            Err(Malformed) => (MALFORMED, &[][..]),
+        };
+        out.u8(tag);
+        out.varint(versions.len() as u64);
+        for version in versions {
+            encode_version(*version, &mut out);
+        }
+        out.into_bytes()
+    }
+
+    /// What the result of a command says.
+    ///
+    /// # Errors
+    /// When it says that the command was none. Bytes that are no result say so, too.
+    pub fn decode(result: &Bytes) -> Result<Outcome, Malformed> {
+        let mut input = Decoder::new(result.clone());
+        let decoded = (|| {
+            let tag = input.u8()?;
+            let count = input.count(1)?;
+            let versions = (0..count).map(|_| decode_version(&mut input));
+            let versions = versions.collect::<Result<_, WireError>>()?;
+            input.finish()?;
+            match tag {
+                DONE => Ok(Outcome::Done(versions)),
+                UNMET => Ok(Outcome::Unmet(versions)),
+                tag => Err(WireError::Tag("outcome", tag)),
+            }
+        })();
+        decoded.map_err(|_: WireError| Malformed)
+    }
+}
+
+/// 0 stands for no such key: no version is 0.
+fn encode_version(version: Option<Version>, out: &mut Encoder) {
+    out.varint(version.map_or(0, |version| version.0));
+}
+
+fn decode_version(input: &mut Decoder) -> Result<Option<Version>, WireError> {
+    let number = input.varint()?;
+    Ok((number > 0).then_some(Version(number)))
+}

@@ -1,0 +1,212 @@
+//! The replicas of a cluster with the plain store: driven as production does, one turn after the other.
+
+use super::world::{Event, World};
+use crate::simulator::seat;
+use crate::world::replica;
+use bytes::Bytes;
+use quorate_core::{
+    Application, Boot, ClusterId, Event as Reported, Incarnation, MICROS, MILLIS, Peers, Seat,
+};
+use quorate_host::{Flush, Host, HostConfig, HostEvent, Limits, Spoken, Start};
+use quorate_plain::Store;
+use quorate_protocols::{AnyConfig, Registered};
+
+impl World {
+    pub(super) fn open(&mut self, index: usize) -> Result<(), String> {
+        let now = self.now(index);
+        let seat = Seat {
+            boot: Boot(self.rng.u64(..)),
+            ..seat(&self.epoch, index)
+        };
+        let incarnation = Incarnation(index as u128);
+        let config = HostConfig {
+            cluster: ClusterId(1),
+            incarnation,
+            known_as: incarnation,
+            genesis: self.epoch.clone(),
+            catalogue: &Registered,
+            machine: AnyConfig::of(&seat)?.touching(Store::touches()),
+            seat,
+            spoken: Spoken::SHIPPED,
+            limits: Limits {
+                check_steps: true,
+                flaw: self.flaw,
+                checkpoint_slots: 64,
+                ..Limits::default()
+            },
+            dice: self.rng.u64(..),
+        };
+        let node = &mut self.nodes[index];
+        let start = match node.started {
+            true => Start::Resume,
+            false => Start::FirstBoot,
+        };
+        let opened = Host::open(config, start, &mut &node.disk, Store::new(), now);
+        let (host, _) = opened.map_err(|error| format!("replica {}: {error}", index + 1))?;
+        node.host = Some(host);
+        self.link_all(index, true);
+        self.turn_soon(index);
+        Ok(())
+    }
+
+    /// Connections between a replica and the others come up, or go down.
+    pub(super) fn link_all(&mut self, index: usize, up: bool) {
+        for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
+            for (node, peer) in [(index, peer), (peer, index)] {
+                let delay = self.rng.u64(..MILLIS);
+                self.queue.after(delay, Event::Link { node, peer, up });
+            }
+        }
+    }
+
+    pub(super) fn turn_soon(&mut self, index: usize) {
+        let delay = self.rng.u64(5 * MICROS..60 * MICROS);
+        self.turn_after(index, delay);
+    }
+
+    fn turn_after(&mut self, index: usize, delay_ns: u64) {
+        let at_ns = self.queue.now_ns() + delay_ns;
+        let node = &mut self.nodes[index];
+        if node.host.is_some() && node.turn_at_ns.is_none_or(|due| due > at_ns) {
+            node.turn_at_ns = Some(at_ns);
+            let life = node.life;
+            self.queue
+                .after(delay_ns, Event::Turn { node: index, life });
+        }
+    }
+
+    pub(super) fn turn(&mut self, index: usize) -> Result<(), String> {
+        let now = self.now(index);
+        let node = &mut self.nodes[index];
+        node.turn_at_ns = None;
+        if node.is_paused {
+            return Ok(());
+        }
+        let Some(host) = &mut node.host else {
+            return Ok(());
+        };
+        host.turn(now);
+        loop {
+            let node = &mut self.nodes[index];
+            let Some(host) = &mut node.host else { break };
+            let flush = match node.in_flight {
+                None => host.take_flush(now),
+                Some(_) => None,
+            };
+            node.started |= flush.is_none() && node.in_flight.is_none();
+            let frames = match node.started {
+                true => host.take_frames(),
+                false => Vec::new(),
+            };
+            let (answers, reads) = (host.take_answers(), host.take_reads());
+            let events = host.take_events();
+            let is_done = flush.is_none() && frames.is_empty() && answers.is_empty();
+            if is_done && reads.is_empty() && events.is_empty() {
+                break;
+            }
+            self.note(index, events)?;
+            for frame in frames {
+                self.send(index, frame.to, frame.chunks.concat().into());
+            }
+            for (token, answer) in answers {
+                let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+                self.queue.after(delay, Event::Answer { token, answer });
+            }
+            let life = self.nodes[index].life;
+            for read in reads {
+                let delay = self.rng.u64(20 * MICROS..200 * MICROS);
+                let node = index;
+                self.queue.after(delay, Event::Read { node, life, read });
+            }
+            if let Some(flush) = flush {
+                self.write(index, flush);
+            }
+        }
+        let host = self.nodes[index].host.as_ref();
+        if let Some(due) = host.and_then(Host::next_wake) {
+            // Time must pass between turns, or a timer that is always due would stop it.
+            let now_ns = self.queue.now_ns();
+            let at_ns = self.nodes[index].clock.time_of(due).max(now_ns + 1);
+            self.turn_after(index, at_ns - now_ns);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, index: usize, events: Vec<HostEvent>) -> Result<(), String> {
+        for event in events {
+            match event {
+                HostEvent::Machine(Reported::Branch(name)) => {
+                    *self.outcome.branches.entry(name).or_default() += 1;
+                }
+                HostEvent::Machine(Reported::Misbehaved { peer, what }) => {
+                    return Err(format!("replica {}: {peer} misbehaved: {what}", index + 1));
+                }
+                HostEvent::Diverged { .. } | HostEvent::BadFrame { .. } => {
+                    return Err(format!("replica {}: {event:?}", index + 1));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, from: usize, to: Peers, bytes: Bytes) {
+        for to in (0..self.nodes.len()).filter(|peer| *peer != from && meant(to, *peer)) {
+            let copies = match self.rng.u32(..1000) {
+                drawn if drawn < self.weather.lost => 0,
+                drawn if drawn < self.weather.lost + self.weather.repeated => 2,
+                _ => 1,
+            };
+            for _ in 0..copies {
+                let delay = 50 * MICROS + self.rng.u64(..self.weather.jitter_ns);
+                let bytes = bytes.clone();
+                self.queue.after(delay, Event::Frame { from, to, bytes });
+            }
+        }
+    }
+
+    pub(super) fn frame(&mut self, from: usize, to: usize, bytes: Bytes) {
+        if self.nodes[from].is_cut || self.nodes[to].is_cut {
+            return;
+        }
+        let now = self.now(to);
+        if let Some(host) = &mut self.nodes[to].host {
+            host.frame(now, replica(from), bytes);
+            self.turn_soon(to);
+        }
+    }
+
+    fn write(&mut self, index: usize, flush: Flush) {
+        let delay = match flush.sync {
+            true => self.rng.u64(20 * MICROS..self.weather.sync_ns_max),
+            false => 0,
+        };
+        let node = &mut self.nodes[index];
+        node.disk.write(&flush);
+        node.in_flight = Some(flush);
+        let life = node.life;
+        self.queue
+            .after(delay, Event::Flushed { node: index, life });
+    }
+
+    pub(super) fn flushed(&mut self, index: usize) {
+        let now = self.now(index);
+        let node = &mut self.nodes[index];
+        let (Some(flush), Some(host)) = (node.in_flight.take(), &mut node.host) else {
+            return;
+        };
+        if flush.sync {
+            node.disk.sync(&flush);
+        }
+        node.started = true;
+        host.flushed(now, flush.through);
+        self.turn_soon(index);
+    }
+}
+
+fn meant(to: Peers, index: usize) -> bool {
+    match to {
+        Peers::All => true,
+        Peers::One(id) => id == replica(index),
+    }
+}

@@ -1,0 +1,182 @@
+//! Routes for operators: health, status, metrics.
+
+use axum::Router;
+use axum::extract::RawQuery;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use quorate_core::Application;
+use quorate_server::{Change, ChangeError, Consistency, Handle, ProtocolPage, StatusPage};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Renders the metrics page.
+pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Says whether a read of the application works, or why it does not.
+pub type Probe = Arc<dyn Fn(Consistency) -> Probing + Send + Sync>;
+
+/// A probe under way.
+pub type Probing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// What the routes show of a replica.
+pub struct Console<A: Application> {
+    /// How it is reached.
+    pub handle: Handle<A>,
+    /// Its metrics.
+    pub metrics: Option<Metrics>,
+    /// Whether it is well.
+    pub probe: Probe,
+}
+
+impl<A: Application> fmt::Debug for Console<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}
+
+/// Adds these routes to those of a console.
+pub fn add_routes<A>(router: Router, console: Console<A>) -> Router
+where
+    A: Application + 'static,
+    A::Query: Send,
+    A::Answer: Send,
+{
+    let console = Arc::new(console);
+    router
+        .route("/health", {
+            let console = console.clone();
+            get(async move |RawQuery(query)| health(&console, query.as_deref()).await)
+        })
+        .route("/livez", {
+            let console = console.clone();
+            get(async move |RawQuery(query)| checks(&console, query.as_deref(), &[LOCAL]).await)
+        })
+        .route("/readyz", {
+            let console = console.clone();
+            get(async move |RawQuery(query)| {
+                checks(&console, query.as_deref(), &[LOCAL, ALL]).await
+            })
+        })
+        .route("/status", {
+            let console = console.clone();
+            get(async move || status(&console).await)
+        })
+        .route("/cluster/protocol", {
+            let console = console.clone();
+            post(async move |body: Bytes| protocol(&console, &body).await)
+        })
+        .route("/metrics", {
+            let console = console.clone();
+            get(async move || metrics(&console).await)
+        })
+}
+
+/// Whether a read works: through the cluster, or on this member with `?serializable=true`.
+/// `?exclude=` is accepted; no alarm makes a member unhealthy that still answers reads.
+async fn health<A: Application>(console: &Console<A>, query: Option<&str>) -> Response {
+    let (_, consistency) = if flag(query, "serializable") {
+        LOCAL
+    } else {
+        ALL
+    };
+    let (code, healthy, reason) = match (console.probe)(consistency).await {
+        Ok(_) => (StatusCode::OK, true, String::new()),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, false, error),
+    };
+    json(
+        code,
+        format!(r#"{{"health":"{healthy}","reason":"{reason}"}}"#),
+    )
+}
+
+/// A check by its name, which says how fresh a read has to work.
+type Check = (&'static str, Consistency);
+
+const LOCAL: Check = ("serializable_read", Consistency::Serializable);
+const ALL: Check = ("linearizable_read", Consistency::Linearizable);
+
+/// Runs checks; lists them with `?verbose`, or when one fails.
+async fn checks<A: Application>(
+    console: &Console<A>,
+    query: Option<&str>,
+    checks: &[Check],
+) -> Response {
+    let mut list = String::new();
+    let mut code = StatusCode::OK;
+    for &(name, consistency) in checks {
+        match (console.probe)(consistency).await {
+            Ok(_) => list += &format!("[+]{name} ok\n"),
+            Err(error) => {
+                list += &format!("[-]{name} failed: {}\n", error);
+                code = StatusCode::SERVICE_UNAVAILABLE;
+            }
+        }
+    }
+    if code == StatusCode::OK && !flag(query, "verbose") {
+        list.clear();
+    }
+    if code == StatusCode::OK {
+        list += "ok\n";
+    }
+    (code, list).into_response()
+}
+
+/// What `quorate status` shows.
+async fn status<A: Application>(console: &Console<A>) -> Response {
+    let page = console.handle.status().await.map(StatusPage::from);
+    match page.map(|page| serde_json::to_string(&page)) {
+        Ok(Ok(page)) => json(StatusCode::OK, page),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(failure) => (StatusCode::SERVICE_UNAVAILABLE, failure.to_string()).into_response(),
+    }
+}
+
+/// Has the cluster go on with another protocol; answers once that is decided.
+async fn protocol<A: Application>(console: &Console<A>, body: &Bytes) -> Response {
+    let page: ProtocolPage = match serde_json::from_slice(body) {
+        Ok(page) => page,
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
+    let (name, params) = (page.protocol, page.params);
+    let change = Change::Protocol { name, params };
+    match console.handle.change_soon(change).await {
+        Ok(()) => StatusCode::OK.into_response(),
+        Err(why @ ChangeError::Failed(_)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, why.to_string()).into_response()
+        }
+        Err(why) => (StatusCode::CONFLICT, why.to_string()).into_response(),
+    }
+}
+
+/// The metrics page. The replica brings its figures up to date first; one that is too busy shows
+/// those it has.
+async fn metrics<A: Application>(console: &Console<A>) -> Response {
+    let _ = tokio::time::timeout(FIGURES_WAIT, console.handle.status()).await;
+    let page = console
+        .metrics
+        .as_ref()
+        .map_or_else(String::new, |page| page());
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], page).into_response()
+}
+
+/// A response in JSON.
+pub fn json(code: StatusCode, body: String) -> Response {
+    (code, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// How long the metrics page waits for the replica.
+const FIGURES_WAIT: Duration = Duration::from_millis(500);
+
+/// Whether a query string sets a flag: `name`, `name=` or `name=true`.
+fn flag(query: Option<&str>, name: &str) -> bool {
+    query.unwrap_or_default().split('&').any(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        key == name && matches!(value, "" | "true" | "1")
+    })
+}
