@@ -222,13 +222,14 @@ impl Replica {
         self.segments.retain(|id| !mvc.is_done(id));
         let now_ns = self.now.mono_ns;
         let (backoff, pace) = (&mut self.backoff, &mut self.pace);
-        let (merged, most_ns) = (self.config.rules.merged, self.config.mvc.rtx_max_ns);
+        let (merged, usual_ns) = (self.config.rules.merged, self.config.mvc.rtx_max_ns);
         self.spreading.retain(|id, spreading| {
             let is_done = mvc.is_done(*id);
             if is_done && merged {
                 // Proposals said that segments came.
                 *backoff = 0;
-                pace.note(now_ns.saturating_sub(spreading.since_ns), most_ns);
+                let took_ns = now_ns.saturating_sub(spreading.since_ns);
+                pace.note(took_ns, spreading.ack_ns_max(usual_ns));
             }
             !is_done
         });

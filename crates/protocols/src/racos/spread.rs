@@ -6,6 +6,7 @@ use super::life::Life;
 use super::messages::{Manifest, Message, Timer};
 use crate::lives::Lives;
 use crate::under_way::UnderWay;
+use quorate_core::pace;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Event, Input, Lsn, Now, Out, Outcome, Peers,
     Refusal, ReplicaId,
@@ -33,6 +34,16 @@ pub(super) struct Spreading {
 }
 
 impl Spreading {
+    /// An acknowledgement that takes longer tells of a loss: what is long may wait long for a full link.
+    pub(super) fn ack_ns_max(&self, usual_ns: u64) -> u64 {
+        let segment_bytes = self.manifest.entry.bulk_len() / u64::from(self.manifest.code.max(1));
+        if pace::is_long(segment_bytes as usize) {
+            usual_ns.max(pace::ACK_NS_MAX)
+        } else {
+            usual_ns
+        }
+    }
+
     pub(super) fn fingerprint(&self, durable: Lsn, to: &mut impl Hasher) {
         (self.acks, self.written <= durable, self.attached).hash(to);
         (self.is_fresh, self.is_announced).hash(to);
@@ -196,7 +207,8 @@ impl Replica {
         let bit = 1 << from;
         if is_here && spreading.acks & bit == 0 {
             let took_ns = self.now.mono_ns.saturating_sub(spreading.since_ns);
-            self.pace.note(took_ns, self.config.mvc.rtx_max_ns);
+            let most_ns = spreading.ack_ns_max(self.config.mvc.rtx_max_ns);
+            self.pace.note(took_ns, most_ns);
         }
         if is_here {
             spreading.acks |= bit;

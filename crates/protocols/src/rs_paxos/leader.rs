@@ -241,7 +241,6 @@ impl Replica {
                 let attached = &mut instance.attached;
                 let again_ns = self.pace.again_ns(attached.since_ns(), now_ns);
                 attached.sent(silent, again_ns);
-                out.emit(Event::Branch("long batch again"));
             }
             let slot = self.slot_at(offset);
             self.say_accept(silent, slot, proposal.value, (tally.code, false), out);

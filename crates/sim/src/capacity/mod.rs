@@ -276,7 +276,8 @@ mod tests {
              --link-gbit 0.2 --disk-mb 0 --jobs 1",
         );
         let sent = points.all[0].each(points.all[0].reading.sent);
-        assert!((1.9..2.2).contains(&sent), "{sent}");
+        // Above 4 when leaders gave up.
+        assert!((1.9..3.0).contains(&sent), "{sent}");
     }
 
     #[test]
