@@ -38,11 +38,8 @@ impl OnItsWay {
     /// A peer that has applied so much says that it is behind. What it lacks may be on its way by other means:
     /// says whether it would have come by now, if it were.
     pub(crate) fn is_stuck(&mut self, applied: Slot, now_ns: u64) -> bool {
-        let (_, since_ns) = *self
-            .stuck
-            .take_if(|(at, _)| *at == applied)
-            .get_or_insert((applied, now_ns));
-        self.stuck = Some((applied, since_ns));
+        let before = self.stuck.filter(|(at, _)| *at == applied);
+        let (_, since_ns) = *self.stuck.insert(before.unwrap_or((applied, now_ns)));
         now_ns >= since_ns + self.pace.patience_ns().min(ALONE_NS_MAX)
     }
 

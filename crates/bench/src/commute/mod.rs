@@ -15,7 +15,7 @@ use crate::cleanup;
 use crate::cluster::Cluster;
 use crate::latency::Latency;
 use crate::load::Keys;
-use crate::plain::{Clients, Mix};
+use crate::plain::{Clients, Mix, PlainArgs};
 use crate::rounds::say;
 use crate::scrape;
 use crate::tables::{align, median};
@@ -24,18 +24,8 @@ use crate::units;
 /// The options of `bench commute`.
 #[derive(Debug, Clone, Args)]
 pub struct CommuteArgs {
-    /// How the replicas agree
-    #[arg(long, default_value = "nezha")]
-    protocol: String,
-    /// Replicas
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
-    replicas: u8,
-    /// What survives a crash of all replicas
-    #[arg(long, default_value = "memory", value_parser = ["memory", "disk"])]
-    durability: String,
-    /// A parameter of the protocol; repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    param: Vec<String>,
+    #[command(flatten)]
+    cluster: PlainArgs,
     /// Clients, each with one write at a time; several numbers, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "6,24,96")]
     clients: Vec<usize>,
@@ -57,12 +47,6 @@ pub struct CommuteArgs {
     /// Decides keys
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    quorate: Option<PathBuf>,
-    /// Directory for the data [default: TMPDIR or here]
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
     /// Write all runs to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -158,9 +142,9 @@ pub fn run(args: &CommuteArgs) -> Result<(), String> {
 fn title(args: &CommuteArgs) -> String {
     format!(
         "{}, {} replicas, {}: {} keys, skew {}, medians of {} runs of {} s",
-        args.protocol,
-        args.replicas,
-        args.durability,
+        args.cluster.protocol,
+        args.cluster.replicas,
+        args.cluster.durability,
         args.keys,
         args.skew,
         args.rounds.max(1),
@@ -169,18 +153,10 @@ fn title(args: &CommuteArgs) -> String {
 }
 
 fn measure(args: &CommuteArgs, kind: &Kind, clients: usize, seed: u64) -> Result<Run, String> {
-    let binary = match &args.quorate {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(|error| error.to_string())?,
-    };
-    let mut options = vec![
-        "--face=plain".to_owned(),
-        format!("--protocol={}", args.protocol),
-        format!("--durability={}", args.durability),
-        format!("--param=commute={}", kind.commutes),
-    ];
-    options.extend(args.param.iter().map(|param| format!("--param={param}")));
-    let cluster = Cluster::quorate(&binary, args.replicas, args.data_dir.as_deref(), &options)?;
+    let asked = &args.cluster;
+    let options = asked.options(format!("--param=commute={}", kind.commutes));
+    let (binary, parent) = (asked.binary()?, asked.data_dir.as_deref());
+    let cluster = Cluster::quorate(&binary, asked.replicas, parent, &options)?;
     let mix = Mix {
         keys: Arc::new(Keys::new(args.keys, args.skew)),
         two_keys: kind.two_keys,
@@ -204,7 +180,7 @@ fn measure(args: &CommuteArgs, kind: &Kind, clients: usize, seed: u64) -> Result
         }
     }
     let entries = after.fast + after.slow - before.fast - before.slow;
-    let applied = (after.applied - before.applied) / f64::from(args.replicas);
+    let applied = (after.applied - before.applied) / f64::from(args.cluster.replicas);
     let summary = latency.summary();
     Ok(Run {
         kind: kind.name,
