@@ -3,7 +3,9 @@
 use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::World;
-use quorate_core::{MICROS, Machine};
+use quorate_core::{MICROS, Machine, PayloadId};
+use quorate_host::Host;
+use std::collections::BTreeSet;
 
 /// Payloads that a run waits for in vain, of which it says what there is.
 const PAYLOADS_SHOWN: usize = 12;
@@ -24,10 +26,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Violation::new("liveness", what)
     }
 
-    /// Of every payload that is waited for, what each replica that is up has.
+    /// Of every payload that is waited for or lacking somewhere, what each replica that is up has.
     fn describe_missing_payloads(&self) -> String {
-        let wanted = self.clients.payloads_wanted();
-        let lines = wanted.take(PAYLOADS_SHOWN).map(|payload| {
+        let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
+        let mut missing: BTreeSet<PayloadId> = hosts.flat_map(Host::lacking).collect();
+        missing.extend(self.clients.payloads_wanted());
+        let lines = missing.into_iter().take(PAYLOADS_SHOWN).map(|payload| {
             let holders = self.nodes.iter().enumerate().filter_map(|(index, node)| {
                 let host = node.host.as_ref()?;
                 let here = host.fragments().filter(|found| found.payload == payload);

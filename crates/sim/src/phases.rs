@@ -205,9 +205,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn converged(&self) -> bool {
         let newest = self.newest_epoch();
         let has_changed = newest.number > 1;
-        let is_done = |host: &Host<M, A>| host.is_settled() && !host.lacks_fragments();
         let in_service = (0..self.nodes.len()).filter(|index| !self.nodes[*index].left_out);
         let members = in_service.filter(|index| newest.has(self.member(*index)));
+        let count = members.clone().count();
+        let is_done = |host: &Host<M, A>| {
+            let can_settle = count >= host.members_to_settle();
+            !can_settle || host.is_settled() && !host.lacks_fragments()
+        };
         let state = |host: &Host<M, A>| {
             let unfinished = usize::from(has_changed && !is_done(host));
             (host.digest(), host.waiting() + unfinished)

@@ -8,8 +8,8 @@
 //! `h >= X` alone the first of those failures would take the value.
 //!
 //! Where the condition may fail, or the code differs, every member makes its fragments under the new epoch's
-//! code (`payloads/settle.rs`); `N' - F'` members that hold all of theirs are enough, as that is at least
-//! `X' + F'`. Members that left serve until then ([`Order::Settled`]).
+//! code (`payloads/settle.rs`), until all but `F'` members hold all of theirs, and at least `X' + F'`
+//! ([`members_to_settle`]). Members that left serve until then ([`Order::Settled`]).
 //!
 //! [`Order::Settled`]: super::Order::Settled
 
@@ -28,6 +28,16 @@ pub fn holders_needed(code: usize, failures: usize) -> usize {
 #[must_use]
 pub fn is_safe(code: usize, holders: usize, failures: usize) -> bool {
     holders >= holders_needed(code, failures)
+}
+
+/// Members that must hold all of their fragments before an epoch is settled: `N' - F'`, so that nobody who
+/// failed is waited for. Where codes adapt to who answers, that may be fewer than `X' + F'` (n = 4, k = 3,
+/// f = 1): then those who are away are waited for, or replaced, for without them the first failure would take
+/// values.
+#[must_use]
+pub fn members_to_settle(numbers: &Numbers) -> usize {
+    let up = numbers.n.saturating_sub(numbers.failures);
+    up.max(holders_needed(numbers.code, numbers.failures))
 }
 
 /// Whether every payload that is safe in the newest epoch is so in the next one without any move:

@@ -5,7 +5,7 @@ use crate::api::{Counters, Limits};
 use crate::bulk::BulkStore;
 use crate::decided::Lookup;
 use crate::log::LogWriter;
-use quorate_core::{Application, Base, EntryId, Machine, Slot};
+use quorate_core::{Application, Base, EntryId, Machine, PayloadId, Slot};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// When the next timer is due, on the monotonic clock in ns.
@@ -62,6 +62,11 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Live payloads of which this replica is known to lack its fragment.
     #[must_use]
     pub fn payloads_lacking(&self) -> usize {
+        self.payloads.lacking().len()
+    }
+
+    /// Those live payloads.
+    pub fn lacking(&self) -> impl Iterator<Item = PayloadId> {
         self.payloads.lacking()
     }
 

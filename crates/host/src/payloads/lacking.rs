@@ -98,9 +98,9 @@ impl Lacking {
         lacks.is_some_and(|(_, lacked)| lacked == payload)
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.payloads.len()
+    /// All of them.
+    pub(crate) fn ids(&self) -> impl ExactSizeIterator<Item = PayloadId> {
+        self.payloads.keys().copied()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -189,7 +189,7 @@ mod tests {
         // It is not mixed with what is lacking for another reason.
         lacking.insert(id(2), payload(20));
         lacking.insert(id(3), payload(40));
-        assert_eq!((lacking.len(), lacking.moving_bytes()), (3, 30));
+        assert_eq!((lacking.ids().len(), lacking.moving_bytes()), (3, 30));
         let none = |_| false;
         assert_eq!(lacking.next(u64::MAX, none), Some((id(3), payload(40))));
         assert_eq!(lacking.next_due(0), None);
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(lacking.remove(id(1)), Some(payload(10)));
         assert_eq!(lacking.moving_bytes(), 20);
         lacking.retain(|live| live == id(2));
-        assert_eq!((lacking.len(), lacking.moving_bytes()), (1, 20));
+        assert_eq!((lacking.ids().len(), lacking.moving_bytes()), (1, 20));
         lacking.retain(|_| false);
         assert!(lacking.is_empty());
         let left = (lacking.moving_bytes(), lacking.next(u64::MAX, none));

@@ -145,8 +145,8 @@ impl Payloads {
     }
 
     /// Payloads known to lack their fragment here.
-    pub(crate) fn lacking(&self) -> usize {
-        self.lacking.len()
+    pub(crate) fn lacking(&self) -> impl ExactSizeIterator<Item = PayloadId> {
+        self.lacking.ids()
     }
 
     /// Messages that wait for what is attached to them to be stored.

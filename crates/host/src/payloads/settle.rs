@@ -2,8 +2,8 @@
 //!
 //! While an epoch is not settled, each of its members makes its own fragment of every payload that
 //! earlier epochs left, under the epoch's code, and says when all of them are durable. Once so many
-//! members have said so that the rest may fail, `h >= X + F'` holds for all of them (`handoff.rs`), for
-//! `X + F' <= N' - F'` in every epoch there may be; somebody has that decided ([`Order::Settled`]). Only
+//! members have said so that the rest may fail, and that `h >= X' + F'` holds for all of them
+//! ([`members_to_settle`]), somebody has that decided ([`Order::Settled`]). Only
 //! then fragments under other codes are dropped, and only then those who left may go.
 //!
 //! Making them costs the others what is read for it, so it is held to a rate
@@ -13,11 +13,14 @@
 //! A payload says which epoch it is of: its entry was named by a machine of that epoch
 //! ([`Boot::of_epoch`](quorate_core::Boot::of_epoch)).
 
+use crate::epochs::handoff::members_to_settle;
 use crate::epochs::{Expect, Note, Order};
 use crate::frame::Body;
 use crate::host::Host;
 use crate::timers::Timer;
-use quorate_core::{Application, MILLIS, Machine, Member, Now, PayloadId, Peers, ReplicaId};
+use quorate_core::{
+    Application, MILLIS, Machine, Member, Now, Numbers, PayloadId, Peers, ReplicaId,
+};
 use std::collections::BTreeSet;
 
 /// How often members look whether they are done, and say so, in ns.
@@ -118,7 +121,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Time to look whether all is here, and whether others say so.
     pub(crate) fn settle_further(&mut self, now: Now) {
         let newest = self.epoch();
-        let (expect, members) = (Expect::of(newest), newest.n());
+        let expect = Expect::of(newest);
         if !self.is_member() || self.payloads.settling.epoch != newest.number {
             return;
         }
@@ -138,11 +141,20 @@ impl<M: Machine, A: Application> Host<M, A> {
             let note = Note::Safe { epoch: expect };
             self.post(Peers::All, &Body::Note { incarnation, note });
         }
-        let needed = members.saturating_sub(self.applier.failures());
-        if self.payloads.settling.safe_on.len() >= needed {
+        if self.payloads.settling.safe_on.len() >= self.members_to_settle() {
             let epoch = expect.epoch;
             self.propose(now, &Order::Settled { epoch });
         }
+    }
+
+    /// Members that must hold all of their fragments before the newest epoch is settled.
+    #[must_use]
+    pub fn members_to_settle(&self) -> usize {
+        members_to_settle(&Numbers {
+            n: self.epoch().n(),
+            failures: self.applier.failures(),
+            code: self.payloads.code.into(),
+        })
     }
 
     fn look_at_own(&mut self) {

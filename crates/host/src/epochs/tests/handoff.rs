@@ -2,7 +2,8 @@
 //! whether the value can be read whoever fails.
 
 use super::pairs::Pair;
-use crate::epochs::handoff::{is_safe, stays_safe};
+use crate::epochs::handoff::{is_safe, members_to_settle, stays_safe};
+use quorate_core::Numbers;
 use std::collections::{BTreeSet, VecDeque};
 
 /// A naive variant of the hand-off.
@@ -281,5 +282,20 @@ fn members_that_are_up_can_always_settle() {
         let new = pair.new.numbers();
         let up = new.n - new.failures;
         assert!(is_safe(new.code, up, new.failures), "{pair:?}");
+    }
+}
+
+/// Also where codes adapt to who answers, and `X' + F'` may be all there are.
+#[test]
+fn an_epoch_that_is_settled_is_safe_and_every_epoch_can_be_settled() {
+    for n in 1..=9 {
+        for failures in 0..=(n - 1) / 2 {
+            for code in 1..=n - failures {
+                let numbers = Numbers { n, failures, code };
+                let settled = members_to_settle(&numbers);
+                assert!(is_safe(code, settled, failures), "{numbers:?}");
+                assert!((n - failures..=n).contains(&settled), "{numbers:?}");
+            }
+        }
     }
 }
