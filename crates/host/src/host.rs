@@ -233,7 +233,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.post(Peers::One(peer), &Body::Beat);
         } else {
             self.catch_up.lost(peer);
-            self.gather_elsewhere(now, None);
+            self.gather_elsewhere(now, peer);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What was found, as a table.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Point, Ycsb};
@@ -25,6 +26,15 @@ impl Cell<'_> {
 
     pub(super) fn rate(&self) -> f64 {
         self.median(|report| Some(report.per_second)).unwrap_or(0.0)
+    }
+
+    /// Why operations failed, and how many, in all turns.
+    fn errors(&self) -> BTreeMap<&str, u64> {
+        let mut errors = BTreeMap::new();
+        for (why, count) in self.points.iter().flat_map(|point| &point.report.errors) {
+            *errors.entry(why.as_str()).or_default() += count;
+        }
+        errors
     }
 }
 
@@ -59,13 +69,11 @@ pub(super) fn render(found: &Ycsb) -> String {
     let head = HEAD.map(str::to_owned).to_vec();
     let rows = cells.iter().map(|cell| row(cell, &cells));
     text += &align(&[head].into_iter().chain(rows).collect::<Vec<_>>());
-    let failed: u64 = found
-        .points
-        .iter()
-        .flat_map(|point| point.report.errors.values())
-        .sum();
-    if failed > 0 {
-        let _ = writeln!(text, "{failed} operations failed");
+    for cell in &cells {
+        for (why, count) in cell.errors() {
+            let (clients, system) = (cell.clients, cell.shape.title());
+            let _ = writeln!(text, "{system}, {clients} clients, {count} times: {why}");
+        }
     }
     text
 }
@@ -93,6 +101,7 @@ fn row(cell: &Cell<'_>, cells: &[Cell<'_>]) -> Vec<String> {
         latency(|report| reads(report).map(|reads| reads.p99_ns)),
         latency(|report| report.writes.as_ref().map(|writes| writes.p50_ns)),
         latency(|report| report.writes.as_ref().map(|writes| writes.p99_ns)),
+        cell.errors().values().sum::<u64>().to_string(),
     ]
 }
 
@@ -101,7 +110,7 @@ fn reads(report: &Report) -> Option<&LatencySummary> {
     Some(report.reads.as_ref().unwrap_or(&report.latency))
 }
 
-const HEAD: [&str; 8] = [
+const HEAD: [&str; 9] = [
     "clients",
     "system",
     "ops/s",
@@ -110,6 +119,7 @@ const HEAD: [&str; 8] = [
     "p99",
     "update p50",
     "p99",
+    "failed",
 ];
 
 #[cfg(test)]
@@ -154,5 +164,22 @@ pub(super) mod tests {
         let rows: Vec<Vec<String>> = text.lines().skip(2).map(words).collect();
         let times: Vec<&str> = rows.iter().map(|row| row[4].as_str()).collect();
         assert_eq!(times, ["1.50", "1.00", "0.50", "1.00"]);
+    }
+
+    #[test]
+    fn what_failed_is_told_of_whom_and_why() {
+        let mut found = found(&[(System::Racos, 1, 30.0), (System::RsPaxos, 1, 20.0)]);
+        found.points[1].report.errors.insert("too late".into(), 3);
+        let text = render(&found);
+        let failed = text
+            .lines()
+            .skip(2)
+            .map(|line| line.split_whitespace().last());
+        let failed: Vec<_> = failed.take(2).collect();
+        assert_eq!(failed, [Some("0"), Some("3")]);
+        assert!(
+            text.ends_with("rs-paxos 5,3, 1 clients, 3 times: too late\n"),
+            "{text}"
+        );
     }
 }

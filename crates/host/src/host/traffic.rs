@@ -48,10 +48,9 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.take_attached(now, from, message, fragments)?;
             }
             Body::WantFragment(payload) => self.serve_fragment(from, payload),
-            Body::Fragment { payload, fragment } => match fragment {
-                Some(fragment) => self.take_fragment(payload, fragment),
-                None => self.gather_elsewhere(now, Some(payload)),
-            },
+            Body::Fragment { payload, fragment } => {
+                self.fragment_came(now, from, payload, fragment);
+            }
             Body::Beat => {}
             Body::Fetch { from: slot } => self.serve(now, from, slot, false),
             Body::Decided {

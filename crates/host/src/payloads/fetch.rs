@@ -10,8 +10,8 @@ use bytes::Bytes;
 use quorate_codec::FragmentHeader;
 use quorate_core::{Application, Entry, Input, Machine, Now, Payload, PayloadId, Peers, ReplicaId};
 
-/// How long a reader waits while there are not enough fragments, in ns: less than a request waits for
-/// anything, so that its client is told what is missing.
+/// How long a reader waits while there are not enough fragments, and none come, in ns: less than a request waits
+/// for anything, so that its client is told what is missing.
 const GIVE_UP_NS: u64 = 3_000_000_000;
 /// Payloads that are rebuilt at once.
 const REBUILT_AT_ONCE: usize = 8;
@@ -80,7 +80,12 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     fn want_payload(&mut self, now: Now, id: PayloadId, payload: &Payload, reader: Option<Token>) {
         let cached = self.payloads.cache.get(id);
-        if !self.payloads.gathers.want(now.mono_ns, id, payload, reader) {
+        let code = self.payloads.code;
+        if !self
+            .payloads
+            .gathers
+            .want(now.mono_ns, id, payload, code, reader)
+        {
             return;
         }
         if let Some(bytes) = cached {
@@ -100,38 +105,65 @@ impl<M: Machine, A: Application> Host<M, A> {
             Some(code) => code - 1,
             None => self.payloads.code,
         };
-        self.ask_some(id, missing.into());
+        self.ask_some(now, id, missing.into());
         self.arm_gather(now);
     }
 
     /// Asks so many peers, of those within reach if they are enough; which ones depends on the payload, so
     /// that they share the work.
-    fn ask_some(&mut self, id: PayloadId, count: usize) {
+    fn ask_some(&mut self, now: Now, id: PayloadId, count: usize) {
         let mut others = self.passage.peers().to_vec();
         let in_reach = others.iter().filter(|peer| self.tongue.is_up(**peer));
         if in_reach.count() >= count {
             others.retain(|peer| self.tongue.is_up(*peer));
         }
-        let first = (id.entry.seq as usize).wrapping_add(id.part as usize);
-        for step in 0..count.min(others.len()) {
-            let peer = others[(first + step) % others.len()];
+        if !others.is_empty() {
+            let first = (id.entry.seq as usize).wrapping_add(id.part as usize);
+            let first = first % others.len();
+            others.rotate_left(first);
+        }
+        others.truncate(count);
+        self.ask(now, id, &others);
+    }
+
+    fn ask(&mut self, now: Now, id: PayloadId, peers: &[ReplicaId]) {
+        for peer in self.payloads.gathers.ask(id, peers, now.mono_ns) {
             self.post(Peers::One(peer), &Body::WantFragment(id));
         }
     }
 
-    /// A peer has nothing of this, or is out of reach: whoever else has some is asked without waiting for it.
-    pub(crate) fn gather_elsewhere(&mut self, now: Now, id: Option<PayloadId>) {
-        match id {
-            Some(id) => self.payloads.gathers.hurry(id),
-            None => self.payloads.gathers.hurry_all(),
+    /// A peer answered, with a fragment or that it has none. Whoever else has some is asked then without waiting
+    /// for it.
+    pub(crate) fn fragment_came(
+        &mut self,
+        now: Now,
+        from: ReplicaId,
+        id: PayloadId,
+        fragment: Option<Fragment>,
+    ) {
+        let gathers = &mut self.payloads.gathers;
+        gathers.answered(id, from, fragment.is_some(), now.mono_ns);
+        match fragment {
+            Some(fragment) => self.take_fragment(id, fragment),
+            None => {
+                gathers.hurry(id);
+                self.gather_further(now);
+            }
         }
+    }
+
+    /// A peer is out of reach: whoever else has some of what is wanted is asked without waiting for it.
+    pub(crate) fn gather_elsewhere(&mut self, now: Now, lost: ReplicaId) {
+        self.payloads.gathers.lost(lost);
+        self.payloads.gathers.hurry_all();
         self.gather_further(now);
     }
 
     /// Time to ask everybody for some of what is still wanted.
     pub(crate) fn gather_further(&mut self, now: Now) {
         let before_ns = now.mono_ns.saturating_sub(GIVE_UP_NS);
-        for (token, have, need) in self.payloads.gathers.take_tired(before_ns) {
+        let is_up = |peer: &ReplicaId| self.tongue.is_up(*peer);
+        for (token, have, need) in self.payloads.gathers.take_tired(before_ns, is_up) {
             let gone = PayloadGone::Scattered { have, need };
             self.answers.push((token, Answer::Payload(Err(gone))));
         }
@@ -139,9 +171,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             for code in self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id)) {
                 self.look_up(id, code, Reading::Gather(id));
             }
-            if self.payloads.gathers.is_wanted(id) {
-                self.post(Peers::All, &Body::WantFragment(id));
-            }
+            let others = self.passage.peers().to_vec();
+            self.ask(now, id, &others);
         }
         self.arm_gather(now);
     }
@@ -198,6 +229,10 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
             ReadBack::Damaged(held, why) => {
                 let payload = held.payload;
+                if let Some(Reading::Peer(peer, payload)) = purpose {
+                    let fragment = None;
+                    self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
+                }
                 self.events
                     .push(HostEvent::FragmentDamaged { payload, why });
                 self.payloads.looking = Some(None);
