@@ -203,14 +203,15 @@ pub(crate) mod tests {
 
     #[test]
     fn each_kind_of_nonsense_is_named() {
-        let sealed = |change: fn(&mut Vec<u8>)| {
+        type Change = fn(&mut Vec<u8>);
+        let sealed = |change: Change| {
             let mut bytes = datagram(HEADER, &[b"one"]);
             change(&mut bytes);
             let checksum = crc_fast::crc32_iscsi(&bytes[CHECKED_FROM..]);
             bytes[16..CHECKED_FROM].copy_from_slice(&checksum.to_le_bytes());
             open(&bytes).err()
         };
-        let cases: [(fn(&mut Vec<u8>), PacketError); 4] = [
+        let cases: [(Change, PacketError); 4] = [
             (|bytes| bytes[20] = 4, PacketError::Flags(4)),
             (|bytes| bytes[HEADER_BYTES] = 4, PacketError::Record),
             (|bytes| bytes[HEADER_BYTES] = 0, PacketError::Record),
