@@ -219,7 +219,6 @@ fn handshakes_bear_any_bytes() {
         .run_wire::<Question>();
     let terms = Terms {
         secret: Secret(u128::MAX / 7),
-        port: 2380,
         window: 1 << 20,
     };
     fuzz("terms").seeds([terms.to_bytes()]).run_wire::<Terms>();

@@ -6,7 +6,7 @@
 //! **An association** is what makes datagrams from one replica to another good. The replica that wants to send dials
 //! the other a third time, on a lane of its own, and says who it is as on the others: cluster, life, epoch and protocol
 //! are compared as for every connection. The other answers with *terms* (`terms.rs`): a secret drawn for this
-//! association, a port, and how much may be under way. It ends with that connection, with the sender's connection for
+//! association, and how much may be under way. It ends with that connection, with the sender's connection for
 //! messages, and when a new one takes its place. What does not begin with the secret of an association is counted and
 //! forgotten, so nothing that strangers, former starts of a peer or former associations sent is taken. Who can read the
 //! network can read the secret: datagrams are as safe as connections are without TLS, and no safer. Once peers speak TLS
@@ -81,8 +81,6 @@ pub(crate) struct Datagrams {
     associations: Associations,
     /// Under way from each peer, at the most.
     window: u64,
-    /// What peers are told.
-    port: u16,
 }
 
 impl Datagrams {
@@ -93,7 +91,6 @@ impl Datagrams {
         let socket = Socket::new(port)?;
         Ok(Datagrams {
             window: socket.buffer_bytes() / 2 / peers.max(SENDERS_MIN) as u64,
-            port: socket.local().port(),
             socket: Arc::new(socket),
             associations: Associations::default(),
         })
@@ -149,7 +146,6 @@ impl Datagrams {
     ) -> Option<String> {
         let terms = Terms {
             secret: fresh_secret().ok()?,
-            port: self.port,
             window: self.window,
         };
         let association = self.associations.begin(peer, metrics, terms.secret);
@@ -167,8 +163,8 @@ impl Datagrams {
         }
     }
 
-    fn path(&self, dialled: SocketAddr, terms: Terms, asked: &Arc<Notify>) -> Path {
-        let to = SocketAddr::new(dialled.ip(), terms.port);
+    /// To where the connection goes: the port has the same number.
+    fn path(&self, to: SocketAddr, terms: Terms, asked: &Arc<Notify>) -> Path {
         Path::new(Arc::clone(&self.socket), to, terms, Arc::clone(asked))
     }
 }

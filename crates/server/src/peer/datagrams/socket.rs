@@ -44,11 +44,6 @@ impl Socket {
         })
     }
 
-    /// Where it is.
-    pub(super) fn local(&self) -> SocketAddr {
-        self.local
-    }
-
     /// What the kernel keeps for it.
     pub(super) fn buffer_bytes(&self) -> u64 {
         self.buffer_bytes

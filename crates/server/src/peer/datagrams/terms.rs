@@ -10,8 +10,6 @@ use quorate_core::{Decoder, Encoder, Wire, WireError};
 pub(crate) struct Terms {
     /// What every datagram begins with.
     pub(crate) secret: Secret,
-    /// Where to send them, on the machine that was dialled.
-    pub(crate) port: u16,
     /// How much may be charged for datagrams that no report covers.
     pub(crate) window: u64,
 }
@@ -24,7 +22,6 @@ impl Wire for Terms {
     fn encode(&self, out: &mut Encoder) {
         out.u64(self.secret.0 as u64);
         out.u64((self.secret.0 >> 64) as u64);
-        out.u64(self.port.into());
         out.u64(self.window);
     }
 
@@ -32,7 +29,6 @@ impl Wire for Terms {
         let (low, high) = (u128::from(input.u64()?), u128::from(input.u64()?));
         Ok(Terms {
             secret: Secret(high << 64 | low),
-            port: u16::try_from(input.u64()?).map_err(|_| WireError::Range("port"))?,
             window: input.u64()?,
         })
     }
@@ -86,7 +82,6 @@ mod tests {
     fn terms_and_reports_are_read_as_they_were_written() {
         let terms = Terms {
             secret: Secret(u128::MAX / 3),
-            port: 2380,
             window: 1 << 40,
         };
         assert_eq!(Terms::from_bytes(terms.to_bytes()), Ok(terms));

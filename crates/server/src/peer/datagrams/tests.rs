@@ -14,25 +14,33 @@ use std::sync::Mutex;
 /// What becomes of a datagram on its way: whatever is returned arrives.
 type Rule = Box<dyn FnMut(Vec<u8>) -> Vec<Vec<u8>> + Send>;
 
-/// A network for the datagrams to one replica.
+/// A network on the way to one replica, for datagrams and for connections, which pass.
 #[derive(Clone)]
 struct Network {
     rule: Arc<Mutex<Rule>>,
-    port: u16,
+    address: SocketAddr,
 }
 
 impl Network {
     fn before(receiver: SocketAddr, rule: Rule) -> Network {
-        let socket = tokio::net::UdpSocket::from_std({
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            socket.set_nonblocking(true).unwrap();
-            socket
-        });
-        let socket = socket.unwrap();
+        let port = bind("127.0.0.1:0").unwrap();
+        let datagrams = bind_datagrams(&port).unwrap();
+        port.set_nonblocking(true).unwrap();
+        datagrams.set_nonblocking(true).unwrap();
         let network = Network {
             rule: Arc::new(Mutex::new(rule)),
-            port: socket.local_addr().unwrap().port(),
+            address: port.local_addr().unwrap(),
         };
+        let port = tokio::net::TcpListener::from_std(port).unwrap();
+        let socket = tokio::net::UdpSocket::from_std(datagrams).unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = port.accept().await {
+                tokio::spawn(async move {
+                    let mut far = tokio::net::TcpStream::connect(receiver).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                });
+            }
+        });
         let rule = Arc::clone(&network.rule);
         tokio::spawn(async move {
             let mut buffer = vec![0; 64 << 10];
@@ -64,7 +72,7 @@ struct Pair {
     two: Replica,
     /// On the way to replica 2.
     network: Network,
-    /// Where the sockets of replica 2 are.
+    /// Where replica 2 is.
     receiver: SocketAddr,
 }
 
@@ -76,27 +84,27 @@ async fn pair(rule: Rule) -> Pair {
 /// The same, with nothing in between if there is no rule.
 async fn start(rule: Option<Rule>) -> Pair {
     let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
-    let [first, second] = ports.each_ref().map(|port| port.local_addr().unwrap());
-    let mut datagrams = ports
-        .each_ref()
-        .map(|port| Datagrams::new(bind_datagrams(port).unwrap(), 1).unwrap());
+    let [first, receiver] = ports.each_ref().map(|port| port.local_addr().unwrap());
     let is_between = rule.is_some();
-    let network = Network::before(second, rule.unwrap_or_else(blocked));
-    if is_between {
-        datagrams[1].port = network.port;
-    }
-    let [own, other] = datagrams.map(Some);
-    let [port, its_port] = ports;
-    let (first, second) = (first.to_string(), second);
-    let mut two = Replica::start((its_port, other), identity(2), (1, &first));
-    let mut one = Replica::start((port, own), identity(1), (2, &second.to_string()));
+    let network = Network::before(receiver, rule.unwrap_or_else(blocked));
+    let second = if is_between {
+        network.address
+    } else {
+        receiver
+    };
+    let [port, its_port] = ports.map(|port| {
+        let datagrams = Datagrams::new(bind_datagrams(&port).unwrap(), 1);
+        (port, Some(datagrams.unwrap()))
+    });
+    let mut two = Replica::start(its_port, identity(2), (1, &first.to_string()));
+    let mut one = Replica::start(port, identity(1), (2, &second.to_string()));
     up(&mut one).await;
     up(&mut two).await;
     Pair {
         one,
         two,
         network,
-        receiver: second,
+        receiver,
     }
 }
 
