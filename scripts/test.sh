@@ -70,7 +70,7 @@ scripts/mutants.sh
   --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target
 # Datagrams between replicas.
 for protocol in chora nezha; do
-  "$QUORATE" bench chaos --protocol "$protocol" --quorate-option=--peer-transport=udp \
+  "$QUORATE" bench chaos --protocol "$protocol" --server-arg=--peer-transport=udp \
     "${chaos[@]}" --data-dir target
 done
 "$QUORATE" bench clocks --phase 1s --within 0s --data-dir target
