@@ -68,6 +68,11 @@ scripts/mutants.sh
 "$QUORATE" bench chaos "${chaos[@]}" --data-dir target
 "$QUORATE" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
   --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target
+# Datagrams between replicas.
+for protocol in chora nezha; do
+  "$QUORATE" bench chaos --protocol "$protocol" --server-arg=--peer-transport=udp \
+    "${chaos[@]}" --data-dir target
+done
 "$QUORATE" bench clocks --phase 1s --within 0s --data-dir target
 "$QUORATE" bench verify --total "$total" --data-dir target
 "$QUORATE" bench survive "${survive[@]}" --data-dir target

@@ -23,6 +23,7 @@
 //! - [`large`]: what small puts feel of a large one that is always under way;
 //! - [`commute`]: what it brings that writes of different keys may pass each other;
 //! - [`clocks`]: clocks that go wrong under load, and are set right again;
+//! - [`vary`]: clusters that differ in one option, in turns;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
@@ -64,6 +65,7 @@ mod test_source;
 mod timeline;
 pub mod trial;
 pub mod units;
+pub mod vary;
 pub mod verify;
 pub mod watchers;
 pub mod ycsb;
@@ -135,6 +137,9 @@ pub enum BenchCommand {
     /// Set replicas' clocks wrong and right again under load: what clients saw, and when latency is back
     #[command(after_help = CLOCKS_EXAMPLES)]
     Clocks(clocks::ClocksArgs),
+    /// Compare clusters that differ in one option of `quorate up`, in turns
+    #[command(after_help = VARY_EXAMPLES)]
+    Vary(vary::VaryArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -180,6 +185,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Commute(args) => ended(commute::run(&args)),
         BenchCommand::Clocks(args) => clocks::run(&args),
+        BenchCommand::Vary(args) => ended(vary::run(&args)),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
         BenchCommand::Role(Role::Spin(args)) => ended(Err(large::spin::spin(&args))),
@@ -389,3 +395,11 @@ Examples:
     quorate bench watchers --connections 10000
   The same of etcd:
     quorate bench watchers --etcd target/etcd/etcd";
+
+const VARY_EXAMPLES: &str = "\
+Examples:
+  UDP between replicas beside TCP, under three protocols, in memory:
+    quorate bench vary --option peer-transport=tcp,udp --protocols chora,nezha,multi-paxos \\
+      --quorate-option=--durability=memory
+  One thread for each replica beside two, at many clients:
+    quorate bench vary --option layout=fused,threaded --clients 64,256";

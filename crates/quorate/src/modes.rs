@@ -74,6 +74,27 @@ pub(crate) enum ReactMode {
     ShrinkCode,
 }
 
+/// How frames travel between replicas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PeerTransport {
+    /// All by TCP
+    #[default]
+    Tcp,
+    /// Short ones by UDP where datagrams arrive, the others by TCP
+    Udp,
+}
+
+impl PeerTransport {
+    /// The name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            PeerTransport::Tcp => "tcp",
+            PeerTransport::Udp => "udp",
+        }
+    }
+}
+
 /// What runs on which thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

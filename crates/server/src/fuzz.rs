@@ -1,6 +1,8 @@
 //! What arrives at the peer port and what lies in a data folder, from hostile bytes.
 
 use crate::meta::{Meta, seal as seal_text, tests::meta};
+use crate::peer::datagrams::packet::{self, Header, Secret};
+use crate::peer::datagrams::terms::Terms;
 use crate::peer::frame::{FrameDecoder, header};
 use crate::peer::handshake::{Hello, Lane, Welcome, tests::identity};
 use crate::peer::lives::{Lives, parse};
@@ -66,6 +68,53 @@ fn connections_bear_any_bytes_and_hold_no_more_than_arrived() {
     fuzz.run(cut, |input, payloads| {
         let whole = framed(payloads);
         assert_eq!(whole, input[..whole.len()]);
+    });
+}
+
+fn datagram_header() -> Header {
+    Header {
+        secret: Secret(9),
+        wants_report: true,
+        is_probe: false,
+        number: 3,
+        charged: 5000,
+    }
+}
+
+/// Puts the checksum of a datagram right.
+fn seal_datagram(input: &mut [u8]) {
+    if let Some((head, rest)) = input.split_first_chunk_mut::<20>() {
+        head[16..].copy_from_slice(&crc_fast::crc32_iscsi(rest).to_le_bytes());
+    }
+}
+
+#[test]
+fn the_port_for_datagrams_bears_any_bytes() {
+    let open = |input: Bytes| {
+        let opened = packet::open(&input).map_err(|error| format!("{error:?}"));
+        opened.map(|(header, frames)| {
+            let frames = frames.flatten().map(Bytes::copy_from_slice);
+            (header, frames.collect::<Vec<_>>())
+        })
+    };
+    let probe = Header {
+        is_probe: true,
+        ..datagram_header()
+    };
+    let seeds = [
+        packet::tests::datagram(datagram_header(), &[b"one", &[7; 300], b"three"]),
+        packet::tests::datagram(probe, &[&[0; 40]]),
+    ];
+    let fuzz = fuzz("datagram")
+        .seeds(seeds)
+        .seal(|input| seal_datagram(input));
+    fuzz.run(open, |input, (header, frames)| {
+        let frames: Vec<&[u8]> = frames.iter().map(|frame| &frame[..]).collect();
+        let again = packet::tests::datagram(*header, &frames);
+        match header.is_probe {
+            true => assert!(frames.is_empty()),
+            false => assert_eq!(again, input[..]),
+        }
     });
 }
 
@@ -168,6 +217,11 @@ fn handshakes_bear_any_bytes() {
     fuzz("question")
         .seeds([question.to_bytes()])
         .run_wire::<Question>();
+    let terms = Terms {
+        secret: Secret(u128::MAX / 7),
+        window: 1 << 20,
+    };
+    fuzz("terms").seeds([terms.to_bytes()]).run_wire::<Terms>();
     let answers = answers().into_iter().map(|answer| answer.to_bytes());
     fuzz("answer").seeds(answers).run_wire::<Answer>();
 

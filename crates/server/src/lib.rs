@@ -52,6 +52,6 @@ pub use metrics::{Metrics, PeerMetrics};
 pub use quorate_host::{PayloadGone, Spoken};
 pub use react::Reaction;
 pub use run::{FaceContext, Layout, ServerConfig, Serving, run};
-pub use security::{Connection, Door, Listener, bind};
+pub use security::{Connection, Door, Listener, bind, bind_datagrams};
 pub use status::{ClockPage, EpochPage, MemberPage, ProtocolPage, Role, Status, StatusPage};
 pub use test_source::TestSource;

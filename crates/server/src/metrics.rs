@@ -1,9 +1,11 @@
 //! What a replica counts, under its own names and, where they mean the same, under etcd's.
 
 mod clock;
+mod datagrams;
 mod storage;
 
 use clock::ClockMetrics;
+use datagrams::DatagramMetrics;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use quorate_core::ReplicaId;
@@ -42,6 +44,7 @@ pub struct Metrics {
     pub(crate) misbehaved: Counter,
     pub(crate) oversized_frames: Counter,
     pub(crate) peer_rejected: Counter,
+    pub(crate) refused_datagrams: Counter,
     pub(crate) refused: Counter,
     pub(crate) has_quorum: Twin<Gauge>,
     pub(crate) epoch: Gauge,
@@ -133,6 +136,7 @@ pub struct PeerMetrics {
     pub(crate) queued_bytes: Gauge,
     pub(crate) received_frames: Counter,
     pub(crate) received_bytes: Counter,
+    pub(crate) datagrams: DatagramMetrics,
 }
 
 impl fmt::Debug for PeerMetrics {
@@ -205,6 +209,10 @@ impl Metrics {
             peer_rejected: on.counter(
                 "quorate_peer_rejected_connections_total",
                 "Connections to the peer port that were refused or closed for what they sent.",
+            ),
+            refused_datagrams: on.counter(
+                "quorate_peer_refused_datagrams_total",
+                "Datagrams at the peer port that were not from a peer, or damaged.",
             ),
             refused: on.counter("quorate_requests_refused_total", "Requests refused."),
             has_quorum: Twin(
@@ -300,6 +308,7 @@ impl Metrics {
             ),
             received_frames: counter("quorate_peer_received_frames_total", "Frames received."),
             received_bytes: counter("quorate_peer_received_bytes_total", "Bytes received."),
+            datagrams: DatagramMetrics::new(&on, &peer),
         }
     }
 

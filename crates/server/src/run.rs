@@ -11,6 +11,7 @@ use crate::handle::{Handle, MemberInfo, Request};
 use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
 use crate::peer::Links;
+use crate::peer::datagrams::Datagrams;
 use crate::peer::handshake::{About, Identity};
 use crate::peer::lives::Lives;
 use crate::react::{Reaction, Reactor};
@@ -27,7 +28,7 @@ use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub struct ServerConfig {
     pub peer_port: TcpListener,
     /// The members that it was started with, itself included, ascending.
     pub members: Vec<MemberInfo>,
+    /// The same port for their datagrams, if short frames are to go that way.
+    pub peer_datagrams: Option<UdpSocket>,
     /// Where the other members' peer ports are: `host:port`. What the group knows goes before it.
     pub peer_addresses: Vec<(ReplicaId, String)>,
     /// Whether it offers to become a member, when it is none.
@@ -183,7 +186,7 @@ where
         clock,
         folder: config.folder,
         members: config.members,
-        peer_port: config.peer_port,
+        peer_ports: (config.peer_port, config.peer_datagrams),
         peer_addresses: config.peer_addresses,
         volunteers: config.volunteers,
         reaction: config.reaction,
@@ -227,7 +230,7 @@ struct Replica<A: Application> {
     clock: Clock,
     folder: Folder,
     members: Vec<MemberInfo>,
-    peer_port: TcpListener,
+    peer_ports: (TcpListener, Option<UdpSocket>),
     peer_addresses: Vec<(ReplicaId, String)>,
     volunteers: bool,
     reaction: Reaction,
@@ -243,10 +246,14 @@ struct Replica<A: Application> {
 impl<A: Application> Replica<A> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
     async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
-        let peers = Listener::new(self.peer_port, Door::Peer)?;
+        let peers = Listener::new(self.peer_ports.0, Door::Peer)?;
+        let datagrams = self.peer_ports.1.map(|port| {
+            let peers = self.peer_addresses.len();
+            Datagrams::new(port, peers)
+        });
         let lives = Lives::open(self.folder.dir(), &self.folder.meta().epoch)?;
         let (links, arrivals) = Links::start(
-            peers,
+            (peers, datagrams.transpose()?),
             self.identity,
             lives,
             &self.peer_addresses,

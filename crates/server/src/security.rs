@@ -82,6 +82,14 @@ fn admit(connection: &TcpStream, door: Door) -> io::Result<()> {
     Ok(())
 }
 
+/// Binds the port for datagrams beside a port for peers, under the same number.
+///
+/// Datagrams are as safe as connections without TLS: by a secret that the connection tells. When peers begin to speak
+/// TLS, this is to take keys of their connections, or to refuse.
+pub fn bind_datagrams(beside: &std::net::TcpListener) -> io::Result<std::net::UdpSocket> {
+    std::net::UdpSocket::bind(beside.local_addr()?)
+}
+
 /// Binds a port at `host:port`, so that one in use is found before anything else begins.
 pub fn bind(address: &str) -> io::Result<std::net::TcpListener> {
     let addresses: Vec<SocketAddr> = address.to_socket_addrs()?.collect();

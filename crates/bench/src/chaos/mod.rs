@@ -7,6 +7,7 @@
 
 mod args;
 mod client;
+mod datagrams;
 mod disk;
 mod fault;
 mod ground;

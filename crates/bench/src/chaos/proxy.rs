@@ -2,18 +2,20 @@
 //! whatever weather there is in either direction.
 //!
 //! TCP loses nothing, so that lost packets show as what they come to: stalls, slow connections, and
-//! connections that break off, also in the middle of a frame.
+//! connections that break off, also in the middle of a frame. Datagrams are lost (`datagrams.rs`).
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+use super::datagrams;
 
 /// What bytes from one replica to another meet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -74,6 +76,11 @@ impl Network {
                 back: weather[to * replicas + from].subscribe(),
                 target: target(to),
             };
+            let datagrams = runtime
+                .block_on(UdpSocket::bind(&address))
+                .map_err(|error| format!("cannot take datagrams on {address}: {error}"))?;
+            let forward = datagrams::forward(datagrams, target(to), route.there.clone());
+            listening.spawn_on(forward, runtime.handle());
             listening.spawn_on(listen(listener, route), runtime.handle());
         }
         Ok(Network {

@@ -8,17 +8,18 @@ pub(crate) use options::ServeOptions;
 use crate::Failure;
 use crate::face::FaceName;
 use crate::genesis;
+use crate::modes::PeerTransport;
 use crate::{layers, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation};
 use quorate_host::Limits;
 use quorate_server::{
     Expected, FaceContext, Folder, Join, Metrics, ServerConfig, ServerError, Serving, bind,
-    bootstrap, holds_data, join,
+    bind_datagrams, bootstrap, holds_data, join,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use settings::{ClusterState, Settings};
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -44,6 +45,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     let failed = |error: ServerError| Failure::Failed(error.to_string());
     let state = open_folder(&settings)?;
     let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
+    let peer_datagrams = listen_for_datagrams(&settings, &peer_port).map_err(failed)?;
     let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
     let folder = match state {
         Data::Ready(folder) => folder,
@@ -61,13 +63,15 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
         face = face.name(), protocol, replicas = epoch.n(), failures_survived = survived,
-        data = %settings.data_dir.display(), layout = settings.layout.name(), "starting"
+        data = %settings.data_dir.display(), layout = settings.layout.name(),
+        peer_transport = settings.peer_transport.name(), "starting"
     );
     let replica = Replica {
         face,
         settings,
         folder,
         peer_port,
+        peer_datagrams,
         client_port,
     };
     let ended = replica.run();
@@ -145,12 +149,29 @@ fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError>
     })
 }
 
+/// The UDP port with the number of the TCP one, if datagrams are wanted.
+fn listen_for_datagrams(
+    settings: &Settings,
+    peer_port: &TcpListener,
+) -> Result<Option<UdpSocket>, ServerError> {
+    if settings.peer_transport == PeerTransport::Tcp {
+        return Ok(None);
+    }
+    let port = bind_datagrams(peer_port).map_err(|error| ServerError::Listen {
+        what: "datagrams of peers",
+        address: settings.listen_peer.clone(),
+        error,
+    });
+    port.map(Some)
+}
+
 /// A replica that is ready to run.
 struct Replica {
     face: FaceName,
     settings: Settings,
     folder: Folder,
     peer_port: TcpListener,
+    peer_datagrams: Option<UdpSocket>,
     client_port: TcpListener,
 }
 
@@ -168,6 +189,7 @@ impl Replica {
             folder: self.folder,
             client_port: self.client_port,
             peer_port: self.peer_port,
+            peer_datagrams: self.peer_datagrams,
             members: settings.members,
             peer_addresses: settings.peer_addresses,
             volunteers: !settings.stays_learner,

@@ -1,7 +1,7 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
 use crate::face::FaceName;
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat, ReactMode, RejoinMode};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, RejoinMode};
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
@@ -140,6 +140,11 @@ pub(crate) struct ServeOptions {
     /// (declared:ERROR, as in declared:1ms). A wrong clock costs speed, never safety [default: kernel]
     #[arg(long, env = "QUORATE_CLOCK", value_name = "SOURCE")]
     pub(super) clock: Option<String>,
+
+    /// How frames travel to the other replicas: all by TCP (tcp), or short ones by UDP where datagrams arrive (udp), at
+    /// the UDP port of the same number; set it on all replicas. No encryption either way [default: tcp]
+    #[arg(long, env = "QUORATE_PEER_TRANSPORT", value_name = "TRANSPORT")]
+    pub(super) peer_transport: Option<PeerTransport>,
 
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]

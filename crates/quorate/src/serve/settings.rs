@@ -4,7 +4,7 @@ use super::options::ServeOptions;
 use crate::address::host_port;
 use crate::face::FaceName;
 use crate::genesis::Genesis;
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat, ReactMode, params};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, params};
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_host::Limits;
@@ -64,6 +64,7 @@ pub(super) struct Settings {
     pub(super) reaction: Reaction,
     pub(super) rejoin: Rejoin,
     pub(super) spoken: Spoken,
+    pub(super) peer_transport: PeerTransport,
     pub(super) layout: Layout,
     pub(super) snapshots: SnapshotSettings,
     pub(super) recode_rate: u64,
@@ -148,6 +149,7 @@ impl Settings {
             reaction: reaction(options.react, options.react_after_ms)?,
             rejoin: options.rejoin.map_or_else(Rejoin::default, Rejoin::from),
             spoken: spoken(options.wire_version)?,
+            peer_transport: options.peer_transport.unwrap_or_default(),
             // Whoever starts several replicas on one machine says so.
             layout: options.layout.unwrap_or(LayoutMode::Auto).resolve(1),
             snapshots: options.snapshots.resolve()?,

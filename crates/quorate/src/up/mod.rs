@@ -6,7 +6,7 @@ mod plan;
 use crate::Failure;
 use crate::face::FaceName;
 use crate::genesis;
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat};
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
@@ -92,6 +92,15 @@ pub(crate) struct UpOptions {
     /// Begin the cluster's folders and end; start each replica with --only
     #[arg(long, conflicts_with = "only")]
     begin_only: bool,
+
+    /// How frames travel between the replicas: all by TCP, or short ones by UDP
+    #[arg(
+        long,
+        env = "QUORATE_PEER_TRANSPORT",
+        value_name = "TRANSPORT",
+        default_value = "tcp"
+    )]
+    peer_transport: PeerTransport,
 
     /// What of a replica runs on which thread
     #[arg(

@@ -141,6 +141,7 @@ impl Plan {
                 "--layout",
                 (options.layout.resolve(self.replicas.into()).name()).to_owned(),
             ),
+            ("--peer-transport", options.peer_transport.name().to_owned()),
             ("--log-level", options.log_level.clone()),
             ("--log-format", format.unwrap_or_default()),
             ("--exit-with-parent", std::process::id().to_string()),

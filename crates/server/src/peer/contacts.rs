@@ -81,6 +81,12 @@ impl Contacts {
         dialers
             .filter(|dialer| dialer.lane == lane)
             .for_each(|dialer| dialer.heard());
+        if lane == Lane::Messages
+            && let Some(before) = contact.current.remove(&Lane::Datagrams)
+        {
+            // It may be a former start of the peer that sends them.
+            before.notify_one();
+        }
         let mine = Arc::new(Notify::new());
         if let Some(before) = contact.current.insert(lane, Arc::clone(&mine)) {
             before.notify_one();

@@ -86,6 +86,8 @@ pub(crate) enum Lane {
     Messages,
     /// Frames with bulk, which must not hold up the others.
     Bulk,
+    /// No frames: datagrams are taken while it lasts.
+    Datagrams,
 }
 
 /// The acceptor's answer.
@@ -129,9 +131,11 @@ pub(crate) enum RejectCode {
     Protocol,
     /// Another epoch, or the same number with other content.
     Epoch,
+    /// No datagrams are taken.
+    Datagrams,
 }
 
-const CODES: [RejectCode; 7] = [
+const CODES: [RejectCode; 8] = [
     RejectCode::WireVersion,
     RejectCode::Cluster,
     RejectCode::Recipient,
@@ -139,6 +143,7 @@ const CODES: [RejectCode; 7] = [
     RejectCode::Incarnation,
     RejectCode::Protocol,
     RejectCode::Epoch,
+    RejectCode::Datagrams,
 ];
 
 impl Identity {
@@ -260,6 +265,7 @@ impl Wire for Hello {
             (Lane::Messages, None) => {}
             (Lane::Messages, Some(_)) => out.u8(0),
             (Lane::Bulk, _) => out.u8(1),
+            (Lane::Datagrams, _) => out.u8(2),
         }
         if let Some(about) = &self.about {
             about.encode(out);
@@ -316,6 +322,7 @@ fn lane_of(tag: u8, bytes: usize) -> Result<Lane, WireError> {
     match tag {
         0 if bytes > 1 => Ok(Lane::Messages),
         1 => Ok(Lane::Bulk),
+        2 => Ok(Lane::Datagrams),
         tag => Err(WireError::Tag("lane", tag)),
     }
 }

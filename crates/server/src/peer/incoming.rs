@@ -69,13 +69,17 @@ async fn greet(
         identity,
         lives,
         contacts,
+        datagrams,
     } = &acceptor.home;
     let spoken = identity.spoken;
     let judged = match opening::receive_caller(connection, spoken).await {
         Ok(Caller::Peer(hello, _)) => {
             let caller = (hello.from, hello.lane);
             let is_peer = contacts.knows(hello.from);
-            let judged = identity.judge(&hello, lives, is_peer);
+            let mut judged = identity.judge(&hello, lives, is_peer);
+            if hello.lane == Lane::Datagrams && datagrams.is_none() {
+                judged = judged.and(Err(no_datagrams()));
+            }
             if judged.is_ok() {
                 contacts.said(hello.from, hello.about);
             }
@@ -100,6 +104,13 @@ async fn greet(
         .await
         .map_err(HandshakeError::Io)?;
     judged.map(Some).map_err(HandshakeError::Rejected)
+}
+
+fn no_datagrams() -> Rejection {
+    Rejection {
+        code: RejectCode::Datagrams,
+        text: "it takes none: start it with --peer-transport udp, too".to_owned(),
+    }
 }
 
 /// A connection for bulk moves to the thread of these first.
@@ -147,9 +158,14 @@ async fn read(
     acceptor: &Acceptor,
     metrics: &PeerMetrics,
 ) -> Option<String> {
-    let arrivals = match lane {
-        Lane::Messages => &acceptor.arrivals,
-        Lane::Bulk => &acceptor.bulk_arrivals,
+    let arrivals = match (lane, &acceptor.home.datagrams) {
+        (Lane::Messages, _) => &acceptor.arrivals,
+        (Lane::Bulk, _) => &acceptor.bulk_arrivals,
+        (Lane::Datagrams, None) => return None,
+        (Lane::Datagrams, Some(datagrams)) => {
+            let sender = (peer, metrics.clone());
+            return datagrams.admit(connection, sender, &acceptor.home).await;
+        }
     };
     let mut decoder = FrameDecoder::default();
     loop {

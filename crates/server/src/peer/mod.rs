@@ -3,6 +3,7 @@
 
 mod bulk;
 mod contacts;
+pub(crate) mod datagrams;
 pub(crate) mod frame;
 pub(crate) mod handshake;
 mod incoming;
@@ -16,10 +17,11 @@ use crate::security::Listener;
 use bulk::BulkThread;
 use bytes::Bytes;
 use contacts::Contacts;
+use datagrams::Datagrams;
 use handshake::{About, Identity, Lane};
 use incoming::{Acceptor, accept_all};
 use lives::Lives;
-use outgoing::{Outgoing, keep_connected};
+use outgoing::{Framed, Outgoing, keep_connected};
 use quorate_core::{Epoch, Member, Peers, ReplicaId};
 use quorate_host::{Frame, WireVersion};
 use std::collections::BTreeMap;
@@ -60,6 +62,8 @@ struct Home {
     identity: Arc<Identity>,
     lives: Arc<Lives>,
     contacts: Arc<Contacts>,
+    /// What takes and sends datagrams, if frames may go that way.
+    datagrams: Option<Arc<Datagrams>>,
 }
 
 /// The connections' end of the queue to the core.
@@ -109,11 +113,12 @@ pub(crate) struct Links {
 
 impl Links {
     /// Begins to accept and to dial. `addresses` are the other members' `host:port`; with `bulk`,
-    /// there is a second connection to each, on a thread of its own.
+    /// there is a second connection to each, on a thread of its own. With a socket for datagrams, short
+    /// frames go as such.
     ///
     /// Must be called inside the runtime that drives them.
     pub(crate) fn start(
-        listener: Listener,
+        (listener, datagrams): (Listener, Option<Datagrams>),
         identity: Identity,
         lives: Lives,
         addresses: &[(ReplicaId, String)],
@@ -133,7 +138,12 @@ impl Links {
             identity: Arc::new(identity),
             lives: Arc::new(lives),
             contacts: Arc::default(),
+            datagrams: datagrams.map(Arc::new),
         };
+        if let Some(datagrams) = &home.datagrams {
+            let refused = metrics.refused_datagrams.clone();
+            tokio::spawn(Arc::clone(datagrams).receive(arrivals.clone(), refused));
+        }
         let acceptor = Acceptor {
             home: home.clone(),
             arrivals: arrivals.clone(),
@@ -225,12 +235,7 @@ impl Links {
             return;
         }
         for frame in frames {
-            // The thread of those with bulk adds the headers.
-            let header = match frame.bulk {
-                true => frame::is_length(frame.len()).then_some(None),
-                false => outgoing::header(&frame.chunks).map(Some),
-            };
-            let Some(header) = header else {
+            let Some(framed) = Framed::of(&frame.chunks) else {
                 // The host keeps entries below the limit; a frame beyond it would be refused there.
                 tracing::error!(bytes = frame.len(), "a frame too large to send was dropped");
                 self.metrics.oversized_frames.increment(1);
@@ -243,7 +248,7 @@ impl Links {
             };
             for (peer, link) in links {
                 if frame.to == Peers::All || frame.to == Peers::One(*peer) {
-                    link.push(frame.version, header.as_ref(), &frame.chunks);
+                    link.push(frame.version, &framed);
                 }
             }
         }
@@ -254,47 +259,61 @@ impl Links {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::handshake::tests::identity;
     use super::*;
     use crate::security::{Door, bind};
     use quorate_host::Spoken;
 
-    struct Replica {
-        links: Links,
-        arrivals: mpsc::Receiver<Arrival>,
+    pub(crate) struct Replica {
+        pub(crate) links: Links,
+        pub(crate) arrivals: mpsc::Receiver<Arrival>,
+    }
+
+    impl Replica {
+        /// One that knows one peer.
+        pub(crate) fn start(
+            (port, datagrams): (std::net::TcpListener, Option<Datagrams>),
+            identity: Identity,
+            (peer, address): (u16, &str),
+        ) -> Replica {
+            let listener = Listener::new(port, Door::Peer).unwrap();
+            let metrics = Arc::new(Metrics::new());
+            let lives = Lives::of(&identity.epoch);
+            let peers = [(ReplicaId(peer), address.into())];
+            let started = Links::start(
+                (listener, datagrams),
+                identity,
+                lives,
+                &peers,
+                true,
+                &metrics,
+            );
+            let (links, arrivals) = started.unwrap();
+            Replica { links, arrivals }
+        }
+
+        /// A figure of its metrics page.
+        pub(crate) fn figure(&self, name: &str) -> u64 {
+            let page = self.links.metrics.render();
+            let mut lines = page.lines().filter_map(|line| line.rsplit_once(' '));
+            let (_, figure) = lines.find(|(key, _)| *key == name).expect(name);
+            figure.parse().unwrap()
+        }
     }
 
     /// Two replicas, 1 and 2, each with the identity given.
     fn pair(one: Identity, two: Identity) -> (Replica, Replica, String) {
         let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
-        let addresses = ports
+        let [first, second] = ports
             .each_ref()
             .map(|port| port.local_addr().unwrap().to_string());
-        let [first, second] = ports.map(|port| Listener::new(port, Door::Peer).unwrap());
-        let start = |listener, identity: Identity, peer, address: &str| {
-            let metrics = Arc::new(Metrics::new());
-            let lives = Lives::of(&identity.epoch);
-            let (links, arrivals) = Links::start(
-                listener,
-                identity,
-                lives,
-                &[(ReplicaId(peer), address.into())],
-                true,
-                &metrics,
-            )
-            .unwrap();
-            Replica { links, arrivals }
-        };
-        let address = addresses[0].clone();
-        (
-            start(first, one, 2, &addresses[1]),
-            start(second, two, 1, &addresses[0]),
-            address,
-        )
+        let [port, other] = ports.map(|port| (port, None));
+        let two = Replica::start(other, two, (1, &first));
+        (Replica::start(port, one, (2, &second)), two, first)
     }
 
-    async fn next(replica: &mut Replica) -> Arrival {
+    pub(crate) async fn next(replica: &mut Replica) -> Arrival {
         let arrival = tokio::time::timeout(Duration::from_secs(10), replica.arrivals.recv());
         arrival
             .await
@@ -302,7 +321,7 @@ mod tests {
             .expect("the links are gone")
     }
 
-    async fn up(replica: &mut Replica) -> WireVersion {
+    pub(crate) async fn up(replica: &mut Replica) -> WireVersion {
         match next(replica).await {
             Arrival::Link {
                 version: Some(version),
@@ -312,7 +331,7 @@ mod tests {
         }
     }
 
-    fn frame(payload: &[u8]) -> Frame {
+    pub(crate) fn frame(payload: &[u8]) -> Frame {
         let (one, two) = payload.split_at(payload.len() / 2);
         let chunks = vec![Bytes::copy_from_slice(one), Bytes::copy_from_slice(two)];
         Frame {

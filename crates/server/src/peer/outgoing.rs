@@ -1,6 +1,7 @@
 //! The connection to one peer: written by the core itself while the socket takes bytes, by a task
 //! of its own when it does not.
 
+use super::datagrams::{self, Path, Unfit};
 use super::frame;
 use super::handshake::{Lane, RejectCode, Welcome};
 use super::opening::{self, HandshakeError};
@@ -10,6 +11,7 @@ use crate::security::{self, Connection};
 use bytes::{Buf, Bytes};
 use quorate_core::ReplicaId;
 use quorate_host::WireVersion;
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,6 +74,8 @@ pub(super) struct Shared {
 struct Queue {
     /// With the version agreed on.
     connection: Option<(Arc<Connection>, WireVersion)>,
+    /// For what is short, while there is one.
+    path: Option<Path>,
     /// Frames behind the pieces, without their headers.
     bare: VecDeque<Vec<Bytes>>,
     pieces: VecDeque<Bytes>,
@@ -123,29 +127,31 @@ impl Outgoing {
     }
 
     /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection,
-    /// and if it was meant for one in a newer version that is gone. Without a header, the connection's
-    /// own task adds it.
-    pub(super) fn push(&self, version: WireVersion, header: Option<&Bytes>, payload: &[Bytes]) {
-        let length = frame::HEADER_BYTES + payload.iter().map(Bytes::len).sum::<usize>();
+    /// and if it was meant for one in a newer version that is gone.
+    pub(super) fn push(&self, version: WireVersion, frame: &Framed<'_>) {
+        let length = frame::HEADER_BYTES + frame.length;
         let mut queue = self.shared.queue();
         let is_understood = queue
             .connection
             .as_ref()
             .is_some_and(|(_, most)| version <= *most);
         let most = match self.shared.lane {
-            Lane::Messages => QUEUE_BYTES_MAX,
+            Lane::Messages | Lane::Datagrams => QUEUE_BYTES_MAX,
             Lane::Bulk => BULK_BYTES_MAX,
         };
         if !is_understood || queue.bytes > most {
             self.shared.metrics.dropped.increment(1);
             return;
         }
-        let payload = payload.iter().filter(|piece| !piece.is_empty()).cloned();
-        match header {
-            Some(header) => queue.push(header.clone(), payload),
-            None => queue.bare.push_back(payload.collect()),
+        if !queue.by_datagram(frame, &self.shared.metrics) {
+            let payload = frame.chunks.iter().filter(|piece| !piece.is_empty());
+            match self.shared.lane {
+                // The thread of those with bulk adds the headers.
+                Lane::Bulk => queue.bare.push_back(payload.cloned().collect()),
+                _ => queue.push(frame.header(), payload.cloned()),
+            }
+            queue.bytes += length;
         }
-        queue.bytes += length;
         self.shared.metrics.sent_frames.increment(1);
         self.shared.metrics.sent_bytes.increment(length as u64);
     }
@@ -156,6 +162,7 @@ impl Outgoing {
         let left = {
             let mut queue = self.shared.queue();
             if self.shared.lane == Lane::Messages {
+                queue.send_datagrams(&self.shared.metrics);
                 // An error shows in the connection's own task as well, which ends it there.
                 let _ = queue.write();
             }
@@ -168,7 +175,64 @@ impl Outgoing {
     }
 }
 
+/// A frame for some peers.
+#[derive(Debug)]
+pub(super) struct Framed<'a> {
+    chunks: &'a [Bytes],
+    length: usize,
+    /// Made when the first connection needs it.
+    header: OnceCell<Bytes>,
+}
+
+impl<'a> Framed<'a> {
+    /// `None` if it is larger than a peer would take.
+    pub(super) fn of(chunks: &'a [Bytes]) -> Option<Framed<'a>> {
+        let length = chunks.iter().map(Bytes::len).sum();
+        frame::is_length(length).then(|| Framed {
+            chunks,
+            length,
+            header: OnceCell::new(),
+        })
+    }
+
+    fn header(&self) -> Bytes {
+        let made = || header(self.chunks).unwrap_or_else(|| unreachable!("its length is right"));
+        self.header.get_or_init(made).clone()
+    }
+}
+
 impl Queue {
+    /// Whether a frame goes by datagram.
+    fn by_datagram(&mut self, frame: &Framed<'_>, metrics: &PeerMetrics) -> bool {
+        let Some(path) = self.path.as_mut().filter(|path| path.is_open()) else {
+            return false;
+        };
+        match path.add(frame.chunks, frame.length) {
+            Ok(()) => return true,
+            Err(Unfit::Long) => metrics.datagrams.unfit_long.increment(1),
+            Err(Unfit::Full) => metrics.datagrams.unfit_full.increment(1),
+        }
+        false
+    }
+
+    fn send_datagrams(&mut self, metrics: &PeerMetrics) {
+        let Some(path) = &mut self.path else {
+            return;
+        };
+        let sent = path.send();
+        metrics.datagrams.sent.increment(sent.datagrams);
+        metrics
+            .datagrams
+            .unfit_unsent
+            .increment(sent.back.len() as u64);
+        for frame in sent.back {
+            if let Some(header) = header(std::slice::from_ref(&frame)) {
+                self.bytes += header.len() + frame.len();
+                self.push(header, [frame]);
+            }
+        }
+    }
+
     fn push(&mut self, header: Bytes, payload: impl IntoIterator<Item = Bytes>) {
         self.pieces.push_back(header);
         self.pieces.extend(payload);
@@ -240,6 +304,21 @@ impl Shared {
         }
     }
 
+    /// From here on, short frames go this way.
+    pub(super) fn set_path(&self, path: Option<Path>) {
+        self.queue().path = path;
+    }
+
+    /// Does something with the way for short frames, if there is one.
+    pub(super) fn with_path<T>(&self, what: impl FnOnce(&mut Path) -> T) -> Option<T> {
+        self.queue().path.as_mut().map(what)
+    }
+
+    /// For people: whether short frames do go that way.
+    pub(super) fn goes_by_datagram(&self, goes: bool) {
+        self.metrics.datagrams.open.set(f64::from(u8::from(goes)));
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,14 +337,14 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Ar
     let mut backoff = BACKOFF_MIN;
     let mut complaint = String::new();
     loop {
-        let most = match dial(&shared, &home).await {
+        let most = match dial(&shared, shared.lane, &home).await {
             Ok((connection, version)) => {
                 tracing::info!(
                     peer = %shared.peer, lane = ?shared.lane, address = %shared.address,
                     wire_version = %version, "peer connected"
                 );
                 (backoff, complaint) = (BACKOFF_MIN, String::new());
-                let why = serve(&shared, connection, version, &arrivals).await;
+                let why = serve(&shared, (connection, version), &home, &arrivals).await;
                 tracing::warn!(peer = %shared.peer, "peer connection lost: {why}");
                 BACKOFF_MAX
             }
@@ -307,13 +386,18 @@ fn complain(shared: &Shared, error: &HandshakeError, last: &mut String) {
     }
 }
 
-async fn dial(shared: &Shared, home: &Home) -> Result<(Connection, WireVersion), HandshakeError> {
+/// A connection to a peer on which both know the other.
+pub(super) async fn dial(
+    shared: &Shared,
+    lane: Lane,
+    home: &Home,
+) -> Result<(Connection, WireVersion), HandshakeError> {
     let greet = async {
         let mut connection = security::dial(&shared.address)
             .await
             .map_err(HandshakeError::Io)?;
         let spoken = home.identity.spoken;
-        let hello = home.identity.hello(shared.peer, shared.lane);
+        let hello = home.identity.hello(shared.peer, lane);
         opening::send(&mut connection, &hello, spoken)
             .await
             .map_err(HandshakeError::Io)?;
@@ -331,8 +415,8 @@ async fn dial(shared: &Shared, home: &Home) -> Result<(Connection, WireVersion),
 /// Looks after an established connection until it ends; returns why.
 async fn serve(
     shared: &Shared,
-    connection: Connection,
-    version: WireVersion,
+    (connection, version): (Connection, WireVersion),
+    home: &Home,
     arrivals: &Arrivals,
 ) -> String {
     let connection = Arc::new(connection);
@@ -341,6 +425,9 @@ async fn serve(
     let why = tokio::select! {
         why = drain(shared, &connection) => why,
         why = closed(&connection) => why,
+        never = datagrams::keep_associated(shared, home), if shared.lane == Lane::Messages => {
+            match never {}
+        }
     };
     shared.attach(None);
     shared.tell(None, arrivals).await;
@@ -402,6 +489,6 @@ async fn closed(connection: &Connection) -> String {
 }
 
 /// The header of a frame as a piece of its own; `None` if the frame is too large to send.
-pub(super) fn header(payload: &[Bytes]) -> Option<Bytes> {
+fn header(payload: &[Bytes]) -> Option<Bytes> {
     frame::header(payload).map(|header| Bytes::copy_from_slice(&header))
 }
