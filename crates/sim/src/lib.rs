@@ -43,6 +43,7 @@ mod disk_io;
 mod drive;
 mod events;
 mod figures;
+mod gateways;
 mod film;
 mod harm;
 mod harm_bulk;
