@@ -10,7 +10,8 @@ use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
 use quorate_codec::FragmentHeader;
 use quorate_core::{
-    Decoder, Encoder, Entry, EntryId, Group, Incarnation, PayloadId, RequestId, Slot, Wire, WireError,
+    Decoder, Encoder, Entry, EntryId, Group, Incarnation, PayloadId, RequestId, Slot, Wire,
+    WireError,
 };
 use std::fmt;
 

@@ -109,8 +109,7 @@ impl<M: Machine> Gateway<M> {
         self.timers.clear();
         self.messages.clear();
         self.out = Out::default();
-        self.machine =
-            machine.map(|machine| M::recover(machine, Past::Fresh, now, &mut self.out));
+        self.machine = machine.map(|machine| M::recover(machine, Past::Fresh, now, &mut self.out));
         self.perform(now);
     }
 

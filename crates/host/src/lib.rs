@@ -41,9 +41,9 @@ mod export;
 mod flaw;
 pub mod force;
 mod frame;
-mod gateway;
 #[cfg(test)]
 mod fuzz;
+mod gateway;
 mod host;
 mod log;
 mod mend;

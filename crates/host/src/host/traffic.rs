@@ -80,12 +80,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// A gateway apart has messages for the machine, and nothing for the host: it has applied nothing.
-    fn take_from_gateway(
-        &mut self,
-        now: Now,
-        from: ReplicaId,
-        frame: Bytes,
-    ) -> Result<(), String> {
+    fn take_from_gateway(&mut self, now: Now, from: ReplicaId, frame: Bytes) -> Result<(), String> {
         let (header, body) = frame::decode(frame, self.tongue.spoken).map_err(|e| e.to_string())?;
         if header.group != self.seat.group {
             return Err(format!("it is for group {}", header.group));

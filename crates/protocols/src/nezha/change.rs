@@ -3,7 +3,7 @@
 use super::leader::Lead;
 use super::messages::{Body, Message, Placed, Record, StartView, Vc};
 use super::replica::{Item, Replica, Status};
-use quorate_core::{ReplicaId, Event, Out, Peers, Slot};
+use quorate_core::{Event, Out, Peers, ReplicaId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 

@@ -223,12 +223,7 @@ impl Gateway {
     }
 
     /// A request with a deadline of now, which goes to all.
-    pub(super) fn dispatch(
-        &mut self,
-        config: &Config,
-        now: Now,
-        id: EntryId,
-    ) -> Option<Dispatch> {
+    pub(super) fn dispatch(&mut self, config: &Config, now: Now, id: EntryId) -> Option<Dispatch> {
         let (sent, mono_ns, max_ns) = (now.clock_ns, now.mono_ns, config.owd_max_ns);
         let owd_ns = self.estimates.furthest_ns(mono_ns, config.me, max_ns);
         let owd_ns = (owd_ns * self.hold.percent() / 100).min(max_ns);

@@ -24,7 +24,6 @@ use quorate_core::{
 use std::hash::Hasher;
 use std::sync::Arc;
 
-
 /// A gateway without a replica.
 #[derive(Clone, Debug)]
 pub struct Proxy {

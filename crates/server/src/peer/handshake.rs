@@ -129,9 +129,13 @@ pub(crate) enum RejectCode {
     Protocol,
     /// Another epoch, or the same number with other content.
     Epoch,
+    /// A gateway's number, which another one has.
+    Taken,
+    /// No room for another gateway.
+    TooMany,
 }
 
-const CODES: [RejectCode; 7] = [
+const CODES: [RejectCode; 9] = [
     RejectCode::WireVersion,
     RejectCode::Cluster,
     RejectCode::Recipient,
@@ -139,6 +143,8 @@ const CODES: [RejectCode; 7] = [
     RejectCode::Incarnation,
     RejectCode::Protocol,
     RejectCode::Epoch,
+    RejectCode::Taken,
+    RejectCode::TooMany,
 ];
 
 impl Identity {

@@ -4,11 +4,12 @@
 mod bulk;
 mod contacts;
 pub(crate) mod frame;
+pub(crate) mod gateways;
 pub(crate) mod handshake;
 mod incoming;
 pub(crate) mod lives;
 pub(crate) mod opening;
-mod outgoing;
+pub(crate) mod outgoing;
 pub(crate) mod question;
 
 use crate::metrics::Metrics;
@@ -16,6 +17,7 @@ use crate::security::Listener;
 use bulk::BulkThread;
 use bytes::Bytes;
 use contacts::Contacts;
+use gateways::Gateways;
 use handshake::{About, Identity, Lane};
 use incoming::{Acceptor, accept_all};
 use lives::Lives;
@@ -60,16 +62,37 @@ struct Home {
     identity: Arc<Identity>,
     lives: Arc<Lives>,
     contacts: Arc<Contacts>,
+    gateways: Arc<Gateways>,
+}
+
+#[cfg(test)]
+impl Home {
+    /// A replica that nobody has called.
+    fn alone(identity: Identity) -> Home {
+        Home {
+            lives: Arc::new(Lives::of(&identity.epoch)),
+            identity: Arc::new(identity),
+            contacts: Arc::default(),
+            gateways: Arc::default(),
+        }
+    }
 }
 
 /// The connections' end of the queue to the core.
 #[derive(Clone, Debug)]
-struct Arrivals {
+pub(crate) struct Arrivals {
     queue: mpsc::Sender<Arrival>,
     budget: Arc<Semaphore>,
 }
 
 impl Arrivals {
+    /// A queue, and the end the core drains.
+    pub(crate) fn new() -> (Arrivals, mpsc::Receiver<Arrival>) {
+        let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
+        let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
+        (Arrivals { queue, budget }, receiver)
+    }
+
     /// Waits while too much waits already, which makes the peer's socket wait in turn. `None` when
     /// the core is gone.
     async fn frame(&self, from: ReplicaId, payload: Bytes) -> Option<()> {
@@ -122,9 +145,7 @@ impl Links {
     ) -> io::Result<(Links, mpsc::Receiver<Arrival>)> {
         let bulk_thread = bulk.then(BulkThread::start).transpose()?;
         let bulk_handle = bulk_thread.as_ref().map(|thread| thread.handle.clone());
-        let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
-        let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
-        let arrivals = Arrivals { queue, budget };
+        let (arrivals, receiver) = Arrivals::new();
         let bulk_arrivals = Arrivals {
             budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
             ..arrivals.clone()
@@ -133,6 +154,7 @@ impl Links {
             identity: Arc::new(identity),
             lives: Arc::new(lives),
             contacts: Arc::default(),
+            gateways: Arc::default(),
         };
         let acceptor = Acceptor {
             home: home.clone(),
@@ -140,6 +162,7 @@ impl Links {
             bulk_arrivals,
             bulk_handle,
             strangers: metrics.peer_rejected.clone(),
+            gateways: metrics.gateways(),
         };
         let mut links = Links {
             outgoing: Vec::new(),
@@ -224,6 +247,7 @@ impl Links {
         if frames.is_empty() {
             return;
         }
+        let mut to_gateways = false;
         for frame in frames {
             // The thread of those with bulk adds the headers.
             let header = match frame.bulk {
@@ -236,6 +260,14 @@ impl Links {
                 self.metrics.oversized_frames.increment(1);
                 continue;
             };
+            if let (Peers::One(to), Some(header)) = (frame.to, &header)
+                && to.is_gateway()
+            {
+                let gateways = &self.home.gateways;
+                gateways.push(to, frame.version, header, &frame.chunks);
+                to_gateways = true;
+                continue;
+            }
             let links = if frame.bulk {
                 &self.bulk
             } else {
@@ -250,6 +282,14 @@ impl Links {
         for (_, link) in self.outgoing.iter().chain(&self.bulk) {
             link.flush();
         }
+        if to_gateways {
+            self.home.gateways.flush();
+        }
+    }
+
+    /// How many gateways apart are connected.
+    pub(crate) fn gateways(&self) -> usize {
+        self.home.gateways.count()
     }
 }
 

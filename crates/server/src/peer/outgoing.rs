@@ -35,7 +35,7 @@ const BACKOFF_REJECTED_MAX: Duration = Duration::from_secs(5);
 
 /// The core's end of the connection to one peer.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     shared: Arc<Shared>,
     task: Option<AbortHandle>,
 }
@@ -54,7 +54,7 @@ impl Drop for Outgoing {
 
 /// What the core and the connection's task share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     pub(super) peer: ReplicaId,
     pub(super) lane: Lane,
     address: String,
@@ -79,7 +79,7 @@ struct Queue {
 }
 
 impl Outgoing {
-    pub(super) fn new(
+    pub(crate) fn new(
         (peer, lane): (ReplicaId, Lane),
         address: String,
         metrics: PeerMetrics,
@@ -107,7 +107,7 @@ impl Outgoing {
 
     /// Where the peer is.
     pub(super) fn address(&self) -> &str {
-        &self.shared.address
+        self.shared.address()
     }
 
     /// Whether the peer is dialled only when it calls.
@@ -118,14 +118,14 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
     /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection,
     /// and if it was meant for one in a newer version that is gone. Without a header, the connection's
     /// own task adds it.
-    pub(super) fn push(&self, version: WireVersion, header: Option<&Bytes>, payload: &[Bytes]) {
+    pub(crate) fn push(&self, version: WireVersion, header: Option<&Bytes>, payload: &[Bytes]) {
         let length = frame::HEADER_BYTES + payload.iter().map(Bytes::len).sum::<usize>();
         let mut queue = self.shared.queue();
         let is_understood = queue
@@ -152,7 +152,7 @@ impl Outgoing {
 
     /// Gives the kernel all it takes right now; the rest goes when the socket is ready. Bulk goes from
     /// another thread.
-    pub(super) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let left = {
             let mut queue = self.shared.queue();
             if self.shared.lane == Lane::Messages {
@@ -215,6 +215,11 @@ impl Queue {
 }
 
 impl Shared {
+    /// Where the peer is.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The peer showed that it lives: a dialler that waits tries at once.
     pub(super) fn heard(&self) {
         self.heard.notify_one();
@@ -244,7 +249,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn attach(&self, connection: Option<(Arc<Connection>, WireVersion)>) {
+    pub(super) fn attach(&self, connection: Option<(Arc<Connection>, WireVersion)>) {
         *self.queue() = Queue {
             connection,
             ..Queue::default()
@@ -363,7 +368,7 @@ fn add_header(shared: &Shared) {
 }
 
 /// Writes what the core could not or should not, whenever the socket takes more.
-async fn drain(shared: &Shared, connection: &Connection) -> String {
+pub(super) async fn drain(shared: &Shared, connection: &Connection) -> String {
     loop {
         shared.leftover.notified().await;
         loop {
@@ -402,6 +407,6 @@ async fn closed(connection: &Connection) -> String {
 }
 
 /// The header of a frame as a piece of its own; `None` if the frame is too large to send.
-pub(super) fn header(payload: &[Bytes]) -> Option<Bytes> {
+pub(crate) fn header(payload: &[Bytes]) -> Option<Bytes> {
     frame::header(payload).map(|header| Bytes::copy_from_slice(&header))
 }
