@@ -8,7 +8,7 @@ use crate::serve::{self, announce, exit_with_parent};
 use clap::Args;
 use quorate_host::Limits;
 use quorate_server::{
-    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, Spoken, run_gateway,
+    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, run_gateway,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -124,18 +124,15 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         "a gateway is starting"
     );
     let server = ServerOptions {
-        client_port,
-        members,
         cluster,
-        spoken: Spoken::SHIPPED,
         limits: Limits {
             command_bytes_max: serve::command_bytes(request_bytes_max),
             ..Limits::default()
         },
-        queue_max: serve::QUEUE_MAX,
         request_timeout: Duration::from_millis(options.request_timeout_ms),
         clock,
         test_source,
+        ..ServerOptions::to(members)
     };
     let limits = quorate_etcd::Limits {
         request_bytes_max,
@@ -144,7 +141,7 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
     };
     let face = |context| face(context, limits);
     let ready = move || announce(&address);
-    run_gateway(server, face, ready).map_err(failed)
+    run_gateway(server, client_port, face, ready).map_err(failed)
 }
 
 fn face(context: GatewayContext<quorate_kv::Store>, limits: quorate_etcd::Limits) -> Serving {

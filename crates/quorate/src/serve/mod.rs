@@ -26,7 +26,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Requests that may wait between the face and the core.
-pub(crate) const QUEUE_MAX: usize = 32 << 10;
+const QUEUE_MAX: usize = 32 << 10;
 /// Largest request whose values are all in its command: an entry has room for it.
 const COMMAND_BYTES_MAX: usize = ENTRY_BYTES_MAX - (1 << 20);
 /// What a command adds to the request it carries.

@@ -20,12 +20,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
 
 /// Everything a gateway is run with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GatewayOptions {
-    /// The bound port for clients.
-    pub client_port: TcpListener,
     /// Where members' peer ports are: `host:port`. The others are learned from them.
     pub members: Vec<String>,
     /// The cluster they must be of, if it matters.
@@ -34,7 +33,7 @@ pub struct GatewayOptions {
     pub spoken: Spoken,
     /// How long commands and how many requests may be.
     pub limits: Limits,
-    /// Requests that may wait between face and core.
+    /// Requests that may wait between handle and core.
     pub queue_max: usize,
     /// How long a request may wait for its answer.
     pub request_timeout: Duration,
@@ -43,6 +42,26 @@ pub struct GatewayOptions {
     /// What a test says of the clock.
     pub test_source: TestSource,
 }
+
+impl GatewayOptions {
+    /// For members of whichever cluster there is, with everything else as a server has it.
+    #[must_use]
+    pub fn to(members: Vec<String>) -> GatewayOptions {
+        GatewayOptions {
+            members,
+            cluster: None,
+            spoken: Spoken::SHIPPED,
+            limits: Limits::default(),
+            queue_max: QUEUE_MAX,
+            request_timeout: REQUEST_TIMEOUT,
+            clock: ClockSource::default(),
+            test_source: TestSource::default(),
+        }
+    }
+}
+
+const QUEUE_MAX: usize = 32 << 10;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What a gateway knows of the members.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -74,32 +93,45 @@ pub struct GatewayContext<A: Application> {
     pub stopping: watch::Receiver<bool>,
 }
 
-/// Runs a gateway until it is told to stop by SIGTERM or SIGINT.
-///
-/// `ready` is called once a member has answered and the port for clients does.
-pub fn run_gateway<A: Application + Send + 'static>(
-    options: GatewayOptions,
-    face: impl FnOnce(GatewayContext<A>) -> Serving,
-    ready: impl FnOnce(),
-) -> Result<(), ServerError>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-{
-    let runtime = runtime()?;
-    let result = runtime.block_on(serve(options, face, ready));
-    runtime.shutdown_background();
-    if result.is_ok() {
-        tracing::info!("stopped");
-    }
-    result
+/// A gateway in the process of its client (the paper's non-proxy mode). It works while the runtime does in which
+/// it was linked, and ends with this.
+#[derive(Debug)]
+pub struct Linked<A: Application> {
+    /// How writes are ordered; everything else is refused, for the state is at the members.
+    pub handle: Handle<A>,
+    /// What is known of the members at any time.
+    pub upstream: watch::Receiver<Upstream>,
+    metrics: Arc<Metrics>,
+    core: JoinHandle<Result<(), ServerError>>,
+    /// With it the core ends.
+    stop: watch::Sender<bool>,
 }
 
-async fn serve<A: Application + Send + 'static>(
+impl<A: Application> Linked<A> {
+    /// For people.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Ends it. What was asked for and not answered may still be done.
+    ///
+    /// # Errors
+    /// Why it had ended before.
+    pub async fn unlink(self) -> Result<(), ServerError> {
+        self.stop.send_replace(true);
+        ended(self.core.await)
+    }
+}
+
+/// Links a gateway into this process, and waits until a member has answered. Its core runs as a task of the
+/// present runtime.
+///
+/// # Errors
+/// Those of the operating system.
+pub async fn link<A: Application + Send + 'static>(
     options: GatewayOptions,
-    face: impl FnOnce(GatewayContext<A>) -> Serving,
-    ready: impl FnOnce(),
-) -> Result<(), ServerError>
+) -> Result<Linked<A>, ServerError>
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
@@ -108,8 +140,7 @@ where
     let clock = Clock::new(options.clock, options.test_source);
     let (handle, requests) = Handle::new(options.queue_max);
     let handle = handle.recording(metrics.face.clone());
-    let (tell_face, stopping) = watch::channel(false);
-    let (tell_core, stop) = watch::channel(false);
+    let (stop, stopping) = watch::channel(false);
     let (tell_upstream, upstream) = watch::channel(Upstream::default());
     let (begun, has_begun) = oneshot::channel();
     let settings = core::Settings {
@@ -121,33 +152,82 @@ where
     };
     let links = members::Members::start(options.members, settings.hello()?, &settings, &metrics);
     let core = core::Core::<A>::new(settings, links, clock, Arc::clone(&metrics), tell_upstream);
-    let mut core = tokio::spawn(core.run(requests, stop, begun));
-    let ended = |core: Result<Result<(), ServerError>, tokio::task::JoinError>| {
-        core.unwrap_or_else(|gone| Err(ServerError::Core(gone.to_string())))
-    };
+    let core = tokio::spawn(core.run(requests, stopping, begun));
+    if has_begun.await.is_err() {
+        return ended(core.await).and(Err(ServerError::Core("it ended at once".to_owned())));
+    }
+    Ok(Linked {
+        handle,
+        upstream,
+        metrics,
+        core,
+        stop,
+    })
+}
+
+/// What the core came to.
+fn ended(core: Result<Result<(), ServerError>, JoinError>) -> Result<(), ServerError> {
+    core.unwrap_or_else(|gone| Err(ServerError::Core(gone.to_string())))
+}
+
+/// Runs a gateway until it is told to stop by SIGTERM or SIGINT.
+///
+/// `ready` is called once a member has answered and the port for clients does.
+///
+/// # Errors
+/// Those of the operating system, and of the face.
+pub fn run_gateway<A: Application + Send + 'static>(
+    options: GatewayOptions,
+    client_port: TcpListener,
+    face: impl FnOnce(GatewayContext<A>) -> Serving,
+    ready: impl FnOnce(),
+) -> Result<(), ServerError>
+where
+    A::Query: Send + 'static,
+    A::Answer: Send + 'static,
+{
+    let runtime = runtime()?;
+    let result = runtime.block_on(serve(options, client_port, face, ready));
+    runtime.shutdown_background();
+    if result.is_ok() {
+        tracing::info!("stopped");
+    }
+    result
+}
+
+async fn serve<A: Application + Send + 'static>(
+    options: GatewayOptions,
+    client_port: TcpListener,
+    face: impl FnOnce(GatewayContext<A>) -> Serving,
+    ready: impl FnOnce(),
+) -> Result<(), ServerError>
+where
+    A::Query: Send + 'static,
+    A::Answer: Send + 'static,
+{
+    let request_timeout = options.request_timeout;
     let signal = stop_signal()?;
     tokio::pin!(signal);
-    tokio::select! {
-        begun = has_begun => if begun.is_err() { return ended(core.await); },
+    let mut linked = tokio::select! {
+        linked = link::<A>(options) => linked?,
         name = &mut signal => {
             tracing::info!("{name} received, stopping");
             return Ok(());
         }
-    }
-    let listener = Listener::new(options.client_port, Door::Client)?;
+    };
+    let (tell_face, stopping) = watch::channel(false);
     let face = tokio::spawn(face(GatewayContext {
-        handle,
-        listener,
-        metrics,
-        upstream,
-        request_timeout: options.request_timeout,
+        handle: linked.handle.clone(),
+        listener: Listener::new(client_port, Door::Client)?,
+        metrics: linked.metrics(),
+        upstream: linked.upstream.clone(),
+        request_timeout,
         stopping,
     }));
     ready();
     let served = tokio::select! {
-        result = &mut core => return ended(result),
+        result = &mut linked.core => return ended(result),
         served = supervise(face, signal, tell_face) => served,
     };
-    tell_core.send_replace(true);
-    ended(core.await).and(served)
+    linked.unlink().await.and(served)
 }
