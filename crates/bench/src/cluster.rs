@@ -217,12 +217,20 @@ impl Cluster {
         let output = self.processes[0].child().stdout.take();
         let lines = lines(output.ok_or("no output to read")?);
         let deadline = Instant::now() + START_PATIENCE;
+        let urls = |list: &str| -> Vec<String> {
+            let urls = list.split([',', ' ']).filter(|url| !url.is_empty());
+            urls.map(str::to_owned).collect()
+        };
+        let mut gateways = None;
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
-                    if let Some(endpoints) = line.trim().strip_prefix("endpoints:") {
-                        let urls = endpoints.split([',', ' ']).filter(|url| !url.is_empty());
-                        return Ok(urls.map(str::to_owned).collect());
+                    let line = line.trim();
+                    if let Some(list) = line.strip_prefix("gateway endpoints:") {
+                        // Where there are any, clients go to them.
+                        gateways = Some(urls(list));
+                    } else if let Some(list) = line.strip_prefix("endpoints:") {
+                        return Ok(gateways.unwrap_or_else(|| urls(list)));
                     }
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {

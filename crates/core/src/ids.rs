@@ -62,6 +62,18 @@ id! {
     ClientId(u64), "c"
 }
 
+impl ReplicaId {
+    /// Numbers from here on are not of replicas but of gateways that run apart from them. Such a gateway
+    /// draws its number when it starts: it has no name that outlives its process.
+    pub const GATEWAYS: u16 = 1 << 15;
+
+    /// Whether it is the number of a gateway apart.
+    #[must_use]
+    pub fn is_gateway(self) -> bool {
+        self.0 >= Self::GATEWAYS
+    }
+}
+
 impl Boot {
     /// The low bits, which say in which epoch a machine named its entries.
     const EPOCH: u64 = 0xffff;

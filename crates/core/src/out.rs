@@ -108,6 +108,15 @@ impl<M: Machine> Out<M> {
         self.outputs.push(Output::Retract { from });
     }
 
+    /// Has a gateway apart told what came of an entry that is decided.
+    pub fn tell(&mut self, gateway: ReplicaId, entry: EntryId, requests: Vec<RequestId>) {
+        self.outputs.push(Output::Tell {
+            gateway,
+            entry,
+            requests,
+        });
+    }
+
     /// Answers a request.
     pub fn reply(&mut self, id: RequestId, outcome: Outcome) {
         self.outputs.push(Output::Reply { id, outcome });
@@ -144,6 +153,11 @@ impl<M: Machine> Out<M> {
             Output::Deliver { slot, entry } => self.deliver(slot, entry),
             Output::Execute { slot, entry } => self.execute(slot, entry),
             Output::Retract { from } => self.retract(from),
+            Output::Tell {
+                gateway,
+                entry,
+                requests,
+            } => self.tell(gateway, entry, requests),
             Output::Reply { id, outcome } => self.reply(id, outcome),
             Output::Emit(event) => self.emit(event),
         }

@@ -51,7 +51,8 @@ pub enum Input<M: Machine> {
     /// The payloads of an entry that was asked for are here, all of them, checked.
     Held(Entry),
     /// An entry was executed ahead of its decision, as [`Output::Execute`] asked for. What follows from
-    /// it may leave before it is decided only where every later view is sure to decide the same.
+    /// it may leave before it is decided only where every later view is sure to decide the same. At a gateway
+    /// apart, the entry is decided, and its clients were answered.
     Applied {
         /// In which slot.
         slot: Slot,
@@ -225,6 +226,16 @@ pub enum Output<M: Machine> {
         /// The first slot.
         from: Slot,
     },
+    /// An entry of a gateway apart is decided here, and what came of it was not said by a machine: the host
+    /// says so, as far as its sessions know.
+    Tell {
+        /// The gateway.
+        gateway: ReplicaId,
+        /// The entry.
+        entry: EntryId,
+        /// Its commands.
+        requests: Vec<RequestId>,
+    },
     /// The fate of a request that is known without applying it.
     Reply {
         /// Which.
@@ -271,6 +282,15 @@ impl<M: Machine> Output<M> {
             Output::Deliver { slot, entry } => Output::Deliver { slot, entry },
             Output::Execute { slot, entry } => Output::Execute { slot, entry },
             Output::Retract { from } => Output::Retract { from },
+            Output::Tell {
+                gateway,
+                entry,
+                requests,
+            } => Output::Tell {
+                gateway,
+                entry,
+                requests,
+            },
             Output::Reply { id, outcome } => Output::Reply { id, outcome },
             Output::Emit(event) => Output::Emit(event),
         }
@@ -284,6 +304,9 @@ pub enum Outcome {
     ReadAt(Slot),
     /// It is as good as applied: whatever is decided yet, this is its slot and this its result.
     Applied(Slot, Bytes),
+    /// What was answered so is decided: nothing can come before it any more. Said where nothing is delivered,
+    /// by the machine of a gateway apart.
+    Decided,
     /// It will not be executed by this submission.
     Refused(Refusal),
 }

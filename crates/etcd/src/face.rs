@@ -3,7 +3,7 @@
 use crate::gather::Gatherer;
 use crate::watch::Hub;
 use bytes::Bytes;
-use quorate_core::{Payload, Principal};
+use quorate_core::{ClusterId, Payload, Principal, ReplicaId};
 use quorate_etcd_api::errors::{self, Error};
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_kv::{Answer, Status as StoreStatus};
@@ -77,6 +77,16 @@ struct Identity {
     member: u64,
 }
 
+impl Identity {
+    fn of(cluster: ClusterId, member: ReplicaId) -> Self {
+        Identity {
+            // Clients take 0 for "no cluster".
+            cluster: (cluster.0 as u64).max(1),
+            member: u64::from(member.0),
+        }
+    }
+}
+
 impl Face {
     /// The face of the replica behind `handle`.
     pub(crate) fn new(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Self {
@@ -91,14 +101,20 @@ impl Face {
         }
     }
 
+    /// The same, which answers under this name and asks nobody for its own.
+    pub(crate) fn named(self, cluster: ClusterId, member: ReplicaId) -> Self {
+        let identity = Identity::of(cluster, member);
+        Face {
+            identity: Arc::new(OnceCell::new_with(Some(identity))),
+            ..self
+        }
+    }
+
     /// The header of a response at a revision of the store, 0 where the store was not asked.
     pub(crate) async fn header(&self, revision: i64) -> Result<ResponseHeader, Status> {
         let ask = async || {
             let status = self.handle.status().await.map_err(failed)?;
-            // Clients take 0 for "no cluster".
-            let cluster = (status.cluster.0 as u64).max(1);
-            let member = u64::from(status.me.0);
-            Ok::<_, Status>(Identity { cluster, member })
+            Ok::<_, Status>(Identity::of(status.cluster, status.me))
         };
         let identity = self.identity.get_or_try_init(ask).await?;
         Ok(ResponseHeader {

@@ -101,7 +101,7 @@ impl Service<Request<AnyBody>> for Front {
 }
 
 /// Whether a request is a gRPC call without any encoding of its messages.
-fn is_plain(request: &Request<AnyBody>) -> bool {
+pub(crate) fn is_plain(request: &Request<AnyBody>) -> bool {
     let headers = request.headers();
     let kind = headers.get(CONTENT_TYPE);
     request.method() == Method::POST
@@ -115,10 +115,10 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const SENT_AS_IT_IS_BYTES_MIN: usize = 64 << 10;
 
 /// In front of every message: whether it is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
+pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// Takes the one message of a request's body. Usually it comes in one frame and is not copied.
-async fn receive(body: AnyBody, bytes_max: usize) -> Result<Bytes, Status> {
+pub(crate) async fn receive(body: AnyBody, bytes_max: usize) -> Result<Bytes, Status> {
     let mut body = pin!(body);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
@@ -186,7 +186,7 @@ pub(crate) fn message_length(received: &[u8], bytes_max: usize) -> Result<Option
     Ok(Some(length))
 }
 
-fn respond(reply: Reply<impl Message>) -> Response<Answer> {
+pub(crate) fn respond(reply: Reply<impl Message>) -> Response<Answer> {
     let length = reply.encoded_len();
     let (reply, rest) = match reply {
         Reply::Encoded(header, rest) if rest.len() >= SENT_AS_IT_IS_BYTES_MIN => {

@@ -113,7 +113,7 @@ impl Face {
     }
 
     /// Passes a response on as the store encoded it.
-    async fn reply<M>(&self, applied: Applied) -> Answered<Reply<M>> {
+    pub(crate) async fn reply<M>(&self, applied: Applied) -> Answered<Reply<M>> {
         let header = self.header(applied.revision).await?;
         Ok(Response::new(Reply::Encoded(header, applied.response)))
     }

@@ -12,9 +12,11 @@ mod authority;
 mod cluster;
 mod codec;
 mod face;
+mod forward;
 mod front;
 #[cfg(test)]
 mod fuzz;
+mod gateway;
 mod gather;
 mod health;
 mod kv;
@@ -27,6 +29,7 @@ mod slices;
 mod watch;
 
 pub use face::Limits;
+pub use gateway::serve_gateway;
 pub use quorate_web::Metrics;
 pub use serve::serve;
 

@@ -67,7 +67,7 @@ async fn unknown(request: Request) -> Response {
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
-fn server(limits: &Limits) -> Server {
+pub(crate) fn server(limits: &Limits) -> Server {
     Server::builder()
         .accept_http1(true)
         .max_concurrent_streams(limits.streams_max)
@@ -79,4 +79,4 @@ fn server(limits: &Limits) -> Server {
 }
 
 /// Room for what surrounds a request of the largest size.
-const MESSAGE_BYTES_EXTRA: usize = 512 << 10;
+pub(crate) const MESSAGE_BYTES_EXTRA: usize = 512 << 10;

@@ -5,10 +5,14 @@
 
 use crate::epochs::Note;
 use crate::snapshot::SnapshotId;
+use crate::told::Told;
 use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
 use quorate_codec::FragmentHeader;
-use quorate_core::{Decoder, Encoder, Entry, Group, Incarnation, PayloadId, Slot, Wire, WireError};
+use quorate_core::{
+    Decoder, Encoder, Entry, EntryId, Group, Incarnation, PayloadId, RequestId, Slot, Wire,
+    WireError,
+};
 use std::fmt;
 
 /// In front of every frame.
@@ -88,6 +92,13 @@ pub(crate) enum Body {
         /// What it says.
         note: Note,
     },
+    /// To a gateway apart: an entry of its own is decided, and this came of its requests.
+    Told {
+        /// The entry.
+        entry: EntryId,
+        /// Its requests, and what came of them.
+        told: Vec<(RequestId, Told)>,
+    },
 }
 
 /// A fragment of a payload and what it says of itself.
@@ -98,6 +109,9 @@ const PARTS_MAX: usize = 64 << 10;
 
 /// Decided slots in one frame, at most.
 pub(crate) const DECIDED_SLOTS_MAX: usize = 1024;
+
+/// A request and what came of it take no less.
+const TOLD_BYTES_MIN: usize = 3;
 
 /// At the end of a header in versions that have it.
 const MARK: u32 = 0x4b52_414d;
@@ -114,6 +128,7 @@ const ATTACHED: u8 = 8;
 const WANT_FRAGMENT: u8 = 9;
 const FRAGMENT: u8 = 10;
 const NOTE: u8 = 11;
+const TOLD: u8 = 12;
 
 impl Wire for SnapshotId {
     fn encode(&self, out: &mut Encoder) {
@@ -277,6 +292,15 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
             incarnation.encode(&mut out);
             note.encode(&mut out);
         }
+        Body::Told { entry, told } => {
+            out.u8(TOLD);
+            entry.encode(&mut out);
+            out.varint(told.len() as u64);
+            for (id, told) in told {
+                id.encode(&mut out);
+                told.encode(&mut out);
+            }
+        }
     }
     out.take_chunks()
 }
@@ -329,6 +353,10 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
             incarnation: Incarnation::decode(&mut input)?,
             note: Note::decode(&mut input)?,
         },
+        TOLD => Body::Told {
+            entry: EntryId::decode(&mut input)?,
+            told: decode_told(&mut input)?,
+        },
         tag => return Err(WireError::Tag("frame", tag).into()),
     };
     input.finish()?;
@@ -366,10 +394,16 @@ fn decode_fragments(input: &mut Decoder) -> Result<Vec<Fragment>, WireError> {
     (0..count).map(|_| decode_fragment(input)).collect()
 }
 
+fn decode_told(input: &mut Decoder) -> Result<Vec<(RequestId, Told)>, WireError> {
+    let count = input.count(TOLD_BYTES_MIN)?;
+    let one = |_| Ok((RequestId::decode(input)?, Told::decode(input)?));
+    (0..count).map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_core::{Boot, EntryBuilder, EntryId, ReplicaId};
+    use quorate_core::{Boot, ClientId, EntryBuilder, Refusal, ReplicaId};
 
     fn header(version: WireVersion) -> Header {
         Header {
@@ -397,6 +431,16 @@ mod tests {
         let part = Bytes::from_static(b"part");
         let fragment = (FragmentHeader::new((5, 3), 4, 11, &part), part.clone());
         let payload = PayloadId { entry: id, part: 6 };
+        let request = RequestId {
+            client: ClientId(5),
+            seq: 9,
+        };
+        let told = [
+            Told::Applied(Slot(3), Bytes::from_static(b"result")),
+            Told::Open,
+            Told::Refused(Refusal::NoSession),
+            Told::Refused(Refusal::Unknown),
+        ];
         let bodies = [
             Body::Offer(snapshot),
             Body::Taken(snapshot),
@@ -429,6 +473,10 @@ mod tests {
             Body::Decided {
                 from: Slot(6),
                 entries: vec![None, Some(entry), None],
+            },
+            Body::Told {
+                entry: id,
+                told: told.map(|told| (request, told)).to_vec(),
             },
         ];
         for body in bodies {

@@ -231,7 +231,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.step(now, Input::Link { peer, up });
         if up {
             self.post(Peers::One(peer), &Body::Beat);
-        } else {
+        } else if !peer.is_gateway() {
             self.catch_up.lost(peer);
             self.gather_elsewhere(now, peer);
         }

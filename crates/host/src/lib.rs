@@ -43,6 +43,7 @@ pub mod force;
 mod frame;
 #[cfg(test)]
 mod fuzz;
+mod gateway;
 mod host;
 mod log;
 mod mend;
@@ -58,6 +59,7 @@ mod requests;
 mod sessions;
 mod snapshot;
 mod timers;
+mod told;
 mod version;
 mod words;
 
@@ -69,6 +71,7 @@ pub use bulk::{BulkOpened, Fragment};
 pub use countdowns::Countdowns;
 pub use export::{Export, Exported, Outcome};
 pub use flaw::Flaw;
+pub use gateway::{Gateway, GatewayConfig};
 pub use host::Host;
 pub use host::Queue;
 pub use log::{LogSource, Position};

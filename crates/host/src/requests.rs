@@ -378,8 +378,13 @@ impl<Q> Requests<Q> {
     fn opening(&self) -> Command {
         let id = self.opening_id();
         // The owner ties the sessions of all boots of this replica together: opening one ends those
-        // of its former lives, whose clients are gone.
-        let body = Bytes::copy_from_slice(&(u64::from(self.me.0) + 1).to_le_bytes());
+        // of its former lives, whose clients are gone. A gateway apart has no former lives: what it leaves
+        // goes when it was not used for longest.
+        let owner = match self.me.is_gateway() {
+            true => 0,
+            false => u64::from(self.me.0) + 1,
+        };
+        let body = Bytes::copy_from_slice(&owner.to_le_bytes());
         Command {
             id,
             acked: 0,

@@ -1,6 +1,22 @@
 //! The timers of one host: few, so a sorted map is enough.
 
+use quorate_core::Due;
 use std::collections::BTreeMap;
+
+/// How long until a timer is due, in ns. The driver gave the seed, so that a run repeats from its seed.
+pub(crate) fn draw(dice: &mut u64, due: &Due) -> u64 {
+    match due {
+        Due::After(ns) => *ns,
+        Due::Within(range) => {
+            // SplitMix64.
+            *dice = dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = *dice;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            range.start() + (z ^ (z >> 31)) % (range.end() - range.start() + 1)
+        }
+    }
+}
 
 /// What is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

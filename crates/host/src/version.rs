@@ -138,6 +138,9 @@ impl Tongue {
     pub(crate) fn agree(&mut self, peer: ReplicaId, version: Option<WireVersion>) {
         if let Some(version) = version {
             self.agreed.insert(peer, (version, true));
+        } else if peer.is_gateway() {
+            // It never comes back under its number, or soon and says what it speaks.
+            self.agreed.remove(&peer);
         } else if let Some((_, is_up)) = self.agreed.get_mut(&peer) {
             *is_up = false;
         }
@@ -159,7 +162,10 @@ impl Tongue {
     pub(crate) fn towards(&self, peers: Peers) -> WireVersion {
         let agreed = match peers {
             Peers::One(peer) => self.agreed.get(&peer).map(|(version, _)| *version),
-            Peers::All => self.agreed.values().map(|(version, _)| *version).min(),
+            Peers::All => {
+                let members = self.agreed.iter().filter(|(peer, _)| !peer.is_gateway());
+                members.map(|(_, (version, _))| *version).min()
+            }
         };
         agreed.unwrap_or(self.spoken.oldest)
     }

@@ -31,6 +31,7 @@ pub fn frame_in_words(
             None => format!("no fragment of {payload:?}"),
         },
         Body::Note { note, .. } => format!("{note:?}"),
+        Body::Told { entry, told } => format!("what came of {entry:?}: {told:?}"),
         Body::Beat => format!("beat: applied before {:?}", header.applied),
         Body::Fetch { from } => format!("fetch from {from:?}"),
         Body::Decided { from, entries } => {

@@ -125,8 +125,9 @@ impl<M: Plain> Duties<'_, M> {
             }
             Output::Gather(entry) => turn.node.gathers.push(entry),
             Output::Forget(entry) => turn.node.gathers.retain(|wanted| wanted.id != entry),
-            // Nothing is executed ahead in the model.
-            Output::CatchUp { .. }
+            // Nothing is executed ahead in the model, and there are no gateways apart.
+            Output::Tell { .. }
+            | Output::CatchUp { .. }
             | Output::Inform { .. }
             | Output::Execute { .. }
             | Output::Retract { .. }
@@ -219,6 +220,7 @@ fn describe<M: Plain>(output: &Output<M>) -> String {
         Output::Forget(entry) => format!("forgets {entry:?}"),
         Output::CatchUp { from, through } => format!("wants slots through {through} from {from}"),
         Output::Inform { peer, from } => format!("has slots from {from} on for {peer}"),
+        Output::Tell { gateway, entry, .. } => format!("has {entry:?} told to {gateway}"),
         Output::Reply { id, outcome } => format!("answers request {}: {outcome:?}", id.seq),
         Output::Emit(event) => format!("notices {event:?}"),
     }

@@ -9,6 +9,7 @@ mod catalogue;
 pub mod chora;
 mod code;
 mod done;
+mod gateways;
 mod lives;
 pub mod nezha;
 mod paper;
@@ -28,6 +29,7 @@ pub use any::{AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, fa
 pub use catalogue::Registered;
 pub use code::Code;
 pub use done::Done;
+pub use gateways::{AnyGateway, GatewayMachine, gateway_machine};
 pub use lives::{Life, Lives};
 pub use paper::{About, Paper, Setting, Shares};
 pub use registry::{

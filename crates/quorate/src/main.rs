@@ -10,6 +10,7 @@ mod allocator;
 mod cluster;
 mod endpoints;
 mod face;
+mod gateway;
 mod genesis;
 mod layers;
 mod log;
@@ -37,6 +38,8 @@ struct Cli {
 enum Command {
     /// Run one replica
     Serve(Box<serve::ServeOptions>),
+    /// Run a gateway: a process without data that has a cluster order what its clients write
+    Gateway(Box<gateway::GatewayOptions>),
     /// Run a whole cluster on this machine, one process per replica
     Up(up::UpOptions),
     /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
     allocator::give_back_soon();
     let result = match Cli::parse().command {
         Command::Serve(options) => serve::run(*options),
+        Command::Gateway(options) => gateway::run(&options),
         Command::Up(options) => up::run(&options),
         Command::Status(options) => match status::run(&options) {
             Ok(code) => return code,

@@ -208,6 +208,10 @@ impl<A: Application> Core<A> {
                 }
                 drop(share);
             }
+            // No member, and of no weight in what the group is.
+            Arrival::Link { peer, version } if peer.is_gateway() => {
+                self.host.link(now, peer, version);
+            }
             Arrival::Link { peer, version } => {
                 if version.is_some() {
                     self.state.links_up.insert(peer);

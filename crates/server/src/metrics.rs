@@ -50,6 +50,7 @@ pub struct Metrics {
     pub(crate) epoch: Gauge,
     pub(crate) level: Gauge,
     pub(crate) members_gone: Gauge,
+    pub(crate) gateways_connected: Gauge,
     pub(crate) reactions: Counter,
     pub(crate) is_settled: Gauge,
     pub(crate) applied_slot: Gauge,
@@ -231,6 +232,10 @@ impl Metrics {
                 "quorate_feature_level",
                 "What commands mean: raised once all replicas run a program that knows it.",
             ),
+            gateways_connected: on.gauge(
+                "quorate_gateways_connected",
+                "Gateways without a replica that are connected to this one.",
+            ),
             members_gone: on.gauge(
                 "quorate_members_unreachable",
                 "Members of the present configuration that cannot be reached from here.",
@@ -286,10 +291,18 @@ impl Metrics {
     /// The metrics of the link to `peer`.
     #[must_use]
     pub fn peer(&self, peer: ReplicaId) -> PeerMetrics {
+        self.link(&peer.to_string())
+    }
+
+    /// Of the links to all gateways apart, whose numbers nobody uses twice.
+    pub(crate) fn gateways(&self) -> PeerMetrics {
+        self.link("gateways")
+    }
+
+    fn link(&self, peer: &str) -> PeerMetrics {
         let on = Registry(&self.recorder);
-        let peer = peer.to_string();
-        let counter = |name, help| on.labelled(name, help, ("peer", peer.as_str()));
-        let gauge = |name, help| on.labelled_gauge(name, help, ("peer", peer.as_str()));
+        let counter = |name, help| on.labelled(name, help, ("peer", peer));
+        let gauge = |name, help| on.labelled_gauge(name, help, ("peer", peer));
         PeerMetrics {
             connected: gauge(
                 "quorate_peer_connected",

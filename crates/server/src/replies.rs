@@ -101,6 +101,18 @@ impl<A> Replies<A> {
         }
     }
 
+    /// Nothing that waits will be answered any more.
+    pub(crate) fn give_up(&mut self) {
+        self.expire(u64::MAX);
+        // Nobody knows their places.
+        *self = Replies {
+            patience_ns: self.patience_ns,
+            places: Vec::new(),
+            free: Vec::new(),
+            due: VecDeque::new(),
+        };
+    }
+
     /// Hands an answer to who waits for it. Clients may have left.
     pub(crate) fn answer(&mut self, token: Token, answer: Answer<A>) {
         let place = token as usize;

@@ -152,7 +152,7 @@ where
     result
 }
 
-fn runtime() -> io::Result<Runtime> {
+pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -542,7 +542,7 @@ fn identity(meta: &Meta, boot: Boot, config: &ServerConfig) -> Identity {
 }
 
 /// Lets the face serve until it ends or a signal says stop; then gives it a little time.
-async fn supervise(
+pub(crate) async fn supervise(
     mut face: tokio::task::JoinHandle<Result<(), String>>,
     signal: impl Future<Output = &'static str>,
     tell_face: watch::Sender<bool>,
@@ -563,7 +563,7 @@ async fn supervise(
 }
 
 /// Completes with the name of the signal that says stop.
-fn stop_signal() -> io::Result<impl Future<Output = &'static str>> {
+pub(crate) fn stop_signal() -> io::Result<impl Future<Output = &'static str>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

@@ -310,6 +310,11 @@ impl Task {
 }
 
 impl Ask {
+    /// Whether gateways without a replica take it.
+    fn is_for_gateways(&self) -> bool {
+        matches!(self, Ask::Open | Ask::Command(_) | Ask::Write(_))
+    }
+
     fn request(&self) -> Option<&Rc<Asked>> {
         match self {
             Ask::Open | Ask::Payload(..) => None,

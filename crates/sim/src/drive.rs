@@ -7,7 +7,7 @@ use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
 use crate::subject::Subject;
-use crate::world::{Event, World, replica};
+use crate::world::{Event, World};
 use bytes::Bytes;
 use quorate_core::{MICROS, Machine, Peers, Slot};
 use quorate_host::{Answer, Frame, Request, Spoken, Token, WireVersion};
@@ -18,6 +18,9 @@ const ROUNDS_MAX: usize = 1_000;
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Puts an input into a replica's inbox, and has it take a turn soon.
     pub(crate) fn arrive(&mut self, node: usize, input: Inbound<A::Query>) {
+        if node >= self.nodes.len() {
+            return self.arrive_at_gateway(node, input);
+        }
         let target = &mut self.nodes[node];
         if target.host.is_none() || target.inbox.len() >= INBOX_MAX {
             return;
@@ -60,6 +63,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A frame reaches the other end, unless its connection was reset on the way.
     pub(crate) fn frame_arrives(&mut self, from: usize, to: usize, connection: u32, bytes: Bytes) {
         if self.network.life(from, to) == connection {
+            let from = self.number(from);
             self.arrive(to, Inbound::Frame { from, bytes });
         } else {
             self.network.counts.reset += 1;
@@ -92,9 +96,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             });
         for input in inbox {
             match input {
-                Inbound::Frame { from, bytes } => host.frame(now, replica(from), bytes),
+                Inbound::Frame { from, bytes } => host.frame(now, from, bytes),
                 Inbound::Request { token, request } => host.submit(now, token, *request),
-                Inbound::Link { peer, version } => host.link(now, replica(peer), version),
+                Inbound::Link { peer, version } => host.link(now, peer, version),
                 Inbound::ReadDone { token, bytes } => host.read_done(now, token, bytes),
                 Inbound::Flushed => {
                     node.started = true;
@@ -201,7 +205,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Err(Violation::new("bound", what))
     }
 
-    fn send(&mut self, from: usize, frame: &Frame) {
+    pub(crate) fn send(&mut self, from: usize, frame: &Frame) {
         let now_ns = self.queue.now_ns();
         let bytes: Bytes = match &frame.chunks[..] {
             [one] => one.clone(),
@@ -211,10 +215,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             format!("r{} -> {:?}, {} B", from + 1, frame.to, bytes.len())
         });
         self.trace.bytes(&bytes);
-        for to in 0..self.nodes.len() {
+        for to in 0..self.nodes.len() + self.gateways.len() {
             let meant = match frame.to {
-                Peers::All => to != from,
-                Peers::One(id) => id == replica(to),
+                // Gateways apart are no members.
+                Peers::All => to != from && to < self.nodes.len(),
+                Peers::One(id) => id == self.number(to),
             };
             if !meant || !self.is_understood(from, to, frame.version) {
                 continue;
@@ -253,11 +258,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if version > Spoken::SHIPPED.newest {
             self.totals.hit("frame in a newer version");
         }
-        let agreed = self.nodes[from].spoken.common(self.nodes[to].spoken);
+        let agreed = self.spoken(from).common(self.spoken(to));
         agreed.is_some_and(|agreed| version <= agreed)
     }
 
-    fn answer_leaves(
+    pub(crate) fn answer_leaves(
         &mut self,
         index: usize,
         token: Token,

@@ -44,6 +44,7 @@ mod drive;
 mod events;
 mod figures;
 mod film;
+mod gateways;
 mod harm;
 mod harm_bulk;
 pub mod judge;

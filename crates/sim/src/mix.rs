@@ -2,7 +2,7 @@
 //! faults also hide each other.
 
 use crate::plan::Plan;
-use crate::profiles::{CHANGING, CLASSIC, Draw, PROFILES, Profile};
+use crate::profiles::{CHANGING, CLASSIC, Draw, NAMED, PROFILES, Profile};
 use fastrand::Rng;
 use quorate_core::Durability;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,6 +124,7 @@ fn usual(always: &[&'static Profile]) -> impl Iterator<Item = &'static Profile> 
     let changes = always.iter().any(|profile| is_changing(profile));
     PROFILES.iter().filter(move |profile| match changes {
         true if LOSING.contains(&profile.name) => false,
+        _ if NAMED.contains(&profile.name) => is_always(profile),
         _ => !is_changing(profile) || is_always(profile),
     })
 }

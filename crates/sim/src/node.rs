@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use bytes::Bytes;
-use quorate_core::{Application, Incarnation, Machine, Now, Slot};
+use quorate_core::{Application, Incarnation, Machine, Now, ReplicaId, Slot};
 use quorate_host::{
     Coding, Countdowns, Flush, Fragments, Host, Request, SnapshotWrite, Spoken, Token, WireVersion,
     Write,
@@ -74,7 +74,7 @@ pub(crate) struct Node<M: Machine, A: Application> {
 /// Something a turn takes in.
 pub(crate) enum Inbound<Q> {
     Frame {
-        from: usize,
+        from: ReplicaId,
         bytes: Bytes,
     },
     Request {
@@ -83,7 +83,7 @@ pub(crate) enum Inbound<Q> {
     },
     /// A connection came up, in this version, or went down.
     Link {
-        peer: usize,
+        peer: ReplicaId,
         version: Option<WireVersion>,
     },
     ReadDone {

@@ -2,6 +2,7 @@
 //! must come to the same.
 
 use crate::film::What;
+use crate::gateways::Apart;
 use crate::node::Power;
 use crate::report::Violation;
 use crate::subject::Subject;
@@ -218,7 +219,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let states = members.map(|index| self.nodes[index].host.as_ref().map(state));
         let states: Vec<_> = states.collect();
-        states.iter().all(|state| matches!(state, Some((_, 0))))
+        self.gateways.iter().all(Apart::is_idle)
+            && states.iter().all(|state| matches!(state, Some((_, 0))))
             && states.windows(2).all(|pair| pair[0] == pair[1])
     }
 }

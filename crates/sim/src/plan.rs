@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) quorum_first: bool,
     /// Parameters of the protocol that were not given are drawn.
     pub(crate) draws_settings: bool,
+    /// Gateways apart.
+    pub(crate) gateways: usize,
 }
 
 /// How clocks behave.
@@ -138,6 +140,7 @@ impl Plan {
             limits: limits(rng, durability),
             quorum_first: false,
             draws_settings: false,
+            gateways: 0,
         };
         // After the limits, so that the rest of a seed's plan does not depend on it.
         let wipes = durability == Durability::Disk && !calm && rng.u8(..3) == 0;

@@ -189,6 +189,7 @@ fn describe_output<M: Machine>(output: &Output<M>) -> String {
         Output::Deliver { slot, entry } => format!("Deliver {slot:?}: {entry:?}"),
         Output::Execute { slot, entry } => format!("Execute {slot:?}: {entry:?}"),
         Output::Retract { from } => format!("Retract from {from:?}"),
+        Output::Tell { gateway, entry, .. } => format!("has {entry:?} told to {gateway}"),
         Output::Reply { id, outcome } => format!("Reply {id:?}: {outcome:?}"),
         Output::Emit(event) => format!("Emit {event:?}"),
     }

@@ -40,6 +40,12 @@ pub(crate) const SWITCHES: &str = "switches";
 /// The profile that raises the feature level.
 pub(crate) const LEVELS: &str = "levels";
 
+/// The profile that has gateways apart.
+pub(crate) const GATEWAYS: &str = "gateways";
+
+/// The profiles that take part only where they are named, and take nothing away.
+pub(crate) const NAMED: [&str; 1] = [GATEWAYS];
+
 /// The profiles that change what the group knows of itself: they take part only where they are named.
 pub(crate) const CHANGING: [&str; 3] = [EPOCHS, SWITCHES, LEVELS];
 
@@ -321,6 +327,15 @@ pub(crate) const PROFILES: &[Profile] = &[
         what: "the group raises its feature level, and replicas publish where they serve clients",
         shows: &["feature level raised", "published"],
         hurt: |d| d.strike(Fault::Upkeep, 100..1_000),
+    },
+    Profile {
+        name: GATEWAYS,
+        what: "some clients write through gateways without a replica, which are killed and begin new lives",
+        shows: &["gateway killed", "answered by a gateway"],
+        hurt: |d| {
+            d.plan.gateways = d.rng.usize(1..=3);
+            d.strike(Fault::Gateway, 20..800);
+        },
     },
     Profile {
         name: "full-disks",

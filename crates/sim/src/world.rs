@@ -5,6 +5,7 @@ use crate::capacity::{self, Rig, RigOf};
 use crate::clients::Clients;
 use crate::course::Course;
 use crate::disk::Disk;
+use crate::gateways::Apart;
 use crate::judge::{self, Journal};
 use crate::leases::Leases;
 use crate::look::Looks;
@@ -158,6 +159,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) queue: Queue<Event<A::Query, A::Answer>>,
     pub(crate) rng: Rng,
     pub(crate) nodes: Vec<Node<M, A>>,
+    /// Gateways apart; on the network they are behind the replicas.
+    pub(crate) gateways: Vec<Apart>,
     pub(crate) network: Network,
     pub(crate) clients: Clients,
     pub(crate) leases: Leases,
@@ -219,6 +222,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         if plan.draws_settings {
             vary(&mut epoch, &mut generator(setup.seed, "settings"));
         }
+        let gateways = Apart::draw(plan.gateways, &plan.clocks, setup.seed);
         let journal = Journal::default();
         let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &journal);
         let watchers = (0..plan.load.watchers).map(watcher).collect();
@@ -228,7 +232,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             watchers,
             clients: Clients::new(&plan.load, setup.seed, &mut rng),
             cluster: ClusterId(rng.u128(..)),
-            network: Network::new(n),
+            network: Network::new(n + gateways.len()),
+            gateways,
             nemesis: Nemesis::new(setup.seed),
             agreement: Agreement::default(),
             counted: 1,
@@ -291,6 +296,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         for node in 0..self.nodes.len() {
             self.open(node)?;
         }
+        (0..self.gateways.len()).for_each(|gateway| self.open_gateway(gateway));
         for client in 0..self.clients.count() {
             let delay = self.rng.u64(..MILLIS);
             self.queue.after(delay, Event::Client { client });
@@ -326,6 +332,15 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
 
     fn happen(&mut self, event: Event<A::Query, A::Answer>) -> Result<(), Violation> {
         match event {
+            Event::Turn { node, at_ns } if node >= self.nodes.len() => {
+                return self.gateway_turn(node, at_ns);
+            }
+            Event::Wake { node, at_ns } if node >= self.nodes.len() => {
+                self.gateway_wakes(node, at_ns);
+            }
+            Event::Restart { node } if node >= self.nodes.len() => {
+                self.open_gateway(node - self.nodes.len());
+            }
             Event::Frame {
                 from,
                 to,
@@ -349,8 +364,9 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::SnapshotWrite { node, life } => self.snapshot_write_done(node, life),
             Event::SnapshotRead { node, life, read } => self.snapshot_read_done(node, life, &read),
             Event::Link { node, peer, up } => {
-                let agreed = self.nodes[node].spoken.common(self.nodes[peer].spoken);
+                let agreed = self.spoken(node).common(self.spoken(peer));
                 let version = agreed.filter(|_| up);
+                let peer = self.number(peer);
                 self.arrive(node, Inbound::Link { peer, version });
             }
             Event::Request {
@@ -388,7 +404,7 @@ pub(crate) fn replica(index: usize) -> ReplicaId {
     ReplicaId(index as u16 + 1)
 }
 
-fn draw_clock(rng: &mut Rng, plan: &ClockPlan) -> Clock {
+pub(crate) fn draw_clock(rng: &mut Rng, plan: &ClockPlan) -> Clock {
     let (offset_max, drift_max) = (plan.offset_max_ns as i64, plan.drift_max_ppm);
     Clock {
         offset_ns: rng.i64(-offset_max..=offset_max),

@@ -49,3 +49,18 @@ fn other_sizes_pass() {
 fn replicas_without_disks_pass() {
     pass("--replicas 3 --durability memory", 0..6);
 }
+
+fn faults(reports: &[Report], name: &str) -> u64 {
+    let of = |report: &Report| report.totals.faults.get(name).copied();
+    reports.iter().filter_map(of).sum()
+}
+
+/// Gateways without a replica, killed and followed by others, in the midst of everything else.
+#[test]
+fn gateways_apart_pass() {
+    let reports = pass("--replicas 3 --profile swarm,gateways", 0..6);
+    assert!(faults(&reports, "gateway killed") > 20);
+    assert!(faults(&reports, "answered by a gateway") > 500);
+    pass("--replicas 3 --durability memory --profile gateways", 0..3);
+    pass("--replicas 3 --profile gateways,epochs,switches", 0..3);
+}

@@ -25,7 +25,10 @@ pub struct RoundsArgs {
     /// Replicas that are killed at once where the kind names one (kill-one, wipe)
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
     pub victims: u8,
-    /// Clients, spread over the replicas, each with one operation outstanding
+    /// Gateways, where the kind kills them (kill-gateway)
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=16))]
+    pub gateways: u8,
+    /// Clients, spread over the replicas or gateways, each with one operation outstanding
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub clients: u32,
     /// Bytes per value
@@ -87,6 +90,9 @@ pub enum Kind {
     Rolling,
     /// One replica is stopped for a while (SIGSTOP) and continues
     Pause,
+    /// Clients write through gateways without a replica, which are killed and started again at random; every
+    /// write is asked for again elsewhere when its gateway dies, and must be found executed once
+    KillGateway,
 }
 
 impl Kind {
@@ -98,6 +104,7 @@ impl Kind {
             Kind::Wipe => "wipe",
             Kind::Rolling => "rolling",
             Kind::Pause => "pause",
+            Kind::KillGateway => "kill-gateway",
         }
     }
 }
@@ -126,6 +133,13 @@ impl RoundsArgs {
         }
         if self.durability == "memory" && self.kind.contains(&Kind::KillAll) {
             return Err("--kind kill-all: nothing in memory survives the death of all".to_owned());
+        }
+        let is_apart = self.kind.contains(&Kind::KillGateway);
+        if is_apart && self.clients < u32::from(self.gateways) {
+            return Err(format!(
+                "--clients {}: every one of the {} gateways needs a client",
+                self.clients, self.gateways
+            ));
         }
         if self.clients < u32::from(self.replicas) {
             return Err(format!(

@@ -141,6 +141,31 @@ impl Promise {
     }
 }
 
+impl Promise {
+    /// How many executions of the round's writes each endpoint tells of: every write has a key of its own, whose
+    /// version counts them.
+    pub(super) async fn executed(
+        &self,
+        endpoints: &[String],
+    ) -> Result<Vec<(String, u64)>, String> {
+        let mut executed = Vec::new();
+        for url in endpoints {
+            let mut channel = connect(url).await?;
+            let (key, range_end) = self.payload.own_range();
+            let request = RangeRequest {
+                key,
+                range_end,
+                keys_only: true,
+                ..RangeRequest::default()
+            };
+            let answer: RangeResponse = ask(&mut channel, Call::Range, &request).await?;
+            let times = answer.kvs.iter().map(|kv| kv.version.unsigned_abs()).sum();
+            executed.push((url.clone(), times));
+        }
+        Ok(executed)
+    }
+}
+
 /// Reads all shared keys through every endpoint, into the history; returns the last revision seen.
 pub(super) async fn read_shared(
     session: &Session,

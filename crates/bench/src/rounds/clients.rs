@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_etcd_api::etcdserverpb::{PutRequest, PutResponse};
+use quorate_etcd_api::etcdserverpb::{PutRequest, PutResponse, TxnRequest};
 use quorate_sim::judge::{Op, Request, Returned};
 
 use super::record::Record;
@@ -16,7 +16,7 @@ use super::shared::{self, Drawer};
 use crate::load::connection::{Attached, Connection};
 use crate::load::ledger::Ledger;
 use crate::load::payload::Payload;
-use crate::load::rpc::{Call, Failure};
+use crate::load::rpc::{Call, Channel, Failure};
 use crate::scrape;
 
 /// What all clients of one round share.
@@ -24,7 +24,9 @@ use crate::scrape;
 pub(super) struct Session {
     pub(super) payload: Payload,
     pub(super) seed: u64,
-    endpoints: Vec<String>,
+    /// Whether a write that was not answered is asked for again elsewhere.
+    pub(super) asks_again: bool,
+    pub(super) endpoints: Vec<String>,
     connections: Vec<Connection>,
     timeout: Duration,
     /// One counter for all, read right before an operation is sent and right after its answer has
@@ -60,6 +62,9 @@ pub(super) struct Client {
     /// When puts were acknowledged.
     pub(super) completions: Vec<Instant>,
     pub(super) errors: Vec<(Instant, String)>,
+    /// Writes that were asked for again elsewhere, and those that were not answered there either.
+    pub(super) asked_again: u64,
+    pub(super) unanswered: Vec<String>,
 }
 
 impl Session {
@@ -80,6 +85,7 @@ impl Session {
         Ok(Session {
             payload: Payload::new(seed, 0, val_size),
             seed,
+            asks_again: false,
             endpoints: endpoints.to_vec(),
             connections,
             timeout,
@@ -129,6 +135,8 @@ impl Session {
                 record: Record::default(),
                 completions: Vec::new(),
                 errors: Vec::new(),
+                asked_again: 0,
+                unanswered: Vec::new(),
             })
             .collect()
     }
@@ -186,6 +194,7 @@ impl Client {
             };
             let result = match stage.shares(&mut self.random) {
                 true => self.share(&session, &mut attached).await,
+                false if session.asks_again => self.write_once(&session, &mut attached).await,
                 false => self.write_own(&session, &mut attached).await,
             };
             if let Err(failure) = result {
@@ -234,6 +243,50 @@ impl Client {
             Err(_) => self.ledger.doubt(slot, sequence),
         }
         result.map(|_| ())
+    }
+
+    /// The same, unless the key is there: so that it may be asked for again elsewhere when there is no answer.
+    async fn write_once(
+        &mut self,
+        session: &Session,
+        attached: &mut Attached,
+    ) -> Result<(), Failure> {
+        let slot = self.ledger.slot_to_write(&mut self.random);
+        let key = self.ledger.key(&session.payload, slot);
+        self.sequence += 1;
+        let value = session.payload.value(self.id, self.sequence);
+        let request = shared::put_once(key, value);
+        let asked = shared::ask_once(&mut attached.channel, &request);
+        let first = within(session.timeout, asked).await;
+        let answer = match &first {
+            Ok(revision) => Ok(*revision),
+            Err(_) => {
+                self.asked_again += 1;
+                self.elsewhere(session, &request).await
+            }
+        };
+        match answer {
+            Ok(revision) => {
+                self.completions.push(Instant::now());
+                self.ledger.acknowledge(slot, self.sequence, revision);
+            }
+            Err(why) => {
+                self.unanswered
+                    .push(format!("a write was not answered elsewhere either: {why}"));
+                self.ledger.doubt(slot, self.sequence);
+            }
+        }
+        first.map(|_| ())
+    }
+
+    /// Asks once more, through the next endpoint.
+    async fn elsewhere(&self, session: &Session, request: &TxnRequest) -> Result<i64, String> {
+        let next = (self.endpoint + 1) % session.endpoints.len();
+        let authority = scrape::authority(&session.endpoints[next])?;
+        let mut channel = Channel::connect(authority, session.timeout).await?;
+        let asked = shared::ask_once(&mut channel, request);
+        let answer = within(session.timeout, asked).await;
+        answer.map_err(|failure| failure.text)
     }
 
     /// Writes or reads shared keys.

@@ -8,12 +8,14 @@
 mod args;
 mod checks;
 mod clients;
+mod gateways;
 mod record;
 mod report;
 mod round;
 mod shared;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tokio::runtime::Runtime;
@@ -23,6 +25,7 @@ use crate::replicas::Replicas;
 pub use args::{Kind, RoundsArgs};
 use checks::Promise;
 pub(crate) use checks::converged;
+use gateways::Gateways;
 use report::RoundReport;
 use round::Round;
 
@@ -55,9 +58,11 @@ fn rounds(args: &RoundsArgs) -> Result<bool, String> {
         args.clients,
         replicas.directory().display()
     ));
+    let gateways = begin_gateways(args, &replicas)?;
     let mut series = Series {
         args,
         runtime,
+        gateways,
         reports: Vec::new(),
         promises: Vec::new(),
     };
@@ -81,11 +86,25 @@ fn rounds(args: &RoundsArgs) -> Result<bool, String> {
     Ok(violations.is_empty())
 }
 
+fn binary(args: &RoundsArgs) -> Result<PathBuf, String> {
+    match &args.quorate {
+        Some(path) => Ok(path.clone()),
+        None => std::env::current_exe().map_err(|error| error.to_string()),
+    }
+}
+
+/// The gateways, where any kind needs some.
+fn begin_gateways(args: &RoundsArgs, replicas: &Replicas) -> Result<Option<Gateways>, String> {
+    if !args.kind.contains(&Kind::KillGateway) {
+        return Ok(None);
+    }
+    let (urls, directory) = (&replicas.endpoints, replicas.directory());
+    let binary = binary(args)?;
+    Gateways::start(binary, args.gateways, urls, directory, args.patience).map(Some)
+}
+
 fn begin(args: &RoundsArgs) -> Result<Replicas, String> {
-    let binary = match &args.quorate {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(|error| error.to_string())?,
-    };
+    let binary = binary(args)?;
     let mut options = vec![
         format!("--protocol={}", args.protocol),
         format!("--durability={}", args.durability),
@@ -101,6 +120,7 @@ fn begin(args: &RoundsArgs) -> Result<Replicas, String> {
 struct Series<'a> {
     args: &'a RoundsArgs,
     runtime: Runtime,
+    gateways: Option<Gateways>,
     reports: Vec<RoundReport>,
     promises: Vec<Promise>,
 }
@@ -134,7 +154,10 @@ impl Series<'_> {
         number: u16,
         seed: u64,
     ) -> Result<Vec<String>, String> {
-        let mut round = Round::new(self.args, &self.runtime, replicas, kind, number, seed)?;
+        let gateways = self.gateways.as_mut();
+        let gateways = gateways.filter(|_| kind == Kind::KillGateway);
+        let places = (replicas, gateways);
+        let mut round = Round::new(self.args, &self.runtime, places, kind, number, seed)?;
         let promise = round.run();
         let report = round.report;
         self.promises.push(promise);

@@ -22,6 +22,12 @@ pub(super) struct RoundReport {
     pub(super) unknown: u64,
     /// Operations on shared keys that were checked for linearizability.
     pub(super) checked: u64,
+    /// Gateways killed.
+    pub(super) kills: u64,
+    /// Writes whose gateway died before it answered, asked for again elsewhere.
+    pub(super) asked_again: u64,
+    /// Executions of these and all other writes under keys of their own.
+    pub(super) executed: u64,
     /// Load that ends with the death of all.
     pub(super) load: Option<Stretch>,
     /// Load before anything is hurt.
@@ -81,6 +87,9 @@ impl RoundReport {
             seed,
             victims: Vec::new(),
             puts: 0,
+            kills: 0,
+            asked_again: 0,
+            executed: 0,
             load: None,
             unknown: 0,
             checked: 0,
@@ -114,6 +123,11 @@ impl fmt::Display for RoundReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:<8} round {:>3}", self.kind.name(), self.round + 1)?;
         match &self.victims[..] {
+            [] if self.kind == Kind::KillGateway => write!(
+                out,
+                "  {} gateways killed, {} writes asked for again, {} executed",
+                self.kills, self.asked_again, self.executed
+            )?,
             [] => write!(out, "  all      ")?,
             [victim] => write!(out, "  replica {victim}")?,
             victims => write!(out, "  replicas {victims:?}")?,
@@ -160,7 +174,7 @@ impl fmt::Display for RoundReport {
 /// Median and maximum per kind.
 pub(super) fn table(rounds: &[RoundReport]) -> String {
     let mut text = format!(
-        "\n{:<9}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
+        "\n{:<13}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
         "kind",
         "rounds",
         "puts",
@@ -218,7 +232,7 @@ fn line(kind: Kind, rounds: &[&RoundReport]) -> String {
         self::spread(rounds.iter().filter_map(|one| gap(of(one))).collect())
     };
     format!(
-        "{:<9}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
+        "{:<13}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
         kind.name(),
         rounds.len(),
         sum(|one| one.puts),
@@ -246,12 +260,13 @@ fn spread(mut figures: Vec<f64>) -> String {
     format!("{median:.1} / {max:.1}")
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::KillOne,
     Kind::KillAll,
     Kind::Wipe,
     Kind::Rolling,
     Kind::Pause,
+    Kind::KillGateway,
 ];
 const EXCESS_MS_MAX: f64 = 50.0;
 const GOOD_SHARE: f64 = 0.95;

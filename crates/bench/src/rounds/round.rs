@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use super::args::{Kind, RoundsArgs};
 use super::checks::{self, Promise};
 use super::clients::{Client, Session, Stage};
+use super::gateways::Gateways;
 use super::record::Record;
 use super::report::{RoundReport, Stretch};
 use crate::load::gaps;
@@ -20,12 +21,16 @@ pub(super) struct Round<'a> {
     args: &'a RoundsArgs,
     runtime: &'a Runtime,
     replicas: &'a mut Replicas,
+    /// Where clients go, if not to the replicas.
+    gateways: Option<&'a mut Gateways>,
     session: Arc<Session>,
     clients: Vec<Client>,
     random: fastrand::Rng,
     /// Replicas that are hurt in this round: what their clients see is not counted from then on.
     hurt: Vec<usize>,
     hurt_at: Option<Instant>,
+    /// Which gateway was out of service, from when to when.
+    outages: Vec<(usize, Instant, Instant)>,
     pub(super) report: RoundReport,
 }
 
@@ -33,19 +38,18 @@ impl<'a> Round<'a> {
     pub(super) fn new(
         args: &'a RoundsArgs,
         runtime: &'a Runtime,
-        replicas: &'a mut Replicas,
+        (replicas, gateways): (&'a mut Replicas, Option<&'a mut Gateways>),
         kind: Kind,
         number: u16,
         seed: u64,
     ) -> Result<Round<'a>, String> {
         let count = replicas.endpoints.len();
-        let session = Session::new(
-            seed,
-            args.val_size,
-            &replicas.endpoints,
-            args.clients,
-            args.timeout,
-        )?;
+        let endpoints = match &gateways {
+            Some(gateways) => &gateways.endpoints,
+            None => &replicas.endpoints,
+        };
+        let mut session = Session::new(seed, args.val_size, endpoints, args.clients, args.timeout)?;
+        session.asks_again = gateways.is_some();
         Ok(Round {
             clients: session.clients(),
             session: Arc::new(session),
@@ -60,9 +64,11 @@ impl<'a> Round<'a> {
                 }
                 Kind::Pause => vec![usize::from(number) % count],
                 // One after the other.
-                Kind::Rolling => Vec::new(),
+                Kind::Rolling | Kind::KillGateway => Vec::new(),
             },
             hurt_at: None,
+            outages: Vec::new(),
+            gateways,
             report: RoundReport::new(kind, number, seed),
             args,
             runtime,
@@ -89,7 +95,7 @@ impl<'a> Round<'a> {
 
     fn load_and_hurt(&mut self) -> Result<(), String> {
         self.report.victims = match self.report.kind {
-            Kind::KillAll | Kind::Rolling => Vec::new(),
+            Kind::KillAll | Kind::Rolling | Kind::KillGateway => Vec::new(),
             Kind::KillOne | Kind::Wipe | Kind::Pause => {
                 self.hurt.iter().map(|index| index + 1).collect()
             }
@@ -100,6 +106,7 @@ impl<'a> Round<'a> {
             Kind::Rolling => self.rolling(),
             Kind::KillAll => self.kill_all(),
             Kind::Pause => self.pause(),
+            Kind::KillGateway => self.kill_gateways(),
         }
     }
 
@@ -196,6 +203,46 @@ impl<'a> Round<'a> {
             Ok(())
         })?;
         self.report.rejoin = Some(rejoin);
+        Ok(())
+    }
+
+    /// Kills gateways and starts them again, one at a time, whichever and whenever chance will have it.
+    fn kill_gateways(&mut self) -> Result<(), String> {
+        let length = self.args.load_seconds;
+        self.report.calm = Some(self.calm(length)?);
+        let hurt = self.stage(|round, stage| {
+            while stage.started().elapsed() < length {
+                let pause = round.moment(GATEWAY_PAUSE, 0.2, 1.0);
+                wait(pause);
+                stage.set_hot(true);
+                wait(HOT_BEFORE);
+                let down = round.moment(GATEWAY_PAUSE, 0.0, 0.5);
+                round.kill_gateway(down)?;
+                stage.set_hot(false);
+            }
+            Ok(())
+        })?;
+        self.report.hurt = Some(hurt);
+        self.report.rejoin = Some(self.calm(length / 4)?);
+        Ok(())
+    }
+
+    fn kill_gateway(&mut self, down: Duration) -> Result<(), String> {
+        let Some(gateways) = self.gateways.as_mut() else {
+            return Err("there are no gateways".to_owned());
+        };
+        let victim = self.random.usize(..gateways.endpoints.len());
+        let from = Instant::now();
+        gateways.kill(victim)?;
+        wait(down);
+        let began = Instant::now();
+        gateways.start_one(victim)?;
+        let longest = self.report.restart_ms.unwrap_or(0.0);
+        self.report.restart_ms = Some(longest.max(ms(began.elapsed())));
+        self.report.kills += 1;
+        // An attempt to connect may have failed just before.
+        self.outages
+            .push((victim, from, Instant::now() + HOT_AFTER));
         Ok(())
     }
 
@@ -307,12 +354,17 @@ impl<'a> Round<'a> {
         for client in &mut self.clients {
             let hurt = self.hurt.contains(&client.endpoint);
             let since = self.hurt_at.filter(|_| hurt);
+            let endpoint = client.endpoint;
+            let is_out = |at: Instant| {
+                let mut of_it = self.outages.iter().filter(|outage| outage.0 == endpoint);
+                of_it.any(|(_, from, to)| (*from..=*to).contains(&at))
+            };
             for (at, text) in client.errors.drain(..) {
-                if since.is_some_and(|since| at >= since) {
+                if since.is_some_and(|since| at >= since) || is_out(at) {
                     self.report.errors_excused += 1;
                 } else {
                     self.report.errors += 1;
-                    let url = &self.replicas.endpoints[client.endpoint];
+                    let url = &self.session.endpoints[client.endpoint];
                     found.push(format!(
                         "a client of the healthy {url} got an error: {text}"
                     ));
@@ -328,6 +380,8 @@ impl<'a> Round<'a> {
         let mut record = Record::default();
         let mut expectations = Vec::new();
         for client in &mut self.clients {
+            self.report.asked_again += client.asked_again;
+            self.report.violations.append(&mut client.unanswered);
             record.merge(std::mem::take(&mut client.record));
             expectations.extend(client.ledger.expectations(&self.session.payload));
         }
@@ -348,6 +402,17 @@ impl<'a> Round<'a> {
         let endpoints = &self.replicas.endpoints;
         let witness = &endpoints[usize::from(self.report.round) % endpoints.len()];
         let session = &self.session;
+        if self.session.asks_again {
+            let promised = promise.expectations.len() as u64;
+            let executed = self.runtime.block_on(promise.executed(endpoints))?;
+            self.report.executed = executed.iter().map(|(_, times)| *times).sum();
+            for (url, times) in executed.iter().filter(|(_, times)| *times != promised) {
+                self.report.violations.push(format!(
+                    "{url}: {promised} writes were answered, and executions of {times} are found"
+                ));
+            }
+            self.report.executed /= executed.len().max(1) as u64;
+        }
         let wrong = self.runtime.block_on(async {
             let last = checks::read_shared(session, endpoints, &mut record).await?;
             let journal = observe::journal(witness, session.shared_range(), FIRST, last).await?;
@@ -376,6 +441,8 @@ fn wait_until(moment: Instant) {
 
 const HOT_BEFORE: Duration = Duration::from_millis(15);
 const HOT_AFTER: Duration = Duration::from_millis(60);
+/// About how long a gateway is left alone, and how long it is gone at most.
+const GATEWAY_PAUSE: Duration = Duration::from_millis(300);
 const EXAMPLES: usize = 5;
 /// The first revision of a store that can have a change.
 const FIRST: i64 = 2;

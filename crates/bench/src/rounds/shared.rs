@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request as Part;
+use quorate_etcd_api::etcdserverpb::response_op::Response as PartAnswer;
 use quorate_etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
 };
 use quorate_sim::judge::{Request, Response};
 
@@ -138,6 +139,46 @@ pub(super) async fn send(channel: &mut Channel, request: &Request) -> Result<Res
         Request::Txn(txn) => channel.call(Call::Txn, txn).await.map(Response::Txn),
         Request::Revoke(_) | Request::Compact(_) => unreachable!("no client asks for these"),
     }
+}
+
+/// Stores a value under a key unless there is one, and says since when there is.
+pub(super) fn put_once(key: Bytes, value: Bytes) -> TxnRequest {
+    let part = |request| RequestOp {
+        request: Some(request),
+    };
+    let absent = Compare {
+        target: CompareTarget::Create as i32,
+        key: key.clone(),
+        target_union: Some(TargetUnion::CreateRevision(0)),
+        ..Compare::default()
+    };
+    let put = PutRequest {
+        key: key.clone(),
+        value,
+        ..PutRequest::default()
+    };
+    let look = RangeRequest {
+        key,
+        keys_only: true,
+        ..RangeRequest::default()
+    };
+    TxnRequest {
+        compare: vec![absent],
+        success: vec![part(Part::RequestPut(put))],
+        failure: vec![part(Part::RequestRange(look))],
+    }
+}
+
+/// Sends such a request; gives the revision since which the key is there.
+pub(super) async fn ask_once(channel: &mut Channel, request: &TxnRequest) -> Result<i64, Failure> {
+    let answer: TxnResponse = channel.call(Call::Txn, request).await?;
+    let revision = answer.header.as_ref().map_or(0, |header| header.revision);
+    let parts = answer.responses.iter();
+    let found = parts.filter_map(|part| match &part.response {
+        Some(PartAnswer::ResponseRange(range)) => range.kvs.first(),
+        _ => None,
+    });
+    Ok(found.last().map_or(revision, |kv| kv.mod_revision))
 }
 
 /// The range of names that begin with a prefix.

@@ -5,12 +5,14 @@ use crate::api::{Answer, HostEvent, Place};
 use crate::apply::Applied;
 use crate::decided::Located;
 use crate::flaw::Flaw;
+use crate::frame::Body;
 use crate::requests::{OwnSession, Waiting};
-use crate::timers::Timer;
+use crate::timers::{Timer, draw};
+use crate::told::Told;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Base, Command, Due, Entry, EntryId, Input, Lsn, Machine, Now, Output, Refusal,
-    Slot,
+    Application, Base, Command, Entry, EntryId, Input, Lsn, Machine, Now, Output, Peers, Refusal,
+    ReplicaId, RequestId, Slot,
 };
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -75,7 +77,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
             Output::Note(record) => self.append_record(record, false),
             Output::Arm { timer, due } => {
-                let at_ns = now.mono_ns.saturating_add(self.draw(&due));
+                let at_ns = now.mono_ns.saturating_add(draw(&mut self.dice, &due));
                 self.timers.arm(Timer::Machine(timer), at_ns);
             }
             Output::Disarm(timer) => self.timers.disarm(Timer::Machine(timer)),
@@ -89,9 +91,24 @@ impl<M: Machine, A: Application> Host<M, A> {
             Output::Deliver { slot, entry } => self.deliver(now, slot, entry),
             Output::Execute { slot, entry } => self.applier.ahead.ask(slot, entry),
             Output::Retract { from } => self.applier.retract_from(from),
+            Output::Tell {
+                gateway,
+                entry,
+                requests,
+            } => self.tell(gateway, entry, requests),
             Output::Reply { id, outcome } => self.reply(now, id, outcome),
             Output::Emit(event) => self.events.push(HostEvent::Machine(event)),
         }
+    }
+
+    /// What came of an entry that is applied here.
+    fn tell(&mut self, gateway: ReplicaId, entry: EntryId, requests: Vec<RequestId>) {
+        let sessions = self.applier.sessions();
+        let told = requests
+            .into_iter()
+            .map(|id| (id, Told::of(sessions, id)))
+            .collect();
+        self.post(Peers::One(gateway), &Body::Told { entry, told });
     }
 
     fn reply(&mut self, now: Now, id: quorate_core::RequestId, outcome: quorate_core::Outcome) {
@@ -109,6 +126,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                     self.answers.push((waiting.token, answer));
                 }
             }
+            quorate_core::Outcome::Decided => self.requests.decided(id),
             quorate_core::Outcome::Refused(refusal) if self.requests.is_opening(id) => {
                 self.requests.set_session(OwnSession::Closed);
                 if refusal == Refusal::NotServing {
@@ -202,20 +220,6 @@ impl<M: Machine, A: Application> Host<M, A> {
             spent(&mut self.events, now, read.waiting);
             let answer = Answer::Read(next, self.applier.app().query(&read.query));
             self.answers.push((read.waiting.token, answer));
-        }
-    }
-
-    pub(super) fn draw(&mut self, due: &Due) -> u64 {
-        match due {
-            Due::After(ns) => *ns,
-            Due::Within(range) => {
-                // SplitMix64: the driver gave the seed, so that a run repeats from its seed.
-                self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut z = self.dice;
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                range.start() + (z ^ (z >> 31)) % (range.end() - range.start() + 1)
-            }
         }
     }
 }

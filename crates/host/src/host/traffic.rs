@@ -19,6 +19,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         from: ReplicaId,
         frame: Bytes,
     ) -> Result<(), String> {
+        if from.is_gateway() {
+            return self.take_from_gateway(now, from, frame);
+        }
         if !self.knows(from) {
             return Err(format!("replica {from} is not a peer in any epoch"));
         }
@@ -69,9 +72,30 @@ impl<M: Machine, A: Application> Host<M, A> {
                 offset,
                 bytes,
             } => self.piece_came(now, from, slot, offset, bytes),
+            Body::Told { .. } => return Err("it is for a gateway".to_owned()),
         }
         self.watch_lag(now);
         Ok(())
+    }
+
+    /// A gateway apart has messages for the machine, and nothing for the host: it has applied nothing.
+    fn take_from_gateway(&mut self, now: Now, from: ReplicaId, frame: Bytes) -> Result<(), String> {
+        let (header, body) = frame::decode(frame, self.tongue.spoken).map_err(|e| e.to_string())?;
+        if header.group != self.seat.group {
+            return Err(format!("it is for group {}", header.group));
+        }
+        let Body::Messages(messages) = body else {
+            return Err("a gateway has only messages".to_owned());
+        };
+        let epoch = self.applier.newest().number;
+        if header.epoch < epoch {
+            // The header says which one it is.
+            self.post(Peers::One(from), &Body::Beat);
+        }
+        if header.epoch != epoch || self.seat.epoch.number != epoch {
+            return Ok(());
+        }
+        self.take_messages(now, from, messages)
     }
 
     fn take_messages(&mut self, now: Now, from: ReplicaId, bytes: Bytes) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use super::leader::Lead;
 use super::messages::{Body, Message, Placed, Record, StartView, Vc};
 use super::replica::{Item, Replica, Status};
-use quorate_core::{Event, Out, Peers, Slot};
+use quorate_core::{Event, Out, Peers, ReplicaId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
@@ -231,9 +231,10 @@ impl Replica {
         }
         self.has_heard = true;
         // So that gateways and the leader know.
-        for to in 0..self.config.n() {
-            self.say_synced(to, out);
-        }
+        let members = self.config.members.clone().into_iter();
+        let origins = self.log.iter().map(|item| item.tup.id.origin);
+        let all: BTreeSet<ReplicaId> = members.chain(origins).collect();
+        all.into_iter().for_each(|to| self.say_synced(to, out));
     }
 
     /// The entries of a log, whose bodies are all here.

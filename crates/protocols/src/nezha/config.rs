@@ -96,7 +96,7 @@ const RULES: Rules = Rules {
 pub struct Config {
     /// The members, ascending.
     pub members: Vec<ReplicaId>,
-    /// Position of this replica among them.
+    /// Position of this replica among them; of a gateway apart, one that none of them has.
     pub me: usize,
     /// This start of the process.
     pub boot: Boot,
@@ -163,13 +163,23 @@ const KNOWN: &[&str] = &[
 impl Config {
     /// The configuration of one seat.
     pub fn new(seat: &Seat) -> Result<Config, String> {
+        let me = seat.epoch.index_of(seat.me);
+        let me = me.ok_or_else(|| format!("replica {} is not a member", seat.me))?;
+        Config::at(me, seat)
+    }
+
+    /// The configuration of a gateway apart, which has no seat of its own.
+    pub fn of_gateway(seat: &Seat) -> Result<Config, String> {
+        Config::at(seat.epoch.n(), seat)
+    }
+
+    fn at(me: usize, seat: &Seat) -> Result<Config, String> {
         let epoch = &seat.epoch;
         let params = Params {
             epoch,
             known: KNOWN,
         };
         params.check_names()?;
-        let me = epoch.index_of(seat.me);
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let owd_max_ns = params.number("owd_us", 1000, 1..=10_000_000)? as u64 * MICROS;
         // Clocks may be apart, too.
@@ -179,7 +189,7 @@ impl Config {
         let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
         Ok(Config {
             members: epoch.members.iter().map(|member| member.id).collect(),
-            me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
+            me,
             boot: seat.boot,
             first_slot: epoch.first_slot,
             thresholds: Thresholds::new(epoch.n()),

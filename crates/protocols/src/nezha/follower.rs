@@ -3,7 +3,7 @@
 use super::digest::Tup;
 use super::messages::{Body, LogMod, Message, Placed};
 use super::replica::{Replica, Status};
-use quorate_core::{EntryId, Event, Out, Slot};
+use quorate_core::{EntryId, Event, Out, ReplicaId, Slot};
 use std::collections::BTreeSet;
 
 /// Entries beyond the own log of which the places are kept.
@@ -125,10 +125,8 @@ impl Replica {
         }
         self.take_sums();
         if !gateways.is_empty() {
-            let gateways = gateways.into_iter().filter_map(|id| self.config.member(id));
-            let mut told: BTreeSet<usize> = gateways.collect();
-            told.insert(self.leader());
-            told.into_iter().for_each(|to| self.say_synced(to, out));
+            gateways.insert(self.config.members[self.leader()]);
+            gateways.into_iter().for_each(|to| self.say_synced(to, out));
         }
     }
 
@@ -185,16 +183,19 @@ impl Replica {
     }
 
     /// Says how far the own log is the leader's: once that is durable.
-    pub(super) fn say_synced(&mut self, to: usize, out: &mut Out<Self>) {
+    pub(super) fn say_synced(&mut self, to: ReplicaId, out: &mut Out<Self>) {
         if self.is_unvouched {
             return;
         }
+        let Some(owd) = self.owd_from(to) else {
+            return;
+        };
         let synced = Message::Synced {
             view: self.view,
             upto: self.end(),
-            owd: self.delays[to].estimate(),
+            owd,
         };
-        self.say(to, synced, out);
+        self.say_to(to, synced, out);
     }
 
     /// What should have come did not.
@@ -213,7 +214,7 @@ impl Replica {
                 self.adopt(body);
             }
             if !self.log.is_empty() {
-                self.say_synced(self.leader(), out);
+                self.say_synced(self.config.members[self.leader()], out);
             }
         }
     }

@@ -1,13 +1,16 @@
-//! The gateway (the paper's proxy): entries of this replica's clients, from a deadline to an answer.
+//! What a gateway does (the paper's proxy): entries of its clients, from a deadline to an answer. It knows
+//! nothing of replicas but what they say: one is inside every replica (`inside.rs`), and others run by
+//! themselves (`proxy.rs`).
 
+use super::config::Config;
 use super::dom::Estimates;
 use super::hold::Hold;
-use super::messages::{Body, Message, Outcome};
-use super::replica::Replica;
+use super::messages::{Body, Outcome};
 use crate::backlog::Backlog;
+use bytes::Bytes;
 use quorate_core::{
-    Base, Class, Command, ENTRY_BYTES_MAX, EntryId, Event, Out, Outcome as Fate, Peers, Refusal,
-    Slot,
+    Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, Now, Out, Outcome as Fate, Refusal,
+    ReplicaId, RequestId, Slot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -16,9 +19,11 @@ use std::hash::{Hash, Hasher};
 /// promises.
 const DIGESTS_MAX: usize = 8;
 
-/// What this replica sees to.
+/// What a gateway sees to.
 #[derive(Clone, Debug)]
 pub(super) struct Gateway {
+    /// Under which number it names entries.
+    origin: ReplicaId,
     /// Commands without an entry.
     backlog: Backlog,
     /// Entries that are to be decided.
@@ -43,11 +48,44 @@ pub(super) struct Pending {
     began: Option<(u64, u64)>,
     /// Somebody else's clients wait for it, nobody does, or they have their answer: it is only to be
     /// decided.
-    is_answered: bool,
+    pub(super) is_answered: bool,
     /// Of which view the replies are.
     view: u64,
     outcome: Option<Outcome>,
     digests: BTreeMap<usize, BTreeSet<u128>>,
+}
+
+/// A request as it is sent.
+pub(super) struct Dispatch {
+    pub(super) body: Body,
+    /// When, by the gateway's clock.
+    pub(super) sent: u64,
+    pub(super) deadline: u64,
+}
+
+/// A fast reply.
+pub(super) struct Fast {
+    pub(super) view: u64,
+    pub(super) id: EntryId,
+    pub(super) digest: u128,
+    pub(super) owd: u64,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// An entry is committed: what its clients are told.
+pub(super) struct Committed {
+    branch: &'static str,
+    slot: Slot,
+    results: Vec<(RequestId, Bytes)>,
+}
+
+impl Committed {
+    pub(super) fn say<M: Machine>(self, out: &mut Out<M>) {
+        out.emit(Event::Branch(self.branch));
+        for (id, result) in self.results {
+            out.reply(id, Fate::Applied(self.slot, result));
+        }
+    }
 }
 
 impl Hash for Gateway {
@@ -55,24 +93,17 @@ impl Hash for Gateway {
         (&self.backlog, self.seq, &self.estimates, &self.synced).hash(to);
         self.hold.hash(to);
         for pending in self.pending.values() {
-            (
-                &pending.body,
-                pending.is_answered,
-                pending.view,
-                &pending.digests,
-            )
-                .hash(to);
-            pending
-                .outcome
-                .as_ref()
-                .map(|outcome| outcome.slot)
-                .hash(to);
+            (&pending.body, pending.is_answered).hash(to);
+            // Of others a replica makes nothing of what is said.
+            if !pending.is_answered {
+                pending.hash_replies(to);
+            }
         }
     }
 }
 
 impl Pending {
-    fn new(body: Body, is_answered: bool) -> Pending {
+    pub(super) fn new(body: Body, is_answered: bool) -> Pending {
         Pending {
             body,
             sent_ns: 0,
@@ -93,16 +124,37 @@ impl Pending {
         }
         view == self.view
     }
+
+    /// Feeds what was said of it.
+    pub(super) fn hash_replies(&self, to: &mut impl Hasher) {
+        (self.view, &self.digests).hash(to);
+        let slot = self.outcome.as_ref().map(|outcome| outcome.slot);
+        slot.hash(to);
+    }
+
+    /// The requests of its commands.
+    pub(super) fn requests(&self) -> Vec<RequestId> {
+        requests(&self.body)
+    }
+}
+
+/// The requests of the commands of an entry.
+pub(super) fn requests(body: &Body) -> Vec<RequestId> {
+    let commands = body.entry.commands().filter_map(Result::ok);
+    commands.map(|command| command.id).collect()
 }
 
 impl Gateway {
-    pub(super) fn new(n: usize, hold: Option<u64>) -> Gateway {
+    /// Of a member, or of nobody who is one.
+    pub(super) fn new(config: &Config, origin: ReplicaId) -> Gateway {
+        let n = config.n();
         Gateway {
+            origin,
             backlog: Backlog::default(),
             pending: BTreeMap::new(),
             seq: 0,
             estimates: Estimates::new(n),
-            hold: Hold::new(hold),
+            hold: Hold::new(config.hold),
             synced: vec![(0, Slot(0)); n],
             answered: (0, 0),
         }
@@ -117,238 +169,199 @@ impl Gateway {
     pub(super) fn is_busy(&self) -> bool {
         !self.pending.is_empty() || !self.backlog.is_empty()
     }
-}
 
-impl Replica {
-    pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
-        for command in commands {
-            let refusal = if command.encoded_len_max() > ENTRY_BYTES_MAX {
-                Some(Refusal::TooLarge)
-            } else if self.queue_room() == 0 {
-                Some(Refusal::Overloaded)
-            } else {
-                None
-            };
-            match refusal {
-                Some(refusal) => out.reply(command.id, Fate::Refused(refusal)),
-                None if command.class == Class::Read => self.reads.wait(command.id),
-                None => self.gateway.backlog.push(command),
-            }
-        }
-    }
-
-    /// How many more commands may wait.
-    pub(super) fn queue_room(&self) -> usize {
-        let backlog = &self.gateway.backlog;
-        if backlog.bytes() >= self.config.queue_bytes_max {
+    /// How many more commands may wait, where `others` wait elsewhere.
+    pub(super) fn room(&self, config: &Config, others: usize) -> usize {
+        if self.backlog.bytes() >= config.queue_bytes_max {
             return 0;
         }
-        let waiting = backlog.len() + self.reads.count();
-        self.config.queue_commands_max.saturating_sub(waiting)
+        let waiting = self.backlog.len() + others;
+        config.queue_commands_max.saturating_sub(waiting)
     }
 
-    /// Forms entries of whatever waits, while few enough are under way, and sends them.
-    pub(super) fn form_entries(&mut self, out: &mut Out<Self>) {
-        let config = self.config.clone();
-        while !self.gateway.backlog.is_empty() && self.gateway.pending.len() < config.outstanding {
-            let (most, bytes) = (config.batch_commands_max, config.batch_bytes_max);
-            let batch = self.gateway.backlog.fill(most, bytes);
-            self.gateway.seq += 1;
-            let id = EntryId {
-                origin: config.members[config.me],
-                boot: config.boot,
-                seq: self.gateway.seq,
-            };
-            let entry = batch.finish(id, self.now.clock_ns);
-            let commands: Result<Vec<Command>, _> = entry.commands().collect();
-            let footprint = config.footprint(&commands.unwrap_or_default());
-            let body = Body { entry, footprint };
-            let mut pending = Pending::new(body, false);
-            pending.began = Some((self.now.mono_ns, self.gateway.hold.percent()));
-            self.gateway.pending.insert(id, pending);
-            self.dispatch(id, out);
+    /// Why a command cannot wait here, if it cannot.
+    pub(super) fn refusal(
+        &self,
+        config: &Config,
+        command: &Command,
+        others: usize,
+    ) -> Option<Refusal> {
+        if command.encoded_len_max() > ENTRY_BYTES_MAX {
+            Some(Refusal::TooLarge)
+        } else if self.room(config, others) == 0 {
+            Some(Refusal::Overloaded)
+        } else {
+            None
         }
     }
 
-    /// Sends a request, with a deadline of now, to all, this replica among them.
-    fn dispatch(&mut self, id: EntryId, out: &mut Out<Self>) {
-        let (sent, mono_ns) = (self.now.clock_ns, self.now.mono_ns);
-        let (me, max_ns) = (self.config.me, self.config.owd_max_ns);
-        let percent = self.gateway.hold.percent();
-        let owd_ns = self.gateway.estimates.furthest_ns(mono_ns, me, max_ns);
-        let owd_ns = (owd_ns * percent / 100).min(max_ns);
-        let deadline = self
-            .gateway
-            .estimates
-            .deadline((sent, owd_ns), mono_ns, max_ns);
-        let Some(pending) = self.gateway.pending.get_mut(&id) else {
-            return;
+    /// A command waits for an entry.
+    pub(super) fn wait(&mut self, command: Command) {
+        self.backlog.push(command);
+    }
+
+    /// Forms an entry of whatever waits, if few enough are under way: it is to be sent.
+    pub(super) fn form_entry(&mut self, config: &Config, now: Now) -> Option<EntryId> {
+        if self.backlog.is_empty() || self.pending.len() >= config.outstanding {
+            return None;
+        }
+        let (most, bytes) = (config.batch_commands_max, config.batch_bytes_max);
+        let batch = self.backlog.fill(most, bytes);
+        self.seq += 1;
+        let id = EntryId {
+            origin: self.origin,
+            boot: config.boot,
+            seq: self.seq,
         };
+        let entry = batch.finish(id, now.clock_ns);
+        let commands: Result<Vec<Command>, _> = entry.commands().collect();
+        let footprint = config.footprint(&commands.unwrap_or_default());
+        let mut pending = Pending::new(Body { entry, footprint }, false);
+        pending.began = Some((now.mono_ns, self.hold.percent()));
+        self.pending.insert(id, pending);
+        Some(id)
+    }
+
+    /// A request with a deadline of now, which goes to all.
+    pub(super) fn dispatch(&mut self, config: &Config, now: Now, id: EntryId) -> Option<Dispatch> {
+        let (sent, mono_ns, max_ns) = (now.clock_ns, now.mono_ns, config.owd_max_ns);
+        let owd_ns = self.estimates.furthest_ns(mono_ns, config.me, max_ns);
+        let owd_ns = (owd_ns * self.hold.percent() / 100).min(max_ns);
+        let deadline = self.estimates.deadline((sent, owd_ns), mono_ns, max_ns);
+        let pending = self.pending.get_mut(&id)?;
         pending.sent_ns = mono_ns;
-        let body = pending.body.clone();
-        let request = Message::Request {
-            body: body.clone(),
+        Some(Dispatch {
+            body: pending.body.clone(),
             sent,
             deadline,
-        };
-        if self.config.n() > 1 {
-            // It promises nothing.
-            out.send_early(Peers::All, request);
-        }
-        self.on_request(me, body, (sent, deadline), out);
+        })
     }
 
-    /// What was not decided for a while is sent again.
-    pub(super) fn on_retry(&mut self, out: &mut Out<Self>) {
-        let wait_ns = self.config.rtx_min_ns;
-        let is_old = |pending: &Pending| self.now.mono_ns >= pending.sent_ns + wait_ns;
-        let old = self
-            .gateway
-            .pending
-            .iter()
-            .filter(|(_, pending)| is_old(pending));
-        let old: Vec<EntryId> = old.map(|(id, _)| *id).collect();
-        if !old.is_empty() {
-            self.back_off();
-        }
-        for id in old {
-            self.dispatch(id, out);
-        }
+    /// What was not decided for a while, and is to be sent again.
+    pub(super) fn old(&self, config: &Config, now: Now) -> Vec<EntryId> {
+        let is_old = |pending: &Pending| now.mono_ns >= pending.sent_ns + config.rtx_min_ns;
+        let old = self.pending.iter().filter(|(_, pending)| is_old(pending));
+        old.map(|(id, _)| *id).collect()
     }
 
-    /// Sees to it that an entry is decided that was written down here: its bytes are kept until then.
-    pub(super) fn adopt(&mut self, body: Body) {
-        let id = body.entry.id;
-        if !self.done.contains(id) {
-            let pending = self.gateway.pending.entry(id);
-            pending.or_insert_with(|| Pending::new(body, true));
-        }
-    }
-
-    /// A fast reply, or how far a member is.
-    pub(super) fn on_reply(&mut self, from: usize, message: Message, out: &mut Out<Self>) {
-        match message {
-            Message::FastReply {
-                view,
-                id,
-                digest,
-                owd,
-                outcome,
-            } => {
-                self.gateway.estimates.told(from, owd, self.now.mono_ns);
-                self.on_fast_reply(from, view, (id, digest), outcome, out);
-            }
-            Message::Synced { view, upto, owd } => {
-                self.gateway.estimates.told(from, owd, self.now.mono_ns);
-                self.heard(from, view);
-                self.on_synced(from, view, upto, out);
-            }
-            _ => {}
-        }
-    }
-
-    fn on_fast_reply(
+    /// A member replied to a request. Says whether that may have committed it, or what is wrong.
+    pub(super) fn on_fast(
         &mut self,
+        config: &Config,
+        now: Now,
         from: usize,
-        view: u64,
-        (id, digest): (EntryId, u128),
-        outcome: Option<Outcome>,
-        out: &mut Out<Self>,
-    ) {
-        self.heard(from, view);
-        let is_leader = from == self.config.leader_of(view);
+        fast: Fast,
+    ) -> Result<bool, &'static str> {
+        let Fast {
+            view,
+            id,
+            digest,
+            owd,
+            outcome,
+        } = fast;
+        self.estimates.told(from, owd, now.mono_ns);
+        let is_leader = from == config.leader_of(view);
         if is_leader != outcome.is_some() {
-            return self.misbehaved(from, "a reply of the leader that is not the leader's", out);
+            return Err("a reply of the leader that is not the leader's");
         }
         if let Some(outcome) = &outcome {
-            let (mono_ns, max_ns) = (self.now.mono_ns, self.config.owd_max_ns);
-            let estimates = &mut self.gateway.estimates;
-            estimates.told_deadline(outcome.deadline, mono_ns, max_ns);
+            let (mono_ns, max_ns) = (now.mono_ns, config.owd_max_ns);
+            self.estimates
+                .told_deadline(outcome.deadline, mono_ns, max_ns);
         }
-        let Some(pending) = self.gateway.pending.get_mut(&id) else {
-            return;
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return Ok(false);
         };
-        if pending.is_answered || !pending.enter(view) {
-            return;
+        if !pending.enter(view) {
+            return Ok(false);
         }
         let digests = pending.digests.entry(from).or_default();
         if digests.len() < DIGESTS_MAX {
             digests.insert(digest);
         }
-        if let Some(outcome) = outcome {
+        if let Some(mut outcome) = outcome {
             if outcome.results.len() != pending.body.entry.count() {
-                return self.misbehaved(from, "results of other commands", out);
+                return Err("results of other commands");
+            }
+            if pending.is_answered {
+                outcome.results.clear();
             }
             pending.outcome = Some(outcome);
         }
-        self.answer_if_committed(id, out);
+        Ok(true)
     }
 
-    /// A member has the leader's log of its view up to here.
-    pub(super) fn on_synced(&mut self, from: usize, view: u64, upto: Slot, out: &mut Out<Self>) {
-        let synced = &mut self.gateway.synced[from];
+    /// A member has the leader's log of its view up to here. Says of what that may be news.
+    pub(super) fn on_synced(&mut self, from: usize, view: u64, upto: Slot) -> Vec<EntryId> {
+        let synced = &mut self.synced[from];
         *synced = (*synced).max((view, upto));
-        if from != self.config.me {
-            self.on_log_status(from, view, upto, out);
-        }
-        let waiting = self.gateway.pending.iter();
-        let waiting = waiting.filter(|(_, pending)| !pending.is_answered && pending.view == view);
-        let waiting: Vec<EntryId> = waiting.map(|(id, _)| *id).collect();
-        for id in waiting {
-            self.answer_if_committed(id, out);
-        }
+        let of_view = |(_, pending): &(&EntryId, &Pending)| pending.view == view;
+        let waiting = self.pending.iter().filter(of_view);
+        waiting.map(|(id, _)| *id).collect()
     }
 
-    /// The quorum check (paper, section 6).
-    fn answer_if_committed(&mut self, id: EntryId, out: &mut Out<Self>) {
-        let Some(pending) = self.gateway.pending.get(&id) else {
-            return;
-        };
+    /// Whether a member has the leader's log of a view beyond a slot.
+    fn is_synced(&self, config: &Config, member: usize, view: u64, slot: Slot) -> bool {
+        let (at, upto) = self.synced[member];
+        (at == view || !config.rules.tells_views_apart) && upto > slot
+    }
+
+    /// The quorum check (paper, section 6): what the clients of an entry are told, once.
+    pub(super) fn commit(&mut self, config: &Config, now: Now, id: EntryId) -> Option<Committed> {
+        let pending = self.pending.get(&id)?;
         let view = pending.view;
         let (Some(outcome), false) = (&pending.outcome, pending.is_answered) else {
-            return;
+            return None;
         };
-        let leader = self.config.leader_of(view);
+        let leader = config.leader_of(view);
         let empty = BTreeSet::new();
         let of = |member: &usize| pending.digests.get(member).unwrap_or(&empty);
-        let is_slow = |member: &usize| {
-            let (at, upto) = self.gateway.synced[*member];
-            (at == view || !self.config.rules.tells_views_apart) && upto > outcome.slot
-        };
+        let is_slow = |member: &usize| self.is_synced(config, *member, view, outcome.slot);
         let is_fast = |member: &usize| is_slow(member) || !of(member).is_disjoint(of(&leader));
-        let followers = || (0..self.config.n()).filter(|member| *member != leader);
+        let followers = || (0..config.n()).filter(|member| *member != leader);
         let slow = 1 + followers().filter(is_slow).count();
         let fast = 1 + followers().filter(is_fast).count();
-        let thresholds = self.config.thresholds;
-        let answered = &mut self.gateway.answered;
+        let thresholds = config.thresholds;
         let branch = match (slow >= thresholds.slow, fast >= thresholds.fast) {
             (false, true) => {
-                answered.0 += 1;
+                self.answered.0 += 1;
                 "committed fast"
             }
             (true, _) => {
-                answered.1 += 1;
+                self.answered.1 += 1;
                 "committed slowly"
             }
-            (false, false) => return,
+            (false, false) => return None,
         };
-        out.emit(Event::Branch(branch));
-        let Some(pending) = self.gateway.pending.get_mut(&id) else {
-            return;
-        };
+        let pending = self.pending.get_mut(&id)?;
         pending.is_answered = true;
         if let Some((began_ns, percent)) = pending.began {
-            let took_ns = self.now.mono_ns.saturating_sub(began_ns);
-            self.gateway.hold.answered(percent, took_ns);
+            let took_ns = now.mono_ns.saturating_sub(began_ns);
+            self.hold.answered(percent, took_ns);
         }
-        let Some(Outcome { slot, results, .. }) = pending.outcome.take() else {
-            return;
+        let outcome = pending.outcome.as_mut()?;
+        let (slot, results) = (outcome.slot, std::mem::take(&mut outcome.results));
+        let results = pending.requests().into_iter().zip(results).collect();
+        Some(Committed {
+            branch,
+            slot,
+            results,
+        })
+    }
+
+    /// Whether an entry whose clients have their answer is decided, as far as is known here: `f + 1` have it
+    /// at its place in the leader's log of one view.
+    pub(super) fn is_decided(&self, config: &Config, id: EntryId) -> bool {
+        let Some(pending) = self.pending.get(&id).filter(|pending| pending.is_answered) else {
+            return false;
         };
-        for (command, result) in pending.body.entry.commands().zip(results) {
-            if let Ok(command) = command {
-                out.reply(command.id, Fate::Applied(slot, result));
-            }
-        }
+        let Some(outcome) = &pending.outcome else {
+            return false;
+        };
+        let leader = config.leader_of(pending.view);
+        let followers = (0..config.n()).filter(|member| *member != leader);
+        let has = |member: &usize| self.is_synced(config, *member, pending.view, outcome.slot);
+        1 + followers.filter(has).count() >= config.thresholds.slow
     }
 }
 

@@ -37,6 +37,13 @@ pub(super) struct Appended {
     results: Option<Vec<Bytes>>,
 }
 
+impl Appended {
+    /// Whether its gateway heard what it came to.
+    pub(super) fn is_said(&self) -> bool {
+        self.results.is_some()
+    }
+}
+
 impl Lead {
     pub(super) fn new(n: usize, end: Slot) -> Lead {
         Lead {
@@ -149,7 +156,7 @@ impl Replica {
         else {
             return;
         };
-        let Some(gateway) = self.config.member(id.origin) else {
+        let Some(owd) = self.owd_from(id.origin) else {
             return;
         };
         let outcome = Outcome {
@@ -161,10 +168,11 @@ impl Replica {
             view: self.view,
             id: *id,
             digest: *digest,
-            owd: self.delays[gateway].estimate(),
+            owd,
             outcome: Some(outcome),
         };
-        self.say(gateway, reply, out);
+        let gateway = id.origin;
+        self.say_to(gateway, reply, out);
     }
 
     /// A follower is so far.

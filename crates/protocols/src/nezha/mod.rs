@@ -1,9 +1,9 @@
 //! Nezha (Geng et al., VLDB'23): requests ordered by deadline in synchronised time, answered after one
 //! round trip when replicas agree on what came before them.
 //!
-//! One replica leads a view. Every replica is also a gateway (the paper's proxy): it forms entries of its
-//! clients' commands, gives each a deadline by which all should have it, and counts the answers. The
-//! leader has what it appends executed at once, before it is decided.
+//! One replica leads a view. A gateway (the paper's proxy) forms entries of its clients' commands, gives each a
+//! deadline by which all should have it, and counts the answers. There is one inside every replica, and any
+//! number may run apart ([`Proxy`]). The leader has what it appends executed at once, before it is decided.
 //!
 //! # Why it is safe
 //!
@@ -21,6 +21,7 @@
 //! - I9: nothing is held for longer than `far_us` on the own monotonic clock (`early.rs`).
 
 mod bodies;
+mod callers;
 mod change;
 mod checks;
 mod config;
@@ -31,12 +32,14 @@ mod figures;
 mod follower;
 mod gateway;
 mod hold;
+mod inside;
 mod leader;
 mod merge;
 mod messages;
 mod mutants;
 mod paper;
 mod prf;
+mod proxy;
 mod reads;
 mod receive;
 mod recover;
@@ -55,6 +58,7 @@ pub use digest::{BUCKETS_MAX, Footprint, Sums, Tup};
 pub use dom::{Delays, Estimates};
 pub use messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Timer, Vc};
 pub use prf::Prf;
+pub use proxy::Proxy;
 pub use registered::Nezha;
 pub use replica::Replica;
 
@@ -122,7 +126,7 @@ impl Machine for Replica {
         (&self.written, &self.sums, &self.bounds).hash(to);
         (&self.placed, &self.sums_told, self.is_lazy, &self.down).hash(to);
         (&self.lead, &self.change, &self.rejoin).hash(to);
-        (&self.gateway, &self.reads, &self.delays).hash(to);
+        (&self.gateway, &self.reads, &self.delays, &self.apart).hash(to);
         for (lsn, slot) in &self.unflushed {
             (lsn.0.saturating_sub(self.durable.0), slot).hash(to);
         }
@@ -158,6 +162,9 @@ impl Machine for Replica {
 
 impl Replica {
     fn on_message(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
+        if from.is_gateway() {
+            return self.on_gateway(from, message, out);
+        }
         let from = match self.config.member(from) {
             Some(member) if member != self.config.me => member,
             _ => {
@@ -175,7 +182,7 @@ impl Replica {
                 body,
                 sent,
                 deadline,
-            } => self.on_request(from, body, (sent, deadline), out),
+            } => self.on_request(self.config.members[from], body, (sent, deadline), out),
             Message::FastReply { .. } | Message::Synced { .. } => {
                 self.on_reply(from, message, out);
             }
@@ -228,6 +235,9 @@ impl Replica {
 
     /// Whom it has to ask it asks, link or no link; but where one is down, answers take the slow path.
     fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
+        if peer.is_gateway() && !up {
+            return self.apart.forget(peer);
+        }
         let Some(member) = self.config.member(peer) else {
             return;
         };

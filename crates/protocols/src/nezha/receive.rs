@@ -4,7 +4,7 @@
 use super::digest::{Footprint, Tup};
 use super::messages::{Body, Message, Record};
 use super::replica::{Replica, Status, Unsynced};
-use quorate_core::{EntryId, Event, Out};
+use quorate_core::{Base, EntryId, Event, Out, ReplicaId};
 
 /// Requests in the early buffer, at most.
 const EARLY_MAX: usize = 65_536;
@@ -12,7 +12,7 @@ const EARLY_MAX: usize = 65_536;
 impl Replica {
     pub(super) fn on_request(
         &mut self,
-        from: usize,
+        from: ReplicaId,
         body: Body,
         (sent, deadline): (u64, u64),
         out: &mut Out<Self>,
@@ -26,15 +26,13 @@ impl Replica {
             return;
         }
         if self.knows(id) {
-            return self.say_again(from, id, out);
+            return self.say_again(from, &body, out);
         }
         if self.early.get(id).is_some() {
             return;
         }
-        if from != self.config.me && self.bodies.get(id).is_none() {
-            let delay = self.now.clock_ns.wrapping_sub(sent) as i64;
-            let (percentile, max_ns) = (self.config.percentile, self.config.owd_max_ns);
-            self.delays[from].add(self.now.mono_ns, delay, percentile, max_ns);
+        if self.bodies.get(id).is_none() {
+            self.note_delay(from, sent);
         }
         let far = self.now.clock_ns.saturating_add(self.config.far_ns);
         let is_far = deadline > far;
@@ -121,27 +119,35 @@ impl Replica {
 
     fn say_fast(&mut self, id: EntryId, digest: u128, out: &mut Out<Self>) {
         // An entry of an earlier epoch's member has no gateway here.
-        let Some(gateway) = self.config.member(id.origin) else {
+        let Some(owd) = self.owd_from(id.origin) else {
             return;
         };
         let reply = Message::FastReply {
             view: self.view,
             id,
             digest,
-            owd: self.delays[gateway].estimate(),
+            owd,
             outcome: None,
         };
-        self.say(gateway, reply, out);
+        let gateway = id.origin;
+        self.say_to(gateway, reply, out);
     }
 
     /// A request of what is here already: its reply may have been lost.
-    fn say_again(&mut self, from: usize, id: EntryId, out: &mut Out<Self>) {
+    fn say_again(&mut self, from: ReplicaId, body: &Body, out: &mut Out<Self>) {
+        let id = body.entry.id;
+        if self.done.contains(id) {
+            self.tell(from, body, out);
+        }
         if self.leads() {
             if let Some(slot) = self.slots.get(&id) {
                 self.say_outcome(*slot, out);
             }
-            // A sign of life, and how far this is.
-            return self.say_log_to(from, self.end(), false, out);
+            if let Some(member) = self.config.member(from) {
+                // A sign of life, and how far this is.
+                self.say_log_to(member, self.end(), false, out);
+            }
+            return;
         }
         if self.slots.contains_key(&id) {
             return self.say_synced(from, out);

@@ -1,6 +1,7 @@
 //! A replica's state, and what all of it shares.
 
 use super::bodies::Bodies;
+use super::callers::Callers;
 use super::change::Change;
 use super::config::Config;
 use super::digest::{Bounds, Sums, Tup, hash};
@@ -122,6 +123,8 @@ pub struct Replica {
     pub(super) reads: Reads,
     /// Of requests from each member's gateway.
     pub(super) delays: Vec<Delays>,
+    /// Of requests from gateways apart.
+    pub(super) apart: Callers,
     /// Log positions of the leader that wait for the disk.
     pub(super) unflushed: VecDeque<(Lsn, Slot)>,
     /// What was said to the own gateway, and waits for the disk.
@@ -169,9 +172,10 @@ impl Replica {
             change: Change::default(),
             rejoin: None,
             joined: Lsn(0),
-            gateway: Gateway::new(n, config.hold),
+            gateway: Gateway::new(config, config.members[config.me]),
             reads: Reads::default(),
             delays: vec![Delays::default(); n],
+            apart: Callers::default(),
             unflushed: VecDeque::new(),
             own: VecDeque::new(),
             durable: out.persisted(),
@@ -306,7 +310,9 @@ impl Replica {
         {
             let (id, slot) = (item.tup.id, self.ap);
             self.slots.remove(&id);
-            self.lead.outcomes.remove(&slot);
+            let outcome = self.lead.outcomes.remove(&slot);
+            let is_said = outcome.is_none_or(|outcome| outcome.is_said());
+            let to_tell = (!is_said).then(|| item.body.clone());
             let entry = item.body.entry;
             let is_new = !self.done.contains(id);
             if !is_new {
@@ -318,6 +324,10 @@ impl Replica {
             self.forget(id);
             (self.backoff, self.in_vain) = (0, 0);
             out.deliver(slot, entry);
+            if let Some(body) = to_tell {
+                // Its gateway waits for results, and nobody had any before.
+                self.tell(id.origin, &body, out);
+            }
         }
     }
 

@@ -4,6 +4,9 @@ mod options;
 mod settings;
 
 pub(crate) use options::ServeOptions;
+pub(crate) use settings::{
+    REQUEST_TIMEOUT_MS, TXN_OPS, clock, cluster_id, request_bytes, test_source,
+};
 
 use crate::Failure;
 use crate::face::FaceName;
@@ -29,6 +32,11 @@ const QUEUE_MAX: usize = 32 << 10;
 const COMMAND_BYTES_MAX: usize = ENTRY_BYTES_MAX - (1 << 20);
 /// What a command adds to the request it carries.
 const COMMAND_BYTES_EXTRA: usize = 64 << 10;
+
+/// How long a command may be that carries a request of so many bytes.
+pub(crate) fn command_bytes(request_bytes: usize) -> usize {
+    request_bytes.min(COMMAND_BYTES_MAX) + COMMAND_BYTES_EXTRA
+}
 
 /// Runs a replica until it is told to stop.
 pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
@@ -141,7 +149,7 @@ fn random_incarnation() -> Result<Incarnation, Failure> {
     Ok(Incarnation(u128::from_le_bytes(bytes)))
 }
 
-fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError> {
+pub(crate) fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError> {
     bind(address).map_err(|error| ServerError::Listen {
         what,
         address: address.to_owned(),
@@ -179,8 +187,7 @@ impl Replica {
     fn run(self) -> Result<(), ServerError> {
         let settings = self.settings;
         let limits = Limits {
-            command_bytes_max: settings.max_request_bytes.min(COMMAND_BYTES_MAX)
-                + COMMAND_BYTES_EXTRA,
+            command_bytes_max: command_bytes(settings.max_request_bytes),
             payload_cache_bytes_max: settings.value_cache_bytes,
             recode_rate: settings.recode_rate,
             ..settings.snapshots.limits(Limits::default())
@@ -254,7 +261,7 @@ fn render(metrics: Arc<Metrics>) -> quorate_web::Metrics {
     Arc::new(move || metrics.render())
 }
 
-async fn stop(mut stopping: watch::Receiver<bool>) {
+pub(crate) async fn stop(mut stopping: watch::Receiver<bool>) {
     // An error means that nobody is left to say stop.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
@@ -274,7 +281,7 @@ fn face_of(folder: &Folder, asked: Option<FaceName>) -> Result<FaceName, Failure
 }
 
 /// Tells people by the log and a supervisor by standard output.
-fn announce(address: &str) {
+pub(crate) fn announce(address: &str) {
     tracing::info!(address, "ready to serve client requests");
     tell_supervisor(READY);
 }
@@ -293,7 +300,7 @@ pub(crate) const READY: &str = "ready to serve client requests";
 pub(crate) const REMOVED: &str = "removed from the cluster";
 
 /// Makes the kernel stop this process when its parent ends, however that ends.
-fn exit_with_parent(parent: Option<u32>) -> Result<(), Failure> {
+pub(crate) fn exit_with_parent(parent: Option<u32>) -> Result<(), Failure> {
     let Some(parent) = parent else {
         return Ok(());
     };

@@ -23,9 +23,9 @@ const PROTOCOL: &str = "rabia";
 const REQUEST_BYTES: usize = 1_572_864;
 /// One value of the greatest length, and room for what is around it.
 const REQUEST_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
-const TXN_OPS: usize = 128;
+pub(crate) const TXN_OPS: usize = 128;
 /// Less than the five seconds after which etcdctl gives up: its user gets an answer.
-const REQUEST_TIMEOUT_MS: u64 = 4_000;
+pub(crate) const REQUEST_TIMEOUT_MS: u64 = 4_000;
 /// Longer than a restart of a process takes.
 const REACT_AFTER_MS: u64 = 10_000;
 /// A week.
@@ -212,7 +212,7 @@ fn reaction(mode: Option<ReactMode>, after_ms: Option<u64>) -> Result<Reaction, 
     Ok(Reaction::ShrinkCode { after_ns })
 }
 
-fn clock(text: Option<&str>) -> Result<ClockSource, String> {
+pub(crate) fn clock(text: Option<&str>) -> Result<ClockSource, String> {
     let Some(text) = text else {
         return Ok(ClockSource::default());
     };
@@ -220,7 +220,7 @@ fn clock(text: Option<&str>) -> Result<ClockSource, String> {
     source.map_err(|why| format!("--clock {text:?}: {why}"))
 }
 
-fn test_source(path: Option<&Path>) -> Result<TestSource, String> {
+pub(crate) fn test_source(path: Option<&Path>) -> Result<TestSource, String> {
     let Some(path) = path else {
         return Ok(TestSource::default());
     };
@@ -237,13 +237,13 @@ fn state(text: Option<&str>) -> Result<ClusterState, String> {
     }
 }
 
-fn cluster_id(text: &str) -> Result<ClusterId, String> {
+pub(crate) fn cluster_id(text: &str) -> Result<ClusterId, String> {
     u128::from_str_radix(text, 16)
         .map(ClusterId)
         .map_err(|_| format!("--cluster-id {text:?} is not a hexadecimal number"))
 }
 
-fn request_bytes(given: Option<usize>) -> Result<usize, String> {
+pub(crate) fn request_bytes(given: Option<usize>) -> Result<usize, String> {
     match given {
         None => Ok(REQUEST_BYTES),
         Some(bytes) if (1..=REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),

@@ -1,6 +1,6 @@
 //! The replicas' processes: started, listened to, stopped by their own ids and waited for.
 
-use super::plan;
+use super::plan::{self, Who};
 use crate::serve::{READY, REMOVED};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
@@ -22,7 +22,7 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// A replica to run.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
-    pub(super) id: u16,
+    pub(super) who: Who,
     pub(super) command: plan::Child,
     /// Where its standard error goes.
     pub(super) log: PathBuf,
@@ -33,23 +33,23 @@ pub(super) struct Child {
 #[derive(Debug)]
 pub(super) enum News {
     Started {
-        id: u16,
+        who: Who,
         pid: u32,
     },
     Ready {
-        id: u16,
+        who: Who,
     },
     /// The cluster goes on without it: it is not started again.
     Removed {
-        id: u16,
+        who: Who,
     },
     /// It ended before it ever served.
     NotStarted {
-        id: u16,
+        who: Who,
         why: String,
     },
     Died {
-        id: u16,
+        who: Who,
         how: String,
         restarts: bool,
     },
@@ -57,7 +57,7 @@ pub(super) enum News {
 
 /// All replicas of this process.
 pub(super) struct Children {
-    tasks: JoinSet<Option<u16>>,
+    tasks: JoinSet<Option<Who>>,
     news: mpsc::UnboundedReceiver<News>,
     stop: watch::Sender<bool>,
 }
@@ -89,7 +89,7 @@ impl Children {
     }
 
     /// Stops all and waits for them. Returns those that had to be killed.
-    pub(super) async fn stop(mut self) -> Vec<u16> {
+    pub(super) async fn stop(mut self) -> Vec<Who> {
         self.stop.send_replace(true);
         let mut killed = Vec::new();
         while let Some(result) = self.tasks.join_next().await {
@@ -117,36 +117,36 @@ enum End {
 }
 
 impl Keeper {
-    /// Returns the replica's number if it had to be killed.
-    async fn keep(mut self) -> Option<u16> {
-        let id = self.child.id;
+    /// Returns who it was if it had to be killed.
+    async fn keep(mut self) -> Option<Who> {
+        let who = self.child.who;
         let mut served = false;
         loop {
             let end = match self.run_once().await {
                 Ok(end) => end,
                 Err(error) => {
                     self.tell(News::NotStarted {
-                        id,
+                        who,
                         why: error.to_string(),
                     });
                     return None;
                 }
             };
             match end {
-                End::Stopped { killed } => return killed.then_some(id),
+                End::Stopped { killed } => return killed.then_some(who),
                 End::Removed => {
-                    self.tell(News::Removed { id });
+                    self.tell(News::Removed { who });
                     return None;
                 }
                 End::Exited { status, ready } if !ready && !served => {
                     let why = last_words(&self.child.log).unwrap_or_else(|| describe(status));
-                    self.tell(News::NotStarted { id, why });
+                    self.tell(News::NotStarted { who, why });
                     return None;
                 }
                 End::Exited { status, .. } => {
                     let restarts = self.child.restart;
                     self.tell(News::Died {
-                        id,
+                        who,
                         how: self.obituary(status),
                         restarts,
                     });
@@ -165,10 +165,10 @@ impl Keeper {
 
     /// Runs the replica's process from start to end.
     async fn run_once(&self) -> io::Result<End> {
-        let id = self.child.id;
+        let who = self.child.who;
         let mut process = self.spawn()?;
         self.tell(News::Started {
-            id,
+            who,
             pid: process.id().unwrap_or_default(),
         });
         let (mut ready, mut removed) = (false, false);
@@ -187,7 +187,7 @@ impl Keeper {
                 line = line => match line {
                     Ok(Some(line)) if line == READY => {
                         ready = true;
-                        self.tell(News::Ready { id });
+                        self.tell(News::Ready { who });
                     }
                     Ok(Some(line)) => removed |= line == REMOVED,
                     Ok(None) | Err(_) => lines = None,

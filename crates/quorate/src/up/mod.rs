@@ -12,7 +12,7 @@ use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
 use children::{Child, Children, News};
 use clap::Args;
-use plan::Plan;
+use plan::{Plan, Who};
 use quorate_core::ReplicaId;
 use quorate_protocols::Code;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,17 @@ pub(crate) struct UpOptions {
     /// Number of replicas [default for a new cluster: 3]
     #[arg(long, env = "QUORATE_REPLICAS", value_name = "N")]
     replicas: Option<u16>,
+
+    /// Gateways beside the replicas: processes without data that clients may write through. With nezha they
+    /// stamp requests and count replies; with other protocols they pass everything on
+    #[arg(
+        long,
+        env = "QUORATE_GATEWAYS",
+        value_name = "N",
+        default_value_t = 0,
+        conflicts_with = "only"
+    )]
+    gateways: u16,
 
     /// Fragments of each value, one for each replica, and how many of them rebuild it, as in 5,3
     /// [for rs-paxos and racos]
@@ -151,6 +162,7 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
         plan.replicas
     ));
     if options.begin_only {
+        let which: Vec<Who> = which.into_iter().map(Who::Replica).collect();
         say(plan.endpoints(&which));
         return Ok(());
     }
@@ -165,14 +177,17 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
 async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| system(&error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| system(&error))?;
-    let start = |id: &u16| Child {
-        id: *id,
-        command: plan.command(*id, options),
-        log: plan.log(*id),
+    let start = |who: Who| Child {
+        who,
+        command: plan.command(who, options),
+        log: plan.log(who),
         restart: options.restart,
     };
-    let mut children = Children::start(which.iter().map(start).collect());
-    let mut watch = Watch::new(plan, which);
+    let replicas = which.iter().map(|id| Who::Replica(*id));
+    let gateways = (1..=options.gateways).map(Who::Gateway);
+    let all: Vec<Who> = replicas.chain(gateways).collect();
+    let mut children = Children::start(all.iter().copied().map(start).collect());
+    let mut watch = Watch::new(plan, &all);
     let verdict = loop {
         tokio::select! {
             news = children.news() => {
@@ -192,28 +207,28 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
         (Err(failure), _) => Err(failure),
         (Ok(()), []) => Ok(()),
         (Ok(()), killed) => Err(Failure::Failed(format!(
-            "did not stop in time and had to be killed: replica {}",
+            "did not stop in time and had to be killed: {}",
             killed
                 .iter()
-                .map(u16::to_string)
+                .map(Who::to_string)
                 .collect::<Vec<_>>()
                 .join(", ")
         ))),
     }
 }
 
-/// What is known of the replicas.
+/// What is known of the processes.
 struct Watch<'a> {
     plan: &'a Plan,
-    pids: BTreeMap<u16, u32>,
-    starting: BTreeSet<u16>,
-    running: BTreeSet<u16>,
-    which: Vec<u16>,
+    pids: BTreeMap<Who, u32>,
+    starting: BTreeSet<Who>,
+    running: BTreeSet<Who>,
+    which: Vec<Who>,
     announced: bool,
 }
 
 impl<'a> Watch<'a> {
-    fn new(plan: &'a Plan, which: &[u16]) -> Self {
+    fn new(plan: &'a Plan, which: &[Who]) -> Self {
         Watch {
             plan,
             pids: BTreeMap::new(),
@@ -227,77 +242,99 @@ impl<'a> Watch<'a> {
     /// Takes note of something, and tells people. `Some` ends the cluster.
     fn note(&mut self, news: News) -> Option<Result<(), Failure>> {
         match news {
-            News::Started { id, pid } => self.started(id, pid),
-            News::Ready { id } => self.ready(id),
-            News::Removed { id } => return self.removed(id),
-            News::NotStarted { id, why } => {
-                let log = self.plan.log(id);
+            News::Started { who, pid } => self.started(who, pid),
+            News::Ready { who } => self.ready(who),
+            News::Removed { who } => return self.removed(who),
+            News::NotStarted { who, why } => {
+                let log = self.plan.log(who);
                 return Some(Err(Failure::Failed(format!(
-                    "replica {id} did not start: {why} (its log is {})",
+                    "{who} did not start: {why} (its log is {})",
                     log.display()
                 ))));
             }
-            News::Died { id, how, restarts } => return self.died(id, &how, restarts),
+            News::Died { who, how, restarts } => return self.died(who, &how, restarts),
         }
         None
     }
 
-    fn started(&mut self, id: u16, pid: u32) {
-        self.pids.insert(id, pid);
+    fn started(&mut self, who: Who, pid: u32) {
+        self.pids.insert(who, pid);
+        let peers = match who {
+            Who::Replica(id) => format!(", peers {}", self.plan.peer_url(id)),
+            Who::Gateway(_) => String::new(),
+        };
         say(format_args!(
-            "replica {id}: process {pid}, clients {}, peers {}, log {}",
-            self.plan.client_url(id),
-            self.plan.peer_url(id),
-            self.plan.log(id).display()
+            "{who}: process {pid}, clients {}{peers}, log {}",
+            self.plan.client_url(who),
+            self.plan.log(who).display()
         ));
     }
 
-    fn ready(&mut self, id: u16) {
-        self.starting.remove(&id);
-        self.running.insert(id);
+    fn ready(&mut self, who: Who) {
+        self.starting.remove(&who);
+        self.running.insert(who);
         if self.announced {
-            say(format_args!("replica {id} serves again"));
-        } else if self.starting.is_empty() {
-            self.announced = true;
-            say(self.plan.endpoints(&self.which));
+            say(format_args!("{who} serves again"));
+        } else {
+            self.maybe_announce();
         }
+    }
+
+    /// Where clients are served, once all are.
+    fn maybe_announce(&mut self) {
+        if self.announced || !self.starting.is_empty() {
+            return;
+        }
+        self.announced = true;
+        let (replicas, gateways): (Vec<Who>, Vec<Who>) =
+            (self.which.iter()).partition(|who| matches!(who, Who::Replica(_)));
+        if !gateways.is_empty() {
+            say(format_args!("gateway {}", self.plan.endpoints(&gateways)));
+        }
+        say(self.plan.endpoints(&replicas));
     }
 
     /// One that was removed from the cluster is no trouble: the others go on.
-    fn removed(&mut self, id: u16) -> Option<Result<(), Failure>> {
+    fn removed(&mut self, who: Who) -> Option<Result<(), Failure>> {
         say(format_args!(
-            "replica {id} is no member of the cluster any more, and is not started: its data in {} is not \
+            "{who} is no member of the cluster any more, and is not started: its data in {} is not \
              needed",
-            self.plan.log(id).with_file_name("").display()
+            self.plan.log(who).with_file_name("").display()
         ));
-        self.pids.remove(&id);
-        self.running.remove(&id);
-        self.which.retain(|other| *other != id);
-        if self.starting.remove(&id) && self.starting.is_empty() && !self.announced {
-            self.announced = true;
-            say(self.plan.endpoints(&self.which));
+        self.pids.remove(&who);
+        self.running.remove(&who);
+        self.which.retain(|other| *other != who);
+        self.starting.remove(&who);
+        if !self.has_replicas(self.which.iter()) {
+            return Some(Err(Failure::Failed("no replica is left".to_owned())));
         }
-        self.which
-            .is_empty()
-            .then(|| Err(Failure::Failed("no replica is left".to_owned())))
+        self.maybe_announce();
+        None
     }
 
-    fn died(&mut self, id: u16, how: &str, restarts: bool) -> Option<Result<(), Failure>> {
-        self.running.remove(&id);
-        let pid = self.pids.remove(&id).unwrap_or_default();
+    fn died(&mut self, who: Who, how: &str, restarts: bool) -> Option<Result<(), Failure>> {
+        self.running.remove(&who);
+        let pid = self.pids.remove(&who).unwrap_or_default();
         if restarts {
             say(format_args!(
-                "replica {id} (process {pid}) died: {how}; starting it again"
+                "{who} (process {pid}) died: {how}; starting it again"
             ));
             return None;
         }
-        say(format_args!(
-            "replica {id} (process {pid}) died: {how}; start it again with: quorate up --data-dir \
-             {} --only {id}",
-            self.plan.dir.display()
-        ));
-        let none_left = self.running.is_empty() && self.starting.is_empty();
-        none_left.then(|| Err(Failure::Failed("no replica is left".to_owned())))
+        match who {
+            Who::Replica(id) => say(format_args!(
+                "{who} (process {pid}) died: {how}; start it again with: quorate up --data-dir \
+                 {} --only {id}",
+                self.plan.dir.display()
+            )),
+            Who::Gateway(_) => say(format_args!("{who} (process {pid}) died: {how}")),
+        }
+        let is_left = self.has_replicas(self.running.iter().chain(&self.starting));
+        (!is_left).then(|| Err(Failure::Failed("no replica is left".to_owned())))
+    }
+
+    fn has_replicas<'b>(&self, mut of: impl Iterator<Item = &'b Who>) -> bool {
+        of.any(|who| matches!(who, Who::Replica(_)))
     }
 }
 

@@ -11,6 +11,7 @@ use quorate_server::{bootstrap, holds_data, read_meta};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,23 @@ struct File {
     params: BTreeMap<String, String>,
 }
 
+/// A process of the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Who {
+    Replica(u16),
+    /// One without data, which the file does not remember.
+    Gateway(u16),
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Who::Replica(id) => write!(f, "replica {id}"),
+            Who::Gateway(id) => write!(f, "gateway {id}"),
+        }
+    }
+}
+
 impl Plan {
     /// The cluster in the folder, or a new one if the folder is empty or missing.
     pub(super) fn of(options: &UpOptions) -> Result<Plan, Failure> {
@@ -57,6 +75,12 @@ impl Plan {
         if path.exists() {
             let mut plan = Plan::read(dir, &path)?;
             plan.check(options).map_err(Failure::Usage)?;
+            check_gateways(
+                options.port.unwrap_or(plan.port),
+                plan.replicas,
+                options.gateways,
+            )
+            .map_err(Failure::Usage)?;
             if let Some(port) = options.port.filter(|port| *port != plan.port) {
                 plan.port = port;
                 check_ports(plan.port, plan.replicas).map_err(Failure::Usage)?;
@@ -118,52 +142,76 @@ impl Plan {
         }))
     }
 
-    /// The command that runs a replica.
-    pub(super) fn command(&self, id: u16, options: &UpOptions) -> Child {
+    /// The command that runs a process.
+    pub(super) fn command(&self, who: Who, options: &UpOptions) -> Child {
+        let format = (options.log_format)
+            .to_possible_value()
+            .map(|value| value.get_name().to_owned());
+        let common = [
+            ("--listen-client-urls", self.client_url(who)),
+            ("--cluster-id", self.cluster.to_string()),
+            ("--log-level", options.log_level.clone()),
+            ("--log-format", format.unwrap_or_default()),
+            ("--exit-with-parent", std::process::id().to_string()),
+        ];
+        let common = common.map(|(flag, value)| [flag.to_owned(), value]);
+        let (command, own) = match who {
+            Who::Replica(id) => ("serve", self.replica_flags(id, options)),
+            Who::Gateway(_) => ("gateway", self.gateway_flags()),
+        };
+        Child {
+            command,
+            flags: common.into_iter().flatten().chain(own).collect(),
+        }
+    }
+
+    fn replica_flags(&self, id: u16, options: &UpOptions) -> Vec<String> {
         let list = |url: fn(&Plan, u16) -> String| {
             let urls: Vec<_> = (1..=self.replicas)
                 .map(|id| format!("{id}={}", url(self, id)))
                 .collect();
             urls.join(",")
         };
-        let format = (options.log_format)
-            .to_possible_value()
-            .map(|value| value.get_name().to_owned());
+        let client_url = |plan: &Plan, id| plan.client_url(Who::Replica(id));
         let flags = [
             ("--id", id.to_string()),
             ("--data-dir", self.replica_dir(id).display().to_string()),
-            ("--listen-client-urls", self.client_url(id)),
             ("--listen-peer-urls", self.peer_url(id)),
-            ("--advertise-client-urls", list(Plan::client_url)),
+            ("--advertise-client-urls", list(client_url)),
             ("--initial-cluster", list(Plan::peer_url)),
-            ("--cluster-id", self.cluster.to_string()),
             (
                 "--layout",
                 (options.layout.resolve(self.replicas.into()).name()).to_owned(),
             ),
             ("--peer-transport", options.peer_transport.name().to_owned()),
-            ("--log-level", options.log_level.clone()),
-            ("--log-format", format.unwrap_or_default()),
-            ("--exit-with-parent", std::process::id().to_string()),
         ];
-        Child {
-            flags: flags
-                .into_iter()
-                .flat_map(|(flag, value)| [flag.to_owned(), value])
-                .chain(options.server_arg.iter().cloned())
-                .chain(options.snapshots.flags())
-                .chain(options.recode.flags())
-                .collect(),
-        }
+        let flags = flags.map(|(flag, value)| [flag.to_owned(), value]);
+        flags
+            .into_iter()
+            .flatten()
+            .chain(options.server_arg.iter().cloned())
+            .chain(options.snapshots.flags())
+            .chain(options.recode.flags())
+            .collect()
     }
 
-    pub(super) fn client_url(&self, id: u16) -> String {
-        format!("http://127.0.0.1:{}", self.port + 2 * (id - 1))
+    fn gateway_flags(&self) -> Vec<String> {
+        let peers: Vec<String> = (1..=self.replicas).map(|id| self.peer_url(id)).collect();
+        vec!["--peers".to_owned(), peers.join(",")]
     }
 
-    /// The line that tells where these replicas serve.
-    pub(super) fn endpoints(&self, which: &[u16]) -> String {
-        let urls: Vec<_> = which.iter().map(|id| self.client_url(*id)).collect();
+    /// Gateways have the ports behind those of the replicas.
+    pub(super) fn client_url(&self, who: Who) -> String {
+        let port = match who {
+            Who::Replica(id) => self.port + 2 * (id - 1),
+            Who::Gateway(id) => self.port + 2 * self.replicas + (id - 1),
+        };
+        format!("http://127.0.0.1:{port}")
+    }
+
+    /// The line that tells where these serve clients.
+    pub(super) fn endpoints(&self, which: &[Who]) -> String {
+        let urls: Vec<_> = which.iter().map(|who| self.client_url(*who)).collect();
         format!("endpoints: {}", urls.join(","))
     }
 
@@ -171,8 +219,11 @@ impl Plan {
         format!("http://127.0.0.1:{}", self.port + 2 * (id - 1) + 1)
     }
 
-    pub(super) fn log(&self, id: u16) -> PathBuf {
-        self.replica_dir(id).join("log.txt")
+    pub(super) fn log(&self, who: Who) -> PathBuf {
+        match who {
+            Who::Replica(id) => self.replica_dir(id).join("log.txt"),
+            Who::Gateway(id) => self.dir.join(format!("gateway-{id}.log")),
+        }
     }
 
     fn replica_dir(&self, id: u16) -> PathBuf {
@@ -185,6 +236,7 @@ impl Plan {
         let replicas = options.replicas.or(of_code).unwrap_or(REPLICAS);
         let port = options.port.unwrap_or(PORT);
         check_ports(port, replicas).map_err(Failure::Usage)?;
+        check_gateways(port, replicas, options.gateways).map_err(Failure::Usage)?;
         let protocol = options.protocol.as_deref().unwrap_or(PROTOCOL);
         let mut params = asked(options, protocol, replicas).map_err(Failure::Usage)?;
         options.face.unwrap_or_default().add_to(&mut params);
@@ -314,17 +366,18 @@ impl Plan {
     }
 }
 
-/// The arguments behind `quorate serve`.
+/// A command of this program, and the arguments behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
+    command: &'static str,
     flags: Vec<String>,
 }
 
 impl Child {
-    /// This very program, as a replica.
+    /// This very program, as that process.
     pub(super) fn command(&self) -> std::io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("serve").args(&self.flags);
+        command.arg(self.command).args(&self.flags);
         // Options meant for this process are not meant for the replicas.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("QUORATE_") {
@@ -343,6 +396,17 @@ fn check_ports(port: u16, replicas: u16) -> Result<(), String> {
     if port == 0 || last > u32::from(u16::MAX) {
         return Err(format!(
             "--port {port} leaves no room for the ports of {replicas} replicas, up to {last}"
+        ));
+    }
+    Ok(())
+}
+
+/// The replicas' ports were checked.
+fn check_gateways(port: u16, replicas: u16, gateways: u16) -> Result<(), String> {
+    let last = u32::from(port) + 2 * u32::from(replicas) + u32::from(gateways);
+    if gateways > 0 && last > u32::from(u16::MAX) {
+        return Err(format!(
+            "--gateways {gateways} leaves no room for their ports behind the replicas', up to {last}"
         ));
     }
     Ok(())
@@ -409,7 +473,10 @@ mod tests {
         let dir = home.path().join("cluster");
         let plan = Plan::of(&options(&dir, &["--replicas", "5", "--port", "4000"])).unwrap();
         assert_eq!(Plan::of(&options(&dir, &[])).unwrap(), plan);
-        assert_eq!(plan.client_url(3), "http://127.0.0.1:4004");
+        assert_eq!(plan.client_url(Who::Replica(3)), "http://127.0.0.1:4004");
+        let behind = 4000 + 2 * plan.replicas;
+        let first = format!("http://127.0.0.1:{behind}");
+        assert_eq!(plan.client_url(Who::Gateway(1)), first);
         assert_eq!(plan.peer_url(3), "http://127.0.0.1:4005");
         assert_eq!(plan.epoch().unwrap().n(), 5);
         let moved = Plan::of(&options(&dir, &["--port", "5000"])).unwrap();

@@ -125,6 +125,8 @@ pub struct Up {
     lines: Receiver<String>,
     pub pids: BTreeMap<u16, u32>,
     pub urls: Vec<String>,
+    /// Where gateways serve, if there are any.
+    pub gateways: Vec<String>,
 }
 
 impl Up {
@@ -151,12 +153,10 @@ impl Up {
             lines,
             pids: BTreeMap::new(),
             urls: Vec::new(),
+            gateways: Vec::new(),
         };
         let endpoints = up.wait_for("endpoints: ");
-        up.urls = endpoints["endpoints: ".len()..]
-            .split(',')
-            .map(str::to_owned)
-            .collect();
+        up.urls = list(&endpoints["endpoints: ".len()..]);
         up
     }
 
@@ -173,6 +173,9 @@ impl Up {
             let line = self.lines.recv_timeout(left);
             let line = line.unwrap_or_else(|_| panic!("no line begins with {beginning:?}"));
             self.note_pid(&line);
+            if let Some(urls) = line.strip_prefix("gateway endpoints: ") {
+                self.gateways = list(urls);
+            }
             if line.starts_with(beginning) {
                 return line;
             }
@@ -219,6 +222,10 @@ impl Up {
         assert!(Instant::now() < deadline, "it did not stop");
         self.child.wait().unwrap()
     }
+}
+
+fn list(urls: &str) -> Vec<String> {
+    urls.split(',').map(str::to_owned).collect()
 }
 
 impl Drop for Up {
@@ -401,7 +408,8 @@ impl Home {
         let home = tempfile::tempdir().unwrap();
         Home {
             dir: home.path().join("cluster"),
-            port: free_ports(6).to_string(),
+            // Three replicas, and a few gateways.
+            port: free_ports(10).to_string(),
             _home: home,
         }
     }

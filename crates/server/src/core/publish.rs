@@ -53,6 +53,8 @@ impl<A: Application> Core<A> {
         metrics.waiting.1.set(waiting);
         let gone = self.host.epoch().n() - self.present();
         metrics.members_gone.set(gone as f64);
+        let gateways = self.links.gateways();
+        metrics.gateways_connected.set(gateways as f64);
         let quorum = f64::from(u8::from(self.has_quorum()));
         metrics.has_quorum.0.set(quorum);
         metrics.has_quorum.1.set(quorum);

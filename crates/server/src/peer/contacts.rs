@@ -57,6 +57,16 @@ impl Contacts {
         }
     }
 
+    /// Where each peer is dialled.
+    pub(super) fn addresses(&self) -> Vec<(ReplicaId, String)> {
+        let state = self.state();
+        let at = |(peer, contact): (&ReplicaId, &Contact)| {
+            let dialer = contact.dialers.last()?;
+            Some((*peer, dialer.address().to_owned()))
+        };
+        state.peers.iter().filter_map(at).collect()
+    }
+
     /// What each peer has said of itself.
     pub(super) fn about(&self) -> BTreeMap<ReplicaId, About> {
         let state = self.state();

@@ -133,9 +133,13 @@ pub(crate) enum RejectCode {
     Epoch,
     /// No datagrams are taken.
     Datagrams,
+    /// A gateway's number, which another one has.
+    Taken,
+    /// No room for another gateway.
+    TooMany,
 }
 
-const CODES: [RejectCode; 8] = [
+const CODES: [RejectCode; 10] = [
     RejectCode::WireVersion,
     RejectCode::Cluster,
     RejectCode::Recipient,
@@ -144,6 +148,8 @@ const CODES: [RejectCode; 8] = [
     RejectCode::Protocol,
     RejectCode::Epoch,
     RejectCode::Datagrams,
+    RejectCode::Taken,
+    RejectCode::TooMany,
 ];
 
 impl Identity {

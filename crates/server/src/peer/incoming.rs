@@ -1,12 +1,14 @@
 //! Connections from peers: a handshake, then frames in one direction.
 
 use super::frame::FrameDecoder;
+use super::gateways::{self, GatewayHello};
 use super::handshake::{Lane, RejectCode, Rejection};
 use super::opening::{self, Caller, HandshakeError};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
 use quorate_core::ReplicaId;
+use quorate_host::WireVersion;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
@@ -24,6 +26,14 @@ pub(super) struct Acceptor {
     /// Where their connections live.
     pub(super) bulk_handle: Option<Handle>,
     pub(super) strangers: metrics::Counter,
+    /// Of all gateways together.
+    pub(super) gateways: PeerMetrics,
+}
+
+/// Whose frames follow.
+enum Welcomed {
+    Peer((ReplicaId, Lane)),
+    Gateway(GatewayHello, WireVersion),
 }
 
 /// Takes connections for as long as the replica runs.
@@ -43,7 +53,14 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
             drop(permit);
             match greeted.unwrap_or(Err(HandshakeError::Timeout)) {
                 Ok(None) => {}
-                Ok(Some(caller)) => serve_at_home(connection, caller, acceptor).await,
+                Ok(Some(Welcomed::Peer(caller))) => {
+                    serve_at_home(connection, caller, acceptor).await;
+                }
+                Ok(Some(Welcomed::Gateway(hello, version))) => {
+                    let Acceptor { home, arrivals, .. } = &*acceptor;
+                    let caller = (hello, version);
+                    gateways::serve(connection, caller, home, arrivals, &acceptor.gateways).await;
+                }
                 Err(error) => {
                     acceptor.strangers.increment(1);
                     tracing::warn!(%from, "connection to the peer port refused: {}", why(&error));
@@ -60,16 +77,17 @@ fn why(error: &HandshakeError) -> String {
     }
 }
 
-/// The peer whose frames follow, and on which lane; none follow a mere question.
+/// Whose frames follow; none follow a mere question.
 async fn greet(
     connection: &mut Connection,
     acceptor: &Acceptor,
-) -> Result<Option<(ReplicaId, Lane)>, HandshakeError> {
+) -> Result<Option<Welcomed>, HandshakeError> {
     let Home {
         identity,
         lives,
         contacts,
         datagrams,
+        ..
     } = &acceptor.home;
     let spoken = identity.spoken;
     let judged = match opening::receive_caller(connection, spoken).await {
@@ -84,6 +102,10 @@ async fn greet(
                 contacts.said(hello.from, hello.about);
             }
             judged.map(|()| caller)
+        }
+        Ok(Caller::Gateway(hello, version)) => {
+            gateways::welcome(connection, &hello, &acceptor.home).await?;
+            return Ok(Some(Welcomed::Gateway(hello, version)));
         }
         Ok(Caller::Asking(question)) => {
             let answer = identity.answer(&question, lives, contacts.newest());
@@ -103,7 +125,8 @@ async fn greet(
     opening::send(connection, &welcome, spoken)
         .await
         .map_err(HandshakeError::Io)?;
-    judged.map(Some).map_err(HandshakeError::Rejected)
+    let welcomed = judged.map(|caller| Some(Welcomed::Peer(caller)));
+    welcomed.map_err(HandshakeError::Rejected)
 }
 
 fn no_datagrams() -> Rejection {

@@ -5,11 +5,12 @@ mod bulk;
 mod contacts;
 pub(crate) mod datagrams;
 pub(crate) mod frame;
+pub(crate) mod gateways;
 pub(crate) mod handshake;
 mod incoming;
 pub(crate) mod lives;
 pub(crate) mod opening;
-mod outgoing;
+pub(crate) mod outgoing;
 pub(crate) mod question;
 
 use crate::metrics::Metrics;
@@ -18,6 +19,7 @@ use bulk::BulkThread;
 use bytes::Bytes;
 use contacts::Contacts;
 use datagrams::Datagrams;
+use gateways::Gateways;
 use handshake::{About, Identity, Lane};
 use incoming::{Acceptor, accept_all};
 use lives::Lives;
@@ -64,16 +66,38 @@ struct Home {
     contacts: Arc<Contacts>,
     /// What takes and sends datagrams, if frames may go that way.
     datagrams: Option<Arc<Datagrams>>,
+    gateways: Arc<Gateways>,
+}
+
+#[cfg(test)]
+impl Home {
+    /// A replica that nobody has called.
+    fn alone(identity: Identity) -> Home {
+        Home {
+            lives: Arc::new(Lives::of(&identity.epoch)),
+            identity: Arc::new(identity),
+            contacts: Arc::default(),
+            datagrams: None,
+            gateways: Arc::default(),
+        }
+    }
 }
 
 /// The connections' end of the queue to the core.
 #[derive(Clone, Debug)]
-struct Arrivals {
+pub(crate) struct Arrivals {
     queue: mpsc::Sender<Arrival>,
     budget: Arc<Semaphore>,
 }
 
 impl Arrivals {
+    /// A queue, and the end the core drains.
+    pub(crate) fn new() -> (Arrivals, mpsc::Receiver<Arrival>) {
+        let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
+        let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
+        (Arrivals { queue, budget }, receiver)
+    }
+
     /// Waits while too much waits already, which makes the peer's socket wait in turn. `None` when
     /// the core is gone.
     async fn frame(&self, from: ReplicaId, payload: Bytes) -> Option<()> {
@@ -127,9 +151,7 @@ impl Links {
     ) -> io::Result<(Links, mpsc::Receiver<Arrival>)> {
         let bulk_thread = bulk.then(BulkThread::start).transpose()?;
         let bulk_handle = bulk_thread.as_ref().map(|thread| thread.handle.clone());
-        let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
-        let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
-        let arrivals = Arrivals { queue, budget };
+        let (arrivals, receiver) = Arrivals::new();
         let bulk_arrivals = Arrivals {
             budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
             ..arrivals.clone()
@@ -139,6 +161,7 @@ impl Links {
             lives: Arc::new(lives),
             contacts: Arc::default(),
             datagrams: datagrams.map(Arc::new),
+            gateways: Arc::default(),
         };
         if let Some(datagrams) = &home.datagrams {
             let refused = metrics.refused_datagrams.clone();
@@ -150,6 +173,7 @@ impl Links {
             bulk_arrivals,
             bulk_handle,
             strangers: metrics.peer_rejected.clone(),
+            gateways: metrics.gateways(),
         };
         let mut links = Links {
             outgoing: Vec::new(),
@@ -234,6 +258,7 @@ impl Links {
         if frames.is_empty() {
             return;
         }
+        let mut to_gateways = false;
         for frame in frames {
             let Some(framed) = Framed::of(&frame.chunks) else {
                 // The host keeps entries below the limit; a frame beyond it would be refused there.
@@ -241,6 +266,13 @@ impl Links {
                 self.metrics.oversized_frames.increment(1);
                 continue;
             };
+            if let Peers::One(to) = frame.to
+                && to.is_gateway()
+            {
+                self.home.gateways.push(to, frame.version, &framed);
+                to_gateways = true;
+                continue;
+            }
             let links = if frame.bulk {
                 &self.bulk
             } else {
@@ -255,6 +287,14 @@ impl Links {
         for (_, link) in self.outgoing.iter().chain(&self.bulk) {
             link.flush();
         }
+        if to_gateways {
+            self.home.gateways.flush();
+        }
+    }
+
+    /// How many gateways apart are connected.
+    pub(crate) fn gateways(&self) -> usize {
+        self.home.gateways.count()
     }
 }
 

@@ -5,6 +5,7 @@
 //! that two replicas without a common version can say so, and leaves the fields of a body where they
 //! are: a newer one may add fields behind them.
 
+use super::gateways::GatewayHello;
 use super::handshake::{Hello, Rejection};
 use super::question::Question;
 use bytes::Bytes;
@@ -22,6 +23,8 @@ const BODY_BYTES_MAX: usize = 4096;
 pub(crate) trait Opening: Wire {
     /// What it begins with: connections of another kind are told apart by it.
     const MAGIC: [u8; MAGIC_BYTES];
+    /// How long its body may be.
+    const BYTES_MAX: usize = BODY_BYTES_MAX;
 }
 
 /// What a connection to the peer port begins with.
@@ -31,6 +34,8 @@ pub(crate) enum Caller {
     Peer(Hello, WireVersion),
     /// A replica that does not know yet whether it may.
     Asking(Question),
+    /// A gateway apart, which wants to send frames and be sent some, in this version.
+    Gateway(GatewayHello, WireVersion),
 }
 
 /// Why no handshake came about.
@@ -116,6 +121,10 @@ pub(crate) async fn receive_caller(
             let (question, _) = receive_body(from, mine).await?;
             Ok(Caller::Asking(question))
         }
+        magic if magic == GatewayHello::MAGIC => {
+            let (hello, version) = receive_body(from, mine).await?;
+            Ok(Caller::Gateway(hello, version))
+        }
         _ => Err(HandshakeError::NotAPeer),
     }
 }
@@ -130,7 +139,7 @@ async fn receive_magic(
     Ok(magic)
 }
 
-async fn receive_body<T: Wire>(
+async fn receive_body<T: Opening>(
     from: &mut (impl AsyncRead + Unpin),
     mine: Spoken,
 ) -> Result<(T, WireVersion), HandshakeError> {
@@ -144,7 +153,7 @@ async fn receive_body<T: Wire>(
         oldest: WireVersion(word(4)),
     };
     let (length, checksum) = (word(8) as usize, word(12));
-    if length > BODY_BYTES_MAX {
+    if length > T::BYTES_MAX {
         return Err(HandshakeError::Malformed(format!(
             "it claims {length} bytes"
         )));

@@ -37,7 +37,7 @@ const BACKOFF_REJECTED_MAX: Duration = Duration::from_secs(5);
 
 /// The core's end of the connection to one peer.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     shared: Arc<Shared>,
     task: Option<AbortHandle>,
 }
@@ -56,7 +56,7 @@ impl Drop for Outgoing {
 
 /// What the core and the connection's task share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     pub(super) peer: ReplicaId,
     pub(super) lane: Lane,
     address: String,
@@ -83,7 +83,7 @@ struct Queue {
 }
 
 impl Outgoing {
-    pub(super) fn new(
+    pub(crate) fn new(
         (peer, lane): (ReplicaId, Lane),
         address: String,
         metrics: PeerMetrics,
@@ -111,7 +111,7 @@ impl Outgoing {
 
     /// Where the peer is.
     pub(super) fn address(&self) -> &str {
-        &self.shared.address
+        self.shared.address()
     }
 
     /// Whether the peer is dialled only when it calls.
@@ -122,13 +122,13 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
     /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection,
     /// and if it was meant for one in a newer version that is gone.
-    pub(super) fn push(&self, version: WireVersion, frame: &Framed<'_>) {
+    pub(crate) fn push(&self, version: WireVersion, frame: &Framed<'_>) {
         let length = frame::HEADER_BYTES + frame.length;
         let mut queue = self.shared.queue();
         let is_understood = queue
@@ -158,7 +158,7 @@ impl Outgoing {
 
     /// Gives the kernel all it takes right now; the rest goes when the socket is ready. Bulk goes from
     /// another thread.
-    pub(super) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let left = {
             let mut queue = self.shared.queue();
             if self.shared.lane == Lane::Messages {
@@ -177,7 +177,7 @@ impl Outgoing {
 
 /// A frame for some peers.
 #[derive(Debug)]
-pub(super) struct Framed<'a> {
+pub(crate) struct Framed<'a> {
     chunks: &'a [Bytes],
     length: usize,
     /// Made when the first connection needs it.
@@ -186,7 +186,7 @@ pub(super) struct Framed<'a> {
 
 impl<'a> Framed<'a> {
     /// `None` if it is larger than a peer would take.
-    pub(super) fn of(chunks: &'a [Bytes]) -> Option<Framed<'a>> {
+    pub(crate) fn of(chunks: &'a [Bytes]) -> Option<Framed<'a>> {
         let length = chunks.iter().map(Bytes::len).sum();
         frame::is_length(length).then(|| Framed {
             chunks,
@@ -279,6 +279,11 @@ impl Queue {
 }
 
 impl Shared {
+    /// Where the peer is.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The peer showed that it lives: a dialler that waits tries at once.
     pub(super) fn heard(&self) {
         self.heard.notify_one();
@@ -323,7 +328,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn attach(&self, connection: Option<(Arc<Connection>, WireVersion)>) {
+    pub(super) fn attach(&self, connection: Option<(Arc<Connection>, WireVersion)>) {
         *self.queue() = Queue {
             connection,
             ..Queue::default()
@@ -450,7 +455,7 @@ fn add_header(shared: &Shared) {
 }
 
 /// Writes what the core could not or should not, whenever the socket takes more.
-async fn drain(shared: &Shared, connection: &Connection) -> String {
+pub(super) async fn drain(shared: &Shared, connection: &Connection) -> String {
     loop {
         shared.leftover.notified().await;
         loop {

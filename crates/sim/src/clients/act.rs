@@ -137,6 +137,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         while task.pinned.is_none() && self.nodes[node].host.is_none() && self.rng.u8(..8) > 0 {
             node = draw(&mut self.rng);
         }
+        if task.pinned.is_none() && task.ask.is_for_gateways() && !self.gateways.is_empty() {
+            node = self.maybe_gateway(node);
+        }
+        let task = &self.clients.tasks[index];
         let (ask, id) = (task.ask.clone(), task.id);
         let principal = Principal::default();
         let acked = self.clients.clients[task.client].acked;
@@ -224,12 +228,20 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     ) -> Result<(), Violation> {
         let wrong = |what| Violation::new("answer", what);
         let task = &self.clients.tasks[self.clients.task(token)];
+        let is_apart = node >= self.nodes.len();
         match answer {
             Answer::Applied(slot, result) => {
                 // One that is known before it is decided has to come true.
-                if *slot >= self.nodes[node].applied() {
+                let is_ahead = match is_apart {
+                    true => task.ask != Ask::Open,
+                    false => *slot >= self.nodes[node].applied(),
+                };
+                if is_ahead {
                     self.agreement.promised(task.id, *slot);
                     self.totals.hit("answered ahead of its decision");
+                }
+                if is_apart {
+                    self.totals.hit("answered by a gateway");
                 }
                 if matches!(task.ask, Ask::Command(_)) {
                     self.agreement
@@ -251,6 +263,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             Answer::Refused(Refusal::NoSession) => {
                 let is_excused = match task.ask {
+                    // Nobody ends that of a gateway, which has no former lives.
+                    Ask::Write(_) if is_apart => false,
                     Ask::Write(_) => self.is_own_session_lost(node, task.invoked),
                     // A duplicate may come after its client has moved on to another session.
                     _ => task.fate != Fate::Pending,

@@ -45,10 +45,11 @@ pub(crate) enum Fault {
     Reconfigure,
     Switch,
     Upkeep,
+    Gateway,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 22] = [
+pub(crate) const FAULTS: [(Fault, &str); 23] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -71,6 +72,7 @@ pub(crate) const FAULTS: [(Fault, &str); 22] = [
     (Fault::Reconfigure, "reconfiguration"),
     (Fault::Switch, "protocol-switch"),
     (Fault::Upkeep, "upkeep"),
+    (Fault::Gateway, "gateway"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -153,6 +155,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::Reconfigure => self.reconfigure(),
             Fault::Switch => self.switch_protocol(),
             Fault::Upkeep => self.keep_up(),
+            Fault::Gateway => self.kill_gateway(),
         }
         self.schedule_fault(fault);
         Ok(())

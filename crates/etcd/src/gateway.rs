@@ -1,0 +1,155 @@
+//! The face of a gateway apart: puts, deletions and transactions that write are ordered from here; everything
+//! else is passed on to a member (`forward.rs`).
+
+use crate::authority::Tolerant;
+use crate::codec::{decode, decode_txn};
+use crate::face::{Face, Limits, refused};
+use crate::forward::{Members, framed};
+use crate::front::{Answer, is_plain, receive, respond};
+use crate::serve::{MESSAGE_BYTES_EXTRA, server};
+use crate::server::Kv;
+use axum::body::Body as PlainBody;
+use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
+use quorate_kv::{Refused, Store, check};
+use quorate_server::GatewayContext;
+use quorate_web::Metrics;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio_stream::StreamExt;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::codegen::http::request::Parts;
+use tonic::codegen::http::{Request, Response};
+use tonic::{Request as Asked, Status};
+
+/// Serves until `shutdown` completes, then lets open requests finish for a while.
+///
+/// # Errors
+/// Those of the transport.
+pub async fn serve_gateway(
+    context: GatewayContext<Store>,
+    limits: Limits,
+    metrics: Metrics,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), tonic::transport::Error> {
+    let server = server(&limits);
+    let bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
+    let drain = limits.drain;
+    let upstream = context.upstream.borrow().clone();
+    let face = Face::new(context.handle, limits, None);
+    let gate = Gate {
+        face: Arc::new(face.named(upstream.cluster, upstream.me)),
+        members: Members::new(context.upstream, context.request_timeout),
+        metrics,
+        bytes_max,
+    };
+    let connections = quorate_web::connections(context.listener);
+    let connections = connections.map(|one| io::Result::Ok(Tolerant::new(one)));
+    quorate_web::until_drained(shutdown, drain, |stop| {
+        server.serve_with_incoming_shutdown(gate, connections, stop)
+    })
+    .await
+}
+
+/// Where requests go from.
+#[derive(Clone)]
+struct Gate {
+    face: Arc<Face>,
+    members: Members,
+    metrics: Metrics,
+    bytes_max: usize,
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+
+impl Service<Request<Body>> for Gate {
+    type Response = Response<Answer>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answering {
+        let gate = self.clone();
+        Box::pin(async move { Ok(gate.answer(request).await) })
+    }
+}
+
+impl Gate {
+    async fn answer(self, request: Request<Body>) -> Response<Answer> {
+        if request.uri().path() == "/metrics" {
+            let page = PlainBody::from((self.metrics)());
+            return Response::new(Answer::Routed(Body::new(page)));
+        }
+        let is_short = is_plain(&request);
+        let path = request.uri().path().strip_prefix("/etcdserverpb.KV/");
+        let answered = match path.filter(|_| is_short) {
+            Some("Range") => self.range(request).await,
+            Some("Put") if self.members.leave_writes() => self.put(request).await,
+            Some("DeleteRange") if self.members.leave_writes() => self.delete_range(request).await,
+            Some("Txn") => self.txn(request).await,
+            _ => Ok(self.members.pass(request).await.map(Answer::Routed)),
+        };
+        answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed))
+    }
+
+    async fn range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+        let (parts, message) = self.take(request).await?;
+        Ok(self.read(&parts, message).await)
+    }
+
+    async fn put(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+        let (_, message) = self.take(request).await?;
+        let put = decode(message)?;
+        Ok(respond(self.face.put(Asked::new(put)).await?.into_inner()))
+    }
+
+    async fn delete_range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+        let (_, message) = self.take(request).await?;
+        let deletion = Asked::new(decode(message)?);
+        let deleted = self.face.delete_range(deletion).await?;
+        Ok(respond(deleted.into_inner()))
+    }
+
+    /// One that only reads is a member's.
+    async fn txn(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+        let (parts, message) = self.take(request).await?;
+        let txn: TxnRequest = decode_txn(message.clone())?;
+        check::txn(&txn, self.face.limits.txn_ops_max).map_err(refused)?;
+        if check::is_read_only(&txn) {
+            return Ok(self.read(&parts, message).await);
+        }
+        if self.members.leave_writes() {
+            match self.face.apply_txn(txn).await? {
+                // Nothing was done: it takes values that the store does not have.
+                Err(Refused::NeedsValue) => {}
+                applied => {
+                    let applied = applied.map_err(refused)?;
+                    let reply = self.face.reply::<TxnResponse>(applied).await?;
+                    return Ok(respond(reply.into_inner()));
+                }
+            }
+        }
+        let body = PlainBody::from(framed(&message));
+        let request = Request::from_parts(parts, Body::new(body));
+        Ok(self.members.pass(request).await.map(Answer::Routed))
+    }
+
+    /// Takes a call's one message.
+    async fn take(&self, request: Request<Body>) -> Result<(Parts, Bytes), Status> {
+        let (parts, body) = request.into_parts();
+        Ok((parts, receive(body, self.bytes_max).await?))
+    }
+
+    async fn read(&self, parts: &Parts, message: Bytes) -> Response<Answer> {
+        let asked = self.members.read(&parts.uri, &parts.headers, message);
+        asked.await.map(Answer::Routed)
+    }
+}

@@ -1,0 +1,126 @@
+//! The gateway inside a replica: its requests reach this replica at once, and what this replica says to it
+//! waits for nothing but the disk.
+
+use super::gateway::{Dispatch, Fast, Pending};
+use super::messages::{Body, Message};
+use super::replica::Replica;
+use quorate_core::{Base, Class, Command, EntryId, Out, Outcome as Fate, Peers, Slot};
+
+impl Replica {
+    pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
+        for command in commands {
+            let others = self.reads.count();
+            match self.gateway.refusal(&self.config, &command, others) {
+                Some(refusal) => out.reply(command.id, Fate::Refused(refusal)),
+                None if command.class == Class::Read => self.reads.wait(command.id),
+                None => self.gateway.wait(command),
+            }
+        }
+    }
+
+    /// How many more commands may wait.
+    pub(super) fn queue_room(&self) -> usize {
+        self.gateway.room(&self.config, self.reads.count())
+    }
+
+    /// Forms entries of whatever waits, while few enough are under way, and sends them.
+    pub(super) fn form_entries(&mut self, out: &mut Out<Self>) {
+        while let Some(id) = self.gateway.form_entry(&self.config, self.now) {
+            self.dispatch(id, out);
+        }
+    }
+
+    /// Sends a request, with a deadline of now, to all, this replica among them.
+    fn dispatch(&mut self, id: EntryId, out: &mut Out<Self>) {
+        let Some(dispatch) = self.gateway.dispatch(&self.config, self.now, id) else {
+            return;
+        };
+        let Dispatch {
+            body,
+            sent,
+            deadline,
+        } = dispatch;
+        let request = Message::Request {
+            body: body.clone(),
+            sent,
+            deadline,
+        };
+        if self.config.n() > 1 {
+            // It promises nothing.
+            out.send_early(Peers::All, request);
+        }
+        let me = self.config.members[self.config.me];
+        self.on_request(me, body, (sent, deadline), out);
+    }
+
+    /// What was not decided for a while is sent again.
+    pub(super) fn on_retry(&mut self, out: &mut Out<Self>) {
+        let old = self.gateway.old(&self.config, self.now);
+        if !old.is_empty() {
+            self.back_off();
+        }
+        for id in old {
+            self.dispatch(id, out);
+        }
+    }
+
+    /// Sees to it that an entry is decided that was written down here: its bytes are kept until then.
+    pub(super) fn adopt(&mut self, body: Body) {
+        let id = body.entry.id;
+        if !self.done.contains(id) {
+            let pending = self.gateway.pending.entry(id);
+            pending.or_insert_with(|| Pending::new(body, true));
+        }
+    }
+
+    /// A fast reply, or how far a member is.
+    pub(super) fn on_reply(&mut self, from: usize, message: Message, out: &mut Out<Self>) {
+        match message {
+            Message::FastReply {
+                view,
+                id,
+                digest,
+                owd,
+                outcome,
+            } => {
+                self.heard(from, view);
+                let fast = Fast {
+                    view,
+                    id,
+                    digest,
+                    owd,
+                    outcome,
+                };
+                match self.gateway.on_fast(&self.config, self.now, from, fast) {
+                    Ok(true) => self.answer_if_committed(id, out),
+                    Ok(false) => {}
+                    Err(what) => self.misbehaved(from, what, out),
+                }
+            }
+            Message::Synced { view, upto, owd } => {
+                self.gateway.estimates.told(from, owd, self.now.mono_ns);
+                self.heard(from, view);
+                self.on_synced(from, view, upto, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// A member has the leader's log of its view up to here.
+    pub(super) fn on_synced(&mut self, from: usize, view: u64, upto: Slot, out: &mut Out<Self>) {
+        let news = self.gateway.on_synced(from, view, upto);
+        if from != self.config.me {
+            self.on_log_status(from, view, upto, out);
+        }
+        for id in news {
+            self.answer_if_committed(id, out);
+        }
+    }
+
+    /// Answered once; what is decided is delivered here, which ends it.
+    fn answer_if_committed(&mut self, id: EntryId, out: &mut Out<Self>) {
+        if let Some(committed) = self.gateway.commit(&self.config, self.now, id) {
+            committed.say(out);
+        }
+    }
+}

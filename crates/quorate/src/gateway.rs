@@ -1,0 +1,156 @@
+//! `quorate gateway`: a gateway in a process of its own, in front of a cluster that runs.
+
+use crate::Failure;
+use crate::address::host_port;
+use crate::logging;
+use crate::modes::LogFormat;
+use crate::serve::{self, announce, exit_with_parent};
+use clap::Args;
+use quorate_host::Limits;
+use quorate_server::{
+    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, run_gateway,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The options of `quorate gateway`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GatewayOptions {
+    /// Where members of the cluster are reached by each other: http://10.0.0.1:2380,... One that runs is
+    /// enough, the others are learned from it
+    #[arg(
+        long,
+        env = "QUORATE_PEERS",
+        value_name = "URLS",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:2380"
+    )]
+    peers: Vec<String>,
+
+    /// Where to listen for clients
+    #[arg(
+        long,
+        env = "QUORATE_LISTEN_CLIENT_URLS",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:2379"
+    )]
+    listen_client_urls: String,
+
+    /// The cluster that the members must be of, for a check
+    #[arg(long, env = "QUORATE_CLUSTER_ID", value_name = "HEX")]
+    cluster_id: Option<String>,
+
+    /// Largest request of a client, in bytes; no larger than members take [default: 1572864]
+    #[arg(long, env = "QUORATE_MAX_REQUEST_BYTES", value_name = "BYTES")]
+    max_request_bytes: Option<usize>,
+
+    /// Most operations in one transaction
+    #[arg(
+        long,
+        env = "QUORATE_MAX_TXN_OPS",
+        value_name = "COUNT",
+        default_value_t = serve::TXN_OPS
+    )]
+    max_txn_ops: usize,
+
+    /// How long a request may wait for a quorum, in milliseconds
+    #[arg(
+        long,
+        env = "QUORATE_REQUEST_TIMEOUT_MS",
+        value_name = "MS",
+        default_value_t = serve::REQUEST_TIMEOUT_MS
+    )]
+    request_timeout_ms: u64,
+
+    /// Who says how far this machine's clock may be off: the kernel (kernel), or you (declared:ERROR, as in
+    /// declared:1ms). A wrong clock costs speed, never safety [default: kernel]
+    #[arg(long, env = "QUORATE_CLOCK", value_name = "SOURCE")]
+    clock: Option<String>,
+
+    /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug
+    #[arg(
+        long,
+        env = "QUORATE_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info"
+    )]
+    log_level: String,
+
+    /// How logs are written to standard error
+    #[arg(
+        long,
+        env = "QUORATE_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
+    log_format: LogFormat,
+
+    /// End when the process with this id, which started this one, ends.
+    #[arg(long, hide = true, value_name = "PID")]
+    exit_with_parent: Option<u32>,
+
+    /// Be told of the clock by this file, in tests.
+    #[arg(long, hide = true, value_name = "FILE")]
+    test_source: Option<PathBuf>,
+}
+
+/// Runs a gateway until it is told to stop.
+pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
+    exit_with_parent(options.exit_with_parent)?;
+    let members = options.peers.iter().filter(|url| !url.is_empty());
+    let members = members.map(|url| host_port("peers", url));
+    let members = members
+        .collect::<Result<Vec<String>, String>>()
+        .map_err(Failure::Usage)?;
+    if members.is_empty() {
+        let why = "--peers names no member: give the peer URL of one that runs";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let address = host_port("listen-client-urls", &options.listen_client_urls);
+    let address = address.map_err(Failure::Usage)?;
+    let request_bytes_max = serve::request_bytes(options.max_request_bytes);
+    let request_bytes_max = request_bytes_max.map_err(Failure::Usage)?;
+    let cluster = options.cluster_id.as_deref().map(serve::cluster_id);
+    let cluster = cluster.transpose().map_err(Failure::Usage)?;
+    let clock = serve::clock(options.clock.as_deref()).map_err(Failure::Usage)?;
+    let test_source = serve::test_source(options.test_source.as_deref()).map_err(Failure::Usage)?;
+    logging::start(&options.log_level, options.log_format)?;
+    let failed = |error: ServerError| Failure::Failed(error.to_string());
+    let client_port = serve::listen("clients", &address).map_err(failed)?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        ?members,
+        "a gateway is starting"
+    );
+    let server = ServerOptions {
+        cluster,
+        limits: Limits {
+            command_bytes_max: serve::command_bytes(request_bytes_max),
+            ..Limits::default()
+        },
+        request_timeout: Duration::from_millis(options.request_timeout_ms),
+        clock,
+        test_source,
+        ..ServerOptions::to(members)
+    };
+    let limits = quorate_etcd::Limits {
+        request_bytes_max,
+        txn_ops_max: options.max_txn_ops,
+        ..quorate_etcd::Limits::default()
+    };
+    let face = |context| face(context, limits);
+    let ready = move || announce(&address);
+    run_gateway(server, client_port, face, ready).map_err(failed)
+}
+
+fn face(context: GatewayContext<quorate_kv::Store>, limits: quorate_etcd::Limits) -> Serving {
+    let metrics = Arc::clone(&context.metrics);
+    let page: quorate_web::Metrics = Arc::new(move || metrics.render());
+    let stop = serve::stop(context.stopping.clone());
+    Box::pin(async move {
+        quorate_etcd::serve_gateway(context, limits, page, stop)
+            .await
+            .map_err(|error| error.to_string())
+    })
+}

@@ -1,0 +1,360 @@
+//! The core of a gateway: takes what has arrived, lets the host make of it what follows, and carries that out.
+
+use super::Upstream;
+use super::members::{Members, News};
+use crate::clock::{Alarm, Clock};
+use crate::error::ServerError;
+use crate::group::ChangeError;
+use crate::handle::{Failure, Request};
+use crate::metrics::Metrics;
+use crate::peer::Arrival;
+use crate::peer::gateways::{GatewayHello, GatewayWelcome};
+use crate::replies::{Replies, Reply};
+use crate::run::random_u64;
+use quorate_core::{
+    Application, Boot, ClusterId, Epoch, Event, Group, MILLIS, Now, ReplicaId, Seat,
+};
+use quorate_host::{
+    Answer, Gateway, GatewayConfig, HostEvent, Limits, Request as HostRequest, Spoken,
+};
+use quorate_protocols::{AnyGateway, GatewayMachine, gateway_machine};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Arrivals of each kind taken in one turn: bounds how long a turn takes.
+const TURN_ARRIVALS_MAX: usize = 1024;
+/// How often members are asked for an epoch that one of them spoke of.
+const ASK_AGAIN_NS: u64 = 100 * MILLIS;
+
+/// What a gateway is run with, as far as the core knows.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) cluster: Option<ClusterId>,
+    pub(super) spoken: Spoken,
+    pub(super) limits: Limits,
+    pub(super) patience: Duration,
+    pub(super) dice: u64,
+}
+
+impl Settings {
+    /// How a gateway introduces itself that has just drawn a number.
+    pub(super) fn hello(&self) -> io::Result<GatewayHello> {
+        let number = random_u64()? as u16 | ReplicaId::GATEWAYS;
+        Ok(GatewayHello {
+            cluster: self.cluster.unwrap_or_default(),
+            me: ReplicaId(number),
+            boot: Boot(random_u64()?),
+            group: Group(0),
+        })
+    }
+}
+
+pub(super) struct Core<A: Application> {
+    settings: Settings,
+    members: Members,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    tell: watch::Sender<Upstream>,
+    /// Who it is, and the host, once a member has answered.
+    life: Option<(GatewayHello, Gateway<AnyGateway>)>,
+    hello: Option<GatewayHello>,
+    /// Who can be reached, and where each serves clients.
+    reached: BTreeMap<ReplicaId, String>,
+    replies: Replies<A::Answer>,
+    branches: BTreeMap<&'static str, metrics::Counter>,
+    ask_again_ns: Option<u64>,
+}
+
+impl<A: Application> Core<A> {
+    pub(super) fn new(
+        settings: Settings,
+        members: Members,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        tell: watch::Sender<Upstream>,
+    ) -> Self {
+        Core {
+            replies: Replies::new(settings.patience),
+            settings,
+            hello: Some(members.hello()),
+            members,
+            clock,
+            metrics,
+            tell,
+            life: None,
+            reached: BTreeMap::new(),
+            branches: BTreeMap::new(),
+            ask_again_ns: None,
+        }
+    }
+
+    /// Runs until it is told to stop. Says through `begun` that a member has answered.
+    pub(super) async fn run(
+        mut self,
+        mut requests: mpsc::Receiver<Request<A>>,
+        mut stop: watch::Receiver<bool>,
+        begun: oneshot::Sender<()>,
+    ) -> Result<(), ServerError> {
+        let mut alarm = Alarm::new()?;
+        let mut begun = Some(begun);
+        let (mut asked, mut arrived) = (Vec::new(), Vec::new());
+        loop {
+            if self.life.is_some()
+                && let Some(begun) = begun.take()
+            {
+                // Who waits for it may have been told to stop.
+                let _ = begun.send(());
+            }
+            let host = self.life.as_ref().map(|(_, gateway)| gateway);
+            let wakes = [
+                host.and_then(Gateway::next_wake),
+                self.replies.next(),
+                self.ask_again_ns,
+            ];
+            alarm.set(wakes.into_iter().flatten().min())?;
+            tokio::select! {
+                count = requests.recv_many(&mut asked, TURN_ARRIVALS_MAX) => {
+                    if count == 0 { return Ok(()); }
+                }
+                count = self.members.arrived.recv_many(&mut arrived, TURN_ARRIVALS_MAX) => {
+                    if count == 0 { return Ok(()); }
+                }
+                news = self.members.news.recv() => match news {
+                    Some(news) => self.note(news)?,
+                    None => return Ok(()),
+                },
+                result = alarm.wait() => result?,
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            }
+            while asked.len() < TURN_ARRIVALS_MAX
+                && let Ok(request) = requests.try_recv()
+            {
+                asked.push(request);
+            }
+            let now = self.clock.now();
+            for arrival in arrived.drain(..) {
+                self.arrival(now, arrival);
+            }
+            for request in asked.drain(..) {
+                self.request(now, request);
+            }
+            self.replies.expire(now.mono_ns);
+            self.turn(now);
+        }
+    }
+
+    fn note(&mut self, news: News) -> Result<(), ServerError> {
+        match news {
+            News::Welcome { place, welcome } => self.welcomed(place, *welcome),
+            News::Lost { place } => {
+                if let Some(member) = self.members.note(place, None) {
+                    self.reached.remove(&member);
+                    let now = self.clock.now();
+                    if let Some((_, gateway)) = &mut self.life {
+                        gateway.link(now, member, None);
+                    }
+                    self.publish();
+                }
+            }
+            News::Taken => self.rename()?,
+        }
+        Ok(())
+    }
+
+    /// A member answered, and said what it knows.
+    fn welcomed(&mut self, place: usize, welcome: GatewayWelcome) {
+        let GatewayWelcome {
+            cluster,
+            from,
+            client_url,
+            epoch,
+            peers,
+            ..
+        } = welcome;
+        let known = *self.settings.cluster.get_or_insert(cluster);
+        if cluster != known {
+            // Whoever is there is of no use; nor is what it says.
+            tracing::warn!(member = %from, "it is of cluster {cluster}, the others are of {known}");
+            return;
+        }
+        self.members.note(place, Some(from));
+        self.reached.insert(from, client_url);
+        let dialled = peers.iter().filter(|(id, _)| epoch.index_of(*id).is_some());
+        for (_, address) in dialled {
+            self.members.meet(address);
+        }
+        let now = self.clock.now();
+        match &mut self.life {
+            Some((hello, gateway)) => {
+                let machine = machine::<A>(&epoch, hello);
+                gateway.begin_epoch(now, epoch, machine.as_ref());
+            }
+            None => self.begin(now, epoch),
+        }
+        self.publish();
+    }
+
+    /// Begins as the gateway it has introduced itself as.
+    fn begin(&mut self, now: Now, epoch: Epoch) {
+        let Some(hello) = self.hello.take() else {
+            return;
+        };
+        let machine = machine::<A>(&epoch, &hello);
+        tracing::info!(gateway = %hello.me, epoch = epoch.number, protocol = epoch.protocol,
+            orders = machine.is_some(), "a member has answered");
+        let config = GatewayConfig {
+            group: hello.group,
+            me: hello.me,
+            boot: hello.boot,
+            epoch,
+            spoken: self.settings.spoken,
+            limits: self.settings.limits,
+            dice: self.settings.dice,
+        };
+        let gateway = Gateway::new(config, machine.as_ref(), now);
+        self.life = Some((hello, gateway));
+    }
+
+    /// Another gateway has drawn the same number: this one begins again, as another one. What it was asked
+    /// for it may have had ordered, so nobody knows.
+    fn rename(&mut self) -> Result<(), ServerError> {
+        let hello = self.settings.hello()?;
+        tracing::info!(gateway = %hello.me, "another gateway had its number");
+        let now = self.clock.now();
+        self.replies.give_up();
+        self.members.rename(hello.clone());
+        self.hello = Some(hello);
+        if let Some((_, before)) = self.life.take() {
+            let epoch = before.epoch().clone();
+            self.begin(now, epoch);
+        }
+        Ok(())
+    }
+
+    fn arrival(&mut self, now: Now, arrival: Arrival) {
+        let Some((_, gateway)) = &mut self.life else {
+            return;
+        };
+        match arrival {
+            Arrival::Frame {
+                from,
+                payload,
+                share,
+            } => {
+                gateway.frame(now, from, payload);
+                drop(share);
+            }
+            Arrival::Link { peer, version } => gateway.link(now, peer, version),
+        }
+    }
+
+    fn request(&mut self, now: Now, request: Request<A>) {
+        match request {
+            Request::Write {
+                body,
+                payloads,
+                principal,
+                reply,
+            } => {
+                let Some((_, gateway)) = &mut self.life else {
+                    let _ = reply.send(Err(Failure::NotServing));
+                    return;
+                };
+                let token = self.replies.insert(now.mono_ns, Reply::Write(reply));
+                let write = HostRequest::<()>::Write {
+                    body,
+                    payloads,
+                    principal,
+                };
+                gateway.submit(now, token, write);
+            }
+            // Its face asks members for all this. What was written and cannot be shown is as good as unanswered.
+            Request::Payload { reply, .. } => drop(reply.send(Err(Failure::Timeout))),
+            Request::Read { reply, .. } => drop(reply.send(Err(Failure::NotServing))),
+            Request::Remaining { reply, .. } => drop(reply.send(None)),
+            Request::Change { reply, .. } => {
+                drop(reply.send(Err(ChangeError::Failed(Failure::NotServing))));
+            }
+            Request::Status { reply } => drop(reply),
+        }
+    }
+
+    fn turn(&mut self, now: Now) {
+        let Some((_, gateway)) = &mut self.life else {
+            return;
+        };
+        gateway.turn(now);
+        let (frames, answers, events) = (
+            gateway.take_frames(),
+            gateway.take_answers(),
+            gateway.take_events(),
+        );
+        let is_behind = gateway.is_behind();
+        self.metrics.waiting.0.set(gateway.waiting() as f64);
+        self.members.send(&frames);
+        for (token, answer) in answers {
+            let answer = match answer {
+                Answer::Applied(slot, result) => Answer::Applied(slot, result),
+                Answer::Refused(refusal) => Answer::Refused(refusal),
+                Answer::Read(..) | Answer::Payload(_) => continue,
+            };
+            self.replies.answer(token, answer);
+        }
+        for event in events {
+            self.note_event(event);
+        }
+        if !is_behind {
+            self.ask_again_ns = None;
+        } else if self.ask_again_ns.is_none_or(|due| due <= now.mono_ns) {
+            self.ask_again_ns = Some(now.mono_ns + ASK_AGAIN_NS);
+            self.members.ask_again();
+        }
+    }
+
+    fn note_event(&mut self, event: HostEvent) {
+        match event {
+            HostEvent::Spent(place, ns) => self.metrics.spent(place, ns),
+            HostEvent::BadFrame { peer, why } => {
+                self.metrics.bad_frames.increment(1);
+                tracing::warn!(%peer, "a frame was dropped: {why}");
+            }
+            HostEvent::Machine(Event::Branch(name)) => {
+                let metrics = &self.metrics;
+                let branch = self.branches.entry(name);
+                branch.or_insert_with(|| metrics.branch(name)).increment(1);
+            }
+            HostEvent::Machine(Event::Misbehaved { peer, what }) => {
+                self.metrics.misbehaved.increment(1);
+                tracing::warn!(%peer, "a message broke the protocol and was ignored: {what}");
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the face.
+    fn publish(&self) {
+        let Some((hello, gateway)) = &self.life else {
+            return;
+        };
+        let urls = self.reached.values().filter(|url| !url.is_empty());
+        self.tell.send_replace(Upstream {
+            cluster: self.settings.cluster.unwrap_or_default(),
+            me: hello.me,
+            urls: urls.cloned().collect(),
+            orders: gateway.is_serving(),
+        });
+    }
+}
+
+fn machine<A: Application>(epoch: &Epoch, hello: &GatewayHello) -> Option<GatewayMachine> {
+    let seat = Seat {
+        group: hello.group,
+        epoch: epoch.clone(),
+        me: hello.me,
+        boot: hello.boot,
+    };
+    gateway_machine(&seat, A::touches())
+}

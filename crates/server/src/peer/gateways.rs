@@ -1,0 +1,397 @@
+//! Connections of gateways apart: they dial every member's peer port, and one connection carries frames both
+//! ways. A replica answers on the connection that asked, and knows nothing else of a gateway.
+//!
+//! Who gets through is whoever may connect to the peer port: a gateway is trusted as a peer is.
+
+use super::frame::FrameDecoder;
+use super::handshake::{Lane, RejectCode, Rejection};
+use super::opening::{self, HandshakeError, Opening};
+use super::outgoing::{Framed, Outgoing, Shared, drain};
+use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
+use crate::metrics::PeerMetrics;
+use crate::security::{self, Connection};
+use quorate_core::{Boot, ClusterId, Decoder, Encoder, Epoch, Group, ReplicaId, Wire, WireError};
+use quorate_host::{Spoken, WireVersion};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Gateways connected to a replica at once, at most.
+const GATEWAYS_MAX: usize = 256;
+/// As much as a list of members takes.
+const WELCOME_BYTES_MAX: usize = 256 << 10;
+const URL_BYTES_MAX: usize = 512;
+/// Members in such a list, at most.
+const MEMBERS_MAX: usize = 256;
+
+/// What a gateway says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct GatewayHello {
+    /// The cluster it wants to reach; zero for whichever there is.
+    pub(crate) cluster: ClusterId,
+    /// The number it has drawn.
+    pub(crate) me: ReplicaId,
+    /// This start of it.
+    pub(crate) boot: Boot,
+    /// The log it orders for.
+    pub(crate) group: Group,
+}
+
+/// What a replica answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct GatewayWelcome {
+    /// Its cluster.
+    pub(crate) cluster: ClusterId,
+    /// Its number.
+    pub(crate) from: ReplicaId,
+    /// Where it serves clients, as a URL; empty if it does not say.
+    pub(crate) client_url: String,
+    /// The newest epoch it knows.
+    pub(crate) epoch: Epoch,
+    /// Where its peers are: `host:port`.
+    pub(crate) peers: Vec<(ReplicaId, String)>,
+    /// Why it does not take the connection, if it does not.
+    pub(crate) rejected: Option<Rejection>,
+}
+
+impl Opening for GatewayHello {
+    const MAGIC: [u8; 8] = *b"QUORGATE";
+}
+
+impl Opening for GatewayWelcome {
+    const MAGIC: [u8; 8] = GatewayHello::MAGIC;
+    const BYTES_MAX: usize = WELCOME_BYTES_MAX;
+}
+
+impl Wire for GatewayHello {
+    fn encode(&self, out: &mut Encoder) {
+        self.cluster.encode(out);
+        self.me.encode(out);
+        out.u64(self.boot.0);
+        self.group.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        Ok(GatewayHello {
+            cluster: ClusterId::decode(input)?,
+            me: ReplicaId::decode(input)?,
+            boot: Boot(input.u64()?),
+            group: Group::decode(input)?,
+        })
+    }
+}
+
+impl Wire for GatewayWelcome {
+    fn encode(&self, out: &mut Encoder) {
+        self.cluster.encode(out);
+        self.from.encode(out);
+        out.string(&self.client_url);
+        self.epoch.encode(out);
+        out.varint(self.peers.len() as u64);
+        for (id, address) in &self.peers {
+            id.encode(out);
+            out.string(address);
+        }
+        self.rejected.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let text = |input: &mut Decoder| match input.string()? {
+            text if text.len() <= URL_BYTES_MAX => Ok(text),
+            _ => Err(WireError::Range("address")),
+        };
+        let (cluster, from) = (ClusterId::decode(input)?, ReplicaId::decode(input)?);
+        let (client_url, epoch) = (text(input)?, Epoch::decode(input)?);
+        let count = input.count(2)?;
+        if count > MEMBERS_MAX {
+            return Err(WireError::Range("members"));
+        }
+        let peers = (0..count).map(|_| Ok((ReplicaId::decode(input)?, text(input)?)));
+        Ok(GatewayWelcome {
+            cluster,
+            from,
+            client_url,
+            epoch,
+            peers: peers.collect::<Result<_, WireError>>()?,
+            rejected: Option::decode(input)?,
+        })
+    }
+}
+
+/// The gateways that are connected to a replica.
+#[derive(Debug, Default)]
+pub(super) struct Gateways(Mutex<BTreeMap<ReplicaId, Caller>>);
+
+#[derive(Debug)]
+struct Caller {
+    boot: Boot,
+    link: Arc<Outgoing>,
+    /// Ends the connection: the same gateway has another one.
+    ends: Arc<Notify>,
+}
+
+impl Gateways {
+    /// Whether a gateway may connect.
+    fn judge(&self, home: &Home, hello: &GatewayHello) -> Result<(), Rejection> {
+        let (identity, callers) = (&home.identity, self.callers());
+        let reject = |code, text| Err(Rejection { code, text });
+        if hello.cluster != ClusterId(0) && hello.cluster != identity.cluster {
+            let text = format!(
+                "it looks for cluster {}, I am of {}",
+                hello.cluster, identity.cluster
+            );
+            return reject(RejectCode::Cluster, text);
+        }
+        if hello.group != identity.group || !hello.me.is_gateway() {
+            let text = format!("{} is no gateway of group {}", hello.me, identity.group);
+            return reject(RejectCode::UnknownReplica, text);
+        }
+        match callers.get(&hello.me) {
+            Some(caller) if caller.boot != hello.boot => {
+                let text = format!("another gateway has the number {}", hello.me);
+                reject(RejectCode::Taken, text)
+            }
+            None if callers.len() >= GATEWAYS_MAX => {
+                let text = format!("{GATEWAYS_MAX} gateways are connected already");
+                reject(RejectCode::TooMany, text)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Queues a frame for a gateway; without a connection it is lost.
+    pub(super) fn push(&self, to: ReplicaId, version: WireVersion, frame: &Framed<'_>) {
+        if let Some(caller) = self.callers().get(&to) {
+            caller.link.push(version, frame);
+        }
+    }
+
+    /// Gives the kernel what it takes.
+    pub(super) fn flush(&self) {
+        let callers = self.callers();
+        callers.values().for_each(|caller| caller.link.flush());
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.callers().len()
+    }
+
+    fn callers(&self) -> MutexGuard<'_, BTreeMap<ReplicaId, Caller>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers a gateway that calls. Whether its frames follow.
+pub(super) async fn welcome(
+    connection: &mut Connection,
+    hello: &GatewayHello,
+    home: &Home,
+) -> Result<(), HandshakeError> {
+    let judged = home.gateways.judge(home, hello);
+    let (identity, contacts) = (&home.identity, &home.contacts);
+    let client_url = identity.about.as_ref().map(|about| &about.client_url);
+    let welcome = GatewayWelcome {
+        cluster: identity.cluster,
+        from: identity.me,
+        client_url: client_url.cloned().unwrap_or_default(),
+        epoch: contacts.newest().unwrap_or_else(|| identity.epoch.clone()),
+        peers: contacts.addresses(),
+        rejected: judged.as_ref().err().cloned(),
+    };
+    opening::send(connection, &welcome, identity.spoken)
+        .await
+        .map_err(HandshakeError::Io)?;
+    judged.map_err(HandshakeError::Rejected)
+}
+
+/// Carries frames between a replica and a gateway that it has welcomed, until the connection ends.
+pub(super) async fn serve(
+    connection: Connection,
+    (hello, version): (GatewayHello, WireVersion),
+    home: &Home,
+    arrivals: &Arrivals,
+    metrics: &PeerMetrics,
+) {
+    let GatewayHello { me, boot, .. } = hello;
+    let address = connection.peer_addr().map(|from| from.to_string());
+    let address = address.unwrap_or_default();
+    tracing::info!(gateway = %me, address, "gateway connected");
+    let link = Outgoing::new((me, Lane::Messages), address, metrics.clone());
+    let (link, ends) = (Arc::new(link), Arc::new(Notify::new()));
+    let caller = Caller {
+        boot,
+        link: Arc::clone(&link),
+        ends: Arc::clone(&ends),
+    };
+    let before = home.gateways.callers().insert(me, caller);
+    if let Some(before) = before {
+        before.ends.notify_one();
+    }
+    let shared = link.shared();
+    let why = tokio::select! {
+        why = converse(&shared, connection, (me, version), arrivals, metrics) => why,
+        () = ends.notified() => "it has another connection".to_owned(),
+    };
+    tracing::info!(gateway = %me, "gateway disconnected: {why}");
+    let is_last = {
+        let mut callers = home.gateways.callers();
+        let is_present = |caller: &Caller| Arc::ptr_eq(&caller.ends, &ends);
+        let is_last = callers.get(&me).is_some_and(is_present);
+        if is_last {
+            callers.remove(&me);
+        }
+        is_last
+    };
+    if is_last {
+        arrivals.link(me, None).await;
+    }
+}
+
+/// Carries frames both ways until the connection ends; returns why.
+pub(crate) async fn converse(
+    shared: &Shared,
+    connection: Connection,
+    (peer, version): (ReplicaId, WireVersion),
+    arrivals: &Arrivals,
+    metrics: &PeerMetrics,
+) -> String {
+    let connection = Arc::new(connection);
+    shared.attach(Some((Arc::clone(&connection), version)));
+    arrivals.link(peer, Some(version)).await;
+    let why = tokio::select! {
+        why = drain(shared, &connection) => why,
+        why = read(&connection, peer, arrivals, metrics) => why,
+    };
+    shared.attach(None);
+    why
+}
+
+async fn read(
+    connection: &Connection,
+    from: ReplicaId,
+    arrivals: &Arrivals,
+    metrics: &PeerMetrics,
+) -> String {
+    let mut decoder = FrameDecoder::default();
+    loop {
+        if let Err(error) = connection.readable().await {
+            return error.to_string();
+        }
+        match connection.try_read_buf(&mut decoder.input()) {
+            Ok(0) => return "closed by the other side".to_owned(),
+            Ok(count) => metrics.received_bytes.increment(count as u64),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return error.to_string(),
+        }
+        loop {
+            match decoder.next() {
+                Ok(Some(payload)) => {
+                    metrics.received_frames.increment(1);
+                    if arrivals.frame(from, payload).await.is_none() {
+                        return "nobody listens any more".to_owned();
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => return format!("it sent {error}"),
+            }
+        }
+    }
+}
+
+/// Connects a gateway to the member at an address.
+pub(crate) async fn call(
+    address: &str,
+    hello: &GatewayHello,
+    spoken: Spoken,
+) -> Result<(Connection, GatewayWelcome, WireVersion), HandshakeError> {
+    let greet = async {
+        let dialled = security::dial(address).await;
+        let mut connection = dialled.map_err(HandshakeError::Io)?;
+        opening::send(&mut connection, hello, spoken)
+            .await
+            .map_err(HandshakeError::Io)?;
+        let (welcome, version) =
+            opening::receive::<GatewayWelcome>(&mut connection, spoken).await?;
+        match &welcome.rejected {
+            Some(rejection) => Err(HandshakeError::Rejected(rejection.clone())),
+            None => Ok((connection, welcome, version)),
+        }
+    };
+    tokio::time::timeout(HANDSHAKE_TIMEOUT, greet)
+        .await
+        .map_err(|_| HandshakeError::Timeout)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::handshake::tests::identity;
+    use super::*;
+
+    fn hello(me: u16, boot: u64) -> GatewayHello {
+        GatewayHello {
+            cluster: ClusterId(0),
+            me: ReplicaId(me),
+            boot: Boot(boot),
+            group: Group(0),
+        }
+    }
+
+    #[test]
+    fn what_is_said_reads_back_and_no_bytes_panic() {
+        let welcome = GatewayWelcome {
+            cluster: ClusterId(3),
+            from: ReplicaId(2),
+            client_url: "http://h:1".to_owned(),
+            epoch: identity(1).epoch,
+            peers: vec![(ReplicaId(1), "a:2".to_owned())],
+            rejected: Some(Rejection {
+                code: RejectCode::Taken,
+                text: "taken".to_owned(),
+            }),
+        };
+        let bytes = welcome.to_bytes();
+        for end in 0..bytes.len() {
+            assert!(GatewayWelcome::from_bytes(bytes.slice(..end)).is_err());
+        }
+        assert_eq!(GatewayWelcome::from_bytes(bytes), Ok(welcome));
+        let said = hello(40_000, 9);
+        assert_eq!(GatewayHello::from_bytes(said.to_bytes()), Ok(said));
+    }
+
+    #[test]
+    fn a_number_is_one_gateways_and_there_are_only_so_many() {
+        let home = Home::alone(identity(1));
+        let judge = |hello: &GatewayHello| {
+            let judged = home.gateways.judge(&home, hello);
+            judged.map_err(|rejection| rejection.code)
+        };
+        let connect = |me, boot| {
+            let link = Outgoing::new(
+                (ReplicaId(me), Lane::Messages),
+                String::new(),
+                crate::metrics::Metrics::new().gateways(),
+            );
+            let caller = Caller {
+                boot: Boot(boot),
+                link: Arc::new(link),
+                ends: Arc::default(),
+            };
+            home.gateways.callers().insert(ReplicaId(me), caller);
+        };
+        assert_eq!(judge(&hello(40_000, 9)), Ok(()));
+        assert_eq!(judge(&hello(2, 9)), Err(RejectCode::UnknownReplica));
+        let strange = GatewayHello {
+            cluster: ClusterId(1),
+            ..hello(40_000, 9)
+        };
+        assert_eq!(judge(&strange), Err(RejectCode::Cluster));
+        connect(40_000, 9);
+        assert_eq!(judge(&hello(40_000, 9)), Ok(()), "it connects again");
+        assert_eq!(judge(&hello(40_000, 8)), Err(RejectCode::Taken));
+        (0..GATEWAYS_MAX as u16 - 1).for_each(|more| connect(50_000 + more, 1));
+        assert_eq!(judge(&hello(40_001, 8)), Err(RejectCode::TooMany));
+        assert_eq!(judge(&hello(40_000, 9)), Ok(()));
+    }
+}

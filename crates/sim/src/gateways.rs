@@ -1,0 +1,288 @@
+//! Gateways apart: machines without a replica, on which one gateway runs after the other.
+//!
+//! A gateway that is killed is forgotten with all it knew; the next one draws a number and a boot of its own.
+//! What they answer is judged with everything else. They have the numbers behind the replicas' on the network,
+//! and are told of newer epochs as connections would tell them.
+
+use crate::film::What;
+use crate::mix::generator;
+use crate::node::{Clock, Inbound};
+use crate::plan::ClockPlan;
+use crate::report::Violation;
+use crate::subject::Subject;
+use crate::world::{Event, World, draw_clock, replica};
+use quorate_core::{Application, Boot, Epoch, Group, MILLIS, Machine, ReplicaId, Seat};
+use quorate_host::{Answer, Gateway, GatewayConfig, Request, Spoken, Token};
+use quorate_protocols::{AnyGateway, GatewayMachine, gateway_machine};
+
+/// The machine that gateways run on.
+pub(crate) struct Apart {
+    /// `None` while there is none.
+    gateway: Option<Gateway<AnyGateway>>,
+    clock: Clock,
+    /// The number of the present gateway, or the last.
+    me: ReplicaId,
+    boot: Boot,
+    inbox: Vec<Arrived>,
+    turn_at_ns: Option<u64>,
+    wake_at_ns: Option<u64>,
+}
+
+/// What a turn takes in.
+enum Arrived {
+    Input(Inbound<()>),
+    /// Connections told of this epoch.
+    Epoch(Box<Epoch>),
+}
+
+impl Apart {
+    pub(crate) fn draw(count: usize, clocks: &ClockPlan, seed: u64) -> Vec<Apart> {
+        let mut rng = generator(seed, "gateway clocks");
+        let one = |_| Apart {
+            gateway: None,
+            clock: draw_clock(&mut rng, clocks),
+            me: ReplicaId(ReplicaId::GATEWAYS),
+            boot: Boot(0),
+            inbox: Vec::new(),
+            turn_at_ns: None,
+            wake_at_ns: None,
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// Whether nothing waits, and all that it answered is known to be decided.
+    pub(crate) fn is_idle(&self) -> bool {
+        let waiting = self.gateway.as_ref().map(Gateway::waiting);
+        waiting.is_none_or(|waiting| waiting == 0)
+    }
+}
+
+impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Under which number the others know a replica or a gateway.
+    pub(crate) fn number(&self, endpoint: usize) -> ReplicaId {
+        match endpoint.checked_sub(self.nodes.len()) {
+            None => replica(endpoint),
+            Some(gateway) => self.gateways[gateway].me,
+        }
+    }
+
+    /// What it speaks.
+    pub(crate) fn spoken(&self, endpoint: usize) -> Spoken {
+        let node = self.nodes.get(endpoint);
+        node.map_or(Spoken::SHIPPED, |node| node.spoken)
+    }
+
+    /// A new gateway starts.
+    pub(crate) fn open_gateway(&mut self, index: usize) {
+        if self.gateways[index].gateway.is_some() {
+            return;
+        }
+        let rng = &mut self.nemesis.rng;
+        let me = ReplicaId(rng.u16(ReplicaId::GATEWAYS..));
+        let boot = Boot(rng.u64(..));
+        let config = GatewayConfig {
+            group: Group(0),
+            me,
+            boot,
+            epoch: self.newest_epoch().clone(),
+            spoken: Spoken::SHIPPED,
+            limits: self.plan.limits,
+            dice: self.nemesis.rng.u64(..),
+        };
+        let machine = machine::<A>(&config.epoch, me, boot);
+        let now_ns = self.queue.now_ns();
+        let apart = &mut self.gateways[index];
+        (apart.me, apart.boot) = (me, boot);
+        let now = apart.clock.now(now_ns);
+        apart.gateway = Some(Gateway::new(config, machine.as_ref(), now));
+        self.trace
+            .event(now_ns, "open gateway", &[index as u64, boot.0], || {
+                format!("g{} as {me}", index + 1)
+            });
+        self.film(|| What::Note(format!("g{} starts", index + 1)));
+        let endpoint = self.nodes.len() + index;
+        for node in 0..self.nodes.len() {
+            for (node, peer) in [(node, endpoint), (endpoint, node)] {
+                let delay = self.nemesis.rng.u64(..MILLIS);
+                let up = true;
+                self.queue.after(delay, Event::Link { node, peer, up });
+            }
+        }
+    }
+
+    /// A gateway is killed, and another one starts in its place.
+    pub(crate) fn kill_gateway(&mut self) {
+        if self.gateways.is_empty() {
+            return;
+        }
+        let index = self.nemesis.rng.usize(..self.gateways.len());
+        if self.gateways[index].gateway.take().is_none() {
+            return;
+        }
+        self.totals.hit("gateway killed");
+        let now_ns = self.queue.now_ns();
+        self.trace
+            .event(now_ns, "kill gateway", &[index as u64], || {
+                format!("g{}", index + 1)
+            });
+        self.film(|| What::Note(format!("g{} is killed", index + 1)));
+        let apart = &mut self.gateways[index];
+        apart.inbox.clear();
+        (apart.turn_at_ns, apart.wake_at_ns) = (None, None);
+        let (endpoint, me) = (self.nodes.len() + index, apart.me);
+        for node in 0..self.nodes.len() {
+            self.network.reset(endpoint, node);
+            if self.nemesis.rng.bool() {
+                let peer = me;
+                let version = None;
+                self.arrive(node, Inbound::Link { peer, version });
+            }
+        }
+        let delay = self.nemesis.rng.u64(..=self.plan.outage_max_ns);
+        self.queue.after(delay, Event::Restart { node: endpoint });
+    }
+
+    /// One of the gateways, or the replica that was drawn.
+    pub(crate) fn maybe_gateway(&mut self, node: usize) -> usize {
+        let rng = &mut self.nemesis.rng;
+        match rng.bool() {
+            true => self.nodes.len() + rng.usize(..self.gateways.len()),
+            false => node,
+        }
+    }
+
+    /// Puts an input into a gateway's inbox.
+    pub(crate) fn arrive_at_gateway(&mut self, endpoint: usize, input: Inbound<A::Query>) {
+        let input = match input {
+            Inbound::Frame { from, bytes } => Inbound::Frame { from, bytes },
+            Inbound::Link { peer, version } => Inbound::Link { peer, version },
+            Inbound::Request { token, request } => {
+                let request = Box::new(without_query(*request));
+                Inbound::Request { token, request }
+            }
+            _ => unreachable!("it has no disk"),
+        };
+        self.take_in(endpoint, Arrived::Input(input));
+    }
+
+    fn take_in(&mut self, endpoint: usize, arrived: Arrived) {
+        let apart = &mut self.gateways[endpoint - self.nodes.len()];
+        if apart.gateway.is_some() {
+            apart.inbox.push(arrived);
+            self.gateway_turn_soon(endpoint);
+        }
+    }
+
+    fn gateway_turn_soon(&mut self, endpoint: usize) {
+        let now_ns = self.queue.now_ns();
+        let delay = self.nemesis.rng.u64(..=self.plan.service_max_ns);
+        let apart = &mut self.gateways[endpoint - self.nodes.len()];
+        if apart.turn_at_ns.is_none() {
+            let (node, at_ns) = (endpoint, now_ns + delay);
+            apart.turn_at_ns = Some(at_ns);
+            self.queue.after(delay, Event::Turn { node, at_ns });
+        }
+    }
+
+    pub(crate) fn gateway_wakes(&mut self, endpoint: usize, at_ns: u64) {
+        let apart = &mut self.gateways[endpoint - self.nodes.len()];
+        if apart.wake_at_ns == Some(at_ns) {
+            apart.wake_at_ns = None;
+            self.gateway_turn_soon(endpoint);
+        }
+    }
+
+    /// One turn of a gateway.
+    pub(crate) fn gateway_turn(&mut self, endpoint: usize, at_ns: u64) -> Result<(), Violation> {
+        let now_ns = self.queue.now_ns();
+        let apart = &mut self.gateways[endpoint - self.nodes.len()];
+        if apart.turn_at_ns != Some(at_ns) {
+            return Ok(());
+        }
+        apart.turn_at_ns = None;
+        let now = apart.clock.now(now_ns);
+        let (me, boot) = (apart.me, apart.boot);
+        let inbox = std::mem::take(&mut apart.inbox);
+        let Some(gateway) = &mut apart.gateway else {
+            return Ok(());
+        };
+        for arrived in inbox {
+            match arrived {
+                Arrived::Input(Inbound::Frame { from, bytes }) => gateway.frame(now, from, bytes),
+                Arrived::Input(Inbound::Link { peer, version }) => gateway.link(now, peer, version),
+                Arrived::Input(Inbound::Request { token, request }) => {
+                    gateway.submit(now, token, *request);
+                }
+                Arrived::Input(_) => {}
+                Arrived::Epoch(epoch) => {
+                    let machine = machine::<A>(&epoch, me, boot);
+                    gateway.begin_epoch(now, *epoch, machine.as_ref());
+                }
+            }
+        }
+        gateway.turn(now);
+        let (frames, answers) = (gateway.take_frames(), gateway.take_answers());
+        let events = gateway.take_events();
+        let (is_behind, wake_ns) = (gateway.is_behind(), gateway.next_wake());
+        let wake_ns = wake_ns.map(|due| apart.clock.time_of(due).max(now_ns + 1));
+        self.note_events(endpoint, events)?;
+        frames.iter().for_each(|frame| self.send(endpoint, frame));
+        for (token, answer) in answers {
+            self.gateway_answers(endpoint, token, answer)?;
+        }
+        if is_behind {
+            let newest = Box::new(self.newest_epoch().clone());
+            self.take_in(endpoint, Arrived::Epoch(newest));
+        }
+        let apart = &mut self.gateways[endpoint - self.nodes.len()];
+        if let Some(at_ns) = wake_ns
+            && apart.wake_at_ns.is_none_or(|planned| planned > at_ns)
+        {
+            apart.wake_at_ns = Some(at_ns);
+            let (node, delay) = (endpoint, at_ns - now_ns);
+            self.queue.after(delay, Event::Wake { node, at_ns });
+        }
+        Ok(())
+    }
+
+    fn gateway_answers(
+        &mut self,
+        endpoint: usize,
+        token: Token,
+        answer: Answer<()>,
+    ) -> Result<(), Violation> {
+        let answer = match answer {
+            Answer::Applied(slot, result) => Answer::Applied(slot, result),
+            Answer::Refused(refusal) => Answer::Refused(refusal),
+            Answer::Read(..) | Answer::Payload(_) => unreachable!("it reads nothing"),
+        };
+        self.answer_leaves(endpoint, token, answer)
+    }
+}
+
+/// The same request of who reads nothing.
+fn without_query<Q>(request: Request<Q>) -> Request<()> {
+    match request {
+        Request::Command(command) => Request::Command(command),
+        Request::Write {
+            body,
+            payloads,
+            principal,
+        } => Request::Write {
+            body,
+            payloads,
+            principal,
+        },
+        _ => unreachable!("clients ask replicas for everything else"),
+    }
+}
+
+fn machine<A: Application>(epoch: &Epoch, me: ReplicaId, boot: Boot) -> Option<GatewayMachine> {
+    let seat = Seat {
+        group: Group(0),
+        epoch: epoch.clone(),
+        me,
+        boot,
+    };
+    gateway_machine(&seat, A::touches())
+}
