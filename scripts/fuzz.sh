@@ -25,7 +25,7 @@ if [ -n "$seconds" ]; then
   export QUORATE_FUZZ_SECONDS="$seconds"
   export QUORATE_FUZZ_SEED="${QUORATE_FUZZ_SEED:-$(date +%s)}"
   echo "repeat it with QUORATE_FUZZ_SEED=$QUORATE_FUZZ_SEED"
-  profile=(--profile fuzz)
+  profile=(--profile quick)
 fi
 
 if [ $# -gt 0 ]; then

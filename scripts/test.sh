@@ -25,12 +25,12 @@ fi
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
-cargo test --workspace --quiet
+cargo test --profile quick --workspace --quiet
 if [ "$model" = --long ]; then
   # The largest exhaustive searches of quorum rules.
-  cargo test -p quorate-protocols --lib --quiet exhaustive -- --ignored
+  cargo test --profile quick -p quorate-protocols --lib --quiet exhaustive -- --ignored
   # The rules of epochs: long walks, and more of the small clusters.
-  cargo test -p quorate-host --lib --quiet epochs -- --ignored
+  cargo test --profile quick -p quorate-host --lib --quiet epochs -- --ignored
 fi
 cargo build --profile quick --quiet -p quorate
 export QUORATE=target/quick/quorate
