@@ -15,6 +15,7 @@ mod layers;
 mod log;
 mod logging;
 mod modes;
+mod polling;
 mod quorums;
 mod recode;
 mod rounds;

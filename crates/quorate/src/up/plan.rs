@@ -7,7 +7,7 @@ use crate::genesis::{self, Genesis};
 use crate::modes::{DurabilityMode, params};
 use clap::ValueEnum;
 use quorate_core::{ClusterId, Epoch, ReplicaId};
-use quorate_server::{bootstrap, holds_data, read_meta};
+use quorate_server::{Layout, bootstrap, holds_data, read_meta};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -137,10 +137,7 @@ impl Plan {
             ("--advertise-client-urls", list(Plan::client_url)),
             ("--initial-cluster", list(Plan::peer_url)),
             ("--cluster-id", self.cluster.to_string()),
-            (
-                "--layout",
-                (options.layout.resolve(self.replicas.into()).name()).to_owned(),
-            ),
+            ("--layout", self.layout(options).name().to_owned()),
             ("--peer-transport", options.peer_transport.name().to_owned()),
             ("--log-level", options.log_level.clone()),
             ("--log-format", format.unwrap_or_default()),
@@ -151,10 +148,20 @@ impl Plan {
                 .into_iter()
                 .flat_map(|(flag, value)| [flag.to_owned(), value])
                 .chain(options.server_arg.iter().cloned())
+                .chain(
+                    options
+                        .polling
+                        .flags(id, self.layout(options), self.replicas.into()),
+                )
                 .chain(options.snapshots.flags())
                 .chain(options.recode.flags())
                 .collect(),
         }
+    }
+
+    /// What of each replica runs on which thread.
+    pub(super) fn layout(&self, options: &UpOptions) -> Layout {
+        options.layout.resolve(self.replicas.into())
     }
 
     pub(super) fn client_url(&self, id: u16) -> String {
