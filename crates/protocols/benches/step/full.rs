@@ -255,23 +255,20 @@ impl Visitor for OverRings {
 pub(crate) fn print_over_rings() {
     println!(
         "\nfull load without batches, over rings in memory: one thread is all replicas in turn; a message is encoded, \
-         goes through a ring, is decoded and stepped\n{:<18} {:>2} {:>9} {:>9} {:>8} {:>8} {:>14}",
-        "setting", "n", "casts/cmd", "msgs/cmd", "ns/msg", "ns/cmd", "cmds/s/thread"
+         goes through a ring, is decoded and stepped\n{:<18} {:>2} {:>9} {:>9} {:>8} {:>8}",
+        "setting", "n", "casts/cmd", "msgs/cmd", "ns/msg", "ns/cmd"
     );
     for replicas in REPLICAS {
         for setting in &SETTINGS {
             let full = Full { setting, replicas };
             let row = visit(setting.protocol, OverRings(full)).expect("the protocol is known");
-            // With a thread for each replica, each has its share of the messages.
-            let per_thread = row.ns / f64::from(replicas);
             println!(
-                "{:<18} {replicas:>2} {:>9.2} {:>9.2} {:>8.0} {:>8.0} {:>14.0}",
+                "{:<18} {replicas:>2} {:>9.2} {:>9.2} {:>8.0} {:>8.0}",
                 setting.name,
                 row.multicasts,
                 row.messages,
                 row.ns / row.messages,
                 row.ns,
-                1e9 / per_thread,
             );
         }
     }
