@@ -296,6 +296,35 @@ async fn a_receiver_that_is_slow_loses_nothing() {
     assert_eq!(pair.two.figure(MISSED), 0);
 }
 
+/// Scenario: just after a report so much is lost at once that there is no room for another datagram, which could ask for
+/// the next one.
+#[tokio::test]
+async fn a_window_full_of_lost_datagrams_opens_again() {
+    let mut pair = pair(whole()).await;
+    until(&pair.one, OPEN, |open| open == 1).await;
+    until_arrived(&mut pair, b"a report follows").await;
+    pair.network.becomes(Box::new(|datagram| {
+        let is_probe = packet::open(&datagram).is_ok_and(|(header, _)| header.is_probe);
+        is_probe.then_some(datagram).into_iter().collect()
+    }));
+    for length in [9000, 1] {
+        let full = pair.one.figure(FULL);
+        while pair.one.figure(FULL) == full {
+            pair.one.links.send(vec![frame(&vec![7; length])]);
+        }
+    }
+    // The report of what went before makes room for one or two.
+    let enough = pair.one.figure(SENT) + 20;
+    let again = async {
+        while pair.one.figure(SENT) < enough {
+            pair.one.links.send(vec![frame(b"short")]);
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let again = timeout(Duration::from_secs(10), again).await;
+    again.expect("no datagram is sent any more");
+}
+
 /// Scenario: a peer that takes no datagrams.
 #[tokio::test]
 async fn a_peer_without_datagrams_is_sent_none() {
