@@ -23,6 +23,7 @@
 //! - [`large`]: what small puts feel of a large one that is always under way;
 //! - [`commute`]: what it brings that writes of different keys may pass each other;
 //! - [`clocks`]: clocks that go wrong under load, and are set right again;
+//! - [`rings`]: what a message costs between threads, over UDP and over rings in memory;
 //! - [`vary`]: clusters that differ in one option, in turns;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
@@ -55,6 +56,7 @@ mod plain;
 pub mod process;
 mod replicas;
 pub mod report;
+pub mod rings;
 pub mod rounds;
 pub mod scrape;
 pub mod sizes;
@@ -140,6 +142,9 @@ pub enum BenchCommand {
     /// Compare clusters that differ in one option of `quorate up`, in turns
     #[command(after_help = VARY_EXAMPLES)]
     Vary(vary::VaryArgs),
+    /// Send messages between threads over UDP and over rings in memory: round trips, and rounds
+    #[command(after_help = RINGS_EXAMPLES)]
+    Rings(rings::RingsArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -185,6 +190,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Commute(args) => ended(commute::run(&args)),
         BenchCommand::Clocks(args) => clocks::run(&args),
+        BenchCommand::Rings(args) => ended(rings::run(&args)),
         BenchCommand::Vary(args) => ended(vary::run(&args)),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
@@ -403,3 +409,10 @@ Examples:
       --quorate-option=--durability=memory
   One thread for each replica beside two, at many clients:
     quorate bench vary --option layout=fused,threaded --clients 64,256";
+
+const RINGS_EXAMPLES: &str = "\
+Examples:
+  Two and three threads; who polls needs a core:
+    quorate bench rings
+  Seven threads that are woken:
+    quorate bench rings --threads 7 --ways udp-woken,rings-woken";

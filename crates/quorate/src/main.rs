@@ -16,6 +16,7 @@ mod layers;
 mod log;
 mod logging;
 mod modes;
+mod polling;
 mod quorums;
 mod recode;
 mod rounds;

@@ -105,6 +105,8 @@ pub(crate) enum LayoutMode {
     Fused,
     /// Replication on one thread, clients on another
     Threaded,
+    /// The same, and a thread each for what replicas send and for what they receive
+    Split,
 }
 
 impl LayoutMode {
@@ -114,6 +116,7 @@ impl LayoutMode {
             LayoutMode::Auto => Layout::for_machine(replicas),
             LayoutMode::Fused => Layout::Fused,
             LayoutMode::Threaded => Layout::Threaded,
+            LayoutMode::Split => Layout::Split,
         }
     }
 }

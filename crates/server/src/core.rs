@@ -1,8 +1,9 @@
 //! The core of one replica: takes what has arrived, lets the host make of it what follows, and
 //! carries that out.
 //!
-//! It shares one thread with the connections (the `fused` layout). While it writes and syncs,
-//! requests and frames gather in the kernel's and the faces' queues: they are the next batch.
+//! It shares one thread with the connections, except in the `split` layout. While it writes and syncs,
+//! requests and frames gather in the kernel's and the faces' queues: they are the next batch. What peers
+//! say comes before what clients ask.
 
 use crate::aside::Aside;
 use crate::clock::{Alarm, Clock};
@@ -63,6 +64,8 @@ pub(crate) struct Core<A: Application> {
     /// The highest feature level that this program knows, or is to know.
     pub(crate) level: u32,
     pub(crate) apart: Apart,
+    /// Whether it looks for work instead of sleeping.
+    pub(crate) polls: bool,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) state: State<A>,
 }
@@ -151,6 +154,7 @@ impl<A: Application> Core<A> {
             inputs.handle.publish_applied(self.host.applied());
             let more_to_tidy = self.host.tidy();
             self.keep_snapshots();
+            let mut is_glance = false;
             tokio::select! {
                 count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {
                     // No face is left: there will be no further request.
@@ -163,11 +167,16 @@ impl<A: Application> Core<A> {
                 done = self.archive.done() => self.archived(done),
                 done = self.aside.done() => self.done_aside(done)?,
                 // The faces have their turn first.
-                () = tokio::task::yield_now(), if more_to_tidy => {}
+                () = tokio::task::yield_now(), if more_to_tidy || self.polls => {
+                    is_glance = !more_to_tidy;
+                }
                 _ = inputs.stop.wait_for(|stop| *stop) => return self.end(),
             }
             take_waiting(&mut inputs.requests, &mut requests);
             take_waiting(&mut inputs.arrivals, &mut arrivals);
+            if is_glance && requests.is_empty() && arrivals.is_empty() {
+                continue;
+            }
             self.state.waited = (requests.len(), arrivals.len());
             let (now, began) = (self.clock.now(), Instant::now());
             for arrival in arrivals.drain(..) {
@@ -347,9 +356,10 @@ impl<A: Application> Core<A> {
     /// Everything but the flush. Says whether there was anything.
     fn perform(&mut self, now: Now) -> Result<bool, ServerError> {
         let frames = self.host.take_frames();
-        if !frames.is_empty() {
+        let has_frames = !frames.is_empty();
+        if has_frames {
             let began = Instant::now();
-            self.links.send(&frames);
+            self.links.send(frames);
             self.metrics.network.record(began.elapsed());
         }
         let answers = self.host.take_answers();
@@ -365,7 +375,7 @@ impl<A: Application> Core<A> {
         if let Some(mean) = self.host.app().take_mean() {
             self.metrics.apply.record(mean);
         }
-        Ok(!frames.is_empty() || answered || !reads.is_empty())
+        Ok(has_frames || answered || !reads.is_empty())
     }
 
     /// Writes and syncs what the host wants. Says whether there was anything.

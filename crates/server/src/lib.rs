@@ -1,7 +1,7 @@
 //! The outer ring: the only one that knows threads, sockets, files and clocks.
 //!
-//! [`run`] drives one replica on one thread: faces, core and log take turns on it, and what arrives
-//! while the disk works is the next batch. Generic over the application: the server knows no
+//! [`run`] drives one replica, on one thread or on several ([`Layout`]): on one, faces, core and log take turns, and what
+//! arrives while the disk works is the next batch. Generic over the application: the server knows no
 //! client's protocol.
 
 #![allow(
@@ -26,6 +26,7 @@ mod join;
 mod meta;
 mod metrics;
 mod peer;
+mod polling;
 mod presence;
 mod react;
 mod replies;
@@ -51,6 +52,7 @@ pub use handle::{Apart, Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, Rejoin, join};
 pub use meta::{META_FORMAT, Meta, MetaError, State};
 pub use metrics::{Metrics, PeerMetrics};
+pub use polling::{Polling, TooManyPollers};
 pub use quorate_host::{PayloadGone, Spoken};
 pub use react::Reaction;
 pub use run::{FaceContext, Layout, ServerConfig, Serving, run};

@@ -10,10 +10,13 @@ use crate::group::Group;
 use crate::handle::{Handle, MemberInfo, Request};
 use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
-use crate::peer::Links;
 use crate::peer::datagrams::Datagrams;
 use crate::peer::handshake::{About, Identity};
 use crate::peer::lives::Lives;
+use crate::peer::threads::LinksThread;
+use crate::peer::transmit::Tx;
+use crate::peer::{Links, LinksThreads};
+use crate::polling::Polling;
 use crate::react::{Reaction, Reactor};
 use crate::security::{Door, Listener};
 use crate::snap::Archive;
@@ -69,6 +72,8 @@ pub struct ServerConfig {
     pub request_timeout: Duration,
     /// What runs on which thread.
     pub layout: Layout,
+    /// On which cores, and whether they sleep.
+    pub polling: Polling,
     /// Who says how far its clock may be off.
     pub clock: ClockSource,
     /// What a test says of clock and disk.
@@ -84,6 +89,9 @@ pub enum Layout {
     /// The core, the links and the log on one thread, the faces on another: clients are read and
     /// answered while the log is synced. For machines with cores to spare.
     Threaded,
+    /// As Chora's paper has it: what is received and what is sent between replicas have a thread each, too,
+    /// so that the core has nothing but the protocol and the log to do.
+    Split,
 }
 
 impl Layout {
@@ -104,6 +112,17 @@ impl Layout {
         match self {
             Layout::Fused => "fused",
             Layout::Threaded => "threaded",
+            Layout::Split => "split",
+        }
+    }
+
+    /// How many threads of a replica look for work all the time, if they are told to.
+    #[must_use]
+    pub fn pollers(self) -> usize {
+        match self {
+            Layout::Fused | Layout::Threaded => 1,
+            // The core, Tx and Rx.
+            Layout::Split => 3,
         }
     }
 }
@@ -143,6 +162,10 @@ where
     A::Cut: Send,
 {
     let runtime = runtime()?;
+    match config.layout {
+        Layout::Fused => config.polling.core().take(),
+        Layout::Threaded | Layout::Split => config.polling.service().take(),
+    }
     let result = runtime.block_on(serve(config, app, face, ready));
     // Connections are cut here: nothing waits for a client that holds one open.
     runtime.shutdown_background();
@@ -191,6 +214,8 @@ where
         volunteers: config.volunteers,
         reaction: config.reaction,
         level: config.spoken.level(),
+        layout: config.layout,
+        polling: config.polling,
         request_timeout: config.request_timeout,
         identity,
         metrics: Arc::clone(&metrics),
@@ -200,7 +225,7 @@ where
     };
     let mut core = match config.layout {
         Layout::Fused => tokio::spawn(replica.run(begun)),
-        Layout::Threaded => on_own_thread(replica, begun)?,
+        Layout::Threaded | Layout::Split => on_own_thread(replica, begun)?,
     };
     if has_begun.await.is_err() {
         return ended(core.await);
@@ -235,6 +260,8 @@ struct Replica<A: Application> {
     volunteers: bool,
     reaction: Reaction,
     level: u32,
+    layout: Layout,
+    polling: Polling,
     request_timeout: Duration,
     identity: Identity,
     metrics: Arc<Metrics>,
@@ -246,16 +273,19 @@ struct Replica<A: Application> {
 impl<A: Application> Replica<A> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
     async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
-        let peers = Listener::new(self.peer_ports.0, Door::Peer)?;
-        let datagrams = self.peer_ports.1.map(|port| {
+        let threads = self.links_threads()?;
+        let sockets = {
+            let _inside = threads.handle().enter();
+            let (port, datagrams) = self.peer_ports;
             let peers = self.peer_addresses.len();
-            Datagrams::new(port, peers)
-        });
+            let datagrams = datagrams.map(|port| Datagrams::new(port, peers));
+            (Listener::new(port, Door::Peer)?, datagrams.transpose()?)
+        };
         let lives = Lives::open(self.folder.dir(), &self.folder.meta().epoch)?;
         let (links, arrivals) = Links::start(
-            (peers, datagrams.transpose()?),
-            self.identity,
-            lives,
+            sockets,
+            threads,
+            (self.identity, lives),
             &self.peer_addresses,
             // What a later epoch's protocol orders may be long.
             self.disk.is_some(),
@@ -279,6 +309,7 @@ impl<A: Application> Replica<A> {
             reactor: Reactor::new(self.reaction),
             level: self.level,
             apart: self.handle.apart(),
+            polls: self.polling.is_busy,
             metrics: self.metrics,
             state: CoreState::new(self.request_timeout),
         };
@@ -297,6 +328,18 @@ impl<A: Application> Replica<A> {
     }
 }
 
+impl<A: Application> Replica<A> {
+    fn links_threads(&self) -> io::Result<LinksThreads> {
+        Ok(match self.layout {
+            Layout::Fused | Layout::Threaded => LinksThreads::default(),
+            Layout::Split => LinksThreads {
+                rx: Some(LinksThread::for_messages(self.polling.rx())?),
+                tx: Some(Tx::start(self.polling.tx())?),
+            },
+        })
+    }
+}
+
 /// Gives the core a thread and an event loop of its own.
 fn on_own_thread<A: Application + Send + 'static>(
     replica: Replica<A>,
@@ -312,6 +355,7 @@ where
     std::thread::Builder::new()
         .name("core".to_owned())
         .spawn(move || {
+            replica.polling.core().take();
             let served = runtime.block_on(async { tokio::spawn(replica.run(begun)).await });
             runtime.shutdown_background();
             let _ = done.send(ended(served));

@@ -1,10 +1,12 @@
 //! Replicas in memory: every message arrives, every record is durable at once, in the order they were said.
 
 use super::BODY_BYTES;
+use super::rings::Rings;
 use bytes::Bytes;
 use quorate_core::{
-    Boot, Class, ClientId, Command, Due, Durability, Epoch, Group, Incarnation, Input, MILLIS,
-    Machine, Member, Now, Out, Output, Past, Peers, Principal, ReplicaId, RequestId, Seat, Slot,
+    Boot, Class, ClientId, Command, Decoder, Due, Durability, Epoch, Group, Incarnation, Input,
+    MILLIS, Machine, Member, Now, Out, Output, Past, Peers, Principal, ReplicaId, RequestId, Seat,
+    Slot, Written,
 };
 use quorate_protocols::Protocol;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +22,8 @@ pub(crate) struct Cluster<P: Protocol> {
     outs: Vec<Out<P::Machine>>,
     outputs: Vec<Output<P::Machine>>,
     inputs: VecDeque<(usize, Input<P::Machine>)>,
+    /// How messages travel, if they are not handed over as they are.
+    rings: Option<Rings>,
     /// What each replica waits for, and when it is due.
     timers: Vec<BTreeMap<<P::Machine as Machine>::Timer, u64>>,
     /// By replica: commands that were given to it and are not committed there.
@@ -80,6 +84,7 @@ impl<P: Protocol> Cluster<P> {
             outs,
             outputs: Vec::new(),
             inputs: VecDeque::new(),
+            rings: None,
             timers: vec![BTreeMap::new(); replicas.into()],
             waiting: vec![0; replicas.into()],
             body: Bytes::from(vec![7; BODY_BYTES]),
@@ -93,6 +98,24 @@ impl<P: Protocol> Cluster<P> {
         };
         cluster.begin();
         cluster
+    }
+
+    /// From here on messages are encoded, go through rings in memory, and are decoded.
+    pub(crate) fn over_rings(mut self) -> Self {
+        self.rings = Some(Rings::new(self.replicas.len()));
+        self
+    }
+
+    /// What happens next, and to whom.
+    fn next(&mut self) -> Option<(usize, Input<P::Machine>)> {
+        if let Some(next) = self.inputs.pop_front() {
+            return Some(next);
+        }
+        let (from, to, bytes) = self.rings.as_mut()?.receive()?;
+        let message = P::Machine::message(P::NAME, &mut Decoder::new(bytes));
+        let message = message.expect("what was encoded is decoded");
+        let from = ReplicaId(from as u16 + 1);
+        Some((to, Input::Message { from, message }))
     }
 
     /// Commits a first command. Where that takes a leader, the timers of the first replica make it
@@ -126,7 +149,7 @@ impl<P: Protocol> Cluster<P> {
                     self.submit(at, WAITING);
                 }
             }
-            match self.inputs.pop_front() {
+            match self.next() {
                 Some((at, input)) => self.step(at, input),
                 None => self.fire(),
             }
@@ -151,7 +174,7 @@ impl<P: Protocol> Cluster<P> {
     }
 
     fn run(&mut self) {
-        while let Some((at, input)) = self.inputs.pop_front() {
+        while let Some((at, input)) = self.next() {
             self.step(at, input);
         }
     }
@@ -208,6 +231,9 @@ impl<P: Protocol> Cluster<P> {
             Output::Send { to, message, .. } => {
                 let from = ReplicaId(at as u16 + 1);
                 self.multicasts += u64::from(to == Peers::All);
+                if let Some(rings) = &mut self.rings {
+                    return rings.send(at, to, &message.written());
+                }
                 for peer in 0..self.replicas.len() {
                     let id = ReplicaId(peer as u16 + 1);
                     if peer != at && (to == Peers::All || to == Peers::One(id)) {

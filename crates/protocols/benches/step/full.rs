@@ -221,3 +221,55 @@ pub(crate) fn print() {
         }
     }
 }
+
+/// A setting over rings, all replicas stepped in turn by one thread.
+struct OverRings(Full);
+
+/// Measured over all replicas.
+struct RingRow {
+    multicasts: f64,
+    messages: f64,
+    ns: f64,
+}
+
+impl Visitor for OverRings {
+    type Output = RingRow;
+
+    fn visit<P: Protocol>(self) -> RingRow {
+        let mut cluster = self.0.cluster::<P>().over_rings();
+        cluster.saturate(self.0.asked(), COMMANDS / 10);
+        let before = (cluster.multicasts, cluster.messages, cluster.applied);
+        let began = Instant::now();
+        cluster.saturate(self.0.asked(), COMMANDS);
+        let ns = began.elapsed().as_nanos() as f64;
+        let applied = (cluster.applied - before.2) as f64;
+        RingRow {
+            multicasts: (cluster.multicasts - before.0) as f64 / applied,
+            messages: (cluster.messages - before.1) as f64 / applied,
+            ns: ns / applied,
+        }
+    }
+}
+
+/// The same load, each message encoded, through a ring, and decoded.
+pub(crate) fn print_over_rings() {
+    println!(
+        "\nfull load without batches, over rings in memory: one thread is all replicas in turn; a message is encoded, \
+         goes through a ring, is decoded and stepped\n{:<18} {:>2} {:>9} {:>9} {:>8} {:>8}",
+        "setting", "n", "casts/cmd", "msgs/cmd", "ns/msg", "ns/cmd"
+    );
+    for replicas in REPLICAS {
+        for setting in &SETTINGS {
+            let full = Full { setting, replicas };
+            let row = visit(setting.protocol, OverRings(full)).expect("the protocol is known");
+            println!(
+                "{:<18} {replicas:>2} {:>9.2} {:>9.2} {:>8.0} {:>8.0}",
+                setting.name,
+                row.multicasts,
+                row.messages,
+                row.ns / row.messages,
+                row.ns,
+            );
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! What a step of a protocol costs: time, instructions and allocations, per message and per
 //! committed command, on three replicas that run in memory without loss; and under full load without
-//! batches, on three, five and seven (Chora's Table 1).
+//! batches, on three, five and seven (Chora's Table 1), messages handed over as they are or through rings.
 //!
 //! ```text
 //! cargo bench -p quorate-protocols --bench step
 //! cargo bench -p quorate-protocols --bench step -- --full   # the second part alone
+//! cargo bench -p quorate-protocols --bench step -- --rings  # the part over rings alone
 //! ```
 //!
 //! Instructions are counted by callgrind if valgrind is installed: the program runs itself under
@@ -15,6 +16,7 @@
 mod cluster;
 mod count;
 mod full;
+mod rings;
 
 use cluster::Cluster;
 use count::instructions;
@@ -123,6 +125,10 @@ fn main() -> ExitCode {
         full::print();
         return ExitCode::SUCCESS;
     }
+    if arguments.iter().any(|argument| argument == "--rings") {
+        full::print_over_rings();
+        return ExitCode::SUCCESS;
+    }
     println!("{REPLICAS} replicas, {BODY_BYTES} B commands; batch: commands per submission");
     println!(
         "{:<11} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
@@ -140,5 +146,6 @@ fn main() -> ExitCode {
         quorate_protocols::visit(protocol, Measure);
     }
     full::print();
+    full::print_over_rings();
     ExitCode::SUCCESS
 }

@@ -72,7 +72,8 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
         face = face.name(), protocol, replicas = epoch.n(), failures_survived = survived,
         data = %settings.data_dir.display(), layout = settings.layout.name(),
-        peer_transport = settings.peer_transport.name(), "starting"
+        peer_transport = settings.peer_transport.name(), busy_poll = settings.polling.is_busy,
+        cores = ?settings.polling.cores, "starting"
     );
     let replica = Replica {
         face,
@@ -206,6 +207,7 @@ impl Replica {
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
             layout: settings.layout,
+            polling: settings.polling,
             clock: settings.clock,
             test_source: settings.test_source,
         };

@@ -2,6 +2,7 @@
 
 use crate::face::FaceName;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, RejoinMode};
+use crate::polling::PollingOptions;
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
@@ -149,6 +150,15 @@ pub(crate) struct ServeOptions {
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
     pub(super) layout: Option<LayoutMode>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) polling: PollingOptions,
+
+    /// Cores, by number, for the threads of the protocol, of Tx, of Rx and of clients, in this order; those that are
+    /// not named run where the system wants them
+    #[arg(long, env = "QUORATE_CORES", value_name = "LIST")]
+    pub(super) cores: Option<String>,
 
     #[command(flatten)]
     #[serde(flatten)]

@@ -5,12 +5,15 @@ use crate::address::host_port;
 use crate::face::FaceName;
 use crate::genesis::Genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, params};
+use crate::polling;
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
-use quorate_server::{ClockSource, Layout, MemberInfo, Reaction, Rejoin, Spoken, TestSource};
+use quorate_server::{
+    ClockSource, Layout, MemberInfo, Polling, Reaction, Rejoin, Spoken, TestSource,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,6 +69,7 @@ pub(super) struct Settings {
     pub(super) spoken: Spoken,
     pub(super) peer_transport: PeerTransport,
     pub(super) layout: Layout,
+    pub(super) polling: Polling,
     pub(super) snapshots: SnapshotSettings,
     pub(super) recode_rate: u64,
     pub(super) log_level: String,
@@ -120,7 +124,12 @@ impl Settings {
             .advertise_client_urls
             .as_deref()
             .unwrap_or(&client_url);
+        // Whoever starts several replicas on one machine says so.
+        let layout = options.layout.unwrap_or(LayoutMode::Auto).resolve(1);
+        let cores = polling::cores(options.cores.as_deref())?;
         Ok(Settings {
+            polling: options.polling.resolve(layout, 1, cores)?,
+            layout,
             data_dir: options
                 .data_dir
                 .unwrap_or_else(|| format!("quorate-data/{id}").into()),
@@ -150,8 +159,6 @@ impl Settings {
             rejoin: options.rejoin.map_or_else(Rejoin::default, Rejoin::from),
             spoken: spoken(options.wire_version)?,
             peer_transport: options.peer_transport.unwrap_or_default(),
-            // Whoever starts several replicas on one machine says so.
-            layout: options.layout.unwrap_or(LayoutMode::Auto).resolve(1),
             snapshots: options.snapshots.resolve()?,
             recode_rate: options.recode.resolve()?,
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
@@ -368,7 +375,7 @@ mod tests {
     #[test]
     fn every_contradiction_is_named() {
         type Change = fn(&mut ServeOptions);
-        let cases: [(Change, &str); 16] = [
+        let cases: [(Change, &str); 17] = [
             (|o| o.id = Some(0), "numbered from 1"),
             (|o| o.id = Some(4), "does not list --id 4"),
             (
@@ -407,6 +414,10 @@ mod tests {
             (
                 |o| o.clock = Some("declared:soon".into()),
                 "--clock \"declared:soon\": \"soon\" is no time",
+            ),
+            (
+                |o| o.cores = Some("first".into()),
+                "--cores \"first\": not a list of numbers",
             ),
             (
                 |o| o.react_after_ms = Some(5),

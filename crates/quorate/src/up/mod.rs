@@ -7,6 +7,7 @@ use crate::Failure;
 use crate::face::FaceName;
 use crate::genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
+use crate::polling::PollingOptions;
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
@@ -122,6 +123,9 @@ pub(crate) struct UpOptions {
     )]
     layout: LayoutMode,
 
+    #[command(flatten)]
+    polling: PollingOptions,
+
     /// Level or filter of the replicas' logs
     #[arg(
         long,
@@ -146,6 +150,9 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let plan = Plan::of(options)?;
     options.snapshots.resolve().map_err(Failure::Usage)?;
     options.recode.resolve().map_err(Failure::Usage)?;
+    let (layout, replicas) = (plan.layout(options), plan.replicas.into());
+    let polling = options.polling.resolve(layout, replicas, Vec::new());
+    polling.map_err(Failure::Usage)?;
     let which = plan.which(options.only).map_err(Failure::Usage)?;
     let survived = genesis::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;

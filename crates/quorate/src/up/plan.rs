@@ -7,7 +7,7 @@ use crate::genesis::{self, Genesis};
 use crate::modes::{DurabilityMode, params};
 use clap::ValueEnum;
 use quorate_core::{ClusterId, Epoch, ReplicaId};
-use quorate_server::{bootstrap, holds_data, read_meta};
+use quorate_server::{Layout, bootstrap, holds_data, read_meta};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -179,20 +179,24 @@ impl Plan {
             ("--listen-peer-urls", self.peer_url(id)),
             ("--advertise-client-urls", list(client_url)),
             ("--initial-cluster", list(Plan::peer_url)),
-            (
-                "--layout",
-                (options.layout.resolve(self.replicas.into()).name()).to_owned(),
-            ),
+            ("--layout", self.layout(options).name().to_owned()),
             ("--peer-transport", options.peer_transport.name().to_owned()),
         ];
         let flags = flags.map(|(flag, value)| [flag.to_owned(), value]);
+        let polling = &options.polling;
         flags
             .into_iter()
             .flatten()
             .chain(options.server_arg.iter().cloned())
+            .chain(polling.flags(id, self.layout(options), self.replicas.into()))
             .chain(options.snapshots.flags())
             .chain(options.recode.flags())
             .collect()
+    }
+
+    /// What of each replica runs on which thread.
+    pub(super) fn layout(&self, options: &UpOptions) -> Layout {
+        options.layout.resolve(self.replicas.into())
     }
 
     fn gateway_flags(&self) -> Vec<String> {

@@ -143,12 +143,12 @@ impl Members {
             };
             for (member, link) in self.links() {
                 if frame.to == Peers::All || frame.to == Peers::One(member) {
-                    link.push(frame.version, &framed);
+                    link.shared().push(frame.version, &framed);
                 }
             }
         }
         if !frames.is_empty() {
-            self.links().for_each(|(_, link)| link.flush());
+            self.links().for_each(|(_, link)| link.shared().flush());
         }
     }
 

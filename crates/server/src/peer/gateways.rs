@@ -163,14 +163,16 @@ impl Gateways {
     /// Queues a frame for a gateway; without a connection it is lost.
     pub(super) fn push(&self, to: ReplicaId, version: WireVersion, frame: &Framed<'_>) {
         if let Some(caller) = self.callers().get(&to) {
-            caller.link.push(version, frame);
+            caller.link.shared().push(version, frame);
         }
     }
 
     /// Gives the kernel what it takes.
     pub(super) fn flush(&self) {
         let callers = self.callers();
-        callers.values().for_each(|caller| caller.link.flush());
+        callers
+            .values()
+            .for_each(|caller| caller.link.shared().flush());
     }
 
     /// How many there are.

@@ -1,7 +1,6 @@
 //! Links to the other replicas: each dials every other, and the dialled connection carries frames
 //! from the dialler to the acceptor.
 
-mod bulk;
 mod contacts;
 pub(crate) mod datagrams;
 pub(crate) mod frame;
@@ -12,10 +11,11 @@ pub(crate) mod lives;
 pub(crate) mod opening;
 pub(crate) mod outgoing;
 pub(crate) mod question;
+pub(crate) mod threads;
+pub(crate) mod transmit;
 
 use crate::metrics::Metrics;
 use crate::security::Listener;
-use bulk::BulkThread;
 use bytes::Bytes;
 use contacts::Contacts;
 use datagrams::Datagrams;
@@ -23,14 +23,17 @@ use gateways::Gateways;
 use handshake::{About, Identity, Lane};
 use incoming::{Acceptor, accept_all};
 use lives::Lives;
-use outgoing::{Framed, Outgoing, keep_connected};
-use quorate_core::{Epoch, Member, Peers, ReplicaId};
+use outgoing::{Outgoing, keep_connected};
+use quorate_core::{Epoch, Member, ReplicaId};
 use quorate_host::{Frame, WireVersion};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use threads::LinksThread;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use transmit::{Routes, Tx};
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Arrivals that may wait for the core, and how many KiB of frames among them.
@@ -129,10 +132,30 @@ pub(crate) struct Links {
     outgoing: Vec<(ReplicaId, Outgoing)>,
     /// For frames with bulk; empty where no protocol has any.
     bulk: Vec<(ReplicaId, Outgoing)>,
-    bulk_thread: Option<BulkThread>,
+    bulk_thread: Option<LinksThread>,
+    /// The same, for what is sent.
+    routes: Routes,
+    threads: LinksThreads,
     home: Home,
     arrivals: Arrivals,
     metrics: Arc<Metrics>,
+}
+
+/// What the `split` layout has for messages beside the core's thread; nothing in others.
+#[derive(Debug, Default)]
+pub(crate) struct LinksThreads {
+    /// Connections live there, and receive.
+    pub(crate) rx: Option<LinksThread>,
+    /// What is sent leaves from there.
+    pub(crate) tx: Option<Tx>,
+}
+
+impl LinksThreads {
+    /// Where connections for messages live.
+    pub(crate) fn handle(&self) -> Handle {
+        let rx = self.rx.as_ref();
+        rx.map_or_else(Handle::current, |rx| rx.handle.clone())
+    }
 }
 
 impl Links {
@@ -140,16 +163,17 @@ impl Links {
     /// there is a second connection to each, on a thread of its own. With a socket for datagrams, short
     /// frames go as such.
     ///
-    /// Must be called inside the runtime that drives them.
+    /// Must be called inside the runtime of the core; the sockets are of [`LinksThreads::handle`].
     pub(crate) fn start(
         (listener, datagrams): (Listener, Option<Datagrams>),
-        identity: Identity,
-        lives: Lives,
+        threads: LinksThreads,
+        (identity, lives): (Identity, Lives),
         addresses: &[(ReplicaId, String)],
         bulk: bool,
         metrics: &Arc<Metrics>,
     ) -> io::Result<(Links, mpsc::Receiver<Arrival>)> {
-        let bulk_thread = bulk.then(BulkThread::start).transpose()?;
+        let handle = threads.handle();
+        let bulk_thread = bulk.then(LinksThread::for_bulk).transpose()?;
         let bulk_handle = bulk_thread.as_ref().map(|thread| thread.handle.clone());
         let (arrivals, receiver) = Arrivals::new();
         let bulk_arrivals = Arrivals {
@@ -165,7 +189,7 @@ impl Links {
         };
         if let Some(datagrams) = &home.datagrams {
             let refused = metrics.refused_datagrams.clone();
-            tokio::spawn(Arc::clone(datagrams).receive(arrivals.clone(), refused));
+            handle.spawn(Arc::clone(datagrams).receive(arrivals.clone(), refused));
         }
         let acceptor = Acceptor {
             home: home.clone(),
@@ -179,12 +203,19 @@ impl Links {
             outgoing: Vec::new(),
             bulk: Vec::new(),
             bulk_thread,
+            routes: Routes {
+                messages: Vec::new(),
+                bulk: Vec::new(),
+                gateways: Arc::clone(&home.gateways),
+                metrics: Arc::clone(metrics),
+            },
+            threads,
             home,
             arrivals,
             metrics: Arc::clone(metrics),
         };
         links.meet(addresses);
-        tokio::spawn(accept_all(listener, Arc::new(acceptor)));
+        handle.spawn(accept_all(listener, Arc::new(acceptor)));
         Ok((links, receiver))
     }
 
@@ -214,6 +245,14 @@ impl Links {
                 self.bulk.push((peer, link));
             }
         }
+        let shared = |links: &[(ReplicaId, Outgoing)]| {
+            let shared = links.iter().map(|(peer, link)| (*peer, link.shared()));
+            shared.collect()
+        };
+        (self.routes.messages, self.routes.bulk) = (shared(&self.outgoing), shared(&self.bulk));
+        if let Some(tx) = &self.threads.tx {
+            tx.meet(self.routes.clone());
+        }
         gone
     }
 
@@ -224,7 +263,7 @@ impl Links {
         let connection = keep_connected(link.shared(), self.home.clone(), self.arrivals.clone());
         let task = match (lane, &self.bulk_thread) {
             (Lane::Bulk, Some(thread)) => thread.handle.spawn(connection),
-            _ => tokio::spawn(connection),
+            _ => self.threads.handle().spawn(connection),
         };
         link.ends_with(task.abort_handle());
         link
@@ -253,42 +292,14 @@ impl Links {
         Some(Member { id, incarnation })
     }
 
-    /// Sends frames: everything for one peer in as few system calls as possible.
-    pub(crate) fn send(&self, frames: &[Frame]) {
+    /// Sends frames.
+    pub(crate) fn send(&self, frames: Vec<Frame>) {
         if frames.is_empty() {
             return;
         }
-        let mut to_gateways = false;
-        for frame in frames {
-            let Some(framed) = Framed::of(&frame.chunks) else {
-                // The host keeps entries below the limit; a frame beyond it would be refused there.
-                tracing::error!(bytes = frame.len(), "a frame too large to send was dropped");
-                self.metrics.oversized_frames.increment(1);
-                continue;
-            };
-            if let Peers::One(to) = frame.to
-                && to.is_gateway()
-            {
-                self.home.gateways.push(to, frame.version, &framed);
-                to_gateways = true;
-                continue;
-            }
-            let links = if frame.bulk {
-                &self.bulk
-            } else {
-                &self.outgoing
-            };
-            for (peer, link) in links {
-                if frame.to == Peers::All || frame.to == Peers::One(*peer) {
-                    link.push(frame.version, &framed);
-                }
-            }
-        }
-        for (_, link) in self.outgoing.iter().chain(&self.bulk) {
-            link.flush();
-        }
-        if to_gateways {
-            self.home.gateways.flush();
+        match &self.threads.tx {
+            Some(tx) => tx.send(frames, &self.routes),
+            None => self.routes.send(&frames),
         }
     }
 
@@ -302,7 +313,9 @@ impl Links {
 pub(crate) mod tests {
     use super::handshake::tests::identity;
     use super::*;
+    use crate::polling::Polling;
     use crate::security::{Door, bind};
+    use quorate_core::Peers;
     use quorate_host::Spoken;
 
     pub(crate) struct Replica {
@@ -313,18 +326,31 @@ pub(crate) mod tests {
     impl Replica {
         /// One that knows one peer.
         pub(crate) fn start(
+            sockets: (std::net::TcpListener, Option<Datagrams>),
+            identity: Identity,
+            peer: (u16, &str),
+        ) -> Replica {
+            Replica::start_on(LinksThreads::default(), sockets, identity, peer)
+        }
+
+        fn start_on(
+            threads: LinksThreads,
             (port, datagrams): (std::net::TcpListener, Option<Datagrams>),
             identity: Identity,
             (peer, address): (u16, &str),
         ) -> Replica {
-            let listener = Listener::new(port, Door::Peer).unwrap();
+            let listener = {
+                let handle = threads.handle();
+                let _inside = handle.enter();
+                Listener::new(port, Door::Peer).unwrap()
+            };
             let metrics = Arc::new(Metrics::new());
             let lives = Lives::of(&identity.epoch);
             let peers = [(ReplicaId(peer), address.into())];
             let started = Links::start(
                 (listener, datagrams),
-                identity,
-                lives,
+                threads,
+                (identity, lives),
                 &peers,
                 true,
                 &metrics,
@@ -397,17 +423,46 @@ pub(crate) mod tests {
         let payloads: Vec<Vec<u8>> = [1, 3000, 100_000, 5, 9 << 20]
             .map(|size| vec![size as u8; size])
             .to_vec();
-        one.links.send(
-            &payloads
-                .iter()
-                .map(|payload| frame(payload))
-                .collect::<Vec<_>>(),
-        );
+        let frames = payloads.iter().map(|payload| frame(payload));
+        one.links.send(frames.collect());
         for payload in &payloads {
             expect_frame(&mut two, payload).await;
         }
-        two.links.send(&[frame(b"back")]);
+        two.links.send(vec![frame(b"back")]);
         expect_frame(&mut one, b"back").await;
+    }
+
+    /// Scenario: what is sent and what is received have threads of their own, which sleep or look for work.
+    #[tokio::test]
+    async fn frames_arrive_over_threads_of_their_own_as_well() {
+        for is_busy in [false, true] {
+            let polling = Polling {
+                is_busy,
+                ..Polling::default()
+            };
+            let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
+            let addresses = ports.each_ref().map(|port| port.local_addr().unwrap());
+            let start = |port, me: u16, peer: usize| {
+                let threads = LinksThreads {
+                    rx: Some(LinksThread::for_messages(polling.rx()).unwrap()),
+                    tx: Some(Tx::start(polling.tx()).unwrap()),
+                };
+                let peer = (peer as u16 + 1, &*addresses[peer].to_string());
+                Replica::start_on(threads, (port, None), identity(me), peer)
+            };
+            let [port, its_port] = ports;
+            let (mut one, mut two) = (start(port, 1, 1), start(its_port, 2, 0));
+            up(&mut one).await;
+            up(&mut two).await;
+            for length in [1, 3000, 100_000] {
+                one.links
+                    .send(vec![frame(&vec![3; length]), frame(b"behind")]);
+                expect_frame(&mut two, &vec![3; length]).await;
+                expect_frame(&mut two, b"behind").await;
+            }
+            two.links.send(vec![frame(b"back")]);
+            expect_frame(&mut one, b"back").await;
+        }
     }
 
     /// Scenario: a frame with bulk that the receiver does not take fills its connection; a small one
@@ -424,7 +479,7 @@ pub(crate) mod tests {
         // The connection for bulk comes up by itself: what is sent before is dropped.
         let probe = async {
             loop {
-                one.links.send(&[bulk(b"probe")]);
+                one.links.send(vec![bulk(b"probe")]);
                 let arrived = tokio::time::timeout(Duration::from_millis(20), two.arrivals.recv());
                 if let Ok(Some(Arrival::Frame { .. })) = arrived.await {
                     return;
@@ -434,7 +489,7 @@ pub(crate) mod tests {
         let probed = tokio::time::timeout(Duration::from_secs(10), probe);
         probed.await.expect("no connection for bulk");
         let large = vec![7; 40 << 20];
-        one.links.send(&[bulk(&large), frame(b"small")]);
+        one.links.send(vec![bulk(&large), frame(b"small")]);
         let mut arrived = Vec::new();
         while arrived.len() < 2 {
             if let Arrival::Frame { payload, .. } = next(&mut two).await
@@ -463,7 +518,7 @@ pub(crate) mod tests {
                 version: Spoken::REHEARSED.newest,
                 ..frame(b"news")
             };
-            two.links.send(&[newest, frame(b"for everybody")]);
+            two.links.send(vec![newest, frame(b"for everybody")]);
             if agreed == Spoken::REHEARSED.newest {
                 expect_frame(&mut one, b"news").await;
             }
@@ -476,7 +531,7 @@ pub(crate) mod tests {
         let mut stranger = identity(2);
         stranger.cluster = quorate_core::ClusterId(5);
         let (mut one, mut two, _) = pair(identity(1), stranger);
-        two.links.send(&[frame(b"poison")]);
+        two.links.send(vec![frame(b"poison")]);
         let silence = Duration::from_millis(300);
         assert!(
             tokio::time::timeout(silence, one.arrivals.recv())
@@ -518,7 +573,7 @@ pub(crate) mod tests {
             let closed = tokio::time::timeout(Duration::from_secs(10), closed).await;
             assert!(closed.is_ok(), "seed {seed}: the connection stayed open");
         }
-        two.links.send(&[frame(b"still here")]);
+        two.links.send(vec![frame(b"still here")]);
         expect_frame(&mut one, b"still here").await;
     }
 }

@@ -125,54 +125,6 @@ impl Outgoing {
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
-
-    /// Queues a frame; it leaves with the next [`Outgoing::flush`]. Dropped without a connection,
-    /// and if it was meant for one in a newer version that is gone.
-    pub(crate) fn push(&self, version: WireVersion, frame: &Framed<'_>) {
-        let length = frame::HEADER_BYTES + frame.length;
-        let mut queue = self.shared.queue();
-        let is_understood = queue
-            .connection
-            .as_ref()
-            .is_some_and(|(_, most)| version <= *most);
-        let most = match self.shared.lane {
-            Lane::Messages | Lane::Datagrams => QUEUE_BYTES_MAX,
-            Lane::Bulk => BULK_BYTES_MAX,
-        };
-        if !is_understood || queue.bytes > most {
-            self.shared.metrics.dropped.increment(1);
-            return;
-        }
-        if !queue.by_datagram(frame, &self.shared.metrics) {
-            let payload = frame.chunks.iter().filter(|piece| !piece.is_empty());
-            match self.shared.lane {
-                // The thread of those with bulk adds the headers.
-                Lane::Bulk => queue.bare.push_back(payload.cloned().collect()),
-                _ => queue.push(frame.header(), payload.cloned()),
-            }
-            queue.bytes += length;
-        }
-        self.shared.metrics.sent_frames.increment(1);
-        self.shared.metrics.sent_bytes.increment(length as u64);
-    }
-
-    /// Gives the kernel all it takes right now; the rest goes when the socket is ready. Bulk goes from
-    /// another thread.
-    pub(crate) fn flush(&self) {
-        let left = {
-            let mut queue = self.shared.queue();
-            if self.shared.lane == Lane::Messages {
-                queue.send_datagrams(&self.shared.metrics);
-                // An error shows in the connection's own task as well, which ends it there.
-                let _ = queue.write();
-            }
-            queue.bytes
-        };
-        self.shared.metrics.queued_bytes.set(left as f64);
-        if left > 0 {
-            self.shared.leftover.notify_one();
-        }
-    }
 }
 
 /// A frame for some peers.
@@ -282,6 +234,59 @@ impl Shared {
     /// Where the peer is.
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Queues a frame; it leaves with the next [`Shared::flush`]. Dropped without a connection,
+    /// and if it was meant for one in a newer version that is gone.
+    pub(crate) fn push(&self, version: WireVersion, frame: &Framed<'_>) {
+        let length = frame::HEADER_BYTES + frame.length;
+        let mut queue = self.queue();
+        let is_understood = queue
+            .connection
+            .as_ref()
+            .is_some_and(|(_, most)| version <= *most);
+        let most = match self.lane {
+            Lane::Messages | Lane::Datagrams => QUEUE_BYTES_MAX,
+            Lane::Bulk => BULK_BYTES_MAX,
+        };
+        if !is_understood || queue.bytes > most {
+            self.lost();
+            return;
+        }
+        if !queue.by_datagram(frame, &self.metrics) {
+            let payload = frame.chunks.iter().filter(|piece| !piece.is_empty());
+            match self.lane {
+                // The thread of those with bulk adds the headers.
+                Lane::Bulk => queue.bare.push_back(payload.cloned().collect()),
+                _ => queue.push(frame.header(), payload.cloned()),
+            }
+            queue.bytes += length;
+        }
+        self.metrics.sent_frames.increment(1);
+        self.metrics.sent_bytes.increment(length as u64);
+    }
+
+    /// Gives the kernel all it takes right now; the rest goes when the socket is ready. Bulk goes from
+    /// another thread.
+    pub(crate) fn flush(&self) {
+        let left = {
+            let mut queue = self.queue();
+            if self.lane == Lane::Messages {
+                queue.send_datagrams(&self.metrics);
+                // An error shows in the connection's own task as well, which ends it there.
+                let _ = queue.write();
+            }
+            queue.bytes
+        };
+        self.metrics.queued_bytes.set(left as f64);
+        if left > 0 {
+            self.leftover.notify_one();
+        }
+    }
+
+    /// A frame is not sent.
+    pub(super) fn lost(&self) {
+        self.metrics.dropped.increment(1);
     }
 
     /// The peer showed that it lives: a dialler that waits tries at once.

@@ -288,6 +288,7 @@ enum Due {
 /// Takes reports, and sees to it that they come. Returns why they do not.
 async fn watch(shared: &Shared, asked: &Notify, reports: &mut Reports) -> Result<Never, String> {
     let mut due = Due::Nothing;
+    let is_asking = || shared.with_path(|path| path.is_asking()) == Some(true);
     shared.with_path(Path::ask);
     loop {
         let timer = async {
@@ -301,11 +302,15 @@ async fn watch(shared: &Shared, asked: &Notify, reports: &mut Reports) -> Result
             biased;
             report = reports.next() => {
                 take_report(shared, report?)?;
-                if let Due::Report(_) = due {
+                if matches!(due, Due::Report(_)) && !is_asking() {
                     due = Due::Question(Instant::now() + REPORT_EVERY);
                 }
             }
-            () = asked.notified() => due = Due::Report(Instant::now() + REPORT_TIMEOUT),
+            // The answer may have been there before this was heard of.
+            () = asked.notified() => due = match is_asking() {
+                true => Due::Report(Instant::now() + REPORT_TIMEOUT),
+                false => Due::Question(Instant::now() + REPORT_EVERY),
+            },
             () = timer => {
                 if let Due::Report(_) = due {
                     let ms = REPORT_TIMEOUT.as_millis();

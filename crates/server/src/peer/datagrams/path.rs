@@ -30,6 +30,8 @@ pub(crate) struct Path {
     /// Whether the next datagram asks for a report, and who is told that it did.
     asks_next: bool,
     asked: Arc<Notify>,
+    /// The number of the last one that did, until a report covers it.
+    unanswered: Option<u64>,
     buffer: Vec<u8>,
     /// Where each datagram of the buffer ends; the last one is still open.
     ends: Vec<usize>,
@@ -73,6 +75,7 @@ impl Path {
             report: Report::default(),
             asks_next: false,
             asked,
+            unanswered: None,
             buffer: Vec::new(),
             ends: Vec::new(),
         }
@@ -164,7 +167,7 @@ impl Path {
                 sent.datagrams += self.number - before.0;
                 sent.bytes += datagrams.len();
                 if std::mem::take(&mut self.asks_next) {
-                    self.asked.notify_one();
+                    self.has_asked(before.0);
                 }
             }
             Err(error) => {
@@ -184,22 +187,26 @@ impl Path {
     pub(super) fn probe(&mut self, rungs: usize) {
         let limit = self.limit;
         let longer = LADDER.iter().filter(|length| **length > limit);
-        for length in longer.take(rungs) {
-            let mut probe = vec![0; *length];
-            let charged = self.charged + charge(*length);
-            let header = Header {
-                secret: self.terms.secret,
-                wants_report: true,
-                is_probe: true,
-                number: self.number,
-                charged,
-            };
-            header.seal(&mut probe);
-            // The kernel knows what its own end of the network does not take.
-            if self.socket.send(self.to, &probe, *length).is_ok() {
-                self.number += 1;
-                self.charged = charged;
-            }
+        longer
+            .take(rungs)
+            .for_each(|length| self.send_probe(*length));
+    }
+
+    fn send_probe(&mut self, length: usize) {
+        let mut probe = vec![0; length];
+        let charged = self.charged + charge(length);
+        let header = Header {
+            secret: self.terms.secret,
+            wants_report: true,
+            is_probe: true,
+            number: self.number,
+            charged,
+        };
+        header.seal(&mut probe);
+        // The kernel knows what its own end of the network does not take.
+        if self.socket.send(self.to, &probe, length).is_ok() {
+            self.number += 1;
+            self.charged = charged;
         }
     }
 
@@ -216,6 +223,7 @@ impl Path {
             self.limit = self.limit.min(LADDER[0]);
         }
         self.report = report;
+        self.unanswered = self.unanswered.filter(|number| *number >= report.sent);
         let probed = LADDER
             .iter()
             .find(|length| **length == report.probed as usize);
@@ -224,9 +232,25 @@ impl Path {
         true
     }
 
+    fn has_asked(&mut self, number: u64) {
+        self.unanswered = Some(number);
+        self.asked.notify_one();
+    }
+
+    /// Whether a report is asked for and has not come.
+    pub(super) fn is_asking(&self) -> bool {
+        self.unanswered.is_some()
+    }
+
     /// The next datagram asks for a report. Longer ones than at present are tried, if such have arrived before.
     pub(super) fn ask(&mut self) {
         self.asks_next = true;
+        if self.charged + charge(LADDER[0]) > self.report.charged + self.terms.window {
+            // What is under way may all be lost, and then nothing else would ever ask.
+            self.send_probe(LADDER[0]);
+            self.asks_next = false;
+            self.has_asked(self.number - 1);
+        }
         if self.limit < self.best {
             self.probe(1);
         }

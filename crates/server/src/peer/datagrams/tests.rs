@@ -139,7 +139,7 @@ async fn until_arrived(pair: &mut Pair, payload: &[u8]) {
     let Pair { one, two, .. } = pair;
     let arrives = async {
         loop {
-            one.links.send(&[frame(payload)]);
+            one.links.send(vec![frame(payload)]);
             let arrived = timeout(Duration::from_millis(20), next_frame(two)).await;
             if arrived.is_ok_and(|arrived| arrived == payload) {
                 return;
@@ -157,8 +157,8 @@ async fn short_frames_go_by_datagram_and_long_ones_beside_them() {
     until(&pair.one, OPEN, |open| open == 1).await;
     let lengths = [1, 3000, 3000, 3000, 2000, 12_000, 100_000, 5, 9 << 20];
     let payloads = lengths.map(|length| vec![length as u8; length]);
-    let frames: Vec<_> = payloads.iter().map(|payload| frame(payload)).collect();
-    pair.one.links.send(&frames);
+    let frames = payloads.iter().map(|payload| frame(payload));
+    pair.one.links.send(frames.collect());
     let mut arrived = Vec::new();
     for _ in &payloads {
         arrived.push(next_frame(&mut pair.two).await.to_vec());
@@ -183,10 +183,10 @@ async fn a_turn_of_many_frames_arrives_whole() {
         payload[0] = n as u8;
         payload
     };
-    let frames: Vec<_> = (0..40).map(|n| frame(&payload(n))).collect();
-    pair.one.links.send(&frames);
+    let frames = (0..40).map(|n| frame(&payload(n)));
+    pair.one.links.send(frames.collect());
     let mut arrived = BTreeSet::new();
-    for _ in 0..frames.len() {
+    for _ in 0..40 {
         arrived.insert(next_frame(&mut pair.two).await.to_vec());
     }
     assert_eq!(arrived, (0..40).map(payload).collect());
@@ -216,7 +216,7 @@ async fn a_network_that_loses_doubles_and_reorders_is_borne() {
     let arrive = async {
         while !missing.is_empty() {
             for number in &missing {
-                pair.one.links.send(&[frame(&number.to_le_bytes())]);
+                pair.one.links.send(vec![frame(&number.to_le_bytes())]);
             }
             let pause = Duration::from_millis(20);
             while let Ok(arrived) = timeout(pause, next_frame(&mut pair.two)).await {
@@ -284,8 +284,7 @@ async fn a_receiver_that_is_slow_loses_nothing() {
             payload[..4].copy_from_slice(&(round * frames + n).to_le_bytes());
             frame(&payload)
         };
-        let turn: Vec<_> = (0..frames).map(numbered).collect();
-        pair.one.links.send(&turn);
+        pair.one.links.send((0..frames).map(numbered).collect());
         tokio::task::yield_now().await;
     }
     let mut arrived = BTreeSet::new();
@@ -295,6 +294,35 @@ async fn a_receiver_that_is_slow_loses_nothing() {
     }
     assert!(pair.one.figure(FULL) > 0, "nothing was too much");
     assert_eq!(pair.two.figure(MISSED), 0);
+}
+
+/// Scenario: just after a report so much is lost at once that there is no room for another datagram, which could ask for
+/// the next one.
+#[tokio::test]
+async fn a_window_full_of_lost_datagrams_opens_again() {
+    let mut pair = pair(whole()).await;
+    until(&pair.one, OPEN, |open| open == 1).await;
+    until_arrived(&mut pair, b"a report follows").await;
+    pair.network.becomes(Box::new(|datagram| {
+        let is_probe = packet::open(&datagram).is_ok_and(|(header, _)| header.is_probe);
+        is_probe.then_some(datagram).into_iter().collect()
+    }));
+    for length in [9000, 1] {
+        let full = pair.one.figure(FULL);
+        while pair.one.figure(FULL) == full {
+            pair.one.links.send(vec![frame(&vec![7; length])]);
+        }
+    }
+    // The report of what went before makes room for one or two.
+    let enough = pair.one.figure(SENT) + 20;
+    let again = async {
+        while pair.one.figure(SENT) < enough {
+            pair.one.links.send(vec![frame(b"short")]);
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let again = timeout(Duration::from_secs(10), again).await;
+    again.expect("no datagram is sent any more");
 }
 
 /// Scenario: a peer that takes no datagrams.
@@ -311,7 +339,7 @@ async fn a_peer_without_datagrams_is_sent_none() {
     up(&mut one).await;
     let rejected = "quorate_peer_rejected_connections_total";
     until(&two, rejected, |rejected| rejected > 0).await;
-    one.links.send(&[frame(b"by TCP")]);
+    one.links.send(vec![frame(b"by TCP")]);
     assert_eq!(next_frame(&mut two).await, b"by TCP"[..]);
     assert_eq!((one.figure(OPEN), one.figure(SENT)), (0, 0));
 }
@@ -368,6 +396,6 @@ async fn what_has_no_secret_of_today_is_refused() {
     }
     let refused = refused + overheard.len() as u64;
     until(&two, REFUSED, |count| count == refused).await;
-    one.links.send(&[frame(b"of today")]);
+    one.links.send(vec![frame(b"of today")]);
     assert_eq!(next_frame(&mut two).await, b"of today"[..]);
 }

@@ -1,0 +1,54 @@
+//! Replicas of one process: a ring in memory for each direction between two of them, for one producer and one consumer,
+//! without locks. What a thread that polls does with a message, all of it: take it from a ring, decode it, step, encode
+//! what follows once, and put that into the rings of its receivers.
+
+use bytes::Bytes;
+use quorate_core::{Peers, ReplicaId};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Messages in a ring, at most; more than ever are under way.
+const SLOTS: usize = 4096;
+
+/// All rings, as one thread uses them that is all replicas in turn.
+pub(crate) struct Rings {
+    replicas: usize,
+    /// From `a` to `b`, at `a * replicas + b`.
+    into: Vec<Producer<Bytes>>,
+    out_of: Vec<Consumer<Bytes>>,
+    /// Where to look next: everybody has its turn.
+    turn: usize,
+}
+
+impl Rings {
+    pub(crate) fn new(replicas: usize) -> Rings {
+        let pairs = (0..replicas * replicas).map(|_| RingBuffer::new(SLOTS));
+        let (into, out_of) = pairs.unzip();
+        Rings {
+            replicas,
+            into,
+            out_of,
+            turn: 0,
+        }
+    }
+
+    pub(crate) fn send(&mut self, from: usize, to: Peers, message: &Bytes) {
+        for peer in (0..self.replicas).filter(|peer| *peer != from) {
+            if to == Peers::All || to == Peers::One(ReplicaId(peer as u16 + 1)) {
+                let ring = &mut self.into[from * self.replicas + peer];
+                ring.push(message.clone()).expect("there is room");
+            }
+        }
+    }
+
+    /// The next message, from whom and to whom.
+    pub(crate) fn receive(&mut self) -> Option<(usize, usize, Bytes)> {
+        for _ in 0..self.out_of.len() {
+            let at = self.turn;
+            self.turn = (at + 1) % self.out_of.len();
+            if let Ok(message) = self.out_of[at].pop() {
+                return Some((at / self.replicas, at % self.replicas, message));
+            }
+        }
+        None
+    }
+}
