@@ -63,8 +63,18 @@ done
 # Writes of different keys pass each other.
 "$QUORATE" sim plain --seeds "0..$seeds"
 "$QUORATE" sim plain --replicas 5 --seeds "0..$((seeds / 4))"
+# Nezha, with gateways that have no replica.
+for replicas in 3 5; do
+  "$QUORATE" sim --protocol nezha --replicas "$replicas" --profile swarm,gateways \
+    --seeds "0..$((seeds / 4))"
+done
+"$QUORATE" sim --protocol nezha --replicas 3 --durability memory --profile swarm,gateways \
+  --seeds "0..$((seeds / 4))"
+"$QUORATE" sim --protocol nezha --replicas 3 --profile swarm,gateways,switches,epochs \
+  --seeds "0..$((seeds / 4))"
 scripts/mutants.sh
 "$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
+"$QUORATE" bench rounds --kind kill-gateway --protocol nezha "${rounds[@]}" --data-dir target
 "$QUORATE" bench chaos "${chaos[@]}" --data-dir target
 "$QUORATE" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
   --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target

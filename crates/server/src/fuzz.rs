@@ -4,6 +4,7 @@ use crate::meta::{Meta, seal as seal_text, tests::meta};
 use crate::peer::datagrams::packet::{self, Header, Secret};
 use crate::peer::datagrams::terms::Terms;
 use crate::peer::frame::{FrameDecoder, header};
+use crate::peer::gateways::GatewayHello;
 use crate::peer::handshake::{Hello, Lane, Welcome, tests::identity};
 use crate::peer::lives::{Lives, parse};
 use crate::peer::opening::{self, Caller, Opening};
@@ -231,7 +232,16 @@ fn handshakes_bear_any_bytes() {
         base_bytes: 16 << 10,
         ..Limits::default()
     };
-    let seeds = [opened(&hello), opened(&question)];
+    let gateway = GatewayHello {
+        cluster: identity(1).cluster,
+        me: ReplicaId(ReplicaId::GATEWAYS + 5),
+        boot: identity(1).boot,
+        group: identity(1).group,
+    };
+    fuzz("gateway-hello")
+        .seeds([gateway.to_bytes()])
+        .run_wire::<GatewayHello>();
+    let seeds = [opened(&hello), opened(&question), opened(&gateway)];
     let fuzz = fuzz("opening")
         .seeds(seeds)
         .limits(limits)
@@ -240,6 +250,7 @@ fn handshakes_bear_any_bytes() {
         let again = match caller {
             Caller::Peer(hello, _) => opened(hello),
             Caller::Asking(question) => opened(question),
+            Caller::Gateway(hello, _) => opened(hello),
         };
         // A newer replica may say more, and one may speak older versions, too.
         if input[8..12] == again[8..12] {

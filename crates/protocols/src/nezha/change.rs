@@ -281,7 +281,7 @@ impl Replica {
             log: self.log.iter().map(Item::placed).collect(),
         });
         self.change = Change::default();
-        self.has_asked = false;
+        (self.has_asked, self.fetched) = (false, None);
         // In this view's log other slots may hold what commutes.
         self.reads.start_over();
         self.disarm_all(out);

@@ -55,7 +55,11 @@ impl Replica {
         }
         self.cp = self.cp.max(cp);
         let has_gap = first > self.end() && !self.placed.contains_key(&self.end());
-        if has_gap && self.config.rules.waits_for_gaps {
+        // What follows is asked for once, and again by a timer: the answer may have a gap, too, where the leader
+        // has delivered what is asked for and its host gives it, and would be asked about for ever.
+        let is_asked = self.fetched == Some(self.end());
+        if has_gap && !is_asked && self.config.rules.waits_for_gaps {
+            self.fetched = Some(self.end());
             self.fetch(out);
         }
         self.is_lazy = self.may_wait();
@@ -201,7 +205,7 @@ impl Replica {
     /// What should have come did not.
     pub(super) fn on_poll(&mut self, out: &mut Out<Self>) {
         if self.follows() {
-            self.has_asked = false;
+            (self.has_asked, self.fetched) = (false, None);
             self.back_off();
             self.fetch(out);
             self.sync_further(out);

@@ -135,7 +135,8 @@ impl Machine for Replica {
             (waits, message.to_bytes()).hash(to);
         }
         (&self.armed, self.backoff, self.in_vain).hash(to);
-        (self.has_heard, self.has_asked).hash(to);
+        let is_fetched = self.fetched == Some(self.end());
+        (self.has_heard, self.has_asked, is_fetched).hash(to);
     }
 
     fn explain(&self) -> String {

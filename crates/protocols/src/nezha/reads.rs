@@ -107,8 +107,19 @@ impl Replica {
     }
 
     pub(super) fn on_read_q(&mut self, from: usize, asked: (Boot, u64), out: &mut Out<Self>) {
-        if self.status != Status::Normal || self.is_unvouched {
+        if self.status != Status::Normal {
             return;
+        }
+        if self.is_unvouched {
+            // It cannot confirm anything, and finds out whether there is a later view: nothing else may ever
+            // tell it, where nobody writes.
+            let (view, first) = (self.view, self.end());
+            let asked_back = Message::Fetch {
+                view,
+                from: first,
+                wants_sums: self.sums.is_none(),
+            };
+            return out.send_early(self.peer(from), asked_back);
         }
         self.sync_lazy(out);
         let (boot, number) = asked;
@@ -136,10 +147,11 @@ impl Replica {
         if end.is_some() != (from == self.config.leader_of(view)) {
             return self.misbehaved(from, "the end of a log from another than its leader", out);
         }
-        if view > self.view {
-            self.say_view_to(from, view, out);
-        } else if view == self.view {
+        if view == self.view {
             self.take_answer(from, end, out);
+        } else {
+            // One of the two is behind, and may have nothing else to hear it by.
+            self.say_view_to(from, view, out);
         }
     }
 

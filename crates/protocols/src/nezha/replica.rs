@@ -140,6 +140,8 @@ pub struct Replica {
     pub(super) has_heard: bool,
     /// Bodies were asked for since the timer was armed.
     pub(super) has_asked: bool,
+    /// So was what follows the log, where it ended here.
+    pub(super) fetched: Option<Slot>,
 }
 
 impl Replica {
@@ -184,6 +186,7 @@ impl Replica {
             in_vain: 0,
             has_heard: false,
             has_asked: false,
+            fetched: None,
             config: Arc::new(config.clone()),
         }
     }

@@ -223,7 +223,10 @@ impl<P: Protocol> Cluster<P> {
                 let node = &mut self.nodes[index];
                 node.machine.step(now, applied, &mut node.out);
             }
-            Output::Retract { .. } | Output::Reply { .. } | Output::Emit(_) => {}
+            Output::Retract { .. }
+            | Output::Tell { .. }
+            | Output::Reply { .. }
+            | Output::Emit(_) => {}
         }
     }
 

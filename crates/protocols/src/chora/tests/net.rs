@@ -319,7 +319,9 @@ impl Net {
             Output::CatchUp { from, .. } => self.give_log(index(from), me),
             Output::Inform { peer, .. } => self.give_log(me, index(peer)),
             Output::Deliver { slot, entry } => self.deliver(me, slot, entry),
-            Output::Execute { .. } | Output::Retract { .. } => panic!("nothing is executed ahead"),
+            Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
+                panic!("nothing is executed ahead, and there are no gateways apart")
+            }
             Output::Reply { id, outcome } => {
                 node.replies.push((id, outcome.clone()));
                 if let (Some(least), Outcome::ReadAt(at)) = (self.reads.remove(&id), outcome) {

@@ -298,11 +298,13 @@ impl Net {
                 Outcome::Applied(slot, result) => self.history.answer(id, slot, result),
                 Outcome::ReadAt(slot) => self.history.end_read(id, slot),
                 Outcome::Refused(why) => panic!("refused: {why:?}"),
+                Outcome::Decided => panic!("said by a replica"),
             },
             Output::Emit(Event::Branch(name)) => *self.branches.entry(name).or_default() += 1,
             Output::Emit(Event::Misbehaved { what, .. }) => panic!("{me}: {what}"),
             Output::Emit(Event::Decided { .. }) | Output::Note(_) => {}
             Output::Gather(_) | Output::Forget(_) => panic!("it orders everything whole"),
+            Output::Tell { .. } => panic!("there are no gateways apart"),
         }
     }
 

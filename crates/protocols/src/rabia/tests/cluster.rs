@@ -287,7 +287,9 @@ impl Cluster {
             }
             Output::Inform { peer, from } => self.give_log(me, usize::from(peer.0) - 1, from),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
-            Output::Execute { .. } | Output::Retract { .. } => panic!("nothing is executed ahead"),
+            Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
+                panic!("nothing is executed ahead, and there are no gateways apart")
+            }
             Output::Reply { id, outcome } => self.nodes[me].replies.push((id, outcome)),
             Output::Emit(event) => self.note(me, event),
         }

@@ -183,7 +183,9 @@ impl Net {
             Output::Deliver { slot, entry } => self.deliver(me, slot, entry),
             Output::Emit(Event::Branch(name)) => drop(self.branches.insert(name)),
             Output::Emit(Event::Misbehaved { what, .. }) => panic!("honesty: {what}"),
-            Output::Execute { .. } | Output::Retract { .. } => panic!("nothing is executed ahead"),
+            Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
+                panic!("nothing is executed ahead, and there are no gateways apart")
+            }
             Output::Emit(Event::Decided { .. }) | Output::Note(_) | Output::Reply { .. } => {}
         }
     }

@@ -241,6 +241,9 @@ impl<P: Protocol> Stage<P> {
             Output::Inform { peer, from } => self.give_log(me, usize::from(peer.0) - 1, from),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
             Output::Execute { slot, entry } => self.execute(me, slot, &entry),
+            Output::Tell { gateway, entry, .. } => {
+                panic!("{entry:?} is to be told to {gateway}, and there are no gateways apart")
+            }
             Output::Retract { from } => {
                 self.say(format!("{name} takes back what is behind {from:?}"))
             }
@@ -250,6 +253,7 @@ impl<P: Protocol> Stage<P> {
                     Outcome::ReadAt(slot) => format!("read it at {slot:?}"),
                     Outcome::Applied(slot, _) => format!("applied in {slot:?}"),
                     Outcome::Refused(why) => format!("refused, {why:?}"),
+                    Outcome::Decided => "decided".to_owned(),
                 };
                 self.say(format!("{name} answers command {}: {what}", id.seq));
                 if let Outcome::ReadAt(slot) = outcome
