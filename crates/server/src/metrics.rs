@@ -321,7 +321,7 @@ impl Metrics {
             ),
             received_frames: counter("quorate_peer_received_frames_total", "Frames received."),
             received_bytes: counter("quorate_peer_received_bytes_total", "Bytes received."),
-            datagrams: DatagramMetrics::new(&on, &peer),
+            datagrams: DatagramMetrics::new(&on, peer),
         }
     }
 
