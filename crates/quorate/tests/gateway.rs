@@ -104,8 +104,7 @@ async fn a_gateway_follows_the_protocol_of_its_cluster() {
     };
     assert!(!answered().await, "it ordered a write under rabia");
     let switched = quorate()
-        .args(["cluster", "switch", "--endpoints", &up.urls[0]])
-        .args(["--protocol", "nezha"])
+        .args(["cluster", "switch", "--endpoints", &up.urls[0], "nezha"])
         .status()
         .unwrap();
     assert!(switched.success());
@@ -142,8 +141,10 @@ fn what_is_wrong_is_said() {
     let url = format!("http://127.0.0.1:{}", port + 1);
     alone.args(["--listen-client-urls", &url]);
     let mut child = alone.stderr(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // What it logs later must find a reader as well.
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let waits = lines
+        .by_ref()
         .map_while(Result::ok)
         .any(|line| line.contains("no member there, retrying"));
     assert!(waits, "it ended by itself");
