@@ -21,9 +21,13 @@ use crate::version::{Spoken, Tongue, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
     Boot, Decoder, EntryId, Epoch, Group, Input, Machine, Now, Out, Outcome, Output, Past, Peers,
-    Refusal, ReplicaId, RequestId, Slot, Written,
+    Refusal, ReplicaId, RequestId, SECONDS, Slot, Written,
 };
 use std::collections::BTreeMap;
+
+/// How often members are told that a gateway is there which has nothing to say to them, so that they tell it of
+/// a later epoch, in ns.
+const BEAT_NS: u64 = SECONDS;
 
 /// What a gateway is started with.
 #[derive(Clone, Debug)]
@@ -60,6 +64,9 @@ pub struct Gateway<M: Machine> {
     events: Vec<HostEvent>,
     /// The newest epoch that a member spoke of.
     heard_of: u64,
+    /// When the next beat is due, while there is no machine, and whether it is to leave.
+    beat_due_ns: u64,
+    has_beat: bool,
 }
 
 impl<M: Machine> Gateway<M> {
@@ -77,6 +84,8 @@ impl<M: Machine> Gateway<M> {
             answers: Vec::new(),
             events: Vec::new(),
             heard_of: config.epoch.number,
+            beat_due_ns: now.mono_ns,
+            has_beat: false,
             config,
         };
         gateway.start(machine, now);
@@ -265,6 +274,10 @@ impl<M: Machine> Gateway<M> {
             self.timers.remove(&timer);
             self.step(now, Input::Timer(timer));
         }
+        if self.machine.is_none() && self.beat_due_ns <= now.mono_ns {
+            self.has_beat = true;
+            self.beat_due_ns = now.mono_ns + BEAT_NS;
+        }
         if self.requests.has_queued() {
             let room = self.machine.as_ref().map_or(0, M::room);
             let commands = self.requests.take(room, now.mono_ns);
@@ -277,7 +290,8 @@ impl<M: Machine> Gateway<M> {
     /// When the next timer is due, on the monotonic clock.
     #[must_use]
     pub fn next_wake(&self) -> Option<u64> {
-        self.timers.values().min().copied()
+        let beat_ns = self.machine.is_none().then_some(self.beat_due_ns);
+        self.timers.values().copied().chain(beat_ns).min()
     }
 
     /// Frames that are to leave.
@@ -295,6 +309,15 @@ impl<M: Machine> Gateway<M> {
                 version: self.tongue.towards(to),
                 bulk: false,
                 chunks: out.take_chunks(),
+            });
+        }
+        if std::mem::take(&mut self.has_beat) {
+            let header = self.header(Peers::All);
+            frames.push(Frame {
+                to: Peers::All,
+                version: header.version,
+                bulk: false,
+                chunks: frame::encode(&header, &Body::Beat),
             });
         }
         frames

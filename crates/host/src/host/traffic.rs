@@ -84,8 +84,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         if header.group != self.seat.group {
             return Err(format!("it is for group {}", header.group));
         }
-        let Body::Messages(messages) = body else {
-            return Err("a gateway has only messages".to_owned());
+        let messages = match body {
+            Body::Messages(messages) => Some(messages),
+            Body::Beat => None,
+            _ => return Err("a gateway has only messages".to_owned()),
         };
         let epoch = self.applier.newest().number;
         if header.epoch < epoch {
@@ -95,7 +97,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if header.epoch != epoch || self.seat.epoch.number != epoch {
             return Ok(());
         }
-        self.take_messages(now, from, messages)
+        messages.map_or(Ok(()), |messages| self.take_messages(now, from, messages))
     }
 
     fn take_messages(&mut self, now: Now, from: ReplicaId, bytes: Bytes) -> Result<(), String> {
