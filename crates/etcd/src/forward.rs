@@ -68,6 +68,7 @@ impl Members {
 
     /// Passes a request on as it is, to one member.
     pub(crate) async fn pass(&self, request: Request<Body>) -> Response<Body> {
+        self.wait_for_somebody().await;
         let Some((turn, mut channel)) = self.pick() else {
             return nobody();
         };
@@ -94,6 +95,7 @@ impl Members {
         headers: &HeaderMap,
         message: Bytes,
     ) -> Response<Body> {
+        self.wait_for_somebody().await;
         let mut last = nobody();
         for round in 0..ROUNDS_MAX {
             if round > 0 {
@@ -116,6 +118,14 @@ impl Members {
             }
         }
         last
+    }
+
+    /// When another epoch begins, the gateway connects to all members anew: for a moment there is none.
+    async fn wait_for_somebody(&self) {
+        let mut upstream = self.upstream.clone();
+        let somebody = upstream.wait_for(|upstream| !upstream.urls.is_empty());
+        // Who is not there by then cannot be reached.
+        let _ = tokio::time::timeout(CONNECT_TIMEOUT.min(self.patience), somebody).await;
     }
 
     /// Whose turn it is.
