@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seeds=100
+seeds=60
 model=--ci
 rounds=(--rounds 2 --load-seconds 1 --pause 2s)
 chaos=(--rounds 3 --load-seconds 4)
