@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests: formatting, lints, unit and integration tests; then, with an optimised build, a short
+# All tests, optimised and with every check on: formatting, lints, unit and integration tests; then a short
 # range of simulated seeds, every mutant, rounds of kill -9 on real processes, rounds of chaos, and
 # coded values written, damaged and read back while leaders are killed.
 # `scripts/test.sh --long` runs the long forms.

@@ -5,7 +5,7 @@
 use super::config::Config;
 use super::dom::Estimates;
 use super::hold::Hold;
-use super::messages::{Body, Outcome};
+use super::messages::{Body, FastReply, Outcome};
 use crate::backlog::Backlog;
 use bytes::Bytes;
 use quorate_core::{
@@ -61,15 +61,6 @@ pub(super) struct Dispatch {
     /// When, by the gateway's clock.
     pub(super) sent: u64,
     pub(super) deadline: u64,
-}
-
-/// A fast reply.
-pub(super) struct Fast {
-    pub(super) view: u64,
-    pub(super) id: EntryId,
-    pub(super) digest: u128,
-    pub(super) owd: u64,
-    pub(super) outcome: Option<Outcome>,
 }
 
 /// An entry is committed: what its clients are told.
@@ -250,15 +241,15 @@ impl Gateway {
         config: &Config,
         now: Now,
         from: usize,
-        fast: Fast,
+        reply: FastReply,
     ) -> Result<bool, &'static str> {
-        let Fast {
+        let FastReply {
             view,
             id,
             digest,
             owd,
             outcome,
-        } = fast;
+        } = reply;
         self.estimates.told(from, owd, now.mono_ns);
         let is_leader = from == config.leader_of(view);
         if is_leader != outcome.is_some() {

@@ -1,7 +1,7 @@
 //! The gateway inside a replica: its requests reach this replica at once, and what this replica says to it
 //! waits for nothing but the disk.
 
-use super::gateway::{Dispatch, Fast, Pending};
+use super::gateway::{Dispatch, Pending};
 use super::messages::{Body, Message};
 use super::replica::Replica;
 use quorate_core::{Base, Class, Command, EntryId, Out, Outcome as Fate, Peers, Slot};
@@ -76,22 +76,10 @@ impl Replica {
     /// A fast reply, or how far a member is.
     pub(super) fn on_reply(&mut self, from: usize, message: Message, out: &mut Out<Self>) {
         match message {
-            Message::FastReply {
-                view,
-                id,
-                digest,
-                owd,
-                outcome,
-            } => {
-                self.heard(from, view);
-                let fast = Fast {
-                    view,
-                    id,
-                    digest,
-                    owd,
-                    outcome,
-                };
-                match self.gateway.on_fast(&self.config, self.now, from, fast) {
+            Message::FastReply(reply) => {
+                self.heard(from, reply.view);
+                let id = reply.id;
+                match self.gateway.on_fast(&self.config, self.now, from, reply) {
                     Ok(true) => self.answer_if_committed(id, out),
                     Ok(false) => {}
                     Err(what) => self.misbehaved(from, what, out),

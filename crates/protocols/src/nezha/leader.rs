@@ -1,6 +1,6 @@
 //! Leading a view: appending, telling the followers, and the commit-point (paper, sections 5 and 6).
 
-use super::messages::{Body, LogMod, Message, Outcome, Placed};
+use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
 use super::replica::{Replica, Status};
 use bytes::Bytes;
 use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot};
@@ -164,15 +164,14 @@ impl Replica {
             deadline: *deadline,
             results: results.clone(),
         };
-        let reply = Message::FastReply {
+        let reply = FastReply {
             view: self.view,
             id: *id,
             digest: *digest,
             owd,
             outcome: Some(outcome),
         };
-        let gateway = id.origin;
-        self.say_to(gateway, reply, out);
+        self.say_to(id.origin, Message::FastReply(reply), out);
     }
 
     /// A follower is so far.

@@ -30,6 +30,21 @@ pub struct Placed {
     pub deadline: u64,
 }
 
+/// What a replica tells a gateway of an entry.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FastReply {
+    /// The sender's view.
+    pub view: u64,
+    /// Which entry.
+    pub id: EntryId,
+    /// Of all that conflicts with it.
+    pub digest: u128,
+    /// How long requests of this gateway take to the sender, estimated, ns; 0 if it cannot say.
+    pub owd: u64,
+    /// Of the leader, what came of it.
+    pub outcome: Option<Outcome>,
+}
+
 /// What replicas say to each other.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
@@ -44,18 +59,7 @@ pub enum Message {
     },
     /// To the gateway: it is in the sender's log, or unsynced beside it, behind exactly what the
     /// digest says.
-    FastReply {
-        /// The sender's view.
-        view: u64,
-        /// Which entry.
-        id: EntryId,
-        /// Of all that conflicts with it.
-        digest: u128,
-        /// How long requests of this gateway take to the sender, estimated, ns; 0 if it cannot say.
-        owd: u64,
-        /// Of the leader, what came of it.
-        outcome: Option<Outcome>,
-    },
+    FastReply(FastReply),
     /// The sender has the leader's log of this view up to before a slot (slow-reply and log-status).
     Synced {
         /// The view.

@@ -184,7 +184,7 @@ impl Replica {
                 sent,
                 deadline,
             } => self.on_request(self.config.members[from], body, (sent, deadline), out),
-            Message::FastReply { .. } | Message::Synced { .. } => {
+            Message::FastReply(_) | Message::Synced { .. } => {
                 self.on_reply(from, message, out);
             }
             Message::LogMod(log_mod) => self.on_log_mod(from, log_mod, out),

@@ -14,7 +14,7 @@
 //!   ([`Outcome::Decided`]), or when a host says so; until then it sends its requests again.
 
 use super::config::Config;
-use super::gateway::{BACKOFF_MAX, Dispatch, Fast, Gateway};
+use super::gateway::{BACKOFF_MAX, Dispatch, Gateway};
 use super::messages::{Message, Record, Timer};
 use crate::done::Done;
 use quorate_core::{
@@ -142,21 +142,9 @@ impl Proxy {
             return out.emit(Event::Misbehaved { peer: from, what });
         };
         match message {
-            Message::FastReply {
-                view,
-                id,
-                digest,
-                owd,
-                outcome,
-            } => {
-                let fast = Fast {
-                    view,
-                    id,
-                    digest,
-                    owd,
-                    outcome,
-                };
-                match self.gateway.on_fast(&self.config, self.now, member, fast) {
+            Message::FastReply(reply) => {
+                let id = reply.id;
+                match self.gateway.on_fast(&self.config, self.now, member, reply) {
                     Ok(true) => self.look_at(id, out),
                     Ok(false) => {}
                     Err(what) => out.emit(Event::Misbehaved { peer: from, what }),

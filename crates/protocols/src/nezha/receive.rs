@@ -2,7 +2,7 @@
 //! (paper, section 5).
 
 use super::digest::{Footprint, Tup};
-use super::messages::{Body, Message, Record};
+use super::messages::{Body, FastReply, Message, Record};
 use super::replica::{Replica, Status, Unsynced};
 use quorate_core::{Base, EntryId, Event, Out, ReplicaId};
 
@@ -122,15 +122,14 @@ impl Replica {
         let Some(owd) = self.owd_from(id.origin) else {
             return;
         };
-        let reply = Message::FastReply {
+        let reply = FastReply {
             view: self.view,
             id,
             digest,
             owd,
             outcome: None,
         };
-        let gateway = id.origin;
-        self.say_to(gateway, reply, out);
+        self.say_to(id.origin, Message::FastReply(reply), out);
     }
 
     /// A request of what is here already: its reply may have been lost.

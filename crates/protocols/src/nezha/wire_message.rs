@@ -1,6 +1,6 @@
 //! The encoding of messages.
 
-use super::messages::{Body, LogMod, Message, StartView, Vc};
+use super::messages::{Body, FastReply, LogMod, Message, StartView, Vc};
 use super::wire::{
     BODY_BYTES_MIN, ID_BYTES_MIN, counted, counts, list, listed, slot, view, wide, widened,
 };
@@ -19,19 +19,13 @@ impl Wire for Message {
                 out.u64(*sent);
                 out.u64(*deadline);
             }
-            Message::FastReply {
-                view,
-                id,
-                digest,
-                owd,
-                outcome,
-            } => {
+            Message::FastReply(reply) => {
                 out.u8(1);
-                out.varint(*view);
-                id.encode(out);
-                wide(*digest, out);
-                out.varint(*owd);
-                outcome.encode(out);
+                out.varint(reply.view);
+                reply.id.encode(out);
+                wide(reply.digest, out);
+                out.varint(reply.owd);
+                reply.outcome.encode(out);
             }
             Message::Synced { view, upto, owd } => {
                 out.u8(2);
@@ -126,13 +120,13 @@ impl Wire for Message {
                 sent: input.u64()?,
                 deadline: input.u64()?,
             },
-            1 => Message::FastReply {
+            1 => Message::FastReply(FastReply {
                 view: view(input)?,
                 id: EntryId::decode(input)?,
                 digest: widened(input)?,
                 owd: input.varint()?,
                 outcome: Option::decode(input)?,
-            },
+            }),
             2 => Message::Synced {
                 view: view(input)?,
                 upto: slot(input)?,

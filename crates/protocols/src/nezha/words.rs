@@ -8,18 +8,13 @@ use quorate_core::{EntryId, Slot};
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Request { body, .. } => format!("request {:?}", body.entry.id),
-        Message::FastReply {
-            view,
-            id,
-            outcome: None,
-            ..
-        } => format!("fast-reply v{view} {id:?}"),
-        Message::FastReply {
-            view,
-            id,
-            outcome: Some(outcome),
-            ..
-        } => format!("fast-reply v{view} {id:?} as {:?}", outcome.slot),
+        Message::FastReply(reply) => match &reply.outcome {
+            None => format!("fast-reply v{} {:?}", reply.view, reply.id),
+            Some(outcome) => format!(
+                "fast-reply v{} {:?} as {:?}",
+                reply.view, reply.id, outcome.slot
+            ),
+        },
         Message::Synced { view, upto, .. } => format!("synced v{view} to {upto:?}"),
         Message::LogMod(log_mod) => format!(
             "log-mod v{} from {:?}: {}, cp {:?}{}",
