@@ -70,6 +70,8 @@ for replicas in 3 5; do
 done
 "$QUORATE" sim --protocol nezha --replicas 3 --durability memory --profile swarm,gateways \
   --seeds "0..$((seeds / 4))"
+"$QUORATE" sim --protocol nezha --replicas 3 --profile swarm,gateways,switches,epochs \
+  --seeds "0..$((seeds / 4))"
 scripts/mutants.sh
 "$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
 "$QUORATE" bench rounds --kind kill-gateway --protocol nezha "${rounds[@]}" --data-dir target

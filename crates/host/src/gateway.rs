@@ -14,7 +14,7 @@
 
 use crate::api::{Answer, Frame, HostEvent, Limits, Place, Request, Token};
 use crate::frame::{self, Body, Header};
-use crate::requests::{OwnSession, Requests, Waiting};
+use crate::requests::{Join, OwnSession, Requests, Waiting};
 use crate::timers::draw;
 use crate::told::Told;
 use crate::version::{Spoken, Tongue, WireVersion};
@@ -44,6 +44,8 @@ pub struct GatewayConfig {
     pub spoken: Spoken,
     /// Those that concern it: how long commands and how many requests may be.
     pub limits: Limits,
+    /// Puts payloads inside of commands: members take what a gateway orders as it is.
+    pub join: Join,
     /// Seed of the jitter drawn for timers; from the driver.
     pub dice: u64,
 }
@@ -280,7 +282,12 @@ impl<M: Machine> Gateway<M> {
         }
         if self.requests.has_queued() {
             let room = self.machine.as_ref().map_or(0, M::room);
-            let commands = self.requests.take(room, now.mono_ns);
+            let mut commands = self.requests.take(room, now.mono_ns);
+            // Clients may have made them for another epoch.
+            let (bytes_max, join) = (self.config.limits.command_bytes_max, self.config.join);
+            let too_long = self.requests.put_inside(&mut commands, bytes_max, join);
+            let refused = |token| (token, Answer::Refused(Refusal::TooLarge));
+            self.answers.extend(too_long.into_iter().map(refused));
             if !commands.is_empty() {
                 self.step(now, Input::Submit(commands));
             }

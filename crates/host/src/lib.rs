@@ -77,6 +77,7 @@ pub use host::Queue;
 pub use log::{LogSource, Position};
 pub use opened::{OpenError, Opened};
 pub use payloads::{Coding, Fragments, Recoded};
+pub use requests::Join;
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };

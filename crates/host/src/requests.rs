@@ -1,10 +1,12 @@
 //! Requests of this replica's clients, from submission to answer.
 
 mod again;
+mod inside;
 
 use crate::api::Token;
 use crate::epochs::Order;
 use bytes::Bytes;
+pub use inside::Join;
 use quorate_core::{
     Boot, Class, ClientId, Command, Payload, Principal, ReplicaId, RequestId, Slot, Wire,
 };

@@ -87,6 +87,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             epoch: self.newest_epoch().clone(),
             spoken: Spoken::SHIPPED,
             limits: self.plan.limits,
+            join: A::join,
             dice: self.nemesis.rng.u64(..),
         };
         let machine = machine::<A>(&config.epoch, me, boot);

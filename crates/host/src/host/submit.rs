@@ -39,30 +39,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// The same commands as this epoch takes them. They may have been made for another one: where
-    /// nothing is kept apart, payloads go inside, and what is too long then is refused.
+    /// The same commands as this epoch takes them.
     pub(super) fn fitting(&mut self, mut commands: Vec<Command>) -> Vec<Command> {
-        if self.payload_min.is_some() {
-            return commands;
+        if self.payload_min.is_none() {
+            let bytes_max = self.limits.command_bytes_max;
+            let too_long = self.requests.put_inside(&mut commands, bytes_max, A::join);
+            let refused = |token| (token, Answer::Refused(Refusal::TooLarge));
+            self.answers.extend(too_long.into_iter().map(refused));
         }
-        commands.retain_mut(|command| {
-            if command.payloads.is_empty() {
-                return true;
-            }
-            let len = command.body.len() as u64 + command.bulk_len();
-            let is_short = len <= self.limits.command_bytes_max as u64;
-            let joined = is_short.then(|| A::join(&command.body, &command.payloads));
-            let Some(body) = joined.flatten() else {
-                if let Some(waiting) = self.requests.take_write(command.id) {
-                    let refused = Answer::Refused(Refusal::TooLarge);
-                    self.answers.push((waiting.token, refused));
-                }
-                return false;
-            };
-            command.body = body;
-            command.payloads.clear();
-            true
-        });
         commands
     }
 

@@ -126,3 +126,37 @@ fn what_is_answered_and_not_decided_is_not_acknowledged() {
     assert_eq!(acked(&mut requests).1, second.seq);
     assert_eq!(third.seq, second.seq + 1);
 }
+
+#[test]
+fn payloads_go_inside_where_there_is_room_and_the_others_are_refused() {
+    let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+    let waiting = |token| Waiting {
+        token,
+        submitted_ns: 5,
+        ordered_ns: 0,
+    };
+    let body = || Bytes::from_static(b"is ");
+    for (token, len) in [(1, 5), (2, 6)] {
+        let payload = Payload::of(Bytes::from(vec![b'x'; len]));
+        requests.write(
+            waiting(token),
+            (body(), vec![payload]),
+            Principal::default(),
+        );
+    }
+    requests.set_session(OwnSession::Open);
+    let mut commands = requests.take(8, 6);
+    let join: Join = |body, payloads| {
+        let parts = payloads.iter().filter_map(|payload| payload.bytes.as_ref());
+        let parts: Vec<&[u8]> = parts.map(|bytes| &bytes[..]).collect();
+        Some(Bytes::from([&body[..], &parts.concat()].concat()))
+    };
+    assert_eq!(requests.put_inside(&mut commands, 8, join), [2]);
+    let writes = commands
+        .iter()
+        .filter(|command| command.class == Class::Write);
+    let writes: Vec<(&[u8], usize)> = writes
+        .map(|command| (&command.body[..], command.payloads.len()))
+        .collect();
+    assert_eq!(writes, [(&b"is xxxxx"[..], 0)]);
+}

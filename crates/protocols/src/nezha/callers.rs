@@ -29,14 +29,14 @@ impl Callers {
 }
 
 impl Replica {
-    /// A gateway apart asks for one thing only, and for what it named itself.
+    /// A gateway apart asks for one thing only, and for what it named itself, with nothing kept apart.
     pub(super) fn on_gateway(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
         match message {
             Message::Request {
                 body,
                 sent,
                 deadline,
-            } if body.entry.id.origin == from => {
+            } if body.entry.id.origin == from && body.entry.bulk_len() == 0 => {
                 self.on_request(from, body, (sent, deadline), out);
             }
             _ => {

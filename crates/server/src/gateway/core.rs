@@ -212,6 +212,7 @@ impl<A: Application> Core<A> {
             epoch,
             spoken: self.settings.spoken,
             limits: self.settings.limits,
+            join: A::join,
             dice: self.settings.dice,
         };
         let gateway = Gateway::new(config, machine.as_ref(), now);
