@@ -3,8 +3,12 @@
 use crate::bulk::BulkStore;
 use crate::log::{Position, decode_mark};
 use bytes::Bytes;
-use quorate_core::{Attachment, EntryId, Record};
+use quorate_core::{Attachment, Boot, Decoder, Encoder, EntryId, Record, Wire, WireError};
 use std::collections::BTreeMap;
+
+/// A record that a start left out, and with it what rests on it: by its entry, and how many of the fragments that
+/// never came rebuild that. What was never said must not come back at a later start, when fragments may be here.
+pub(crate) type LeftOut = (EntryId, u8);
 
 /// Where the records lie whose fragments are in the bulk store, and how far each boot knew the log to
 /// be durable. A mark of a later boot says nothing of whether a flush had ended.
@@ -27,6 +31,11 @@ impl Attached {
         *marked = decode_mark(body).unwrap_or_default().max(*marked);
     }
 
+    /// These records so far count no more.
+    pub(crate) fn forget(&mut self, left_out: &[LeftOut]) {
+        self.places.retain(|of, _| !left_out.contains(of));
+    }
+
     /// Whether the boot that wrote such a record knew it to be durable.
     fn was_durable(&self, entry: EntryId, code: u8) -> bool {
         let places = self.places.get(&(entry, code)).into_iter().flatten();
@@ -34,26 +43,68 @@ impl Attached {
         places.into_iter().any(|(at, boot)| *at < marked(*boot))
     }
 
-    /// Takes those out whose fragments never came to lie on the disk, and tells the others of damage
-    /// to theirs. Says which entries were in what was taken out.
-    pub(crate) fn judge<R: Record>(&self, records: &mut Vec<R>, bulk: &BulkStore) -> Vec<EntryId> {
-        let mut dropped = Vec::new();
-        records.retain_mut(|record| {
+    /// Those whose fragments never came to lie on the disk. The others are told of damage to theirs.
+    pub(crate) fn judge<R: Record>(&self, records: &mut [R], bulk: &BulkStore) -> Vec<LeftOut> {
+        let mut left_out = Vec::new();
+        for record in records {
             let Some(Attachment { entry, code }) = record.attachment() else {
-                return true;
+                continue;
             };
             let (id, parts) = (entry.id, entry.payloads().count() as u32);
             if bulk.held(id, parts, code) {
-                return true;
+                continue;
             }
-            let is_known = self.was_durable(id, code);
-            if is_known {
-                record.bereave();
-            } else {
-                dropped.push(id);
+            match self.was_durable(id, code) {
+                true => record.bereave(),
+                false => left_out.push((id, code)),
             }
-            is_known
-        });
-        dropped
+        }
+        left_out
+    }
+}
+
+/// What the first record of a start says: which start it is, and what it left out.
+pub(crate) fn encode_boot(boot: Boot, left_out: &[LeftOut]) -> Encoder {
+    let mut body = Encoder::new();
+    body.u64(boot.0);
+    for (entry, code) in left_out {
+        entry.encode(&mut body);
+        body.u8(*code);
+    }
+    body
+}
+
+/// What a start left out, as its first record says.
+pub(crate) fn decode_left_out(boot: Bytes) -> Result<Vec<LeftOut>, WireError> {
+    let mut input = Decoder::new(boot);
+    input.u64()?;
+    let mut left_out = Vec::new();
+    while input.remaining() > 0 {
+        left_out.push((EntryId::decode(&mut input)?, input.u8()?));
+    }
+    Ok(left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_says_what_it_left_out() {
+        let id = |seq| EntryId {
+            origin: quorate_core::ReplicaId(3),
+            boot: Boot(seq << 40),
+            seq,
+        };
+        for left_out in [vec![], vec![(id(1), 3)], vec![(id(1), 3), (id(700), 1)]] {
+            let mut body = encode_boot(Boot(7), &left_out);
+            let body = body.take_chunks().concat();
+            assert_eq!(body[..8], 7u64.to_le_bytes());
+            assert_eq!(decode_left_out(body.clone().into()), Ok(left_out.clone()));
+            for cut in 8..body.len() {
+                let cut = decode_left_out(Bytes::copy_from_slice(&body[..cut]));
+                assert!(cut.is_err() || cut.unwrap().len() < left_out.len());
+            }
+        }
     }
 }

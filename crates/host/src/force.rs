@@ -9,6 +9,7 @@
 
 use crate::api::{Flush, HostConfig};
 use crate::apply::Applier;
+use crate::attached::encode_boot;
 use crate::bulk::{BulkStore, Fragment};
 use crate::epochs::State;
 use crate::log::{Identity, Kind, LogSource, LogWriter, scan};
@@ -18,8 +19,7 @@ use crate::snapshot;
 use bytes::Bytes;
 use quorate_codec::{Codec, ReedSolomon};
 use quorate_core::{
-    Application, Boot, ClusterId, Encoder, Epoch, Group, Machine, Member, Payload, PayloadId,
-    Share, Slot,
+    Application, ClusterId, Epoch, Group, Machine, Member, Payload, PayloadId, Share, Slot,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -200,10 +200,7 @@ impl NewDisk {
             incarnation: config.incarnation,
         };
         let mut log = LogWriter::create(identity, seat.group.0, epoch, limits.segment_bytes);
-        let Boot(boot) = seat.boot;
-        let mut body = Encoder::new();
-        body.u64(boot);
-        log.append(Kind::Boot, body, true);
+        log.append(Kind::Boot, encode_boot(seat.boot, &[]), true);
         let bulk = BulkStore::create(identity, limits.bulk_segment_bytes);
         NewDisk { log, bulk }
     }

@@ -1,6 +1,7 @@
 //! Opening a host: from the newest snapshot that is whole, and the log behind it.
 
 use crate::api::{HostConfig, Start};
+use crate::attached::{self, LeftOut};
 use crate::bulk::{BulkOpened, BulkStore};
 use crate::host::{Host, Parts};
 use crate::log::{Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
@@ -40,10 +41,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 }
 
-fn append_boot(log: &mut LogWriter, boot: Boot) {
-    let mut body = Encoder::new();
-    body.u64(boot.0);
-    log.append(Kind::Boot, body, true);
+/// The first record of a start says what it left out.
+fn append_boot(log: &mut LogWriter, boot: Boot, left_out: &[LeftOut]) {
+    log.append(Kind::Boot, attached::encode_boot(boot, left_out), true);
 }
 
 fn open_first<M: Machine, A: Application>(
@@ -56,7 +56,7 @@ fn open_first<M: Machine, A: Application>(
     let seat = &config.seat;
     let segment_bytes = config.limits.segment_bytes;
     let mut log = LogWriter::create(identity, seat.group.0, seat.epoch.number, segment_bytes);
-    append_boot(&mut log, seat.boot);
+    append_boot(&mut log, seat.boot, &[]);
     let opened = nothing_found(replay.applier.next());
     let past = past_without_log(&replay, begin);
     let bulk = BulkStore::create(identity, config.limits.bulk_segment_bytes);
@@ -196,9 +196,9 @@ fn go_on<M: Machine, A: Application>(
         }
     };
     replay.end(log.tail());
-    append_boot(&mut log, seat.boot);
     let gaps = std::mem::take(&mut replay.gaps);
     let past = if replay.lacks_promises() {
+        append_boot(&mut log, seat.boot, &[]);
         log.append(Kind::Lost, Encoder::new(), true);
         replay.forget_promises();
         Past::Lost {
@@ -206,10 +206,12 @@ fn go_on<M: Machine, A: Application>(
             base: replay.base.clone(),
         }
     } else {
+        let left_out = replay.leave_out_unsaid(&bulk);
+        append_boot(&mut log, seat.boot, &left_out);
         Past::Intact {
             next: replay.until,
             base: replay.base.clone(),
-            records: replay.take_records(&bulk),
+            records: std::mem::take(&mut replay.records),
         }
     };
     let mut host = start(replay, past, Some((log, bulk)), now);

@@ -2,7 +2,7 @@
 
 use crate::api::HostConfig;
 use crate::apply::Applier;
-use crate::attached::Attached;
+use crate::attached::{Attached, LeftOut, decode_left_out};
 use crate::bulk::BulkStore;
 use crate::decided::{DecidedLog, Located};
 use crate::epochs;
@@ -16,9 +16,9 @@ use crate::repair::{Known, still_needed};
 use crate::snapshot::{Kept, Loaded};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Base, Decoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
+    Application, Base, Carry, Decoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Records kept before those that no longer matter are dropped.
 const PRUNE_AT: usize = 4096;
@@ -209,7 +209,12 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
                 self.attached.mark(found.boot, &found.body);
                 Ok(())
             }
-            Kind::Boot | Kind::Release => Ok(()),
+            Kind::Boot => {
+                let left_out = decode_left_out(found.body).map_err(wire)?;
+                self.leave_out(&left_out);
+                Ok(())
+            }
+            Kind::Release => Ok(()),
             Kind::Lost => {
                 self.forget_promises();
                 Ok(())
@@ -291,19 +296,35 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         self.pins = Pins::new();
     }
 
-    /// The records for the machine, as they are with the fragments that are here. Damage may have
-    /// taken some: the record stands without. Where the flush that brought both never came to its
-    /// end, nobody was told of the record, nor of what rests on it, and it is as if they had not been.
-    pub(crate) fn take_records(&mut self, bulk: &BulkStore) -> Vec<M::Record> {
-        let mut records = std::mem::take(&mut self.records);
-        let mut dropped = self.attached.judge(&mut records, bulk);
-        let kept = || records.iter().filter_map(Record::entry);
-        dropped.retain(|id| kept().all(|entry| entry.id != *id));
-        dropped.iter().for_each(|id| self.pins.forget_entry(*id));
+    /// Makes the records what they are with the fragments that are here. Damage may have taken some: the record
+    /// stands without. Where the flush that brought both never came to its end, nobody was told of the record,
+    /// nor of what rests on it, and it is as if they had not been: says which these are.
+    pub(crate) fn leave_out_unsaid(&mut self, bulk: &BulkStore) -> Vec<LeftOut> {
+        let left_out = self.attached.judge(&mut self.records, bulk);
+        self.leave_out(&left_out);
+        left_out
+    }
+
+    /// Leaves out records with these attachments, and what rests on entries of which no record is left.
+    fn leave_out(&mut self, left_out: &[LeftOut]) {
+        if left_out.is_empty() {
+            return;
+        }
+        self.attached.forget(left_out);
+        self.records.retain(|record| {
+            let attached = record.attachment();
+            let of = attached.map(|attachment| (attachment.entry.id, attachment.code));
+            of.is_none_or(|of| !left_out.contains(&of))
+        });
+        let mut gone: BTreeSet<EntryId> = left_out.iter().map(|(id, _)| *id).collect();
+        for entry in self.records.iter().filter_map(Record::entry) {
+            gone.remove(&entry.id);
+        }
+        gone.iter().for_each(|id| self.pins.forget_entry(*id));
         let rests_on = |record: &M::Record| M::rests_on(&self.config.machine, record);
-        let was_said = |id: EntryId| !dropped.contains(&id);
-        records.retain(|record| rests_on(record).is_none_or(was_said));
-        records
+        let was_said = |id: EntryId| !gone.contains(&id);
+        self.records
+            .retain(|record| rests_on(record).is_none_or(was_said));
     }
 
     fn keep(&mut self, record: M::Record, located: Located) {

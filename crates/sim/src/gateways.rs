@@ -145,6 +145,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// One of the gateways, or the replica that was drawn.
     pub(crate) fn maybe_gateway(&mut self, node: usize) -> usize {
+        if self.setup.course.steady.is_some() {
+            return self.nodes.len();
+        }
         let rng = &mut self.nemesis.rng;
         match rng.bool() {
             true => self.nodes.len() + rng.usize(..self.gateways.len()),

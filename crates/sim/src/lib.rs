@@ -83,6 +83,7 @@ mod tally;
 mod trace;
 mod values;
 mod variations;
+mod wan;
 mod watches;
 mod world;
 
@@ -94,3 +95,4 @@ pub use report::{Report, Totals, Violation};
 pub use runner::run;
 pub use simulator::Simulator;
 pub use speed::SpeedOptions;
+pub use wan::WanOptions;

@@ -19,6 +19,8 @@ pub(crate) struct Network {
     free_ns: Vec<u64>,
     /// By how much a link is slower, and until when.
     slow_ns: Vec<(u64, u64)>,
+    /// What every frame on a link takes beyond what links take.
+    ways_ns: Vec<u64>,
     pub(crate) counts: Counts,
 }
 
@@ -71,6 +73,7 @@ impl Network {
             last_ns: vec![0; n * n],
             free_ns: vec![0; n * n],
             slow_ns: vec![(0, 0); n * n],
+            ways_ns: vec![0; n * n],
             counts: Counts::default(),
         }
     }
@@ -97,7 +100,7 @@ impl Network {
             self.counts.too_many += 1;
             return [None, None];
         };
-        let mut delay = held + self.delay(rng, links);
+        let mut delay = held + self.ways_ns[link] + self.delay(rng, links);
         if links.ordered {
             delay = delay.max(self.last_ns[link].saturating_sub(now_ns));
         }
@@ -137,6 +140,12 @@ impl Network {
             0
         };
         links.delay_min_ns + exponential(rng, links.jitter_ns) + spike
+    }
+
+    /// What every frame on a link takes beyond what links take.
+    pub(crate) fn set_way(&mut self, from: usize, to: usize, way_ns: u64) {
+        let link = self.link(from, to);
+        self.ways_ns[link] = way_ns;
     }
 
     /// Makes a link slower until a time.

@@ -4,6 +4,7 @@ use crate::capacity::CapacityOptions;
 use crate::figures::{FiguresOptions, ModesOptions};
 use crate::plain::PlainOptions;
 use crate::speed::SpeedOptions;
+use crate::wan::WanOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_core::Durability;
 use quorate_protocols::Code;
@@ -36,6 +37,8 @@ pub enum SimReport {
     Modes(ModesOptions),
     /// What protocols get through links, disks and cores that do only so much a second, in virtual time
     Capacity(CapacityOptions),
+    /// How long writes take where replicas and clients are far from each other
+    Wan(WanOptions),
     /// Clusters with the plain store, whose writes commute where they name different keys
     Plain(PlainOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load

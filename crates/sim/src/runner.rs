@@ -13,6 +13,7 @@ use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
 use crate::speed;
 use crate::tally::{Found, Tally};
+use crate::wan;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -27,6 +28,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
         Some(SimReport::Figures(options)) => figures::run(options),
         Some(SimReport::Modes(options)) => figures::modes(options),
         Some(SimReport::Capacity(options)) => capacity::run(options),
+        Some(SimReport::Wan(options)) => wan::run(options),
         Some(SimReport::Plain(options)) => plain::run(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }

@@ -31,6 +31,22 @@ pub(crate) struct Steady {
     pub(crate) wrong: Option<WrongClock>,
     /// Whether messages are counted by what they say.
     pub(crate) counts_messages: bool,
+    /// Replicas that are far from each other, and a gateway apart that may be far from all.
+    pub(crate) places: Option<Places>,
+}
+
+/// Replicas at most that have places of their own, and a gateway.
+pub(crate) const PLACES_MAX: usize = 10;
+
+/// How far the replicas are from each other, and from a gateway apart behind them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// Whether there is that gateway. It takes all requests.
+    pub(crate) has_gateway: bool,
+    /// One way, ns, by endpoint; the gateway is behind the replicas.
+    pub(crate) ways_ns: [[u64; PLACES_MAX]; PLACES_MAX],
+    /// The longest that a client waits for an answer.
+    pub(crate) patience_ns: u64,
 }
 
 /// One replica's synchronised clock.
@@ -62,6 +78,7 @@ impl Default for Steady {
             gateways: None,
             wrong: None,
             counts_messages: false,
+            places: None,
         }
     }
 }
@@ -102,6 +119,10 @@ impl Steady {
             check_steps: true,
             ..Limits::default()
         };
+        if let Some(places) = &self.places {
+            plan.gateways = usize::from(places.has_gateway);
+            plan.load.timeout_ns = places.patience_ns;
+        }
         if let Some(rig) = &self.rig {
             rig.settle(&mut plan);
         }

@@ -223,6 +223,13 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             vary(&mut epoch, &mut generator(setup.seed, "settings"));
         }
         let gateways = Apart::draw(plan.gateways, &plan.clocks, setup.seed);
+        let mut network = Network::new(n + gateways.len());
+        if let Some(places) = setup.course.steady.and_then(|steady| steady.places) {
+            let endpoints = n + gateways.len();
+            for (from, to) in (0..endpoints).flat_map(|a| (0..endpoints).map(move |b| (a, b))) {
+                network.set_way(from, to, places.ways_ns[from][to]);
+            }
+        }
         let journal = Journal::default();
         let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &journal);
         let watchers = (0..plan.load.watchers).map(watcher).collect();
@@ -232,7 +239,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             watchers,
             clients: Clients::new(&plan.load, setup.seed, &mut rng),
             cluster: ClusterId(rng.u128(..)),
-            network: Network::new(n + gateways.len()),
+            network,
             gateways,
             nemesis: Nemesis::new(setup.seed),
             agreement: Agreement::default(),

@@ -98,4 +98,7 @@ fn a_proposal_that_was_left_out_does_not_come_back() {
     let line = format!("{MERGED} --replicas 7 --code 7,3 --param f=1");
     pass(&line, [62160]);
     pass(&format!("{line} --profile swarm,epochs,levels"), [61612]);
+    // Nor one start later, beside what was proposed meanwhile.
+    let line = "--protocol racos --replicas 7 --code 7,4 --param payload_min=1";
+    pass(&format!("{line} --profile swarm,settings"), [2000029]);
 }

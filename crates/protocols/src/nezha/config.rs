@@ -122,6 +122,8 @@ pub struct Config {
     /// Of what requests are thought to take, how much deadlines allow for, percent; `None`: what answers come
     /// soonest with (`hold`).
     pub hold: Option<u64>,
+    /// Deadlines wait for the leader and the nearest of a fast quorum, not for all (`wan`).
+    pub wan: bool,
     /// The share of requests that are to come before their deadline, percent (`percentile`).
     pub percentile: usize,
     /// Entries in the log and not committed, at most (`window`).
@@ -149,6 +151,7 @@ const KNOWN: &[&str] = &[
     "far_us",
     "hold",
     "sync_us",
+    "wan",
     "percentile",
     "commute",
     "window",
@@ -180,13 +183,19 @@ impl Config {
             known: KNOWN,
         };
         params.check_names()?;
-        let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
-        let owd_max_ns = params.number("owd_us", 1000, 1..=10_000_000)? as u64 * MICROS;
+        let wan = params.switch("wan", false)?;
+        let rtt_us = params.number("rtt_us", if wan { 300_000 } else { 400 }, 1..=10_000_000)?;
+        let rtt_ns = rtt_us as u64 * MICROS;
+        let owd_us = if wan { 3 * rtt_us / 2 } else { 1000 };
+        let owd_max_ns = params.number("owd_us", owd_us.max(1), 1..=10_000_000)? as u64 * MICROS;
         // Clocks may be apart, too.
         let far_us = (2 * owd_max_ns / MICROS) as usize;
+        // Signs of life take a way, too.
+        let election_ms = if wan { 4 * rtt_us / 1000 } else { 0 };
         let window = params.number("window", 4096, 1..=1 << 16)?;
         let outstanding: usize = params.number("outstanding", 64, 1..=4096)?;
-        let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
+        let election_ns =
+            params.number("election_ms", election_ms.max(100), 1..=600_000)? as u64 * MILLIS;
         Ok(Config {
             members: epoch.members.iter().map(|member| member.id).collect(),
             me,
@@ -198,9 +207,10 @@ impl Config {
             commutes: params.switch("commute", true)?,
             touches: None,
             owd_max_ns,
-            far_ns: params.number("far_us", far_us, 1..=10_000_000)? as u64 * MICROS,
+            far_ns: params.number("far_us", far_us, 1..=20_000_000)? as u64 * MICROS,
             lazy_ns: params.number("sync_us", 0, 0..=10_000_000)? as u64 * MICROS,
             hold: hold(&params)?,
+            wan,
             percentile: params.number("percentile", 75, 1..=100)?,
             window,
             // What does not fit into the log waits at its gateway, where more and more share an entry.

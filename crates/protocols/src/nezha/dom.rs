@@ -114,14 +114,28 @@ impl Estimates {
         (mono_ns.saturating_sub(at_ns) <= STALE_NS).then_some(owd_ns)
     }
 
-    /// How long a request is thought to take to the furthest member, as deadlines have it.
+    /// How long a request is thought to take, as deadlines have it: to the furthest member, or, with a
+    /// `quorum` of one member and so many that are to have it in time, to that member and the nearest others.
     #[must_use]
-    pub fn furthest_ns(&self, mono_ns: u64, me: usize, max_ns: u64) -> u64 {
+    pub fn reach_ns(
+        &self,
+        mono_ns: u64,
+        me: usize,
+        max_ns: u64,
+        quorum: Option<(usize, usize)>,
+    ) -> u64 {
         let delay = |member: usize| match member == me {
             true => 0,
             false => self.of(member, mono_ns).unwrap_or(max_ns).min(max_ns),
         };
-        (0..self.of.len()).map(delay).max().unwrap_or(0)
+        let members = 0..self.of.len();
+        let Some((leader, most)) = quorum else {
+            return members.map(delay).max().unwrap_or(0);
+        };
+        let mut others: Vec<u64> = members.filter(|m| *m != leader).map(delay).collect();
+        others.sort_unstable();
+        let furthest = others.iter().take(most.saturating_sub(1)).next_back();
+        delay(leader).max(furthest.copied().unwrap_or(0))
     }
 
     /// The deadline of a request that is sent now and allowed to take so long: above what a leader has taken
@@ -167,7 +181,7 @@ mod tests {
     fn a_deadline_is_when_the_last_should_have_it() {
         let mut estimates = Estimates::new(3);
         let deadline = |estimates: &Estimates, mono_ns| {
-            let owd_ns = estimates.furthest_ns(mono_ns, 0, 1_000);
+            let owd_ns = estimates.reach_ns(mono_ns, 0, 1_000, None);
             estimates.deadline((5_000, owd_ns), mono_ns, 1_000)
         };
         assert_eq!(deadline(&estimates, 0), 6_000);
@@ -179,5 +193,21 @@ mod tests {
         assert_eq!(deadline(&estimates, 2_000), 5_300, "of long ago");
         estimates.told_deadline(u64::MAX, 0, 1_000);
         assert_eq!(deadline(&estimates, 0), 5_300, "of a clock that is wrong");
+    }
+
+    #[test]
+    fn far_members_beyond_a_fast_quorum_are_not_waited_for() {
+        let mut estimates = Estimates::new(5);
+        for (member, owd_ns) in [(1, 900), (2, 300), (3, 200), (4, 800)] {
+            estimates.told(member, owd_ns, 0);
+        }
+        let reach = |quorum| estimates.reach_ns(0, 0, 1_000, quorum);
+        assert_eq!(reach(None), 900);
+        // Of five, four make a fast quorum: all but the furthest, unless that leads.
+        assert_eq!(reach(Some((0, 4))), 800);
+        assert_eq!(reach(Some((2, 4))), 800);
+        assert_eq!(reach(Some((1, 4))), 900);
+        assert_eq!(reach(Some((2, 3))), 300);
+        assert_eq!(Estimates::new(5).reach_ns(0, 0, 1_000, Some((0, 4))), 1_000);
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Gateway {
     pub(super) hold: Hold,
     /// How far each member is, and in which view: never told of one by another.
     synced: Vec<(u64, Slot)>,
+    /// The newest view that a member spoke of, where deadlines depend on who leads.
+    view: Option<u64>,
     /// Entries answered on the fast path, and on the slow one: for people.
     pub(super) answered: (u64, u64),
 }
@@ -82,7 +84,7 @@ impl Committed {
 impl Hash for Gateway {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (&self.backlog, self.seq, &self.estimates, &self.synced).hash(to);
-        self.hold.hash(to);
+        (&self.hold, self.view).hash(to);
         for pending in self.pending.values() {
             (&pending.body, pending.is_answered).hash(to);
             // Of others a replica makes nothing of what is said.
@@ -147,6 +149,7 @@ impl Gateway {
             estimates: Estimates::new(n),
             hold: Hold::new(config.hold),
             synced: vec![(0, Slot(0)); n],
+            view: config.wan.then_some(0),
             answered: (0, 0),
         }
     }
@@ -213,10 +216,23 @@ impl Gateway {
         Some(id)
     }
 
+    /// How long a request is thought to take to those who are to have it in time: to all, or over wide areas
+    /// to a fast quorum. The others get it late, and follow the leader's log.
+    pub(super) fn reach_ns(&self, config: &Config, mono_ns: u64) -> u64 {
+        let leader = self.view.map(|view| config.leader_of(view));
+        let quorum = leader.map(|leader| (leader, config.thresholds.fast));
+        let (me, max_ns) = (config.me, config.owd_max_ns);
+        self.estimates.reach_ns(mono_ns, me, max_ns, quorum)
+    }
+
+    fn heard_of(&mut self, view: u64) {
+        self.view = self.view.map(|newest| newest.max(view));
+    }
+
     /// A request with a deadline of now, which goes to all.
     pub(super) fn dispatch(&mut self, config: &Config, now: Now, id: EntryId) -> Option<Dispatch> {
         let (sent, mono_ns, max_ns) = (now.clock_ns, now.mono_ns, config.owd_max_ns);
-        let owd_ns = self.estimates.furthest_ns(mono_ns, config.me, max_ns);
+        let owd_ns = self.reach_ns(config, mono_ns);
         let owd_ns = (owd_ns * self.hold.percent() / 100).min(max_ns);
         let deadline = self.estimates.deadline((sent, owd_ns), mono_ns, max_ns);
         let pending = self.pending.get_mut(&id)?;
@@ -251,6 +267,7 @@ impl Gateway {
             outcome,
         } = reply;
         self.estimates.told(from, owd, now.mono_ns);
+        self.heard_of(view);
         let is_leader = from == config.leader_of(view);
         if is_leader != outcome.is_some() {
             return Err("a reply of the leader that is not the leader's");
@@ -286,6 +303,7 @@ impl Gateway {
     pub(super) fn on_synced(&mut self, from: usize, view: u64, upto: Slot) -> Vec<EntryId> {
         let synced = &mut self.synced[from];
         *synced = (*synced).max((view, upto));
+        self.heard_of(view);
         let of_view = |(_, pending): &(&EntryId, &Pending)| pending.view == view;
         let waiting = self.pending.iter().filter(of_view);
         waiting.map(|(id, _)| *id).collect()

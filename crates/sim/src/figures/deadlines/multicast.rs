@@ -195,7 +195,7 @@ impl Run {
         let now_ns = self.queue.now_ns();
         let estimates = &self.senders[sender];
         // Nobody here is a receiver of its own.
-        let delay_ns = estimates.furthest_ns(now_ns, usize::MAX, DELAY_MAX_NS);
+        let delay_ns = estimates.reach_ns(now_ns, usize::MAX, DELAY_MAX_NS, None);
         let deadline_ns = estimates.deadline((now_ns, delay_ns), now_ns, DELAY_MAX_NS);
         let number = self.sent;
         self.sent += 1;

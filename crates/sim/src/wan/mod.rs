@@ -1,0 +1,258 @@
+//! `quorate sim wan`: how long writes take where replicas and clients are far from each other.
+//!
+//! Whole clusters without faults on a map of places ([`map`]). For each place of clients and each system it tries
+//! every way in: through each of the replicas, and for Nezha through a gateway where the clients are. What
+//! a way takes is measured with requests on that way only, from their arrival there to the answer; to this
+//! comes the way between the client and there and back.
+
+mod map;
+mod page;
+
+use crate::meter::share_of;
+use crate::parallel;
+use crate::plan::Arrivals;
+use crate::simulator::Simulator;
+use crate::steady::{PLACES_MAX, Places, Steady};
+use clap::Args;
+use map::Map;
+use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What is measured, and where everybody is.
+#[derive(Args, Clone, Debug)]
+pub struct WanOptions {
+    /// Protocols
+    #[arg(
+        long,
+        value_name = "NAME[,NAME]",
+        value_delimiter = ',',
+        default_value = "nezha,multi-paxos,rabia"
+    )]
+    pub systems: Vec<String>,
+
+    /// Round trips between places
+    #[arg(long, value_name = "FILE.toml")]
+    pub map: PathBuf,
+
+    /// Where the replicas are, from the first on
+    #[arg(
+        long,
+        value_name = "PLACE[,PLACE]",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub replicas: Vec<String>,
+
+    /// Where clients are
+    #[arg(
+        long,
+        value_name = "PLACE[,PLACE]",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub clients: Vec<String>,
+
+    /// Writes a second
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub rate: u64,
+
+    /// Writes of each run
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub requests: u64,
+
+    /// Mean of what messages take beyond half a round trip
+    #[arg(long, default_value_t = 500, value_name = "US")]
+    pub jitter_us: u64,
+
+    /// How far clocks are off at most
+    #[arg(long, default_value_t = 1000, value_name = "US")]
+    pub clock_offset_us: u64,
+
+    /// The seed of all runs
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+
+    /// Runs at once; by default one per core
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+}
+
+/// Where requests go in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Entrance {
+    /// A replica, counted from 0.
+    Replica(usize),
+    /// A gateway apart, where these clients are.
+    Gateway(usize),
+}
+
+/// One run, and what came of it.
+struct Way {
+    system: System,
+    entrance: Entrance,
+    /// From a request's arrival there to the answer, ascending, ns.
+    latencies_ns: Vec<u64>,
+    /// Answers of the fast path, percent; of protocols that have one.
+    fast_percent: Option<f64>,
+}
+
+/// A protocol as it is set up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct System {
+    protocol: String,
+    /// For Nezha: deadlines wait for a fast quorum only.
+    wan: bool,
+}
+
+/// Measures and prints: exit code 0, 1 if a run broke a promise, 2 if the options make no sense.
+pub(crate) fn run(options: &WanOptions) -> ExitCode {
+    match measure(options) {
+        Ok(page) => {
+            print!("{page}");
+            ExitCode::SUCCESS
+        }
+        Err(Failure::Usage(why)) => {
+            eprintln!("error: {why}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Violated(why)) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why there is nothing to print.
+#[derive(Debug)]
+enum Failure {
+    Usage(String),
+    Violated(String),
+}
+
+fn measure(options: &WanOptions) -> Result<String, Failure> {
+    let map = Map::read(&options.map).map_err(Failure::Usage)?;
+    let n = options.replicas.len();
+    if n >= PLACES_MAX {
+        let why = format!(
+            "--replicas: {n} places, and the most are {}",
+            PLACES_MAX - 1
+        );
+        return Err(Failure::Usage(why));
+    }
+    let named = options.replicas.iter().chain(&options.clients);
+    for (place, other) in named
+        .clone()
+        .flat_map(|a| named.clone().map(move |b| (a, b)))
+    {
+        map.round_trip_ns(place, other).map_err(Failure::Usage)?;
+    }
+    let runs = runs(options);
+    let ways = parallel::run_all(&runs, options.jobs, |(system, entrance)| {
+        way(options, &map, system, *entrance)
+    });
+    let ways: Result<Vec<Way>, Failure> = ways.into_iter().collect();
+    Ok(page::text(options, &map, &ways?))
+}
+
+/// All that is to be measured.
+fn runs(options: &WanOptions) -> Vec<(System, Entrance)> {
+    let n = options.replicas.len();
+    let mut runs = Vec::new();
+    for protocol in &options.systems {
+        let is_nezha = protocol == "nezha";
+        // With fewer members, or that many, a fast quorum is all of them.
+        let modes: &[bool] = if is_nezha && n > 3 {
+            &[true, false]
+        } else {
+            &[is_nezha]
+        };
+        for wan in modes {
+            let system = System {
+                protocol: protocol.clone(),
+                wan: *wan,
+            };
+            let gateways = if is_nezha { options.clients.len() } else { 0 };
+            let entrances = (0..gateways).map(Entrance::Gateway);
+            let entrances = entrances.chain((0..n).map(Entrance::Replica));
+            runs.extend(entrances.map(|entrance| (system.clone(), entrance)));
+        }
+    }
+    runs
+}
+
+fn way(
+    options: &WanOptions,
+    map: &Map,
+    system: &System,
+    entrance: Entrance,
+) -> Result<Way, Failure> {
+    let n = options.replicas.len();
+    let mut places: Vec<&String> = options.replicas.iter().collect();
+    if let Entrance::Gateway(at) = entrance {
+        places.push(&options.clients[at]);
+    }
+    let (mut ways_ns, mut longest_ns) = ([[0; PLACES_MAX]; PLACES_MAX], 0);
+    for (from, a) in places.iter().enumerate() {
+        for (to, b) in places.iter().enumerate() {
+            let round_ns = map.round_trip_ns(a, b).map_err(Failure::Usage)?;
+            ways_ns[from][to] = round_ns / 2;
+            longest_ns = round_ns.max(longest_ns);
+        }
+    }
+    let steady = Steady {
+        jitter_ns: options.jitter_us * MICROS,
+        clock_offset_ns: options.clock_offset_us * MICROS,
+        arrivals: Arrivals::About(SECONDS / options.rate),
+        requests: options.requests,
+        gateways: match entrance {
+            Entrance::Replica(replica) => Some((replica, 1)),
+            Entrance::Gateway(_) => None,
+        },
+        places: Some(Places {
+            has_gateway: matches!(entrance, Entrance::Gateway(_)),
+            ways_ns,
+            patience_ns: 60 * SECONDS,
+        }),
+        ..Steady::default()
+    };
+    let rtt_us = (longest_ns / MICROS).max(1).to_string();
+    let wan = system.wan.to_string();
+    let far_us = (3 * longest_ns / MICROS).to_string();
+    let owd_us = (3 * longest_ns / MICROS / 2).to_string();
+    let election_ms = (4 * longest_ns / MILLIS).max(100).to_string();
+    let mut params = vec![("rtt_us", rtt_us.as_str())];
+    if system.protocol == "nezha" {
+        params.extend([
+            ("wan", wan.as_str()),
+            ("owd_us", &owd_us),
+            ("far_us", &far_us),
+        ]);
+    }
+    if system.protocol != "rabia" {
+        params.push(("election_ms", &election_ms));
+    }
+    let simulator = Simulator::steady(&system.protocol, n, Durability::Disk, &params, steady)
+        .map_err(Failure::Usage)?;
+    let report = simulator.seed(options.seed);
+    if let Some(violation) = report.violation {
+        let what = format!("{}, {entrance:?}: {violation}", system.protocol);
+        return Err(Failure::Violated(what));
+    }
+    let measured = report.measured.unwrap_or_default();
+    let figure = |name| measured.branches.get(name).copied().unwrap_or(0);
+    let (fast, slow) = (figure("committed fast"), figure("committed slowly"));
+    Ok(Way {
+        system: system.clone(),
+        entrance,
+        fast_percent: (fast + slow > 0).then(|| fast as f64 * 100.0 / (fast + slow) as f64),
+        latencies_ns: measured.latencies_ns,
+    })
+}
+
+impl Way {
+    /// What a part of the requests took at most, ns.
+    fn latency_ns(&self, share: f64) -> u64 {
+        share_of(&self.latencies_ns, share)
+    }
+}
