@@ -256,3 +256,46 @@ impl Way {
         share_of(&self.latencies_ns, share)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(line: &str) -> Result<String, Failure> {
+        let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wan.toml");
+        let options = crate::parse(&format!("--map {map} --requests 300 --jobs 1 {line}"));
+        measure(&options.expect("the line parses"))
+    }
+
+    /// The cell of a row whose system and place of clients are these.
+    fn cell(page: &str, (clients, system): (&str, &str), column: usize) -> String {
+        let row = page
+            .lines()
+            .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>())
+            .find(|row| row.get(1) == Some(&clients) && row.get(2) == Some(&system));
+        row.map_or(String::new(), |row| row[column].to_owned())
+    }
+
+    #[test]
+    fn a_gateway_beside_its_clients_answers_after_one_round_trip_to_the_fast_quorum() {
+        let page =
+            measured("--replicas eu-north,asia-northeast,sa-east --clients us-east").unwrap();
+        let ms =
+            |system, column| -> f64 { cell(&page, ("us-east", system), column).parse().unwrap() };
+        // The furthest is in asia-northeast, 181 ms away.
+        assert!((181.0..190.0).contains(&ms("nezha, wan", 5)), "{page}");
+        assert_eq!(cell(&page, ("us-east", "nezha, wan"), 3), "gateway there");
+        // To the leader or another replica, and from there to the nearest majority.
+        for other in ["multi-paxos", "rabia"] {
+            assert!(ms(other, 7) > 1.3 * ms("nezha, wan", 7), "{page}");
+        }
+    }
+
+    #[test]
+    fn places_that_the_map_does_not_have_are_named() {
+        match measured("--replicas eu-north,atlantis --clients us-east") {
+            Err(Failure::Usage(why)) => assert!(why.contains("eu-north and atlantis"), "{why}"),
+            _ => panic!("there is no such place"),
+        }
+    }
+}
