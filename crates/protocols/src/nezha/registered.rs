@@ -70,6 +70,7 @@ const VARIATIONS: &[(&str, &[&str])] = &[
     ("batch_commands", &["1", "4"]),
     ("rtt_us", &["50", "20000"]),
     ("election_ms", &["25", "500"]),
+    ("wan", &["true"]),
 ];
 
 const BRANCHES: &[&str] = &[
