@@ -15,7 +15,7 @@ use crate::peer::handshake::{About, Identity};
 use crate::peer::lives::Lives;
 use crate::peer::threads::LinksThread;
 use crate::peer::transmit::Tx;
-use crate::peer::{Links, LinksThreads};
+use crate::peer::{Links, SocketThreads, Way};
 use crate::polling::Polling;
 use crate::react::{Reaction, Reactor};
 use crate::security::{Door, Listener};
@@ -273,18 +273,22 @@ struct Replica<A: Application> {
 impl<A: Application> Replica<A> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
     async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
-        let threads = self.links_threads()?;
-        let sockets = {
-            let _inside = threads.handle().enter();
+        let way = {
+            let threads = self.socket_threads()?;
+            let handle = threads.handle();
+            let _inside = handle.enter();
             let (port, datagrams) = self.peer_ports;
             let peers = self.peer_addresses.len();
             let datagrams = datagrams.map(|port| Datagrams::new(port, peers));
-            (Listener::new(port, Door::Peer)?, datagrams.transpose()?)
+            Way::Sockets(
+                Listener::new(port, Door::Peer)?,
+                datagrams.transpose()?,
+                threads,
+            )
         };
         let lives = Lives::open(self.folder.dir(), &self.folder.meta().epoch)?;
         let (links, arrivals) = Links::start(
-            sockets,
-            threads,
+            way,
             (self.identity, lives),
             &self.peer_addresses,
             // What a later epoch's protocol orders may be long.
@@ -329,10 +333,10 @@ impl<A: Application> Replica<A> {
 }
 
 impl<A: Application> Replica<A> {
-    fn links_threads(&self) -> io::Result<LinksThreads> {
+    fn socket_threads(&self) -> io::Result<SocketThreads> {
         Ok(match self.layout {
-            Layout::Fused | Layout::Threaded => LinksThreads::default(),
-            Layout::Split => LinksThreads {
+            Layout::Fused | Layout::Threaded => SocketThreads::default(),
+            Layout::Split => SocketThreads {
                 rx: Some(LinksThread::for_messages(self.polling.rx())?),
                 tx: Some(Tx::start(self.polling.tx())?),
             },
