@@ -13,6 +13,7 @@ pub(crate) mod lives;
 pub(crate) mod opening;
 pub(crate) mod outgoing;
 pub(crate) mod question;
+pub(crate) mod rings;
 mod sockets;
 pub(crate) mod threads;
 pub(crate) mod transmit;
@@ -27,6 +28,7 @@ use handshake::{About, Identity};
 use lives::Lives;
 use quorate_core::{Epoch, Member, ReplicaId};
 use quorate_host::{Frame, WireVersion};
+use rings::{Neighbours, Rings};
 pub(crate) use sockets::SocketThreads;
 use sockets::Sockets;
 use std::collections::BTreeMap;
@@ -159,6 +161,8 @@ pub(crate) trait Transport: fmt::Debug + Send {
 pub(crate) enum Way {
     /// TCP, and UDP for what is short if there is a socket for that; by these threads.
     Sockets(Listener, Option<Datagrams>, SocketThreads),
+    /// Memory: all peers are in this process.
+    Rings(Rings),
 }
 
 /// The core's end of all links.
@@ -195,6 +199,10 @@ impl Links {
                 Box::new(Sockets::start(
                     listener, threads, home, arrivals, bulk, metrics,
                 )?)
+            }
+            Way::Rings(rings) => {
+                let home = home.clone();
+                Box::new(Neighbours::start(rings, home, arrivals, bulk, metrics)?)
             }
         };
         transport.meet(addresses);

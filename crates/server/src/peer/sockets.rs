@@ -100,7 +100,7 @@ impl Sockets {
     fn dial(&self, (peer, lane): (ReplicaId, Lane), address: &str) -> Outgoing {
         let metrics = self.metrics.peer(peer);
         let mut link = Outgoing::new((peer, lane), address.to_owned(), metrics.clone());
-        self.home.contacts.know(peer, metrics, link.shared());
+        self.home.contacts.know(peer, metrics, Some(link.shared()));
         let connection = keep_connected(link.shared(), self.home.clone(), self.arrivals.clone());
         let task = match (lane, &self.bulk_thread) {
             (Lane::Bulk, Some(thread)) => thread.handle.spawn(connection),
