@@ -78,6 +78,38 @@ pub struct ServerConfig {
     pub test_source: TestSource,
 }
 
+/// Requests that may wait between a client and a core in its process, and how long each may.
+pub(crate) const QUEUE_MAX: usize = 32 << 10;
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+
+impl ServerConfig {
+    /// For a replica in the process of its client ([`embed`]), with a thread of its own, and everything else as a server
+    /// has it.
+    #[must_use]
+    pub fn embedded(
+        folder: Folder,
+        peers: PeerWay,
+        peer_addresses: Vec<(ReplicaId, String)>,
+    ) -> ServerConfig {
+        ServerConfig {
+            folder,
+            peers,
+            members: Vec::new(),
+            peer_addresses,
+            volunteers: true,
+            spoken: Spoken::SHIPPED,
+            reaction: Reaction::default(),
+            limits: Limits::default(),
+            queue_max: QUEUE_MAX,
+            request_timeout: REQUEST_TIMEOUT,
+            layout: Layout::Threaded,
+            polling: Polling::default(),
+            clock: ClockSource::default(),
+            test_source: TestSource::default(),
+        }
+    }
+}
+
 /// By what replicas reach each other.
 #[derive(Debug)]
 pub enum PeerWay {

@@ -4,11 +4,10 @@ use bytes::Bytes;
 use quorate_core::{
     ClusterId, Durability, Epoch, Group, Incarnation, Member, Principal, ReplicaId, Slot, Wire,
 };
-use quorate_host::Limits;
 use quorate_plain::{Answer, Outcome, Query, Store, Write};
 use quorate_server::{
-    ClockSource, Consistency, Embedded, Expected, Failure, Folder, Layout, Meta, PeerWay, Polling,
-    Reaction, Rings, ServerConfig, Spoken, State, TestSource, bootstrap, embed,
+    Consistency, Embedded, Expected, Failure, Folder, Layout, Meta, PeerWay, Rings, ServerConfig,
+    State, bootstrap, embed,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,21 +64,11 @@ impl Cluster {
 
     async fn start(&self, me: u16) -> Embedded<Store> {
         let others = (1..=REPLICAS).filter(|id| *id != me);
+        let others = others.map(|id| (ReplicaId(id), id.to_string())).collect();
+        let peers = PeerWay::Rings(self.rings.clone());
         let config = ServerConfig {
-            folder: open(&self.dir(me), me),
-            peers: PeerWay::Rings(self.rings.clone()),
-            members: Vec::new(),
-            peer_addresses: others.map(|id| (ReplicaId(id), id.to_string())).collect(),
-            volunteers: false,
-            spoken: Spoken::SHIPPED,
-            reaction: Reaction::Nothing,
-            limits: Limits::default(),
-            queue_max: 1024,
-            request_timeout: PATIENCE,
             layout: self.layout,
-            polling: Polling::default(),
-            clock: ClockSource::default(),
-            test_source: TestSource::default(),
+            ..ServerConfig::embedded(open(&self.dir(me), me), peers, others)
         };
         embed(config, Store::new()).await.unwrap()
     }
