@@ -24,6 +24,7 @@
 //! - [`commute`]: what it brings that writes of different keys may pass each other;
 //! - [`clocks`]: clocks that go wrong under load, and are set right again;
 //! - [`rings`]: what a message costs between threads, over UDP and over rings in memory;
+//! - [`colocated`]: replicas of one process, joined by TCP, by UDP and by rings in memory;
 //! - [`vary`]: clusters that differ in one option, in turns;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
@@ -40,6 +41,7 @@ mod children;
 mod cleanup;
 pub mod clocks;
 mod cluster;
+pub mod colocated;
 pub mod commute;
 pub mod compare;
 pub mod differential;
@@ -145,6 +147,9 @@ pub enum BenchCommand {
     /// Send messages between threads over UDP and over rings in memory: round trips, and rounds
     #[command(after_help = RINGS_EXAMPLES)]
     Rings(rings::RingsArgs),
+    /// Put through replicas that share this process, joined by TCP, by UDP and by rings in memory, in turns
+    #[command(after_help = COLOCATED_EXAMPLES)]
+    Colocated(colocated::ColocatedArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -191,6 +196,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Commute(args) => ended(commute::run(&args)),
         BenchCommand::Clocks(args) => clocks::run(&args),
         BenchCommand::Rings(args) => ended(rings::run(&args)),
+        BenchCommand::Colocated(args) => ended(colocated::run(&args)),
         BenchCommand::Vary(args) => ended(vary::run(&args)),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
@@ -416,3 +422,10 @@ Examples:
     quorate bench rings
   Seven threads that are woken:
     quorate bench rings --threads 7 --ways udp-woken,rings-woken";
+
+const COLOCATED_EXAMPLES: &str = "\
+Examples:
+  Chora and Multi-Paxos, three replicas (about two minutes):
+    quorate bench colocated
+  Every replica and all clients in one thread:
+    quorate bench colocated --layouts fused --protocols rabia";

@@ -1,8 +1,8 @@
 //! The outer ring: the only one that knows threads, sockets, files and clocks.
 //!
 //! [`run`] drives one replica, on one thread or on several ([`Layout`]): on one, faces, core and log take turns, and what
-//! arrives while the disk works is the next batch. Generic over the application: the server knows no
-//! client's protocol.
+//! arrives while the disk works is the next batch. [`embed`] puts one into another program, or all of a cluster, joined
+//! by [`Rings`]. Generic over the application: the server knows no client's protocol.
 
 #![allow(
     clippy::disallowed_methods,
@@ -52,10 +52,11 @@ pub use handle::{Apart, Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, Rejoin, join};
 pub use meta::{META_FORMAT, Meta, MetaError, State};
 pub use metrics::{Metrics, PeerMetrics};
+pub use peer::rings::Rings;
 pub use polling::{Polling, TooManyPollers};
 pub use quorate_host::{PayloadGone, Spoken};
 pub use react::Reaction;
-pub use run::{FaceContext, Layout, ServerConfig, Serving, run};
+pub use run::{Embedded, FaceContext, Layout, PeerWay, ServerConfig, Serving, embed, run};
 pub use security::{Connection, Door, Listener, bind, bind_datagrams};
 pub use status::{ClockPage, EpochPage, MemberPage, ProtocolPage, Role, Status, StatusPage};
 pub use test_source::TestSource;

@@ -13,9 +13,10 @@ use crate::metrics::Metrics;
 use crate::peer::datagrams::Datagrams;
 use crate::peer::handshake::{About, Identity};
 use crate::peer::lives::Lives;
+use crate::peer::rings::Rings;
 use crate::peer::threads::LinksThread;
 use crate::peer::transmit::Tx;
-use crate::peer::{Links, LinksThreads};
+use crate::peer::{Links, SocketThreads, Way};
 use crate::polling::Polling;
 use crate::react::{Reaction, Reactor};
 use crate::security::{Door, Listener};
@@ -48,15 +49,12 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct ServerConfig {
     /// Its data, locked.
     pub folder: Folder,
-    /// The bound port for clients.
-    pub client_port: TcpListener,
-    /// The bound port for peers.
-    pub peer_port: TcpListener,
+    /// By what it and its peers reach each other.
+    pub peers: PeerWay,
     /// The members that it was started with, itself included, ascending.
     pub members: Vec<MemberInfo>,
-    /// The same port for their datagrams, if short frames are to go that way.
-    pub peer_datagrams: Option<UdpSocket>,
-    /// Where the other members' peer ports are: `host:port`. What the group knows goes before it.
+    /// Where the other members' peer ports are: `host:port`, or any name for a member that rings lead to. What the
+    /// group knows goes before it.
     pub peer_addresses: Vec<(ReplicaId, String)>,
     /// Whether it offers to become a member, when it is none.
     pub volunteers: bool,
@@ -78,6 +76,53 @@ pub struct ServerConfig {
     pub clock: ClockSource,
     /// What a test says of clock and disk.
     pub test_source: TestSource,
+}
+
+/// Requests that may wait between a client and a core in its process, and how long each may.
+pub(crate) const QUEUE_MAX: usize = 32 << 10;
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+
+impl ServerConfig {
+    /// For a replica in the process of its client ([`embed`]), with a thread of its own, and everything else as a server
+    /// has it.
+    #[must_use]
+    pub fn embedded(
+        folder: Folder,
+        peers: PeerWay,
+        peer_addresses: Vec<(ReplicaId, String)>,
+    ) -> ServerConfig {
+        ServerConfig {
+            folder,
+            peers,
+            members: Vec::new(),
+            peer_addresses,
+            volunteers: true,
+            spoken: Spoken::SHIPPED,
+            reaction: Reaction::default(),
+            limits: Limits::default(),
+            queue_max: QUEUE_MAX,
+            request_timeout: REQUEST_TIMEOUT,
+            layout: Layout::Threaded,
+            polling: Polling::default(),
+            clock: ClockSource::default(),
+            test_source: TestSource::default(),
+        }
+    }
+}
+
+/// By what replicas reach each other.
+#[derive(Debug)]
+pub enum PeerWay {
+    /// Connections, to this bound port and to those of the others.
+    Sockets {
+        /// The port.
+        port: TcpListener,
+        /// The same port for datagrams, if short frames are to go that way.
+        datagrams: Option<UdpSocket>,
+    },
+    /// Memory: all of them are in this process. Threads that other layouts have for what is sent and received there are
+    /// not needed.
+    Rings(Rings),
 }
 
 /// What runs on which thread.
@@ -152,6 +197,7 @@ pub type Serving = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// `ready` is called once the port for clients answers.
 pub fn run<A: Application + Send + 'static>(
     config: ServerConfig,
+    client_port: TcpListener,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
@@ -166,7 +212,7 @@ where
         Layout::Fused => config.polling.core().take(),
         Layout::Threaded | Layout::Split => config.polling.service().take(),
     }
-    let result = runtime.block_on(serve(config, app, face, ready));
+    let result = runtime.block_on(serve(config, client_port, app, face, ready));
     // Connections are cut here: nothing waits for a client that holds one open.
     runtime.shutdown_background();
     if result.is_ok() {
@@ -183,10 +229,72 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 
 async fn serve<A: Application + Send + 'static>(
     config: ServerConfig,
+    client_port: TcpListener,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
 ) -> Result<(), ServerError>
+where
+    A::Query: Send + 'static,
+    A::Answer: Send + 'static,
+    A::Cut: Send,
+{
+    let mut embedded = embed(config, app).await?;
+    let (tell_face, stopping) = watch::channel(false);
+    let listener = Listener::new(client_port, Door::Client)?;
+    let face = tokio::spawn(face(FaceContext {
+        handle: embedded.handle.clone(),
+        listener,
+        metrics: embedded.metrics(),
+        stopping,
+    }));
+    let supervision = supervise(face, stop_signal()?, tell_face);
+    ready();
+    let served = tokio::select! {
+        // Before it is told to stop, only trouble ends it.
+        result = &mut embedded.core => return ended(result),
+        served = supervision => served,
+    };
+    embedded.stop().await.and(served)
+}
+
+/// A replica in the process of its client, without a face. It ends with this.
+#[derive(Debug)]
+pub struct Embedded<A: Application> {
+    /// How it is asked.
+    pub handle: Handle<A>,
+    metrics: Arc<Metrics>,
+    core: JoinHandle<Result<(), ServerError>>,
+    /// With it the core ends.
+    stop: watch::Sender<bool>,
+}
+
+impl<A: Application> Embedded<A> {
+    /// For people.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Ends it, and waits until it has.
+    ///
+    /// # Errors
+    /// Why it had ended before.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        self.stop.send_replace(true);
+        ended(self.core.await)
+    }
+}
+
+/// Starts a replica in this process, and waits until it has begun. Its core is a task of the present runtime in the
+/// `fused` layout, and has a thread of its own in others.
+///
+/// # Errors
+/// Those of the operating system, and what is wrong with its folder.
+pub async fn embed<A: Application + Send + 'static>(
+    config: ServerConfig,
+    app: A,
+) -> Result<Embedded<A>, ServerError>
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
@@ -200,8 +308,7 @@ where
     let identity = identity(&meta, boot, &config);
     let (handle, requests) = Handle::new(config.queue_max);
     let handle = handle.recording(metrics.face.clone());
-    let (tell_face, stopping) = watch::channel(false);
-    let (tell_core, stop) = watch::channel(false);
+    let (stop, stopping) = watch::channel(false);
     let (begun, has_begun) = oneshot::channel();
     let replica = Replica {
         host,
@@ -209,7 +316,7 @@ where
         clock,
         folder: config.folder,
         members: config.members,
-        peer_ports: (config.peer_port, config.peer_datagrams),
+        peers: config.peers,
         peer_addresses: config.peer_addresses,
         volunteers: config.volunteers,
         reaction: config.reaction,
@@ -220,32 +327,22 @@ where
         identity,
         metrics: Arc::clone(&metrics),
         requests,
-        stop,
+        stop: stopping,
         handle: handle.clone(),
     };
-    let mut core = match config.layout {
+    let core = match config.layout {
         Layout::Fused => tokio::spawn(replica.run(begun)),
         Layout::Threaded | Layout::Split => on_own_thread(replica, begun)?,
     };
     if has_begun.await.is_err() {
-        return ended(core.await);
+        return ended(core.await).and(Err(ServerError::Core("it ended at once".to_owned())));
     }
-    let listener = Listener::new(config.client_port, Door::Client)?;
-    let face = tokio::spawn(face(FaceContext {
+    Ok(Embedded {
         handle,
-        listener,
         metrics,
-        stopping,
-    }));
-    let supervision = supervise(face, stop_signal()?, tell_face);
-    ready();
-    let served = tokio::select! {
-        // Before it is told to stop, only trouble ends it.
-        result = &mut core => return ended(result),
-        served = supervision => served,
-    };
-    tell_core.send_replace(true);
-    ended(core.await).and(served)
+        core,
+        stop,
+    })
 }
 
 /// Everything on the core's side of the ring.
@@ -255,7 +352,7 @@ struct Replica<A: Application> {
     clock: Clock,
     folder: Folder,
     members: Vec<MemberInfo>,
-    peer_ports: (TcpListener, Option<UdpSocket>),
+    peers: PeerWay,
     peer_addresses: Vec<(ReplicaId, String)>,
     volunteers: bool,
     reaction: Reaction,
@@ -273,18 +370,15 @@ struct Replica<A: Application> {
 impl<A: Application> Replica<A> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
     async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
-        let threads = self.links_threads()?;
-        let sockets = {
-            let _inside = threads.handle().enter();
-            let (port, datagrams) = self.peer_ports;
-            let peers = self.peer_addresses.len();
-            let datagrams = datagrams.map(|port| Datagrams::new(port, peers));
-            (Listener::new(port, Door::Peer)?, datagrams.transpose()?)
-        };
+        let way = way(
+            self.peers,
+            self.layout,
+            &self.polling,
+            self.peer_addresses.len(),
+        )?;
         let lives = Lives::open(self.folder.dir(), &self.folder.meta().epoch)?;
         let (links, arrivals) = Links::start(
-            sockets,
-            threads,
+            way,
             (self.identity, lives),
             &self.peer_addresses,
             // What a later epoch's protocol orders may be long.
@@ -328,16 +422,24 @@ impl<A: Application> Replica<A> {
     }
 }
 
-impl<A: Application> Replica<A> {
-    fn links_threads(&self) -> io::Result<LinksThreads> {
-        Ok(match self.layout {
-            Layout::Fused | Layout::Threaded => LinksThreads::default(),
-            Layout::Split => LinksThreads {
-                rx: Some(LinksThread::for_messages(self.polling.rx())?),
-                tx: Some(Tx::start(self.polling.tx())?),
-            },
-        })
-    }
+/// By what a replica with so many peers reaches them.
+fn way(peers: PeerWay, layout: Layout, polling: &Polling, count: usize) -> io::Result<Way> {
+    let (port, datagrams) = match peers {
+        PeerWay::Sockets { port, datagrams } => (port, datagrams),
+        PeerWay::Rings(rings) => return Ok(Way::Rings(rings)),
+    };
+    let threads = match layout {
+        Layout::Fused | Layout::Threaded => SocketThreads::default(),
+        Layout::Split => SocketThreads {
+            rx: Some(LinksThread::for_messages(polling.rx())?),
+            tx: Some(Tx::start(polling.tx())?),
+        },
+    };
+    let handle = threads.handle();
+    let _inside = handle.enter();
+    let datagrams = datagrams.map(|port| Datagrams::new(port, count));
+    let listener = Listener::new(port, Door::Peer)?;
+    Ok(Way::Sockets(listener, datagrams.transpose()?, threads))
 }
 
 /// Gives the core a thread and an event loop of its own.

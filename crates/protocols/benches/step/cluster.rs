@@ -9,12 +9,22 @@ use quorate_core::{
     Slot, Written,
 };
 use quorate_protocols::Protocol;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// What a replica under full load has waiting at least.
 const WAITING: u64 = 32;
 /// Whose steps are looked at.
 const FIRST: usize = 0;
+
+/// What a step is looked at by.
+type Look = fn(&mut dyn FnMut());
+
+/// What a replica has to do.
+enum Coming<M: Machine> {
+    Input(Input<M>),
+    /// To take a message out of this ring.
+    Ring(usize),
+}
 
 /// Replicas and the messages between them.
 pub(crate) struct Cluster<P: Protocol> {
@@ -25,7 +35,7 @@ pub(crate) struct Cluster<P: Protocol> {
     /// How messages travel, if they are not handed over as they are.
     rings: Option<Rings>,
     /// What each replica waits for, and when it is due.
-    timers: Vec<BTreeMap<<P::Machine as Machine>::Timer, u64>>,
+    timers: Vec<Vec<(<P::Machine as Machine>::Timer, u64)>>,
     /// By replica: commands that were given to it and are not committed there.
     waiting: Vec<u64>,
     body: Bytes,
@@ -38,8 +48,8 @@ pub(crate) struct Cluster<P: Protocol> {
     pub(crate) multicasts: u64,
     /// Commands committed at the first replica.
     pub(crate) applied: u64,
-    /// Sees the steps of the first replica.
-    pub(crate) look: fn(&mut dyn FnMut()),
+    /// Sees the steps of the first replica; over rings, also what is done for them to messages before and after.
+    pub(crate) look: Look,
 }
 
 impl<P: Protocol> Cluster<P> {
@@ -85,7 +95,7 @@ impl<P: Protocol> Cluster<P> {
             outputs: Vec::new(),
             inputs: VecDeque::new(),
             rings: None,
-            timers: vec![BTreeMap::new(); replicas.into()],
+            timers: vec![Vec::new(); replicas.into()],
             waiting: vec![0; replicas.into()],
             body: Bytes::from(vec![7; BODY_BYTES]),
             now_ns: 0,
@@ -106,16 +116,26 @@ impl<P: Protocol> Cluster<P> {
         self
     }
 
-    /// What happens next, and to whom.
-    fn next(&mut self) -> Option<(usize, Input<P::Machine>)> {
-        if let Some(next) = self.inputs.pop_front() {
-            return Some(next);
+    /// What is to be done next, and by whom.
+    fn next(&mut self) -> Option<(usize, Coming<P::Machine>)> {
+        if let Some((at, input)) = self.inputs.pop_front() {
+            return Some((at, Coming::Input(input)));
         }
-        let (from, to, bytes) = self.rings.as_mut()?.receive()?;
+        let (ring, to) = self.rings.as_mut()?.next()?;
+        Some((to, Coming::Ring(ring)))
+    }
+
+    /// The input, with the message out of its ring and decoded.
+    fn take(&mut self, coming: Coming<P::Machine>) -> Input<P::Machine> {
+        let ring = match coming {
+            Coming::Input(input) => return input,
+            Coming::Ring(ring) => ring,
+        };
+        let rings = self.rings.as_mut().expect("it is over rings");
+        let (from, bytes) = rings.take(ring);
         let message = P::Machine::message(P::NAME, &mut Decoder::new(bytes));
         let message = message.expect("what was encoded is decoded");
-        let from = ReplicaId(from as u16 + 1);
-        Some((to, Input::Message { from, message }))
+        Input::Message { from, message }
     }
 
     /// Commits a first command. Where that takes a leader, the timers of the first replica make it
@@ -124,7 +144,9 @@ impl<P: Protocol> Cluster<P> {
         self.round(1);
         while self.applied == 0 {
             assert!(!self.timers[FIRST].is_empty(), "a request is waited for");
-            for (timer, _) in std::mem::take(&mut self.timers[FIRST]) {
+            let mut timers = std::mem::take(&mut self.timers[FIRST]);
+            timers.sort_unstable();
+            for (timer, _) in timers {
                 self.inputs.push_back((FIRST, Input::Timer(timer)));
                 self.run();
             }
@@ -150,7 +172,7 @@ impl<P: Protocol> Cluster<P> {
                 }
             }
             match self.next() {
-                Some((at, input)) => self.step(at, input),
+                Some((at, coming)) => self.step(at, coming),
                 None => self.fire(),
             }
         }
@@ -158,11 +180,13 @@ impl<P: Protocol> Cluster<P> {
 
     /// The timers that are due next fire.
     fn fire(&mut self) {
-        let dues = self.timers.iter().flat_map(BTreeMap::values);
-        self.now_ns = *dues.min().expect("somebody waits for something");
+        let dues = self.timers.iter().flatten().map(|(_, due)| *due);
+        self.now_ns = dues.min().expect("somebody waits for something");
         for at in 0..self.timers.len() {
-            let due = self.timers[at].extract_if(.., |_, due| *due <= self.now_ns);
-            let inputs = due.map(|(timer, _)| (at, Input::Timer(timer)));
+            let due = self.timers[at].extract_if(.., |(_, due)| *due <= self.now_ns);
+            let mut due: Vec<_> = due.map(|(timer, _)| timer).collect();
+            due.sort_unstable();
+            let inputs = due.into_iter().map(|timer| (at, Input::Timer(timer)));
             self.inputs.extend(inputs);
         }
     }
@@ -174,8 +198,8 @@ impl<P: Protocol> Cluster<P> {
     }
 
     fn run(&mut self) {
-        while let Some((at, input)) = self.next() {
-            self.step(at, input);
+        while let Some((at, coming)) = self.next() {
+            self.step(at, coming);
         }
     }
 
@@ -194,36 +218,47 @@ impl<P: Protocol> Cluster<P> {
         }
     }
 
-    fn step(&mut self, at: usize, input: Input<P::Machine>) {
-        let is_message = u64::from(matches!(input, Input::Message { .. }));
-        self.messages += is_message;
-        if at == FIRST {
-            self.received += is_message;
+    fn step(&mut self, at: usize, coming: Coming<P::Machine>) {
+        let is_message = matches!(
+            coming,
+            Coming::Ring(_) | Coming::Input(Input::Message { .. })
+        );
+        self.messages += u64::from(is_message);
+        self.received += u64::from(is_message && at == FIRST);
+        let before = self.outs[at].persisted();
+        let unseen: Look = |step| step();
+        let look = if at == FIRST { self.look } else { unseen };
+        let (around, within) = match &self.rings {
+            Some(_) => (look, unseen),
+            None => (unseen, look),
+        };
+        let mut coming = Some(coming);
+        around(&mut || {
+            let coming = coming.take().expect("one step");
+            self.work(at, coming, within);
+        });
+        let after = self.outs[at].persisted();
+        if after > before {
+            self.inputs.push_back((at, Input::Durable(after)));
         }
+    }
+
+    /// All that a replica does for an input.
+    fn work(&mut self, at: usize, coming: Coming<P::Machine>, look: Look) {
         let now = Now {
             mono_ns: self.now_ns,
             clock_ns: self.now_ns,
             clock_error_ns: u64::MAX,
         };
-        let before = self.outs[at].persisted();
+        let mut input = Some(self.take(coming));
         let (machine, out) = (&mut self.replicas[at], &mut self.outs[at]);
-        match at {
-            FIRST => {
-                let mut input = Some(input);
-                (self.look)(&mut || machine.step(now, input.take().expect("one step"), out));
-            }
-            _ => machine.step(now, input, out),
-        }
+        look(&mut || machine.step(now, input.take().expect("one step"), out));
         let mut outputs = std::mem::take(&mut self.outputs);
         self.outs[at].swap(&mut outputs);
         for output in outputs.drain(..) {
             self.perform(at, output);
         }
         self.outputs = outputs;
-        let after = self.outs[at].persisted();
-        if after > before {
-            self.inputs.push_back((at, Input::Durable(after)));
-        }
     }
 
     fn perform(&mut self, at: usize, output: Output<P::Machine>) {
@@ -257,9 +292,14 @@ impl<P: Protocol> Cluster<P> {
                     Due::After(ns) => ns,
                     Due::Within(range) => *range.start(),
                 };
-                self.timers[at].insert(timer, self.now_ns + after_ns);
+                let due = self.now_ns + after_ns;
+                let timers = &mut self.timers[at];
+                match timers.iter_mut().find(|(armed, _)| *armed == timer) {
+                    Some(armed) => armed.1 = due,
+                    None => timers.push((timer, due)),
+                }
             }
-            Output::Disarm(timer) => drop(self.timers[at].remove(&timer)),
+            Output::Disarm(timer) => self.timers[at].retain(|(armed, _)| *armed != timer),
             _ => {}
         }
     }

@@ -64,6 +64,27 @@ const SETTINGS: [Setting; 3] = [
 pub(crate) struct Full {
     setting: &'static Setting,
     replicas: u16,
+    way: Way,
+}
+
+/// How messages travel, and so what is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// As they are: the protocol's steps alone.
+    Handed,
+    /// Encoded, through rings in memory: all that a protocol thread does for a message, from taking it out of its ring to
+    /// putting what follows into those of its receivers.
+    Rings,
+}
+
+impl Way {
+    /// What tells the program to do nothing but what is counted.
+    pub(crate) fn flag(self) -> &'static str {
+        match self {
+            Way::Handed => "--repeat-full",
+            Way::Rings => "--repeat-rings",
+        }
+    }
 }
 
 /// Runs it and nothing else, to be counted from outside.
@@ -106,7 +127,11 @@ fn counted_step(step: &mut dyn FnMut()) {
 
 impl Full {
     fn cluster<P: Protocol>(&self) -> Cluster<P> {
-        Cluster::new(self.replicas, self.setting.params)
+        let cluster = Cluster::new(self.replicas, self.setting.params);
+        match self.way {
+            Way::Handed => cluster,
+            Way::Rings => cluster.over_rings(),
+        }
     }
 
     fn asked(&self) -> usize {
@@ -118,9 +143,13 @@ impl Full {
     }
 
     /// Commits so many commands, in the setting of that name.
-    pub(crate) fn repeat(name: &str, replicas: u16, commands: u64) -> Option<()> {
+    pub(crate) fn repeat(way: Way, name: &str, replicas: u16, commands: u64) -> Option<()> {
         let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
-        let full = Full { setting, replicas };
+        let full = Full {
+            setting,
+            replicas,
+            way,
+        };
         visit(setting.protocol, Repeat { full, commands })
     }
 
@@ -130,7 +159,7 @@ impl Full {
         instructions(&flags, COMMANDS_COUNTED, |commands| {
             let (name, replicas) = (self.setting.name.to_owned(), self.replicas.to_string());
             [
-                "--repeat-full".to_owned(),
+                self.way.flag().to_owned(),
                 name,
                 commands.to_string(),
                 replicas,
@@ -177,9 +206,16 @@ impl Visitor for &Full {
 }
 
 /// Prints a row per setting and number of replicas.
-pub(crate) fn print() {
+pub(crate) fn print(way: Way) {
+    let what = match way {
+        Way::Handed => "its steps alone",
+        Way::Rings => {
+            "over rings in memory: a message is taken out of a ring, decoded and stepped, and what follows is encoded \
+             and put into rings"
+        }
+    };
     println!(
-        "\nfull load without batches, at the busiest replica (the leader of Multi-Paxos); times Multi-Paxos: \
+        "\nfull load without batches, at the busiest replica (the leader of Multi-Paxos), {what}; times Multi-Paxos: \
          commands for the same instructions\n{:<18} {:>2} {:>9} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} \
          {:>7} {:>7}",
         "setting",
@@ -198,7 +234,11 @@ pub(crate) fn print() {
     for (at, replicas) in REPLICAS.into_iter().enumerate() {
         let mut of_paxos = None;
         for setting in &SETTINGS {
-            let full = Full { setting, replicas };
+            let full = Full {
+                setting,
+                replicas,
+                way,
+            };
             let row = visit(setting.protocol, &full).expect("the protocol is known");
             let of_paxos = of_paxos.get_or_insert(row.instructions);
             let whole =
@@ -217,58 +257,6 @@ pub(crate) fn print() {
                 row.allocations,
                 times.map_or("-".into(), |(paxos, own)| format!("{:.2}", paxos / own)),
                 setting.paper[at],
-            );
-        }
-    }
-}
-
-/// A setting over rings, all replicas stepped in turn by one thread.
-struct OverRings(Full);
-
-/// Measured over all replicas.
-struct RingRow {
-    multicasts: f64,
-    messages: f64,
-    ns: f64,
-}
-
-impl Visitor for OverRings {
-    type Output = RingRow;
-
-    fn visit<P: Protocol>(self) -> RingRow {
-        let mut cluster = self.0.cluster::<P>().over_rings();
-        cluster.saturate(self.0.asked(), COMMANDS / 10);
-        let before = (cluster.multicasts, cluster.messages, cluster.applied);
-        let began = Instant::now();
-        cluster.saturate(self.0.asked(), COMMANDS);
-        let ns = began.elapsed().as_nanos() as f64;
-        let applied = (cluster.applied - before.2) as f64;
-        RingRow {
-            multicasts: (cluster.multicasts - before.0) as f64 / applied,
-            messages: (cluster.messages - before.1) as f64 / applied,
-            ns: ns / applied,
-        }
-    }
-}
-
-/// The same load, each message encoded, through a ring, and decoded.
-pub(crate) fn print_over_rings() {
-    println!(
-        "\nfull load without batches, over rings in memory: one thread is all replicas in turn; a message is encoded, \
-         goes through a ring, is decoded and stepped\n{:<18} {:>2} {:>9} {:>9} {:>8} {:>8}",
-        "setting", "n", "casts/cmd", "msgs/cmd", "ns/msg", "ns/cmd"
-    );
-    for replicas in REPLICAS {
-        for setting in &SETTINGS {
-            let full = Full { setting, replicas };
-            let row = visit(setting.protocol, OverRings(full)).expect("the protocol is known");
-            println!(
-                "{:<18} {replicas:>2} {:>9.2} {:>9.2} {:>8.0} {:>8.0}",
-                setting.name,
-                row.multicasts,
-                row.messages,
-                row.ns / row.messages,
-                row.ns,
             );
         }
     }

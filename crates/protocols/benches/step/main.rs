@@ -20,7 +20,7 @@ mod rings;
 
 use cluster::Cluster;
 use count::instructions;
-use full::Full;
+use full::{Full, Way};
 use quorate_protocols::{Protocol, Visitor};
 use std::process::ExitCode;
 
@@ -111,7 +111,11 @@ fn repeat(arguments: &[String]) -> Option<()> {
             let rounds = count;
             quorate_protocols::visit(protocol, Repeat { rounds, commands })
         }
-        ("--repeat-full", [replicas]) => Full::repeat(protocol, replicas.parse().ok()?, count),
+        (flag, [replicas]) => {
+            let mut ways = [Way::Handed, Way::Rings].into_iter();
+            let way = ways.find(|way| way.flag() == flag)?;
+            Full::repeat(way, protocol, replicas.parse().ok()?, count)
+        }
         _ => None,
     }
 }
@@ -121,13 +125,11 @@ fn main() -> ExitCode {
     if repeat(&arguments).is_some() {
         return ExitCode::SUCCESS;
     }
-    if arguments.iter().any(|argument| argument == "--full") {
-        full::print();
-        return ExitCode::SUCCESS;
-    }
-    if arguments.iter().any(|argument| argument == "--rings") {
-        full::print_over_rings();
-        return ExitCode::SUCCESS;
+    for (flag, way) in [("--full", Way::Handed), ("--rings", Way::Rings)] {
+        if arguments.iter().any(|argument| argument == flag) {
+            full::print(way);
+            return ExitCode::SUCCESS;
+        }
     }
     println!("{REPLICAS} replicas, {BODY_BYTES} B commands; batch: commands per submission");
     println!(
@@ -145,7 +147,7 @@ fn main() -> ExitCode {
     for protocol in quorate_protocols::names() {
         quorate_protocols::visit(protocol, Measure);
     }
-    full::print();
-    full::print_over_rings();
+    full::print(Way::Handed);
+    full::print(Way::Rings);
     ExitCode::SUCCESS
 }

@@ -40,15 +40,21 @@ impl Rings {
         }
     }
 
-    /// The next message, from whom and to whom.
-    pub(crate) fn receive(&mut self) -> Option<(usize, usize, Bytes)> {
+    /// The next ring with a message, and to whom it leads.
+    pub(crate) fn next(&mut self) -> Option<(usize, usize)> {
         for _ in 0..self.out_of.len() {
             let at = self.turn;
             self.turn = (at + 1) % self.out_of.len();
-            if let Ok(message) = self.out_of[at].pop() {
-                return Some((at / self.replicas, at % self.replicas, message));
+            if !self.out_of[at].is_empty() {
+                return Some((at, at % self.replicas));
             }
         }
         None
+    }
+
+    /// The message at the end of a ring, and from whom it is.
+    pub(crate) fn take(&mut self, ring: usize) -> (ReplicaId, Bytes) {
+        let from = ReplicaId((ring / self.replicas) as u16 + 1);
+        (from, self.out_of[ring].pop().expect("it is not empty"))
     }
 }

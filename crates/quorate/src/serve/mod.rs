@@ -16,8 +16,8 @@ use crate::{layers, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation};
 use quorate_host::Limits;
 use quorate_server::{
-    Expected, FaceContext, Folder, Join, Metrics, ServerConfig, ServerError, Serving, bind,
-    bind_datagrams, bootstrap, holds_data, join,
+    Expected, FaceContext, Folder, Join, Metrics, PeerWay, ServerConfig, ServerError, Serving,
+    bind, bind_datagrams, bootstrap, holds_data, join,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use settings::{ClusterState, Settings};
@@ -195,9 +195,10 @@ impl Replica {
         };
         let config = ServerConfig {
             folder: self.folder,
-            client_port: self.client_port,
-            peer_port: self.peer_port,
-            peer_datagrams: self.peer_datagrams,
+            peers: PeerWay::Sockets {
+                port: self.peer_port,
+                datagrams: self.peer_datagrams,
+            },
             members: settings.members,
             peer_addresses: settings.peer_addresses,
             volunteers: !settings.stays_learner,
@@ -213,6 +214,7 @@ impl Replica {
         };
         let (request_bytes_max, txn_ops_max) = (settings.max_request_bytes, settings.max_txn_ops);
         let address = settings.listen_client;
+        let port = self.client_port;
         let ready = move || announce(&address);
         match self.face {
             FaceName::Etcd => {
@@ -222,7 +224,7 @@ impl Replica {
                     ..quorate_etcd::Limits::default()
                 };
                 let face = |context| etcd(context, limits);
-                quorate_server::run(config, quorate_kv::Store::new(), face, ready)
+                quorate_server::run(config, port, quorate_kv::Store::new(), face, ready)
             }
             FaceName::Plain => {
                 let limits = quorate_plain_face::Limits {
@@ -230,7 +232,7 @@ impl Replica {
                     ..quorate_plain_face::Limits::default()
                 };
                 let face = |context| plain(context, limits);
-                quorate_server::run(config, quorate_plain::Store::new(), face, ready)
+                quorate_server::run(config, port, quorate_plain::Store::new(), face, ready)
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::clock::{Clock, ClockSource};
 use crate::error::ServerError;
 use crate::handle::Handle;
 use crate::metrics::Metrics;
+use crate::run::{QUEUE_MAX, REQUEST_TIMEOUT};
 use crate::run::{Serving, random_u64, runtime, stop_signal, supervise};
 use crate::security::{Door, Listener};
 use crate::test_source::TestSource;
@@ -59,9 +60,6 @@ impl GatewayOptions {
         }
     }
 }
-
-const QUEUE_MAX: usize = 32 << 10;
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What a gateway knows of the members.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -31,8 +31,8 @@ struct Contact {
 }
 
 impl Contacts {
-    /// A peer is dialled.
-    pub(super) fn know(&self, peer: ReplicaId, metrics: PeerMetrics, dialer: Arc<Shared>) {
+    /// Somebody is a peer, and is dialled, if that is how peers are reached.
+    pub(super) fn know(&self, peer: ReplicaId, metrics: PeerMetrics, dialer: Option<Arc<Shared>>) {
         let mut state = self.state();
         let contact = state.peers.entry(peer).or_insert_with(|| Contact {
             metrics,
@@ -40,7 +40,7 @@ impl Contacts {
             about: None,
             current: BTreeMap::new(),
         });
-        contact.dialers.push(dialer);
+        contact.dialers.extend(dialer);
     }
 
     /// It is no peer any more: its connections end.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 /// Strangers that may be in a handshake at once.
 const STRANGERS_MAX: usize = 64;
@@ -39,14 +40,17 @@ enum Welcomed {
 /// Takes connections for as long as the replica runs.
 pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
     let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    // They end with this.
+    let mut callers = JoinSet::new();
     loop {
         let (connection, from) = listener.accept().await;
+        while callers.try_join_next().is_some() {}
         let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else {
             acceptor.strangers.increment(1);
             continue;
         };
         let acceptor = Arc::clone(&acceptor);
-        tokio::spawn(async move {
+        callers.spawn(async move {
             let mut connection = connection;
             let greeted =
                 tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(&mut connection, &acceptor)).await;

@@ -1,5 +1,7 @@
-//! Links to the other replicas: each dials every other, and the dialled connection carries frames
-//! from the dialler to the acceptor.
+//! Links to the other replicas.
+//!
+//! The core gives a turn's frames to a [`Transport`] and takes what peers did as [`Arrival`]s from a queue. Who a peer is,
+//! and whether it is taken, is the same whatever carries its frames ([`Home`]).
 
 mod contacts;
 pub(crate) mod datagrams;
@@ -11,6 +13,8 @@ pub(crate) mod lives;
 pub(crate) mod opening;
 pub(crate) mod outgoing;
 pub(crate) mod question;
+pub(crate) mod rings;
+mod sockets;
 pub(crate) mod threads;
 pub(crate) mod transmit;
 
@@ -20,20 +24,18 @@ use bytes::Bytes;
 use contacts::Contacts;
 use datagrams::Datagrams;
 use gateways::Gateways;
-use handshake::{About, Identity, Lane};
-use incoming::{Acceptor, accept_all};
+use handshake::{About, Identity};
 use lives::Lives;
-use outgoing::{Outgoing, keep_connected};
 use quorate_core::{Epoch, Member, ReplicaId};
 use quorate_host::{Frame, WireVersion};
+use rings::{Neighbours, Rings};
+pub(crate) use sockets::SocketThreads;
+use sockets::Sockets;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use threads::LinksThread;
-use tokio::runtime::Handle;
+use std::{fmt, io};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use transmit::{Routes, Tx};
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Arrivals that may wait for the core, and how many KiB of frames among them.
@@ -101,6 +103,15 @@ impl Arrivals {
         (Arrivals { queue, budget }, receiver)
     }
 
+    /// The same queue, with as much room again for the bytes of frames: for bulk, which may not take all the room of the
+    /// others.
+    fn for_bulk(&self) -> Arrivals {
+        Arrivals {
+            budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
+            ..self.clone()
+        }
+    }
+
     /// Waits while too much waits already, which makes the peer's socket wait in turn. `None` when
     /// the core is gone.
     async fn frame(&self, from: ReplicaId, payload: Bytes) -> Option<()> {
@@ -126,147 +137,93 @@ impl Arrivals {
     }
 }
 
+/// What carries frames between this replica and its peers.
+///
+/// Frames may be lost, come twice and overtake each other, and sending never waits: what cannot be sent is lost. What
+/// arrives goes into the queue of [`Arrivals`] that a transport is started with, as do the news that a peer can be
+/// reached, in the wire version agreed on with it, and that it cannot. A frame in a newer version is lost.
+pub(crate) trait Transport: fmt::Debug + Send {
+    /// From now on these are the peers, and where each is: others are not listened to any more. Says who
+    /// is no peer now, or is one somewhere else.
+    ///
+    /// Called inside the runtime of the core.
+    fn meet(&mut self, peers: &[(ReplicaId, String)]) -> Vec<ReplicaId>;
+
+    /// These are no members any more, and need to be told nothing: nobody is looked for until it calls.
+    fn wait_for(&self, former: &[ReplicaId]);
+
+    /// Sends the frames of a turn, each to one peer or to all.
+    fn send(&mut self, frames: Vec<Frame>);
+}
+
+/// By what frames travel.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// TCP, and UDP for what is short if there is a socket for that; by these threads.
+    Sockets(Listener, Option<Datagrams>, SocketThreads),
+    /// Memory: all peers are in this process.
+    Rings(Rings),
+}
+
 /// The core's end of all links.
 #[derive(Debug)]
 pub(crate) struct Links {
-    outgoing: Vec<(ReplicaId, Outgoing)>,
-    /// For frames with bulk; empty where no protocol has any.
-    bulk: Vec<(ReplicaId, Outgoing)>,
-    bulk_thread: Option<LinksThread>,
-    /// The same, for what is sent.
-    routes: Routes,
-    threads: LinksThreads,
+    transport: Box<dyn Transport>,
     home: Home,
-    arrivals: Arrivals,
-    metrics: Arc<Metrics>,
-}
-
-/// What the `split` layout has for messages beside the core's thread; nothing in others.
-#[derive(Debug, Default)]
-pub(crate) struct LinksThreads {
-    /// Connections live there, and receive.
-    pub(crate) rx: Option<LinksThread>,
-    /// What is sent leaves from there.
-    pub(crate) tx: Option<Tx>,
-}
-
-impl LinksThreads {
-    /// Where connections for messages live.
-    pub(crate) fn handle(&self) -> Handle {
-        let rx = self.rx.as_ref();
-        rx.map_or_else(Handle::current, |rx| rx.handle.clone())
-    }
 }
 
 impl Links {
-    /// Begins to accept and to dial. `addresses` are the other members' `host:port`; with `bulk`,
-    /// there is a second connection to each, on a thread of its own. With a socket for datagrams, short
-    /// frames go as such.
+    /// Begins to look for the other members and to listen to them. `addresses` say where they are; with `bulk`,
+    /// frames with bulk have a way of their own.
     ///
-    /// Must be called inside the runtime of the core; the sockets are of [`LinksThreads::handle`].
+    /// Must be called inside the runtime of the core.
     pub(crate) fn start(
-        (listener, datagrams): (Listener, Option<Datagrams>),
-        threads: LinksThreads,
+        way: Way,
         (identity, lives): (Identity, Lives),
         addresses: &[(ReplicaId, String)],
         bulk: bool,
         metrics: &Arc<Metrics>,
     ) -> io::Result<(Links, mpsc::Receiver<Arrival>)> {
-        let handle = threads.handle();
-        let bulk_thread = bulk.then(LinksThread::for_bulk).transpose()?;
-        let bulk_handle = bulk_thread.as_ref().map(|thread| thread.handle.clone());
         let (arrivals, receiver) = Arrivals::new();
-        let bulk_arrivals = Arrivals {
-            budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
-            ..arrivals.clone()
-        };
-        let home = Home {
+        let mut home = Home {
             identity: Arc::new(identity),
             lives: Arc::new(lives),
             contacts: Arc::default(),
-            datagrams: datagrams.map(Arc::new),
+            datagrams: None,
             gateways: Arc::default(),
         };
-        if let Some(datagrams) = &home.datagrams {
-            let refused = metrics.refused_datagrams.clone();
-            handle.spawn(Arc::clone(datagrams).receive(arrivals.clone(), refused));
-        }
-        let acceptor = Acceptor {
-            home: home.clone(),
-            arrivals: arrivals.clone(),
-            bulk_arrivals,
-            bulk_handle,
-            strangers: metrics.peer_rejected.clone(),
-            gateways: metrics.gateways(),
-        };
-        let mut links = Links {
-            outgoing: Vec::new(),
-            bulk: Vec::new(),
-            bulk_thread,
-            routes: Routes {
-                messages: Vec::new(),
-                bulk: Vec::new(),
-                gateways: Arc::clone(&home.gateways),
-                metrics: Arc::clone(metrics),
-            },
-            threads,
-            home,
-            arrivals,
-            metrics: Arc::clone(metrics),
-        };
-        links.meet(addresses);
-        handle.spawn(accept_all(listener, Arc::new(acceptor)));
-        Ok((links, receiver))
-    }
-
-    /// From now on these are the peers, and where each is: others are not listened to any more. Says who
-    /// is no peer now, or is one somewhere else.
-    ///
-    /// Must be called inside the runtime that drives them.
-    pub(crate) fn meet(&mut self, addresses: &[(ReplicaId, String)]) -> Vec<ReplicaId> {
-        let stays = |(peer, link): &(ReplicaId, Outgoing)| {
-            let at = addresses.iter().find(|(id, _)| id == peer);
-            at.is_some_and(|(_, address)| *address == link.address())
-        };
-        let before: Vec<ReplicaId> = self.outgoing.iter().map(|(peer, _)| *peer).collect();
-        self.outgoing.retain(stays);
-        self.bulk.retain(stays);
-        let is_here = |id: &ReplicaId| self.outgoing.iter().any(|(peer, _)| peer == id);
-        let gone: Vec<ReplicaId> = before.into_iter().filter(|id| !is_here(id)).collect();
-        gone.iter()
-            .for_each(|peer| self.home.contacts.forget(*peer));
-        let new = addresses.iter().filter(|(id, _)| !is_here(id));
-        let new: Vec<_> = new.cloned().collect();
-        for (peer, address) in new {
-            let link = self.dial((peer, Lane::Messages), &address);
-            self.outgoing.push((peer, link));
-            if self.bulk_thread.is_some() {
-                let link = self.dial((peer, Lane::Bulk), &address);
-                self.bulk.push((peer, link));
+        let mut transport: Box<dyn Transport> = match way {
+            Way::Sockets(listener, datagrams, threads) => {
+                home.datagrams = datagrams.map(Arc::new);
+                let home = home.clone();
+                Box::new(Sockets::start(
+                    listener, threads, home, arrivals, bulk, metrics,
+                )?)
             }
-        }
-        let shared = |links: &[(ReplicaId, Outgoing)]| {
-            let shared = links.iter().map(|(peer, link)| (*peer, link.shared()));
-            shared.collect()
+            Way::Rings(rings) => {
+                let home = home.clone();
+                Box::new(Neighbours::start(rings, home, arrivals, bulk, metrics)?)
+            }
         };
-        (self.routes.messages, self.routes.bulk) = (shared(&self.outgoing), shared(&self.bulk));
-        if let Some(tx) = &self.threads.tx {
-            tx.meet(self.routes.clone());
-        }
-        gone
+        transport.meet(addresses);
+        Ok((Links { transport, home }, receiver))
     }
 
-    fn dial(&self, (peer, lane): (ReplicaId, Lane), address: &str) -> Outgoing {
-        let metrics = self.metrics.peer(peer);
-        let mut link = Outgoing::new((peer, lane), address.to_owned(), metrics.clone());
-        self.home.contacts.know(peer, metrics, link.shared());
-        let connection = keep_connected(link.shared(), self.home.clone(), self.arrivals.clone());
-        let task = match (lane, &self.bulk_thread) {
-            (Lane::Bulk, Some(thread)) => thread.handle.spawn(connection),
-            _ => self.threads.handle().spawn(connection),
-        };
-        link.ends_with(task.abort_handle());
-        link
+    /// See [`Transport::meet`].
+    pub(crate) fn meet(&mut self, addresses: &[(ReplicaId, String)]) -> Vec<ReplicaId> {
+        self.transport.meet(addresses)
+    }
+
+    /// See [`Transport::wait_for`].
+    pub(crate) fn wait_for(&self, former: &[ReplicaId]) {
+        self.transport.wait_for(former);
+    }
+
+    /// Sends frames.
+    pub(crate) fn send(&mut self, frames: Vec<Frame>) {
+        if !frames.is_empty() {
+            self.transport.send(frames);
+        }
     }
 
     /// What those who ask are told of the group.
@@ -279,28 +236,10 @@ impl Links {
         self.home.contacts.about()
     }
 
-    /// These are no members any more, and need to be told nothing: they are dialled when they call.
-    pub(crate) fn wait_for(&self, former: &[ReplicaId]) {
-        for (peer, link) in self.outgoing.iter().chain(&self.bulk) {
-            link.waits_for_call(former.contains(peer));
-        }
-    }
-
     /// A peer in the life it was heard in last.
     pub(crate) fn life_of(&self, id: ReplicaId) -> Option<Member> {
         let incarnation = self.home.lives.present(id)?;
         Some(Member { id, incarnation })
-    }
-
-    /// Sends frames.
-    pub(crate) fn send(&self, frames: Vec<Frame>) {
-        if frames.is_empty() {
-            return;
-        }
-        match &self.threads.tx {
-            Some(tx) => tx.send(frames, &self.routes),
-            None => self.routes.send(&frames),
-        }
     }
 
     /// How many gateways apart are connected.
@@ -311,7 +250,10 @@ impl Links {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::handshake::Lane;
     use super::handshake::tests::identity;
+    use super::threads::LinksThread;
+    use super::transmit::Tx;
     use super::*;
     use crate::polling::Polling;
     use crate::security::{Door, bind};
@@ -321,6 +263,7 @@ pub(crate) mod tests {
     pub(crate) struct Replica {
         pub(crate) links: Links,
         pub(crate) arrivals: mpsc::Receiver<Arrival>,
+        metrics: Arc<Metrics>,
     }
 
     impl Replica {
@@ -330,11 +273,11 @@ pub(crate) mod tests {
             identity: Identity,
             peer: (u16, &str),
         ) -> Replica {
-            Replica::start_on(LinksThreads::default(), sockets, identity, peer)
+            Replica::start_on(SocketThreads::default(), sockets, identity, peer)
         }
 
         fn start_on(
-            threads: LinksThreads,
+            threads: SocketThreads,
             (port, datagrams): (std::net::TcpListener, Option<Datagrams>),
             identity: Identity,
             (peer, address): (u16, &str),
@@ -344,24 +287,29 @@ pub(crate) mod tests {
                 let _inside = handle.enter();
                 Listener::new(port, Door::Peer).unwrap()
             };
+            let way = Way::Sockets(listener, datagrams, threads);
+            Replica::start_by(way, identity, &[(ReplicaId(peer), address.into())])
+        }
+
+        pub(crate) fn start_by(
+            way: Way,
+            identity: Identity,
+            peers: &[(ReplicaId, String)],
+        ) -> Replica {
             let metrics = Arc::new(Metrics::new());
             let lives = Lives::of(&identity.epoch);
-            let peers = [(ReplicaId(peer), address.into())];
-            let started = Links::start(
-                (listener, datagrams),
-                threads,
-                (identity, lives),
-                &peers,
-                true,
-                &metrics,
-            );
+            let started = Links::start(way, (identity, lives), peers, true, &metrics);
             let (links, arrivals) = started.unwrap();
-            Replica { links, arrivals }
+            Replica {
+                links,
+                arrivals,
+                metrics,
+            }
         }
 
         /// A figure of its metrics page.
         pub(crate) fn figure(&self, name: &str) -> u64 {
-            let page = self.links.metrics.render();
+            let page = self.metrics.render();
             let mut lines = page.lines().filter_map(|line| line.rsplit_once(' '));
             let (_, figure) = lines.find(|(key, _)| *key == name).expect(name);
             figure.parse().unwrap()
@@ -443,7 +391,7 @@ pub(crate) mod tests {
             let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
             let addresses = ports.each_ref().map(|port| port.local_addr().unwrap());
             let start = |port, me: u16, peer: usize| {
-                let threads = LinksThreads {
+                let threads = SocketThreads {
                     rx: Some(LinksThread::for_messages(polling.rx()).unwrap()),
                     tx: Some(Tx::start(polling.tx()).unwrap()),
                 };

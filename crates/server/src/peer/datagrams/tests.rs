@@ -389,7 +389,7 @@ async fn what_has_no_secret_of_today_is_refused() {
     let port = bind("127.0.0.1:0").unwrap();
     let datagrams = Datagrams::new(bind_datagrams(&port).unwrap(), 1).unwrap();
     let peer = (2, &*pair.receiver.to_string());
-    let one = Replica::start((port, Some(datagrams)), again, peer);
+    let mut one = Replica::start((port, Some(datagrams)), again, peer);
     until(&one, OPEN, |open| open == 1).await;
     for datagram in &overheard {
         stranger.send_to(datagram, pair.receiver).unwrap();
