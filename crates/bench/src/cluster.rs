@@ -16,8 +16,10 @@ use crate::{process, scrape};
 /// A running cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    /// Where it serves.
+    /// Where clients go: to gateways, where there are any.
     pub(crate) endpoints: Vec<String>,
+    /// The replicas, where clients go to gateways.
+    behind: Vec<String>,
     processes: Vec<Tethered>,
     launches: Vec<Launch>,
     directory: TempDir,
@@ -125,8 +127,13 @@ impl Cluster {
         ];
         arguments.extend_from_slice(options);
         cluster.spawn("quorate", binary.as_os_str(), &arguments, true)?;
-        cluster.endpoints = cluster.read_endpoints()?;
+        (cluster.endpoints, cluster.behind) = cluster.read_endpoints()?;
         Ok(cluster)
+    }
+
+    /// Everybody who has something to tell: replicas, and gateways.
+    pub(crate) fn pages(&self) -> Vec<String> {
+        [&self.endpoints[..], &self.behind].concat()
     }
 
     /// Every process of the cluster, those its processes started included.
@@ -156,6 +163,7 @@ impl Cluster {
         let directory = TempDir::new(parent).map_err(|error| error.to_string())?;
         Ok(Cluster {
             endpoints: Vec::new(),
+            behind: Vec::new(),
             processes: Vec::new(),
             launches: Vec::new(),
             directory,
@@ -213,7 +221,8 @@ impl Cluster {
         Ok(())
     }
 
-    fn read_endpoints(&mut self) -> Result<Vec<String>, String> {
+    /// Where clients go, and who is behind that.
+    fn read_endpoints(&mut self) -> Result<(Vec<String>, Vec<String>), String> {
         let output = self.processes[0].child().stdout.take();
         let lines = lines(output.ok_or("no output to read")?);
         let deadline = Instant::now() + START_PATIENCE;
@@ -227,10 +236,13 @@ impl Cluster {
                 Ok(line) => {
                     let line = line.trim();
                     if let Some(list) = line.strip_prefix("gateway endpoints:") {
-                        // Where there are any, clients go to them.
                         gateways = Some(urls(list));
                     } else if let Some(list) = line.strip_prefix("endpoints:") {
-                        return Ok(gateways.unwrap_or_else(|| urls(list)));
+                        let replicas = urls(list);
+                        return Ok(match gateways {
+                            Some(gateways) => (gateways, replicas),
+                            None => (replicas, Vec::new()),
+                        });
                     }
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {

@@ -247,7 +247,7 @@ fn job(args: &CompareArgs, cluster: &Cluster, workload: Workload, clients: u32) 
         warmup: args.warmup,
         val_size: args.val_size,
         server_pids: cluster.pids(),
-        metrics: cluster.endpoints.clone(),
+        metrics: cluster.pages(),
         ..LoadArgs::at(cluster.endpoints.clone())
     };
     let reads = workload == Workload::Get;

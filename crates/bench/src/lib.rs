@@ -385,8 +385,10 @@ Examples:
 
 const COMMUTE_EXAMPLES: &str = "\
 Examples:
-  Nezha, with three loads (about five minutes):
+  Nezha, with three loads (about three minutes):
     quorate bench commute
+  Through two gateways apart, fewer and more clients, keys chosen more evenly:
+    quorate bench commute --gateways 2 --clients 4,64 --skew 0.5
   A first impression:
     quorate bench commute --clients 24 --rounds 1 --duration 3s
   On the disk, few keys:
@@ -414,7 +416,10 @@ Examples:
     quorate bench vary --option peer-transport=tcp,udp --protocols chora,nezha,multi-paxos \\
       --quorate-option=--durability=memory
   One thread for each replica beside two, at many clients:
-    quorate bench vary --option layout=fused,threaded --clients 64,256";
+    quorate bench vary --option layout=fused,threaded --clients 64,256
+  Nezha's gateways inside the replicas and apart, beside protocols that have none:
+    quorate bench vary --option gateways=0,2 --varied nezha --protocols nezha,multi-paxos,rabia \\
+      --clients 1,8,32,128";
 
 const RINGS_EXAMPLES: &str = "\
 Examples:

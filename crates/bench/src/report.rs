@@ -97,6 +97,12 @@ pub struct ServerCosts {
     /// Turns of a replica's main loop per command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns_per_command: Option<f64>,
+    /// Entries answered on the fast path, of all, where they are ordered by deadlines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_share: Option<f64>,
+    /// How long a replica held a request for its deadline, in the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_us: Option<f64>,
 }
 
 impl ServerCosts {
@@ -120,6 +126,8 @@ impl ServerCosts {
         self.set_syncs(counters.log_syncs, counters.commands_applied);
         self.other_syncs_per_command = ratio(counters.other_syncs, counters.commands_applied);
         self.turns_per_command = ratio(counters.turns, counters.commands_applied);
+        self.fast_share = counters.deadlines.fast_share();
+        self.held_us = counters.deadlines.held_us();
     }
 }
 
@@ -249,6 +257,14 @@ fn write_servers(out: &mut String, servers: &ServerCosts) -> std::fmt::Result {
     }
     if let Some(turns) = servers.turns_per_command.filter(|&turns| turns > 0.0) {
         writeln!(out, "  turns        {turns:.3} per command and replica")?;
+    }
+    if let (Some(fast), Some(held_us)) = (servers.fast_share, servers.held_us) {
+        write!(
+            out,
+            "  deadlines    {:.1} % of entries answered on the fast path",
+            100.0 * fast
+        )?;
+        writeln!(out, ", requests held for {held_us:.0} us")?;
     }
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! Counters read from a server's Prometheus endpoint, before and after a run.
 
+mod deadlines;
+
+pub use deadlines::Deadlines;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -18,6 +21,8 @@ pub struct Counters {
     pub commands_applied: f64,
     /// Turns of the replicas' main loops.
     pub turns: f64,
+    /// What is said of deadlines.
+    pub deadlines: Deadlines,
 }
 
 impl Counters {
@@ -45,6 +50,7 @@ impl Counters {
             other_syncs: self.other_syncs - earlier.other_syncs,
             commands_applied: self.commands_applied - earlier.commands_applied,
             turns: self.turns - earlier.turns,
+            deadlines: self.deadlines.since(earlier.deadlines),
         }
     }
 
@@ -75,6 +81,7 @@ impl Counters {
                 &["etcd_server_proposals_applied_total"],
             ),
             turns: sum(&["quorate_turns_total"]),
+            deadlines: Deadlines::parse(text),
         }
     }
 
@@ -84,6 +91,7 @@ impl Counters {
             other_syncs: self.other_syncs + other.other_syncs,
             commands_applied: self.commands_applied + other.commands_applied,
             turns: self.turns + other.turns,
+            deadlines: self.deadlines.plus(other.deadlines),
         }
     }
 }

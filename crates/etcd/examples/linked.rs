@@ -11,10 +11,10 @@
     reason = "a program outside the rings, which measures real time"
 )]
 
-use quorate_core::Principal;
+use quorate_core::{Epoch, Principal};
 use quorate_etcd_api::etcdserverpb::PutRequest;
 use quorate_kv::{Store, decode_result};
-use quorate_server::{GatewayOptions, link};
+use quorate_server::{GatewayOptions, reach};
 use std::error::Error;
 use std::time::Instant;
 
@@ -26,7 +26,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if members.is_empty() {
         return Err("give the peer address of a member, as in 127.0.0.1:2380".into());
     }
-    let gateway = link::<Store>(GatewayOptions::to(members)).await?;
+    let cluster = reach(GatewayOptions::to(members)).await?;
+    if cluster.epoch().params.contains_key(Epoch::FACE) {
+        return Err("the cluster does not keep what etcd's clients write".into());
+    }
+    let gateway = cluster.link::<Store>();
     if !gateway.upstream.borrow().orders {
         return Err(
             "the cluster's protocol has no gateways: begin one with --protocol nezha".into(),

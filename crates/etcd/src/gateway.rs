@@ -1,19 +1,18 @@
 //! The face of a gateway apart: puts, deletions and transactions that write are ordered from here; everything
-//! else is passed on to a member (`forward.rs`).
+//! else is passed on to a member ([`Members`]).
 
 use crate::authority::Tolerant;
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, Limits, refused};
-use crate::forward::{Members, framed};
-use crate::front::{Answer, is_plain, receive, respond};
+use crate::front::{Answer, PREFIX_BYTES, is_plain, receive, respond};
 use crate::serve::{MESSAGE_BYTES_EXTRA, server};
 use crate::server::Kv;
 use axum::body::Body as PlainBody;
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_kv::{Refused, Store, check};
 use quorate_server::GatewayContext;
-use quorate_web::Metrics;
+use quorate_web::{Members, Metrics, metrics_page};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -23,9 +22,10 @@ use std::task::{Context, Poll};
 use tokio_stream::StreamExt;
 use tonic::body::Body;
 use tonic::codegen::Service;
+use tonic::codegen::http::header::{CONTENT_TYPE, HeaderValue};
 use tonic::codegen::http::request::Parts;
-use tonic::codegen::http::{Request, Response};
-use tonic::{Request as Asked, Status};
+use tonic::codegen::http::{Method, Request, Response};
+use tonic::{Code, Request as Asked, Status};
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
 ///
@@ -85,8 +85,8 @@ impl Service<Request<Body>> for Gate {
 impl Gate {
     async fn answer(self, request: Request<Body>) -> Response<Answer> {
         if request.uri().path() == "/metrics" {
-            let page = PlainBody::from((self.metrics)());
-            return Response::new(Answer::Routed(Body::new(page)));
+            let page = metrics_page(&self.face.handle, Some(&self.metrics)).await;
+            return page.map(|page| Answer::Routed(Body::new(page)));
         }
         let is_short = is_plain(&request);
         let path = request.uri().path().strip_prefix("/etcdserverpb.KV/");
@@ -95,14 +95,14 @@ impl Gate {
             Some("Put") if self.members.leave_writes() => self.put(request).await,
             Some("DeleteRange") if self.members.leave_writes() => self.delete_range(request).await,
             Some("Txn") => self.txn(request).await,
-            _ => Ok(self.members.pass(request).await.map(Answer::Routed)),
+            _ => self.pass(request).await,
         };
         answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed))
     }
 
     async fn range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
         let (parts, message) = self.take(request).await?;
-        Ok(self.read(&parts, message).await)
+        self.read(&parts, &message).await
     }
 
     async fn put(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
@@ -124,7 +124,7 @@ impl Gate {
         let txn: TxnRequest = decode_txn(message.clone())?;
         check::txn(&txn, self.face.limits.txn_ops_max).map_err(refused)?;
         if check::is_read_only(&txn) {
-            return Ok(self.read(&parts, message).await);
+            return self.read(&parts, &message).await;
         }
         if self.members.leave_writes() {
             match self.face.apply_txn(txn).await? {
@@ -138,8 +138,7 @@ impl Gate {
             }
         }
         let body = PlainBody::from(framed(&message));
-        let request = Request::from_parts(parts, Body::new(body));
-        Ok(self.members.pass(request).await.map(Answer::Routed))
+        self.pass(Request::from_parts(parts, Body::new(body))).await
     }
 
     /// Takes a call's one message.
@@ -148,8 +147,45 @@ impl Gate {
         Ok((parts, receive(body, self.bytes_max).await?))
     }
 
-    async fn read(&self, parts: &Parts, message: Bytes) -> Response<Answer> {
-        let asked = self.members.read(&parts.uri, &parts.headers, message);
-        asked.await.map(Answer::Routed)
+    /// To one member, as it is.
+    async fn pass(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+        let passed = self.members.pass(request).await.map_err(unavailable)?;
+        Ok(passed.map(Answer::Routed))
     }
+
+    /// A call of one message each way which changes nothing.
+    async fn read(&self, parts: &Parts, message: &Bytes) -> Result<Response<Answer>, Status> {
+        let asked = self.members.read(|| call(parts, message), is_unavailable);
+        Ok(asked.await.map_err(unavailable)?.map(Answer::Routed))
+    }
+}
+
+/// A call of one message.
+fn call(parts: &Parts, message: &Bytes) -> Request<Body> {
+    let mut request = Request::new(Body::new(PlainBody::from(framed(message))));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = parts.uri.clone();
+    *request.headers_mut() = parts.headers.clone();
+    let kind = HeaderValue::from_static("application/grpc");
+    request.headers_mut().insert(CONTENT_TYPE, kind);
+    request
+}
+
+/// A message with what is in front of it.
+fn framed(message: &Bytes) -> Bytes {
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    framed.put_u8(0);
+    framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    framed.put_slice(message);
+    framed.freeze()
+}
+
+/// Whether a response says right away that the member cannot serve.
+fn is_unavailable(response: &Response<Body>) -> bool {
+    let status = Status::from_header_map(response.headers());
+    status.is_some_and(|status| status.code() == Code::Unavailable)
+}
+
+fn unavailable(why: String) -> Status {
+    Status::unavailable(format!("etcdserver: {why}"))
 }

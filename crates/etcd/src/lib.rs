@@ -12,7 +12,6 @@ mod authority;
 mod cluster;
 mod codec;
 mod face;
-mod forward;
 mod front;
 #[cfg(test)]
 mod fuzz;

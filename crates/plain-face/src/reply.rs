@@ -18,6 +18,11 @@ pub(crate) fn failed(failure: Failure) -> Response {
     (code, format!("{failure}\n")).into_response()
 }
 
+/// No member answered a gateway: what was asked for may have been done.
+pub(crate) fn unavailable(why: String) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response()
+}
+
 /// The request makes no sense.
 pub(crate) fn bad(why: impl Into<String>) -> Response {
     (StatusCode::BAD_REQUEST, why.into() + "\n").into_response()

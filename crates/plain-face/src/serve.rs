@@ -5,7 +5,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, RawQuery};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use bytes::Bytes;
 use quorate_core::{Principal, Wire};
 use quorate_plain::{Answer, Item, Malformed, Outcome, Query, Store, Write};
@@ -21,6 +21,10 @@ use tonic::transport::Server;
 
 /// The longest key: a path of a URL has room for it.
 pub(crate) const KEY_BYTES_MAX: usize = 1024;
+
+/// The routes of a key, and of several that are read.
+pub(crate) const KEY: &str = "/kv/{*key}";
+pub(crate) const READ: &str = "/read";
 
 /// What the face lets in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +51,10 @@ pub(crate) struct Face {
 }
 
 impl Face {
+    pub(crate) fn new(handle: Handle<Store>) -> Face {
+        Face { handle }
+    }
+
     /// Writes, and says what it came to.
     pub(crate) async fn write(&self, write: &Write) -> Result<Result<Outcome, Malformed>, Failure> {
         // Until there is authentication, everybody is the operator.
@@ -86,8 +94,19 @@ pub async fn serve(
     metrics: Option<Metrics>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), tonic::transport::Error> {
-    let face = Face { handle };
-    let routes = Routes::from(router(&face, metrics, limits.request_bytes_max)).prepare();
+    let face = Face::new(handle);
+    let router = router(&face, metrics, limits.request_bytes_max);
+    serve_router(router, listener, &limits, shutdown).await
+}
+
+/// Serves these routes; see [`serve`].
+pub(crate) async fn serve_router(
+    router: Router,
+    listener: Listener,
+    limits: &Limits,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), tonic::transport::Error> {
+    let routes = Routes::from(router).prepare();
     let server = Server::builder().accept_http1(true);
     let connections = quorate_web::connections(listener).map(io::Result::Ok);
     quorate_web::until_drained(shutdown, limits.drain, |stop| {
@@ -108,36 +127,36 @@ fn router(face: &Face, metrics: Option<Metrics>, request_bytes_max: usize) -> Ro
             Arc::new(move |consistency| face.clone().probe(consistency))
         },
     };
-    let of_key = {
-        let [reads, puts, deletes] = [(); 3].map(|()| face.clone());
-        get(
-            async move |Path(key): Path<String>, RawQuery(query): RawQuery| {
-                keys::get(&reads, key, query.as_deref()).await
-            },
-        )
-        .put(
-            async move |Path(key): Path<String>, headers: HeaderMap, value: Bytes| {
-                keys::put(&puts, key, &headers, value).await
-            },
-        )
-        .delete(async move |Path(key): Path<String>, headers: HeaderMap| {
-            keys::delete(&deletes, key, &headers).await
-        })
+    let (single, several) = (face.clone(), face.clone());
+    let read = async move |Path(key): Path<String>, RawQuery(query): RawQuery| {
+        keys::get(&single, key, query.as_deref()).await
     };
-    let (writes, reads) = (face.clone(), face.clone());
-    let router = Router::new()
-        .route("/kv/{*key}", of_key)
+    let reads = Router::new().route(KEY, get(read)).route(
+        READ,
+        post(async move |body: Bytes| batch::read(&several, &body).await),
+    );
+    let router = reads
+        .merge(writes(face))
         .route("/version", get(version))
-        .route(
-            "/write",
-            post(async move |body: Bytes| batch::write(&writes, &body).await),
-        )
-        .route(
-            "/read",
-            post(async move |body: Bytes| batch::read(&reads, &body).await),
-        )
         .layer(DefaultBodyLimit::max(request_bytes_max));
     quorate_web::add_routes(router, console)
+}
+
+/// The routes of whatever is ordered.
+pub(crate) fn writes(face: &Face) -> Router {
+    let [puts, deletes, several] = [(); 3].map(|()| face.clone());
+    let of_key = put(
+        async move |Path(key): Path<String>, headers: HeaderMap, value: Bytes| {
+            keys::put(&puts, key, &headers, value).await
+        },
+    )
+    .delete(async move |Path(key): Path<String>, headers: HeaderMap| {
+        keys::delete(&deletes, key, &headers).await
+    });
+    Router::new().route(KEY, of_key).route(
+        "/write",
+        post(async move |body: Bytes| batch::write(&several, &body).await),
+    )
 }
 
 async fn version() -> Response {

@@ -2,13 +2,14 @@
 
 use crate::Failure;
 use crate::address::host_port;
+use crate::face::FaceName;
 use crate::logging;
 use crate::modes::LogFormat;
 use crate::serve::{self, announce, exit_with_parent};
 use clap::Args;
 use quorate_host::Limits;
 use quorate_server::{
-    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, run_gateway,
+    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, Starting, run_gateway,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -139,17 +140,42 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         txn_ops_max: options.max_txn_ops,
         ..quorate_etcd::Limits::default()
     };
-    let face = |context| face(context, limits);
+    let plain_limits = quorate_plain_face::Limits {
+        request_bytes_max,
+        ..quorate_plain_face::Limits::default()
+    };
+    let serve = async move |gateway: Starting| {
+        let face = FaceName::of(&gateway.epoch().params).map_err(ServerError::Face)?;
+        tracing::info!(face = face.name(), "the cluster has answered");
+        match face {
+            FaceName::Etcd => gateway.serve(|context| etcd(context, limits)).await,
+            FaceName::Plain => gateway.serve(|context| plain(context, plain_limits)).await,
+        }
+    };
     let ready = move || announce(&address);
-    run_gateway(server, client_port, face, ready).map_err(failed)
+    run_gateway(server, client_port, serve, ready).map_err(failed)
 }
 
-fn face(context: GatewayContext<quorate_kv::Store>, limits: quorate_etcd::Limits) -> Serving {
-    let metrics = Arc::clone(&context.metrics);
-    let page: quorate_web::Metrics = Arc::new(move || metrics.render());
+/// The etcd face.
+fn etcd(context: GatewayContext<quorate_kv::Store>, limits: quorate_etcd::Limits) -> Serving {
+    let page = serve::render(Arc::clone(&context.metrics));
     let stop = serve::stop(context.stopping.clone());
     Box::pin(async move {
         quorate_etcd::serve_gateway(context, limits, page, stop)
+            .await
+            .map_err(|error| error.to_string())
+    })
+}
+
+/// The plain face.
+fn plain(
+    context: GatewayContext<quorate_plain::Store>,
+    limits: quorate_plain_face::Limits,
+) -> Serving {
+    let page = serve::render(Arc::clone(&context.metrics));
+    let stop = serve::stop(context.stopping.clone());
+    Box::pin(async move {
+        quorate_plain_face::serve_gateway(context, limits, page, stop)
             .await
             .map_err(|error| error.to_string())
     })

@@ -10,7 +10,8 @@ mod support;
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use support::{Home, Up, eventually, expect_failure, quorate, signal};
+use std::thread;
+use support::{Home, Up, eventually, expect_failure, metrics, quorate, signal};
 
 /// What a server said.
 struct Answer {
@@ -149,4 +150,155 @@ fn a_cluster_keeps_its_face() {
     let export = ["log", "export", "--data-dir", &replica];
     let says = "does not work on clusters with the face plain";
     expect_failure(quorate().args(export), 1, says);
+}
+
+/// What a process counts that orders writes, or nothing.
+async fn answered(url: &str) -> f64 {
+    let page = metrics(url).await;
+    let counts = page.lines().filter_map(|line| {
+        let (figure, value) = line.rsplit_once(' ')?;
+        let is_one =
+            figure.contains("answered_fast_total") || figure.contains("answered_slowly_total");
+        is_one.then(|| value.parse::<f64>().unwrap())
+    });
+    counts.filter(|count| !count.is_nan()).sum()
+}
+
+/// Scenario: what is written through one gateway is read through the other, and changed there under conditions;
+/// the gateways, not the replicas, ordered it.
+#[tokio::test]
+async fn a_gateway_orders_writes_and_passes_reads_on() {
+    let home = Home::new();
+    let up = home.start(&["--face", "plain", "--protocol", "nezha", "--gateways", "2"]);
+    let [one, two] = [0, 1].map(|at| up.gateways[at].as_str());
+    let stored = put(one, "a/b", "first");
+    assert_eq!((stored.status, stored.tag.is_some()), (204, true));
+    let found = get(two, "a/b");
+    assert_eq!((found.status, &found.body[..]), (200, "first"));
+    assert_eq!(found.tag, stored.tag);
+    let given = format!("If-Match: {}\r\n", found.tag.unwrap());
+    assert_eq!(ask(two, "PUT /kv/a/b", &given, "second").status, 204);
+    let late = ask(one, "DELETE /kv/a/b", &given, "");
+    assert_eq!(late.status, 412, "it has changed");
+    for url in &up.urls {
+        let found = get(url, "a/b");
+        assert_eq!((found.tag, &found.body[..]), (late.tag.clone(), "second"));
+    }
+    let both = r#"{"if": [{"key": "x", "version": null}],
+                   "put": [{"key": "x", "value": "1"}, {"key": "y", "value": "2"}],
+                   "delete": ["a/b"]}"#;
+    for (url, status) in [(one, 200), (two, 412)] {
+        assert_eq!(ask(url, "POST /write", "", both).status, status);
+    }
+    let read = ask(two, "POST /read", "", r#"{"keys": ["x", "y", "a/b"]}"#);
+    for part in [r#""value":"1""#, r#""value":"2""#, ",null]"] {
+        assert!(read.body.contains(part), "{} lacks {part}", read.body);
+    }
+    assert_eq!(get(one, "a/b?serializable=perhaps").status, 400);
+    assert_eq!(ask(one, "POST /write", "", "{").status, 400);
+    assert_eq!(ask(one, "GET /health", "", "").status, 200);
+    assert_eq!((answered(one).await, answered(two).await), (3.0, 2.0));
+    for url in &up.urls {
+        assert_eq!(answered(url).await, 0.0, "{url} ordered something");
+    }
+    assert!(up.stop().success());
+}
+
+/// Scenario: clients of two gateways write keys of their own and one that all of them write. Every write takes
+/// the version after that of the one before, in whichever order they were decided, and all replicas have
+/// what was answered.
+#[test]
+fn writes_through_gateways_pass_each_other_and_are_done_once() {
+    const WRITERS: usize = 4;
+    const WRITES: usize = 25;
+    let home = Home::new();
+    let up = home.start(&["--face", "plain", "--protocol", "nezha", "--gateways", "2"]);
+    let version = |answer: Answer| -> u64 {
+        assert_eq!(answer.status, 204);
+        answer.tag.unwrap().trim_matches('"').parse().unwrap()
+    };
+    let shared: Vec<u64> = thread::scope(|scope| {
+        let writers = (0..WRITERS).map(|writer| {
+            let url = &up.gateways[writer % 2];
+            scope.spawn(move || {
+                let own = format!("own-{writer}");
+                let mut versions = Vec::new();
+                let mut last = version(put(url, &own, "0"));
+                for number in 1..WRITES {
+                    versions.push(version(put(url, "shared", &format!("{writer}/{number}"))));
+                    let next = version(put(url, &own, &number.to_string()));
+                    assert_eq!(next, last + 1, "{own} was written once");
+                    last = next;
+                }
+                versions
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        let versions = writers.into_iter().map(|writer| writer.join().unwrap());
+        versions.flatten().collect()
+    });
+    let first = *shared.iter().min().unwrap();
+    let mut sorted = shared.clone();
+    sorted.sort_unstable();
+    let expected: Vec<u64> = (first..).take(WRITERS * (WRITES - 1)).collect();
+    assert_eq!(sorted, expected);
+    for url in up.urls.iter().chain(&up.gateways) {
+        let found = get(url, "shared").tag.unwrap();
+        assert_eq!(found, format!("\"{}\"", sorted.last().unwrap()));
+        for writer in 0..WRITERS {
+            assert_eq!(
+                get(url, &format!("own-{writer}")).body,
+                (WRITES - 1).to_string()
+            );
+        }
+    }
+    assert!(up.stop().success());
+}
+
+/// Scenario: a replica dies, the first leader or another; a gateway's client goes on, and reads from whoever
+/// is left what it wrote.
+#[test]
+fn a_gateway_outlives_any_replica() {
+    for victim in [1, 3] {
+        let home = Home::new();
+        let up = home.start(&["--face", "plain", "--protocol", "nezha", "--gateways", "1"]);
+        let gateway = up.gateways[0].as_str();
+        assert_eq!(put(gateway, "k", "0").status, 204);
+        signal(up.pids[&victim], Signal::KILL);
+        for value in 1..20 {
+            assert_eq!(put(gateway, "k", &value.to_string()).status, 204);
+            let found = get(gateway, "k");
+            assert_eq!((found.status, found.body), (200, value.to_string()));
+        }
+        assert!(up.stop().success());
+    }
+}
+
+/// Scenario: under another protocol a gateway passes everything on; once the cluster has gone over to nezha,
+/// the same gateway orders writes itself.
+#[tokio::test]
+async fn a_gateway_follows_the_protocol() {
+    let home = Home::new();
+    let up = home.start(&["--face", "plain", "--protocol", "rabia", "--gateways", "1"]);
+    let gateway = up.gateways[0].as_str();
+    assert_eq!(put(gateway, "k", "passed on").status, 204);
+    assert_eq!(get(gateway, "k").body, "passed on");
+    assert_eq!(
+        answered(gateway).await,
+        0.0,
+        "it ordered a write under rabia"
+    );
+    let switched = quorate()
+        .args(["cluster", "switch", "--endpoints", &up.urls[0], "nezha"])
+        .status()
+        .unwrap();
+    assert!(switched.success());
+    eventually("the gateway orders writes itself", || async {
+        // A write is refused for a moment where one protocol goes over to the other.
+        put(gateway, "k", "ordered");
+        (answered(gateway).await > 0.0).then_some(())
+    })
+    .await;
+    assert_eq!(get(&up.urls[2], "k").body, "ordered");
+    assert!(up.stop().success());
 }

@@ -12,7 +12,7 @@ use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
 use crate::handle::{Apart, Consistency, Failure, Handle, Request};
-use crate::metrics::{Metrics, Upkeep, seconds};
+use crate::metrics::{Figures, Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::react::Reactor;
 use crate::replies::{Replies, Reply};
@@ -76,8 +76,7 @@ pub(crate) struct State<A: Application> {
     countdowns: Countdowns,
     pub(crate) links_up: BTreeSet<ReplicaId>,
     branches: BTreeMap<&'static str, metrics::Counter>,
-    /// What protocols have said of themselves, and of which peer, by name.
-    figures: BTreeMap<(&'static str, Option<ReplicaId>), metrics::Gauge>,
+    figures: Figures,
     upkeep: Upkeep,
     turns: u64,
     /// Requests and frames that had gathered when the last turn began.
@@ -93,7 +92,7 @@ impl<A: Application> State<A> {
             countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),
             branches: BTreeMap::new(),
-            figures: BTreeMap::new(),
+            figures: Figures::default(),
             upkeep: Upkeep::default(),
             turns: 0,
             waited: (0, 0),

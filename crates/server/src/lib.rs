@@ -46,7 +46,9 @@ pub use error::ServerError;
 pub use export::{ExportStep, export};
 pub use folder::{Expected, Folder, FolderError, bootstrap, holds_data, read_meta};
 pub use force::{Forced, force_new_cluster};
-pub use gateway::{GatewayContext, GatewayOptions, Linked, Upstream, link, run_gateway};
+pub use gateway::{
+    GatewayContext, GatewayOptions, Linked, Reached, Starting, Upstream, link, reach, run_gateway,
+};
 pub use group::{Change, ChangeError};
 pub use handle::{Apart, Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, Rejoin, join};

@@ -2,10 +2,12 @@
 
 mod clock;
 mod datagrams;
+mod figures;
 mod storage;
 
 use clock::ClockMetrics;
 use datagrams::DatagramMetrics;
+pub(crate) use figures::Figures;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use quorate_core::ReplicaId;
@@ -337,17 +339,6 @@ impl Metrics {
     }
 
     /// A figure of the protocol in force.
-    pub(crate) fn figure(&self, name: &str, peer: Option<ReplicaId>) -> Gauge {
-        let help = "What the protocol says of itself, or of a peer, by name; those that end in _total \
-                    only grow while an epoch lasts.";
-        let on = Registry(&self.recorder);
-        on.describe_gauge("quorate_protocol", help);
-        let peer = peer.map(|peer| Label::new("peer", peer.to_string()));
-        let labels = [Label::new("figure", name.to_owned())].into_iter();
-        let key = Key::from_parts("quorate_protocol", labels.chain(peer).collect::<Vec<_>>());
-        on.0.register_gauge(&key, &METADATA)
-    }
-
     pub(crate) fn spent(&self, place: Place, ns: u64) {
         let at = match place {
             Place::Ring => 0,

@@ -2,7 +2,7 @@
 
 use crate::capacity::CapacityOptions;
 use crate::figures::{FiguresOptions, ModesOptions};
-use crate::plain::PlainOptions;
+use crate::plain::{CommuteOptions, PlainOptions};
 use crate::speed::SpeedOptions;
 use crate::wan::WanOptions;
 use clap::{Args, Subcommand, ValueEnum};
@@ -41,6 +41,8 @@ pub enum SimReport {
     Wan(WanOptions),
     /// Clusters with the plain store, whose writes commute where they name different keys
     Plain(PlainOptions),
+    /// What it brings that writes of different keys may pass each other: fast path, hold time, latency
+    Commute(CommuteOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load
     Speed(SpeedOptions),
 }

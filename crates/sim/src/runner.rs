@@ -30,6 +30,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
         Some(SimReport::Capacity(options)) => capacity::run(options),
         Some(SimReport::Wan(options)) => wan::run(options),
         Some(SimReport::Plain(options)) => plain::run(options),
+        Some(SimReport::Commute(options)) => plain::commute(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }
 }

@@ -72,7 +72,7 @@ where
         })
         .route("/metrics", {
             let console = console.clone();
-            get(async move || metrics(&console).await)
+            get(async move || metrics_page(&console.handle, console.metrics.as_ref()).await)
         })
 }
 
@@ -153,14 +153,11 @@ async fn protocol<A: Application>(console: &Console<A>, body: &Bytes) -> Respons
     }
 }
 
-/// The metrics page. The replica brings its figures up to date first; one that is too busy shows
-/// those it has.
-async fn metrics<A: Application>(console: &Console<A>) -> Response {
-    let _ = tokio::time::timeout(FIGURES_WAIT, console.handle.status()).await;
-    let page = console
-        .metrics
-        .as_ref()
-        .map_or_else(String::new, |page| page());
+/// The metrics page. The replica, or the gateway, brings its figures up to date first; one that is too busy
+/// shows those it has.
+pub async fn metrics_page<A: Application>(handle: &Handle<A>, page: Option<&Metrics>) -> Response {
+    let _ = tokio::time::timeout(FIGURES_WAIT, handle.status()).await;
+    let page = page.map_or_else(String::new, |page| page());
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], page).into_response()
 }

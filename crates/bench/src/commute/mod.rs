@@ -1,8 +1,9 @@
 //! `bench commute`: what it brings that writes of different keys may pass each other, on the plain face.
 //!
-//! The same load on clusters that differ in one thing: whether writes commute, and whether each is of one key or
-//! two. Of every run: how many entries were answered on the fast path, what the others are, how long requests
-//! were held for their deadline, and what clients felt.
+//! Two clusters that differ in one thing, whether writes commute, have the same load in turns: writes of one key
+//! each, and of two. Of every run: how many entries were answered on the fast path, what the others are, how long
+//! requests were held for their deadline, and what clients felt. Machines drift, so what commuting brings is the
+//! ratio of two runs that follow each other; who comes first changes with the round.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::latency::Latency;
 use crate::load::Keys;
 use crate::plain::{Clients, Mix, PlainArgs};
 use crate::rounds::say;
-use crate::scrape;
+use crate::scrape::Counters;
 use crate::tables::{align, median};
 use crate::units;
 
@@ -35,14 +36,17 @@ pub struct CommuteArgs {
     /// Keys there are
     #[arg(long, default_value_t = 100_000)]
     keys: u64,
-    /// How much more often some keys are chosen: the i-th as often as 1 / i^SKEW says
+    /// How much more often some keys are chosen: the i-th as often as 1 / i^SKEW says; 0 for all alike
     #[arg(long, default_value_t = 0.99)]
     skew: f64,
-    /// Length of each run, after a second to warm up
-    #[arg(long, default_value = "5s", value_parser = units::duration)]
+    /// Length of each run
+    #[arg(long, default_value = "2s", value_parser = units::duration)]
     duration: Duration,
+    /// Load before each run
+    #[arg(long, default_value = "500ms", value_parser = units::duration)]
+    warmup: Duration,
     /// How often each run is made; the medians are shown
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Decides keys
     #[arg(long, default_value_t = 1)]
@@ -52,7 +56,7 @@ pub struct CommuteArgs {
     json: Option<PathBuf>,
 }
 
-/// What is compared.
+/// What is compared, in pairs.
 const KINDS: [Kind; 4] = [
     Kind {
         name: "ordered, one key",
@@ -83,50 +87,51 @@ struct Kind {
 }
 
 /// One run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct Run {
+    round: u16,
     kind: &'static str,
     clients: usize,
     writes_per_s: f64,
     p50_us: f64,
     p99_us: f64,
     /// Entries answered on the fast path, of all.
-    fast_share: f64,
+    fast_share: Option<f64>,
     /// Commands in an entry.
     batch: f64,
-    /// How long a replica holds a request for its deadline, on average.
-    held_us: f64,
+    /// How long a replica holds a request for its deadline, in the mean.
+    held_us: Option<f64>,
     /// Writes without an answer.
     failed: u64,
-}
-
-/// What replicas count, summed up.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    fast: f64,
-    slow: f64,
-    released: f64,
-    held_us: f64,
-    applied: f64,
 }
 
 /// Makes all runs and prints a table.
 pub fn run(args: &CommuteArgs) -> Result<(), String> {
     cleanup::on_interrupt();
+    // One that has nothing to do costs nothing.
+    let clusters = [false, true].map(|commutes| start(args, commutes));
+    let [ordered, commuting] = clusters;
+    let (ordered, commuting) = (ordered?, commuting?);
     let mut runs = Vec::new();
-    for round in 0..args.rounds.max(1) {
+    for round in 0..args.rounds {
         for &clients in &args.clients {
-            for kind in &KINDS {
-                let run = measure(args, kind, clients, args.seed + u64::from(round))?;
-                say(format_args!(
-                    "round {}, {} clients, {}: {:.0} writes/s, {:.1} % fast",
-                    round + 1,
-                    clients,
-                    kind.name,
-                    run.writes_per_s,
-                    100.0 * run.fast_share
-                ));
-                runs.push(run);
+            for pair in KINDS.chunks(2) {
+                let mut pair: Vec<&Kind> = pair.iter().collect();
+                if round % 2 == 1 {
+                    pair.reverse();
+                }
+                for kind in pair {
+                    let cluster = if kind.commutes { &commuting } else { &ordered };
+                    let run = measure(args, cluster, kind, (round, clients))?;
+                    say(format_args!(
+                        "round {}, {clients} clients, {}: {:.0} writes/s, {:.1} % fast",
+                        round + 1,
+                        kind.name,
+                        run.writes_per_s,
+                        100.0 * run.fast_share.unwrap_or_default()
+                    ));
+                    runs.push(run);
+                }
             }
         }
     }
@@ -139,24 +144,35 @@ pub fn run(args: &CommuteArgs) -> Result<(), String> {
     Ok(())
 }
 
+fn start(args: &CommuteArgs, commutes: bool) -> Result<Cluster, String> {
+    let asked = &args.cluster;
+    let options = asked.options(format!("--param=commute={commutes}"));
+    let (binary, parent) = (asked.binary()?, asked.data_dir.as_deref());
+    Cluster::quorate(&binary, asked.replicas, parent, &options)
+}
+
 fn title(args: &CommuteArgs) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
-        "{}, {} replicas, {}: {} keys, skew {}, medians of {} runs of {} s",
+        "{}, {} replicas, {} gateways, {}: {} keys, skew {}, {cores} cores for all; medians of {} runs of {} s, ratios \
+         of runs that follow each other",
         args.cluster.protocol,
         args.cluster.replicas,
+        args.cluster.gateways,
         args.cluster.durability,
         args.keys,
         args.skew,
-        args.rounds.max(1),
+        args.rounds,
         args.duration.as_secs_f64()
     )
 }
 
-fn measure(args: &CommuteArgs, kind: &Kind, clients: usize, seed: u64) -> Result<Run, String> {
-    let asked = &args.cluster;
-    let options = asked.options(format!("--param=commute={}", kind.commutes));
-    let (binary, parent) = (asked.binary()?, asked.data_dir.as_deref());
-    let cluster = Cluster::quorate(&binary, asked.replicas, parent, &options)?;
+fn measure(
+    args: &CommuteArgs,
+    cluster: &Cluster,
+    kind: &Kind,
+    (round, clients): (u16, usize),
+) -> Result<Run, String> {
     let mix = Mix {
         keys: Arc::new(Keys::new(args.keys, args.skew)),
         two_keys: kind.two_keys,
@@ -164,12 +180,14 @@ fn measure(args: &CommuteArgs, kind: &Kind, clients: usize, seed: u64) -> Result
         pace: args.pace,
         patience: PATIENCE,
     };
+    let counters = || Counters::scrape(&cluster.pages()).ok_or("no replica says what it counts");
+    let seed = args.seed.wrapping_add(round.into());
     let load = Clients::start(&cluster.endpoints, clients, &mix, seed)?;
-    std::thread::sleep(WARM_UP);
+    std::thread::sleep(args.warmup);
     drop(load.take());
-    let (before, began) = (Counts::scrape(&cluster.endpoints)?, load.elapsed());
+    let (before, began) = (counters()?, load.elapsed());
     std::thread::sleep(args.duration);
-    let (after, ended) = (Counts::scrape(&cluster.endpoints)?, load.elapsed());
+    let (after, ended) = (counters()?, load.elapsed());
     let done = load.stop();
     let mut latency = Latency::new();
     let mut failed = 0;
@@ -179,79 +197,104 @@ fn measure(args: &CommuteArgs, kind: &Kind, clients: usize, seed: u64) -> Result
             false => failed += 1,
         }
     }
-    let entries = after.fast + after.slow - before.fast - before.slow;
-    let applied = (after.applied - before.applied) / f64::from(args.cluster.replicas);
+    let counted = after.since(before);
+    let deadlines = counted.deadlines;
+    let applied = counted.commands_applied / f64::from(args.cluster.replicas);
     let summary = latency.summary();
     Ok(Run {
+        round,
         kind: kind.name,
         clients,
         writes_per_s: latency.count() as f64 / (ended - began).as_secs_f64(),
         p50_us: summary.p50_ns as f64 / 1e3,
         p99_us: summary.p99_ns as f64 / 1e3,
-        fast_share: (after.fast - before.fast) / entries.max(1.0),
-        batch: applied / entries.max(1.0),
-        held_us: (after.held_us - before.held_us) / (after.released - before.released).max(1.0),
+        fast_share: deadlines.fast_share(),
+        batch: applied / deadlines.entries().max(1.0),
+        held_us: deadlines.held_us(),
         failed,
     })
 }
 
-impl Counts {
-    fn scrape(endpoints: &[String]) -> Result<Counts, String> {
-        let mut counts = Counts::default();
-        for url in endpoints {
-            let page = scrape::get(url, "/metrics")?;
-            let figure = |name: &str| {
-                let label = format!("figure=\"{name}\"");
-                scrape::labelled(&page, "quorate_protocol", &label)
-            };
-            counts.fast += figure("answered_fast_total");
-            counts.slow += figure("answered_slowly_total");
-            counts.released += figure("released_total");
-            counts.held_us += figure("held_us_total");
-            counts.applied += scrape::value(&page, "quorate_commands_applied_total");
-        }
-        Ok(counts)
-    }
-}
+const HEADINGS: [&str; 12] = [
+    "clients",
+    "writes",
+    "writes/s",
+    "p50 us",
+    "p99 us",
+    "fast %",
+    "slow %",
+    "held us",
+    "per entry",
+    "failed",
+    "writes/s, of ordered",
+    "p50, of ordered",
+];
 
 fn table(runs: &[Run], clients: &[usize]) -> String {
-    let head = [
-        "clients",
-        "writes",
-        "writes/s",
-        "p50 us",
-        "p99 us",
-        "fast %",
-        "slow %",
-        "held us",
-        "per entry",
-        "failed",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
     for &clients in clients {
-        for kind in &KINDS {
-            let of = |value: fn(&Run) -> f64| {
-                let same = runs.iter().filter(|run| run.kind == kind.name);
-                let same = same.filter(|run| run.clients == clients).map(value);
-                median(same.collect()).unwrap_or_default()
-            };
-            rows.push(vec![
-                clients.to_string(),
-                kind.name.to_owned(),
-                format!("{:.0}", of(|run| run.writes_per_s)),
-                format!("{:.0}", of(|run| run.p50_us)),
-                format!("{:.0}", of(|run| run.p99_us)),
-                format!("{:.1}", 100.0 * of(|run| run.fast_share)),
-                format!("{:.1}", 100.0 - 100.0 * of(|run| run.fast_share)),
-                format!("{:.0}", of(|run| run.held_us)),
-                format!("{:.1}", of(|run| run.batch)),
-                format!("{:.0}", of(|run| run.failed as f64)),
-            ]);
+        for pair in KINDS.chunks(2) {
+            for kind in pair {
+                let of = |kind: &Kind| {
+                    let name = kind.name;
+                    let same = runs.iter().filter(move |run| run.kind == name);
+                    same.filter(move |run| run.clients == clients)
+                };
+                let mut row = vec![clients.to_string(), kind.name.to_owned()];
+                row.extend(cells(of(kind).collect(), of(&pair[0]).collect()));
+                rows.push(row);
+            }
         }
     }
     align(&rows)
 }
 
-const WARM_UP: Duration = Duration::from_secs(1);
+/// Runs of one kind, beside those of the ordered one of its pair.
+fn cells(runs: Vec<&Run>, ordered: Vec<&Run>) -> Vec<String> {
+    let of = |value: &dyn Fn(&Run) -> f64| {
+        median(runs.iter().map(|run| value(run)).collect()).unwrap_or_default()
+    };
+    let ratio = |value: &dyn Fn(&Run) -> f64| {
+        let ratios = runs.iter().filter_map(|run| {
+            let beside = ordered.iter().find(|other| other.round == run.round)?;
+            Some(value(run) / value(beside))
+        });
+        median(ratios.collect()).unwrap_or_default()
+    };
+    let fast = of(&|run| 100.0 * run.fast_share.unwrap_or_default());
+    vec![
+        format!("{:.0}", of(&|run| run.writes_per_s)),
+        format!("{:.0}", of(&|run| run.p50_us)),
+        format!("{:.0}", of(&|run| run.p99_us)),
+        format!("{fast:.1}"),
+        format!("{:.1}", 100.0 - fast),
+        format!("{:.0}", of(&|run| run.held_us.unwrap_or_default())),
+        format!("{:.1}", of(&|run| run.batch)),
+        format!("{:.0}", of(&|run| run.failed as f64)),
+        format!("{:.2}", ratio(&|run| run.writes_per_s)),
+        format!("{:.2}", ratio(&|run| run.p50_us)),
+    ]
+}
+
 /// How long a write may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the machine is three times as slow in the second round; what commuting brings is the same in both.
+    #[test]
+    fn ratios_are_of_runs_that_follow_each_other() {
+        let run = |round, writes_per_s| Run {
+            round,
+            writes_per_s,
+            p50_us: 1e6 / writes_per_s,
+            ..Run::default()
+        };
+        let ordered = [run(0, 300.0), run(1, 100.0)];
+        let commuting = [run(0, 600.0), run(1, 200.0)];
+        let cells = cells(commuting.iter().collect(), ordered.iter().collect());
+        assert_eq!(cells[8..], ["2.00", "0.50"]);
+    }
+}

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::Keys;
 use super::connection::Connection;
 use super::history::History;
-use super::keys::Keys;
 use super::payload::Payload;
 use super::phase::Turn;
 use crate::latency::Latency;

@@ -13,6 +13,9 @@ pub(crate) struct PlainArgs {
     /// Replicas
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub(crate) replicas: u8,
+    /// Gateways beside them, which clients go to instead; 0 for none
+    #[arg(long, default_value_t = 0)]
+    pub(crate) gateways: u8,
     /// What survives a crash of all replicas
     #[arg(long, default_value = "memory", value_parser = ["memory", "disk"])]
     pub(crate) durability: String,
@@ -42,6 +45,7 @@ impl PlainArgs {
             "--face=plain".to_owned(),
             format!("--protocol={}", self.protocol),
             format!("--durability={}", self.durability),
+            format!("--gateways={}", self.gateways),
             own,
         ];
         options.extend(self.param.iter().map(|param| format!("--param={param}")));

@@ -22,6 +22,9 @@ pub struct VaryArgs {
     /// How the replicas agree, each in its turn, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "rabia")]
     protocols: Vec<String>,
+    /// The protocols that it is varied for; the others have its first value [default: all]
+    #[arg(long, value_delimiter = ',')]
+    varied: Vec<String>,
     /// How often every cluster gets its turn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pairs: u16,
@@ -89,18 +92,31 @@ pub fn run(args: &VaryArgs) -> Result<(), String> {
     }
     let mut runs = Vec::new();
     for pair in 0..args.pairs {
-        for protocol in &args.protocols {
-            let mut order: Vec<usize> = (0..args.option.values.len()).collect();
-            if pair % 2 == 1 {
-                order.reverse();
-            }
-            for value in order {
-                turn(args, (pair, protocol, value), &mut runs)?;
-            }
+        let mut order: Vec<(&str, usize)> = args.clusters().collect();
+        if pair % 2 == 1 {
+            order.reverse();
+        }
+        for (protocol, value) in order {
+            turn(args, (pair, protocol, value), &mut runs)?;
         }
     }
     print!("{}", render(args, &runs));
     Ok(())
+}
+
+impl VaryArgs {
+    /// What is compared: protocols, and which value of the option each has.
+    fn clusters(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.protocols.iter().flat_map(|protocol| {
+            let is_varied = self.varied.is_empty() || self.varied.contains(protocol);
+            let values = if is_varied {
+                self.option.values.len()
+            } else {
+                1
+            };
+            (0..values).map(move |value| (&protocol[..], value))
+        })
+    }
 }
 
 /// All numbers of clients, one after the other, against a fresh cluster.
@@ -148,7 +164,7 @@ fn job(args: &VaryArgs, cluster: &Cluster, clients: u32) -> Job {
             warmup: args.warmup,
             val_size: args.val_size,
             server_pids: cluster.pids(),
-            metrics: cluster.endpoints.clone(),
+            metrics: cluster.pages(),
             ..LoadArgs::at(cluster.endpoints.clone())
         },
         read: ReadArgs::default(),
@@ -156,7 +172,7 @@ fn job(args: &VaryArgs, cluster: &Cluster, clients: u32) -> Job {
     }
 }
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 13] = [
     "protocol",
     "clients",
     "option",
@@ -165,18 +181,22 @@ const HEADINGS: [&str; 9] = [
     "p99",
     "server CPU us/put",
     "wake-ups/put",
-    "puts/s, of the first",
+    "fast %",
+    "slow %",
+    "held us",
+    "puts/s, of the first value",
+    "of the first protocol",
 ];
 
 fn render(args: &VaryArgs, runs: &[Run]) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
-    for protocol in &args.protocols {
-        for &clients in &args.clients {
-            for (value, name) in args.option.values.iter().enumerate() {
-                let is_of_row = |run: &&Run| run.protocol == *protocol && run.clients == clients;
-                let row: Vec<&Run> = runs.iter().filter(is_of_row).collect();
-                rows.push(cells(&row, value, [protocol, &clients.to_string(), name]));
-            }
+    for &clients in &args.clients {
+        let of_clients: Vec<&Run> = runs.iter().filter(|run| run.clients == clients).collect();
+        for (protocol, value) in args.clusters() {
+            let name = &args.option.values[value];
+            let mut row = vec![protocol.to_owned(), clients.to_string(), name.clone()];
+            row.extend(cells(&of_clients, (protocol, value), &args.protocols[0]));
+            rows.push(row);
         }
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -191,32 +211,53 @@ fn render(args: &VaryArgs, runs: &[Run]) -> String {
     )
 }
 
-/// One value of the option, of the runs that differ in that alone.
-fn cells(runs: &[&Run], value: usize, names: [&str; 3]) -> Vec<String> {
-    let of = |figure: &dyn Fn(&Report) -> f64| {
-        let mine = runs.iter().filter(|run| run.value == value);
-        median(mine.map(|run| figure(&run.report)).collect()).unwrap_or(f64::NAN)
+/// Of runs with equally many clients, those of one protocol with one value of the option.
+fn cells(runs: &[&Run], of_row: (&str, usize), first: &str) -> Vec<String> {
+    let middle = |figure: &dyn Fn(&Report) -> Option<f64>| {
+        median(
+            of(runs, of_row)
+                .filter_map(|run| figure(&run.report))
+                .collect(),
+        )
+    };
+    let shown = |figure: Option<f64>, show: &dyn Fn(f64) -> String| {
+        figure.map_or_else(|| "-".to_owned(), show)
     };
     let costs = |report: &Report| report.servers.clone().unwrap_or_default();
-    let ratios = runs
-        .iter()
-        .filter(|run| run.value == value)
-        .filter_map(|run| {
-            let mut others = runs.iter().filter(|other| other.pair == run.pair);
-            let first = others.find(|other| other.value == 0)?;
-            Some(run.report.per_second / first.report.per_second)
+    let ratio = |to: (&str, usize)| {
+        let ratios = of(runs, of_row).filter_map(|run| {
+            let other = of(runs, to).find(|other| other.pair == run.pair)?;
+            Some(run.report.per_second / other.report.per_second)
         });
-    let ratio = median(ratios.collect()).unwrap_or(f64::NAN);
-    let mut cells = names.map(str::to_owned).to_vec();
-    cells.extend([
-        show_count(of(&|report| report.per_second)),
-        show_ns(of(&|report| report.latency.p50_ns as f64) as u64),
-        show_ns(of(&|report| report.latency.p99_ns as f64) as u64),
-        format!("{:.0}", of(&|report| costs(report).cpu_us_per_op)),
-        format!("{:.2}", of(&|report| costs(report).wakeups_per_op)),
-        format!("{ratio:.2}"),
-    ]);
-    cells
+        shown(median(ratios.collect()), &|ratio| format!("{ratio:.2}"))
+    };
+    let fast = middle(&|report| costs(report).fast_share);
+    let time = |ns: f64| show_ns(ns as u64);
+    vec![
+        shown(middle(&|report| Some(report.per_second)), &show_count),
+        shown(middle(&|report| Some(report.latency.p50_ns as f64)), &time),
+        shown(middle(&|report| Some(report.latency.p99_ns as f64)), &time),
+        shown(middle(&|report| Some(costs(report).cpu_us_per_op)), &|us| {
+            format!("{us:.0}")
+        }),
+        shown(
+            middle(&|report| Some(costs(report).wakeups_per_op)),
+            &|count| format!("{count:.2}"),
+        ),
+        shown(fast, &|share| format!("{:.1}", 100.0 * share)),
+        shown(fast, &|share| format!("{:.1}", 100.0 - 100.0 * share)),
+        shown(middle(&|report| costs(report).held_us), &|us| {
+            format!("{us:.0}")
+        }),
+        ratio((of_row.0, 0)),
+        ratio((first, 0)),
+    ]
+}
+
+/// Those of one protocol with one value of the option.
+fn of<'a>(runs: &'a [&Run], (protocol, value): (&'a str, usize)) -> impl Iterator<Item = &'a Run> {
+    let is_one = move |run: &&Run| run.protocol == protocol && run.value == value;
+    runs.iter().copied().filter(is_one)
 }
 
 #[cfg(test)]
@@ -233,12 +274,13 @@ mod tests {
         }
     }
 
-    /// Scenario: the machine is twice as fast in the second turn; the ratio is the same in both.
+    /// Scenario: the machine is twice as fast in the second turn; the ratios are the same in both. One protocol
+    /// has the option's first value alone.
     #[test]
     fn ratios_are_of_runs_of_the_same_turn() {
-        let run = |pair, value, per_second| Run {
+        let run = |pair, (protocol, value): (&str, usize), per_second| Run {
             pair,
-            protocol: "chora".to_owned(),
+            protocol: protocol.to_owned(),
             value,
             clients: 1,
             report: Report {
@@ -246,14 +288,19 @@ mod tests {
                 ..Report::default()
             },
         };
+        let (one, two, other) = (("nezha", 0), ("nezha", 1), ("rabia", 0));
         let runs = [
-            run(0, 0, 10.0),
-            run(0, 1, 15.0),
-            run(1, 0, 20.0),
-            run(1, 1, 30.0),
+            run(0, one, 10.0),
+            run(0, two, 15.0),
+            run(0, other, 5.0),
+            run(1, one, 20.0),
+            run(1, two, 30.0),
+            run(1, other, 10.0),
         ];
         let runs: Vec<&Run> = runs.iter().collect();
-        assert_eq!(cells(&runs, 0, ["", "", ""]).last().unwrap(), "1.00");
-        assert_eq!(cells(&runs, 1, ["", "", ""]).last().unwrap(), "1.50");
+        let ratios = |of_row| cells(&runs, of_row, "nezha")[8..].join(" ");
+        assert_eq!(ratios(one), "1.00 1.00");
+        assert_eq!(ratios(two), "1.50 1.50");
+        assert_eq!(ratios(other), "1.00 0.50");
     }
 }

@@ -261,7 +261,7 @@ fn plain(
     })
 }
 
-fn render(metrics: Arc<Metrics>) -> quorate_web::Metrics {
+pub(crate) fn render(metrics: Arc<Metrics>) -> quorate_web::Metrics {
     Arc::new(move || metrics.render())
 }
 

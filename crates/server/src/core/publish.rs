@@ -63,7 +63,7 @@ impl<A: Application> Core<A> {
         self.publish_figures();
     }
 
-    /// What the machine says of itself. What it does not say any more, under another protocol, is no number.
+    /// What the machine says of itself.
     fn publish_figures(&mut self) {
         let mut figures = BTreeMap::new();
         if let Some(machine) = self.host.machine() {
@@ -72,16 +72,6 @@ impl<A: Application> Core<A> {
             let of_peers = machine.peer_figures().into_iter();
             figures.extend(of_peers.map(|(peer, name, value)| ((name, Some(peer)), value)));
         }
-        let gauges = &mut self.state.figures;
-        for (_, gauge) in gauges.iter().filter(|(of, _)| !figures.contains_key(of)) {
-            gauge.set(f64::NAN);
-        }
-        for ((name, peer), value) in figures {
-            let metrics = &self.metrics;
-            let gauge = gauges
-                .entry((name, peer))
-                .or_insert_with(|| metrics.figure(name, peer));
-            gauge.set(value);
-        }
+        self.state.figures.show(&self.metrics, figures);
     }
 }

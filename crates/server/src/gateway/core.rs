@@ -6,7 +6,7 @@ use crate::clock::{Alarm, Clock};
 use crate::error::ServerError;
 use crate::group::ChangeError;
 use crate::handle::{Failure, Request};
-use crate::metrics::Metrics;
+use crate::metrics::{Figures, Metrics};
 use crate::peer::Arrival;
 use crate::peer::gateways::{GatewayHello, GatewayWelcome};
 use crate::replies::{Replies, Reply};
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
@@ -65,6 +65,7 @@ pub(super) struct Core<A: Application> {
     reached: BTreeMap<ReplicaId, String>,
     replies: Replies<A::Answer>,
     branches: BTreeMap<&'static str, metrics::Counter>,
+    figures: Figures,
     ask_again_ns: Option<u64>,
 }
 
@@ -87,27 +88,20 @@ impl<A: Application> Core<A> {
             life: None,
             reached: BTreeMap::new(),
             branches: BTreeMap::new(),
+            figures: Figures::default(),
             ask_again_ns: None,
         }
     }
 
-    /// Runs until it is told to stop. Says through `begun` that a member has answered.
+    /// Runs until it is told to stop.
     pub(super) async fn run(
         mut self,
         mut requests: mpsc::Receiver<Request<A>>,
         mut stop: watch::Receiver<bool>,
-        begun: oneshot::Sender<()>,
     ) -> Result<(), ServerError> {
         let mut alarm = Alarm::new()?;
-        let mut begun = Some(begun);
         let (mut asked, mut arrived) = (Vec::new(), Vec::new());
         loop {
-            if self.life.is_some()
-                && let Some(begun) = begun.take()
-            {
-                // Who waits for it may have been told to stop.
-                let _ = begun.send(());
-            }
             let host = self.life.as_ref().map(|(_, gateway)| gateway);
             let wakes = [
                 host.and_then(Gateway::next_wake),
@@ -165,7 +159,7 @@ impl<A: Application> Core<A> {
     }
 
     /// A member answered, and said what it knows.
-    fn welcomed(&mut self, place: usize, welcome: GatewayWelcome) {
+    pub(super) fn welcomed(&mut self, place: usize, welcome: GatewayWelcome) {
         let GatewayWelcome {
             cluster,
             from,
@@ -279,8 +273,19 @@ impl<A: Application> Core<A> {
             Request::Change { reply, .. } => {
                 drop(reply.send(Err(ChangeError::Failed(Failure::NotServing))));
             }
-            Request::Status { reply } => drop(reply),
+            // Whoever asks has what is counted shown; there is no replica to tell of.
+            Request::Status { reply } => {
+                self.show_figures();
+                drop(reply);
+            }
         }
+    }
+
+    fn show_figures(&mut self) {
+        let own = self.life.as_ref().map(|(_, gateway)| gateway.figures());
+        let own = own.into_iter().flatten();
+        let figures = own.map(|(name, value)| ((name, None), value));
+        self.figures.show(&self.metrics, figures.collect());
     }
 
     fn turn(&mut self, now: Now) {

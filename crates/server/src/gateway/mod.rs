@@ -1,7 +1,7 @@
 //! A gateway apart: a process that has a cluster order what its clients write, and keeps nothing.
 //!
-//! It dials the members it was told of, learns the newest epoch and the other members from them, and serves
-//! clients once one has answered. What it cannot do without the state (reads, watches, leases, whatever is
+//! It dials the members it was told of, learns the newest epoch and the other members from them ([`reach`]), and
+//! serves clients once one has answered, with the face that the epoch names. What it cannot do without the state (reads, watches, leases, whatever is
 //! about the cluster) its face passes on to a member ([`Upstream`]).
 
 mod core;
@@ -11,16 +11,21 @@ use crate::clock::{Clock, ClockSource};
 use crate::error::ServerError;
 use crate::handle::Handle;
 use crate::metrics::Metrics;
+use crate::peer::gateways::GatewayWelcome;
 use crate::run::{QUEUE_MAX, REQUEST_TIMEOUT};
 use crate::run::{Serving, random_u64, runtime, stop_signal, supervise};
 use crate::security::{Door, Listener};
 use crate::test_source::TestSource;
-use quorate_core::{Application, ClusterId, ReplicaId};
+use members::News;
+use quorate_core::{Application, ClusterId, Epoch, ReplicaId};
 use quorate_host::{Limits, Spoken};
+use std::fmt;
+use std::future::Future;
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
 /// Everything a gateway is run with.
@@ -122,8 +127,88 @@ impl<A: Application> Linked<A> {
     }
 }
 
-/// Links a gateway into this process, and waits until a member has answered. Its core runs as a task of the
-/// present runtime.
+/// A cluster of which a member has answered a gateway.
+#[derive(Debug)]
+pub struct Reached {
+    settings: core::Settings,
+    members: members::Members,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    queue_max: usize,
+    /// Who answered, and what it said.
+    first: (usize, Box<GatewayWelcome>),
+}
+
+/// Dials members until one has answered. Connections are tasks of the present runtime.
+///
+/// # Errors
+/// Those of the operating system.
+pub async fn reach(options: GatewayOptions) -> Result<Reached, ServerError> {
+    let metrics = Arc::new(Metrics::new());
+    let clock = Clock::new(options.clock, options.test_source);
+    let settings = core::Settings {
+        cluster: options.cluster,
+        spoken: options.spoken,
+        limits: options.limits,
+        patience: options.request_timeout,
+        dice: random_u64()?,
+    };
+    let hello = settings.hello()?;
+    let mut members = members::Members::start(options.members, hello, &settings, &metrics);
+    let first = loop {
+        match members.news.recv().await {
+            Some(News::Welcome { place, welcome }) => break (place, welcome),
+            Some(News::Taken) => members.rename(settings.hello()?),
+            Some(News::Lost { .. }) => {}
+            None => return Err(ServerError::Core("no member is dialled".to_owned())),
+        }
+    };
+    Ok(Reached {
+        settings,
+        members,
+        metrics,
+        clock,
+        queue_max: options.queue_max,
+        first,
+    })
+}
+
+impl Reached {
+    /// The newest epoch that whoever answered knows: what the cluster agrees on, its face included.
+    #[must_use]
+    pub fn epoch(&self) -> &Epoch {
+        &self.first.1.epoch
+    }
+
+    /// Links a gateway to it into this process. `A` must be the application that the cluster's replicas
+    /// have. The gateway's core runs as a task of the present runtime.
+    #[must_use]
+    pub fn link<A: Application + Send + 'static>(self) -> Linked<A>
+    where
+        A::Query: Send + 'static,
+        A::Answer: Send + 'static,
+    {
+        let (handle, requests) = Handle::new(self.queue_max);
+        let handle = handle.recording(self.metrics.face.clone());
+        let (stop, stopping) = watch::channel(false);
+        let (tell_upstream, upstream) = watch::channel(Upstream::default());
+        let metrics = Arc::clone(&self.metrics);
+        let (settings, members) = (self.settings, self.members);
+        let mut core = core::Core::<A>::new(settings, members, self.clock, metrics, tell_upstream);
+        let (place, welcome) = self.first;
+        core.welcomed(place, *welcome);
+        let core = tokio::spawn(core.run(requests, stopping));
+        Linked {
+            handle,
+            upstream,
+            metrics: self.metrics,
+            core,
+            stop,
+        }
+    }
+}
+
+/// Links a gateway into this process, and waits until a member has answered; see [`Reached::link`].
 ///
 /// # Errors
 /// Those of the operating system.
@@ -134,33 +219,7 @@ where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
 {
-    let metrics = Arc::new(Metrics::new());
-    let clock = Clock::new(options.clock, options.test_source);
-    let (handle, requests) = Handle::new(options.queue_max);
-    let handle = handle.recording(metrics.face.clone());
-    let (stop, stopping) = watch::channel(false);
-    let (tell_upstream, upstream) = watch::channel(Upstream::default());
-    let (begun, has_begun) = oneshot::channel();
-    let settings = core::Settings {
-        cluster: options.cluster,
-        spoken: options.spoken,
-        limits: options.limits,
-        patience: options.request_timeout,
-        dice: random_u64()?,
-    };
-    let links = members::Members::start(options.members, settings.hello()?, &settings, &metrics);
-    let core = core::Core::<A>::new(settings, links, clock, Arc::clone(&metrics), tell_upstream);
-    let core = tokio::spawn(core.run(requests, stopping, begun));
-    if has_begun.await.is_err() {
-        return ended(core.await).and(Err(ServerError::Core("it ended at once".to_owned())));
-    }
-    Ok(Linked {
-        handle,
-        upstream,
-        metrics,
-        core,
-        stop,
-    })
+    Ok(reach(options).await?.link())
 }
 
 /// What the core came to.
@@ -168,64 +227,98 @@ fn ended(core: Result<Result<(), ServerError>, JoinError>) -> Result<(), ServerE
     core.unwrap_or_else(|gone| Err(ServerError::Core(gone.to_string())))
 }
 
+/// A gateway that has reached its cluster and is about to serve.
+pub struct Starting {
+    reached: Reached,
+    client_port: TcpListener,
+    request_timeout: Duration,
+    ready: Box<dyn FnOnce()>,
+    signal: Pin<Box<dyn Future<Output = &'static str>>>,
+}
+
+impl fmt::Debug for Starting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Starting").field(&self.reached).finish()
+    }
+}
+
+impl Starting {
+    /// The newest epoch of the cluster; see [`Reached::epoch`].
+    #[must_use]
+    pub fn epoch(&self) -> &Epoch {
+        self.reached.epoch()
+    }
+
+    /// Serves until the process is told to stop. `A` must be the application that the cluster's replicas have.
+    ///
+    /// # Errors
+    /// Those of the operating system, and of the face.
+    pub async fn serve<A: Application + Send + 'static>(
+        self,
+        face: impl FnOnce(GatewayContext<A>) -> Serving,
+    ) -> Result<(), ServerError>
+    where
+        A::Query: Send + 'static,
+        A::Answer: Send + 'static,
+    {
+        let mut linked = self.reached.link::<A>();
+        let (tell_face, stopping) = watch::channel(false);
+        let face = tokio::spawn(face(GatewayContext {
+            handle: linked.handle.clone(),
+            listener: Listener::new(self.client_port, Door::Client)?,
+            metrics: linked.metrics(),
+            upstream: linked.upstream.clone(),
+            request_timeout: self.request_timeout,
+            stopping,
+        }));
+        (self.ready)();
+        let served = tokio::select! {
+            result = &mut linked.core => return ended(result),
+            served = supervise(face, self.signal, tell_face) => served,
+        };
+        linked.unlink().await.and(served)
+    }
+}
+
 /// Runs a gateway until it is told to stop by SIGTERM or SIGINT.
 ///
-/// `ready` is called once a member has answered and the port for clients does.
+/// `serve` is called once a member has answered, and chooses the face by what that says of the cluster; `ready`
+/// once the port for clients answers.
 ///
 /// # Errors
-/// Those of the operating system, and of the face.
-pub fn run_gateway<A: Application + Send + 'static>(
+/// Those of the operating system, and of `serve`.
+pub fn run_gateway<S>(
     options: GatewayOptions,
     client_port: TcpListener,
-    face: impl FnOnce(GatewayContext<A>) -> Serving,
-    ready: impl FnOnce(),
+    serve: impl FnOnce(Starting) -> S,
+    ready: impl FnOnce() + 'static,
 ) -> Result<(), ServerError>
 where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
+    S: Future<Output = Result<(), ServerError>>,
 {
     let runtime = runtime()?;
-    let result = runtime.block_on(serve(options, client_port, face, ready));
+    let result = runtime.block_on(async {
+        let request_timeout = options.request_timeout;
+        let mut signal = Box::pin(stop_signal()?);
+        let reached = tokio::select! {
+            reached = reach(options) => reached?,
+            name = &mut signal => {
+                tracing::info!("{name} received, stopping");
+                return Ok(());
+            }
+        };
+        let starting = Starting {
+            reached,
+            client_port,
+            request_timeout,
+            ready: Box::new(ready),
+            signal,
+        };
+        serve(starting).await
+    });
     runtime.shutdown_background();
     if result.is_ok() {
         tracing::info!("stopped");
     }
     result
-}
-
-async fn serve<A: Application + Send + 'static>(
-    options: GatewayOptions,
-    client_port: TcpListener,
-    face: impl FnOnce(GatewayContext<A>) -> Serving,
-    ready: impl FnOnce(),
-) -> Result<(), ServerError>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-{
-    let request_timeout = options.request_timeout;
-    let signal = stop_signal()?;
-    tokio::pin!(signal);
-    let mut linked = tokio::select! {
-        linked = link::<A>(options) => linked?,
-        name = &mut signal => {
-            tracing::info!("{name} received, stopping");
-            return Ok(());
-        }
-    };
-    let (tell_face, stopping) = watch::channel(false);
-    let face = tokio::spawn(face(GatewayContext {
-        handle: linked.handle.clone(),
-        listener: Listener::new(client_port, Door::Client)?,
-        metrics: linked.metrics(),
-        upstream: linked.upstream.clone(),
-        request_timeout,
-        stopping,
-    }));
-    ready();
-    let served = tokio::select! {
-        result = &mut linked.core => return ended(result),
-        served = supervise(face, signal, tell_face) => served,
-    };
-    linked.unlink().await.and(served)
 }

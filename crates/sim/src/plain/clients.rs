@@ -11,13 +11,13 @@ use quorate_plain::{Answer as Found, Item, Outcome, Query, Version, Write};
 const KEYS: u8 = 6;
 
 /// The name of a key.
-pub(super) fn key(number: u8) -> Bytes {
+pub(super) fn key(number: u64) -> Bytes {
     Bytes::from(format!("key-{number}"))
 }
 
 /// Every key.
 pub(super) fn keys() -> Vec<Bytes> {
-    (0..KEYS).map(key).collect()
+    (0..KEYS.into()).map(key).collect()
 }
 
 /// A client.
@@ -168,5 +168,5 @@ fn told(write: Write, value: Bytes, outcome: Outcome) -> Result<What, String> {
 fn two_keys(rng: &mut Rng) -> [Bytes; 2] {
     let one = rng.u8(..KEYS);
     let two = (one + rng.u8(1..KEYS)) % KEYS;
-    [key(one), key(two)]
+    [key(one.into()), key(two.into())]
 }

@@ -2,19 +2,28 @@
 //!
 //! The simulator's other clusters have etcd's store, every write of which conflicts with every other. Here
 //! protocols may let writes pass each other, and hosts have to bear that: replicas crash, stand still and are
-//! cut off, links lose, repeat and mix up, clocks jump, and what clients saw must have happened one after the
-//! other ([`history`]).
+//! cut off, links lose, repeat and mix up, clocks jump, gateways apart are killed, and what clients saw must have
+//! happened one after the other ([`history`]).
 
+mod apart;
 mod clients;
+mod commute;
 mod faults;
 pub mod history;
+mod keys;
 mod nodes;
+mod offers;
 mod outcome;
 mod world;
+
+pub use commute::CommuteOptions;
+pub(crate) use commute::run as commute;
+pub use keys::Keys;
 
 use crate::parallel::run_all;
 use clap::Args;
 use outcome::Outcome;
+use quorate_core::Durability;
 use quorate_host::Flaw;
 use quorate_protocols::{names, unknown_protocol};
 use std::collections::BTreeMap;
@@ -36,6 +45,10 @@ pub struct PlainOptions {
     /// Replicas in each cluster
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
     replicas: u16,
+
+    /// Gateways apart beside them, through which half of the writes go
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16))]
+    gateways: u16,
 
     /// A parameter of the protocol; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = crate::options::parse_param)]
@@ -65,8 +78,14 @@ pub(crate) fn run(options: &PlainOptions) -> ExitCode {
     };
     let params: BTreeMap<String, String> = options.param.iter().cloned().collect();
     let begin = |seed| {
-        let world = World::new(seed, &options.protocol, options.replicas.into(), &params)?;
-        Ok(world.with_flaw(flaw))
+        let world = World::new(
+            seed,
+            &options.protocol,
+            options.replicas.into(),
+            Durability::Disk,
+            &params,
+        )?;
+        Ok(world.with_flaw(flaw).with_gateways(options.gateways.into()))
     };
     if let Err(why) = begin(0) {
         eprintln!("error: {why}");
@@ -113,11 +132,14 @@ mod tests {
 
     #[test]
     fn writes_that_pass_each_other_break_no_promise() {
-        for (protocol, seeds) in [("nezha", 0..6), ("rabia", 0..1)] {
+        for (protocol, gateways, seeds) in
+            [("nezha", 0, 0..6), ("nezha", 2, 0..6), ("rabia", 0, 0..1)]
+        {
             for seed in seeds {
-                let world = World::new(seed, protocol, 3, &BTreeMap::new());
-                let outcome = world.and_then(World::run);
-                assert!(outcome.is_ok(), "{protocol}, seed {seed}: {outcome:?}");
+                let world = World::new(seed, protocol, 3, Durability::Disk, &BTreeMap::new());
+                let outcome = world.and_then(|world| world.with_gateways(gateways).run());
+                let what = format!("{protocol}, {gateways} gateways, seed {seed}");
+                assert!(outcome.is_ok(), "{what}: {outcome:?}");
             }
         }
     }

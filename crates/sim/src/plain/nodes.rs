@@ -109,7 +109,7 @@ impl World {
                 self.send(index, frame.to, frame.chunks.concat().into());
             }
             for (token, answer) in answers {
-                let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+                let delay = self.weather.client_ns(&mut self.rng);
                 self.queue.after(delay, Event::Answer { token, answer });
             }
             let life = self.nodes[index].life;
@@ -132,7 +132,7 @@ impl World {
         Ok(())
     }
 
-    fn note(&mut self, index: usize, events: Vec<HostEvent>) -> Result<(), String> {
+    pub(super) fn note(&mut self, index: usize, events: Vec<HostEvent>) -> Result<(), String> {
         for event in events {
             match event {
                 HostEvent::Machine(Reported::Branch(name)) => {
@@ -150,15 +150,20 @@ impl World {
         Ok(())
     }
 
-    fn send(&mut self, from: usize, to: Peers, bytes: Bytes) {
-        for to in (0..self.nodes.len()).filter(|peer| *peer != from && meant(to, *peer)) {
+    pub(super) fn send(&mut self, from: usize, to: Peers, bytes: Bytes) {
+        let replicas = (0..self.nodes.len()).filter(|peer| *peer != from && meant(to, *peer));
+        let gateway = match to {
+            Peers::One(id) if id.is_gateway() => self.gateway_called(id),
+            _ => None,
+        };
+        for to in replicas.chain(gateway) {
             let copies = match self.rng.u32(..1000) {
                 drawn if drawn < self.weather.lost => 0,
                 drawn if drawn < self.weather.lost + self.weather.repeated => 2,
                 _ => 1,
             };
             for _ in 0..copies {
-                let delay = 50 * MICROS + self.rng.u64(..self.weather.jitter_ns);
+                let delay = self.weather.frame_ns(&mut self.rng);
                 let bytes = bytes.clone();
                 self.queue.after(delay, Event::Frame { from, to, bytes });
             }
@@ -166,12 +171,16 @@ impl World {
     }
 
     pub(super) fn frame(&mut self, from: usize, to: usize, bytes: Bytes) {
-        if self.nodes[from].is_cut || self.nodes[to].is_cut {
+        let is_cut = |index: usize| self.nodes.get(index).is_some_and(|node| node.is_cut);
+        if is_cut(from) || is_cut(to) {
             return;
         }
-        let now = self.now(to);
+        if to >= self.nodes.len() {
+            return self.gateway_frame(to, from, bytes);
+        }
+        let (now, from) = (self.now(to), self.number(from));
         if let Some(host) = &mut self.nodes[to].host {
-            host.frame(now, replica(from), bytes);
+            host.frame(now, from, bytes);
             self.turn_soon(to);
         }
     }

@@ -1,17 +1,18 @@
 //! One cluster in virtual time.
 
+use super::apart::Apart;
 use super::clients::{self, Client};
 use super::faults::{Fault, Weather};
 use super::history::{self, Op};
+use super::offers::Offers;
 use super::outcome::Outcome;
 use crate::disk::Disk;
 use crate::node::Clock;
 use crate::queue::Queue;
 use crate::simulator::{sample_epoch, seat};
-use crate::world::replica;
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_core::{Durability, Epoch, MICROS, MILLIS, SECONDS};
+use quorate_core::{Durability, Epoch, MILLIS, SECONDS};
 use quorate_host::{Answer, Flaw, Flush, Host, LogRead, Request, Spoken};
 use quorate_plain::{Answer as Found, Query, Store};
 use quorate_protocols::{AnyConfig, AnyMachine};
@@ -66,6 +67,8 @@ pub(super) enum Event {
         client: usize,
         token: u64,
     },
+    /// A write comes, of those that do not wait for each other.
+    Offer,
     Strike,
     Heal {
         node: usize,
@@ -92,7 +95,11 @@ pub(super) struct World {
     pub(super) weather: Weather,
     pub(super) queue: Queue<Event>,
     pub(super) nodes: Vec<Node>,
+    /// Gateways apart, those that were killed included.
+    pub(super) gateways: Vec<Apart>,
     pub(super) clients: Vec<Client>,
+    /// Writes that come whether those before are answered or not, in the place of clients.
+    pub(super) offers: Option<Offers>,
     pub(super) tokens: u64,
     pub(super) is_over: bool,
     pub(super) flaw: Option<Flaw>,
@@ -106,21 +113,16 @@ impl World {
         seed: u64,
         protocol: &str,
         replicas: usize,
+        durability: Durability,
         params: &BTreeMap<String, String>,
     ) -> Result<World, String> {
         let mut rng = Rng::with_seed(seed);
-        let epoch = sample_epoch(protocol, replicas, Durability::Disk, params);
+        let epoch = sample_epoch(protocol, replicas, durability, params);
         AnyConfig::of(&seat(&epoch, 0))?;
         let node = |_| Node {
             host: None,
             disk: Disk::new(false),
-            clock: Clock {
-                offset_ns: 0,
-                drift_ppm: 0,
-                claimed_error_ns: u64::MAX,
-                stopped_ns: None,
-                mono_ppm: 0,
-            },
+            clock: Clock::right(),
             started: false,
             life: 0,
             in_flight: None,
@@ -134,7 +136,9 @@ impl World {
             epoch,
             queue: Queue::new(),
             nodes: (0..replicas).map(node).collect(),
+            gateways: Vec::new(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+            offers: None,
             tokens: 0,
             is_over: false,
             flaw: None,
@@ -146,6 +150,12 @@ impl World {
     /// The same, with hosts that do something wrong on purpose.
     pub(super) fn with_flaw(self, flaw: Option<Flaw>) -> World {
         World { flaw, ..self }
+    }
+
+    /// The same, with so many gateways apart.
+    pub(super) fn with_gateways(mut self, count: usize) -> World {
+        (0..count).for_each(|_| self.open_gateway());
+        self
     }
 
     /// Runs it from start to end, and judges what its clients saw.
@@ -176,7 +186,11 @@ impl World {
         Ok(self.outcome)
     }
 
-    fn run_until(&mut self, end_ns: u64, holds: impl Fn(&World) -> bool) -> Result<(), String> {
+    pub(super) fn run_until(
+        &mut self,
+        end_ns: u64,
+        holds: impl Fn(&World) -> bool,
+    ) -> Result<(), String> {
         while self.queue.now_ns() < end_ns && !holds(self) {
             let Some(event) = self.queue.next() else {
                 return Ok(());
@@ -189,13 +203,19 @@ impl World {
     fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Frame { from, to, bytes } => self.frame(from, to, bytes),
+            Event::Link { node, peer, up } if node >= self.nodes.len() => {
+                self.gateway_link(node, peer, up);
+            }
             Event::Link { node, peer, up } => {
-                let now = self.now(node);
+                let (now, peer) = (self.now(node), self.number(peer));
                 if let Some(host) = &mut self.nodes[node].host {
                     let version = up.then_some(Spoken::SHIPPED.newest);
-                    host.link(now, replica(peer), version);
+                    host.link(now, peer, version);
                     self.turn_soon(node);
                 }
+            }
+            Event::Turn { node, .. } if node >= self.nodes.len() => {
+                return self.gateway_turn(node);
             }
             Event::Turn { node, life } if self.lives(node, life) => return self.turn(node),
             Event::Flushed { node, life } if self.lives(node, life) => self.flushed(node),
@@ -213,6 +233,11 @@ impl World {
                 node,
                 token,
                 request,
+            } if node >= self.nodes.len() => self.gateway_request(node, token, request),
+            Event::Request {
+                node,
+                token,
+                request,
             } => {
                 let now = self.now(node);
                 if let Some(host) = &mut self.nodes[node].host {
@@ -220,7 +245,11 @@ impl World {
                     self.turn_soon(node);
                 }
             }
+            Event::Answer { token, answer } if self.offers.is_some() => {
+                return self.offer_answered(token, &answer);
+            }
             Event::Answer { token, answer } => return self.answered(token, &answer),
+            Event::Offer => self.offer(),
             Event::Impatient { client, token } => self.impatient(client, token),
             Event::Strike => self.strike(),
             Event::Heal { node, fault } => return self.heal(node, fault),
@@ -233,7 +262,11 @@ impl World {
     }
 
     pub(super) fn now(&self, node: usize) -> quorate_core::Now {
-        self.nodes[node].clock.now(self.queue.now_ns())
+        let clock = match node.checked_sub(self.nodes.len()) {
+            None => &self.nodes[node].clock,
+            Some(gateway) => &self.gateways[gateway].clock,
+        };
+        clock.now(self.queue.now_ns())
     }
 
     fn ask(&mut self, client: usize) {
@@ -255,8 +288,8 @@ impl World {
         self.tokens += 1;
         let token = self.tokens;
         self.clients[client].waits = Some((token, asked));
-        let node = node.unwrap_or_else(|| self.rng.usize(..self.nodes.len()));
-        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+        let node = node.unwrap_or_else(|| self.draw_server(&request));
+        let delay = self.weather.client_ns(&mut self.rng);
         let request = Event::Request {
             node,
             token,
@@ -267,6 +300,16 @@ impl World {
             self.queue
                 .after(PATIENCE_NS, Event::Impatient { client, token });
         }
+    }
+
+    /// Any replica, or a gateway for half of what these order.
+    fn draw_server(&mut self, request: &Request<Query>) -> usize {
+        let gateways = self.living_gateways();
+        let is_write = matches!(request, Request::Write { .. });
+        if is_write && !gateways.is_empty() && self.rng.bool() {
+            return gateways[self.rng.usize(..gateways.len())];
+        }
+        self.rng.usize(..self.nodes.len())
     }
 
     fn answered(&mut self, token: u64, answer: &Answer<Found>) -> Result<(), String> {
@@ -300,7 +343,7 @@ impl World {
         if self.is_over {
             return;
         }
-        let node = self.rng.usize(..self.nodes.len());
+        let node = self.draw_victim();
         if let Some((fault, lasts_ns)) = self.weather.fault(&mut self.rng) {
             self.hurt(node, fault);
             self.queue.after(lasts_ns, Event::Heal { node, fault });
@@ -309,7 +352,21 @@ impl World {
         self.queue.after(delay, Event::Strike);
     }
 
+    /// Any replica or gateway.
+    fn draw_victim(&mut self) -> usize {
+        let gateways = self.living_gateways();
+        let drawn = self.rng.usize(..self.nodes.len() + gateways.len());
+        let gateway = drawn.checked_sub(self.nodes.len());
+        gateway.map_or(drawn, |at| gateways[at])
+    }
+
     fn hurt(&mut self, index: usize, fault: Fault) {
+        if let Some(at) = index.checked_sub(self.nodes.len()) {
+            return match fault {
+                Fault::Clock(off_ns) => self.gateways[at].clock.offset_ns = off_ns,
+                _ => self.kill_gateway(index),
+            };
+        }
         let node = &mut self.nodes[index];
         let name = match fault {
             Fault::Crash if node.host.is_some() => {
@@ -339,6 +396,10 @@ impl World {
     }
 
     fn heal(&mut self, index: usize, fault: Fault) -> Result<(), String> {
+        if let Some(at) = index.checked_sub(self.nodes.len()) {
+            self.gateways[at].clock.offset_ns = 0;
+            return Ok(());
+        }
         let node = &mut self.nodes[index];
         match fault {
             Fault::Crash if node.host.is_none() => return self.open(index),
@@ -353,11 +414,14 @@ impl World {
 
     fn heal_all(&mut self) -> Result<(), String> {
         self.is_over = true;
-        self.weather = self.weather.calm();
+        self.weather.calm();
         for index in 0..self.nodes.len() {
             for fault in [Fault::Pause, Fault::Cut, Fault::Clock(0), Fault::Crash] {
                 self.heal(index, fault)?;
             }
+        }
+        for gateway in &mut self.gateways {
+            gateway.clock.offset_ns = 0;
         }
         // What was asked of a replica that crashed since is answered by nobody.
         for client in 0..CLIENTS {
@@ -379,11 +443,12 @@ impl World {
         Ok(())
     }
 
-    /// Whether all have applied the same.
+    /// Whether all have applied the same, and gateways know that what they answered is decided.
     fn is_level(&self) -> bool {
         let digest = |node: &Node| node.host.as_ref().map(Host::digest);
         let first = digest(&self.nodes[0]);
         self.nodes.iter().all(|node| digest(node) == first)
+            && self.gateways.iter().all(Apart::is_idle)
     }
 
     fn explain(&self) -> String {

@@ -302,8 +302,8 @@ fn clocks(page: &mut String, figures: &Deadlines) -> std::fmt::Result {
 const ABSENT: &str = "\
 ## What is not here
 
-- *Commutativity* (figure 8b, and a part of figure 7): writes of the store take numbers from one revision, so that all conflict. A face whose
-  commands say what they touch would be needed; no page of figures can stand in for it.
+- *Commutativity* (figure 8b, and a part of figure 7): writes of the store take numbers from one revision, so that all conflict. `quorate
+  sim commute` shows it with the plain store, whose commands say what they touch.
 - *Without DOM, or without proxies that count quorums* (figure 7): no setting takes these out. `unheld` comes nearest: nothing is held, and what is
   overtaken goes the slow way.
 - *Throughput and CPU* (figures 6, 9 and 11), *wide areas* (10): the simulator's replicas take turns and no other time. `docs/performance.md` has what was

@@ -1,8 +1,8 @@
-//! Which of the keys that all clients share an operation is about.
+//! Which of many keys a request is about.
 
 /// How keys are chosen.
 #[derive(Debug, Clone)]
-pub(crate) enum Keys {
+pub enum Keys {
     /// Each as often as any other.
     Even(u64),
     /// The first most often: how often one of the first `i + 1` is chosen, of all.
@@ -12,7 +12,8 @@ pub(crate) enum Keys {
 impl Keys {
     /// So many keys; with a skew, the `i`-th is chosen as often as `1 / i^skew` of all such shares says
     /// (Zipf's law).
-    pub(crate) fn new(count: u64, skew: f64) -> Keys {
+    #[must_use]
+    pub fn new(count: u64, skew: f64) -> Keys {
         if skew == 0.0 {
             return Keys::Even(count);
         }
@@ -29,7 +30,7 @@ impl Keys {
     }
 
     /// One of them.
-    pub(crate) fn choose(&self, random: &mut fastrand::Rng) -> u64 {
+    pub fn choose(&self, random: &mut fastrand::Rng) -> u64 {
         match self {
             Keys::Even(count) => random.u64(..*count),
             Keys::Skewed(below) => {

@@ -1,14 +1,12 @@
-//! What a gateway apart passes on to members: reads, watches, leases, and whatever is about the cluster.
+//! What a gateway apart passes on to members: reads, and whatever else needs the state or is about the cluster.
 //!
 //! One member gets all of it while it can be reached; another one does when it fails. What only reads is asked
 //! again there; of everything else the client is told that the member is unavailable, and does as with any
 //! server that goes away.
 
-use crate::front::PREFIX_BYTES;
-use axum::body::Body as PlainBody;
-use bytes::{BufMut, Bytes, BytesMut};
 use quorate_server::Upstream;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +14,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::codegen::Service;
-use tonic::codegen::http::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
-use tonic::codegen::http::{Method, Request, Response, Uri, Version};
+use tonic::codegen::http::header::{CONNECTION, HOST};
+use tonic::codegen::http::{Request, Response, Version};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
 
 /// How long a connection may take to come about, and a member's sign of life.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -33,7 +30,7 @@ const CHANNELS_MAX: usize = 64;
 
 /// The members, as clients reach them.
 #[derive(Clone)]
-pub(crate) struct Members {
+pub struct Members {
     upstream: watch::Receiver<Upstream>,
     /// How long one may take for an answer before another is asked.
     patience: Duration,
@@ -46,8 +43,16 @@ struct Shared {
     turn: AtomicUsize,
 }
 
+impl fmt::Debug for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Members").finish_non_exhaustive()
+    }
+}
+
 impl Members {
-    pub(crate) fn new(upstream: watch::Receiver<Upstream>, patience: Duration) -> Members {
+    /// Those that the gateway knows of at any time. One that was asked for a read has `patience`.
+    #[must_use]
+    pub fn new(upstream: watch::Receiver<Upstream>, patience: Duration) -> Members {
         // Gateways begin with different members.
         let first = usize::from(upstream.borrow().me.0);
         let shared = Shared {
@@ -62,41 +67,34 @@ impl Members {
     }
 
     /// Whether the gateway orders writes itself.
-    pub(crate) fn leave_writes(&self) -> bool {
+    #[must_use]
+    pub fn leave_writes(&self) -> bool {
         self.upstream.borrow().orders
     }
 
     /// Passes a request on as it is, to one member.
-    pub(crate) async fn pass(&self, request: Request<Body>) -> Response<Body> {
+    ///
+    /// # Errors
+    /// Why that one gave no answer, for people: what was asked may have been done.
+    pub async fn pass(&self, request: Request<Body>) -> Result<Response<Body>, String> {
         self.wait_for_somebody().await;
-        let Some((turn, mut channel)) = self.pick() else {
-            return nobody();
-        };
-        let (mut parts, body) = request.into_parts();
-        // A browser's, or a probe's: its connection is not the one to the member.
-        parts.headers.remove(HOST);
-        parts.headers.remove(CONNECTION);
-        parts.version = Version::HTTP_2;
-        let request = Request::from_parts(parts, body);
-        match ask(&mut channel, request).await {
-            Ok(response) => response,
-            Err(why) => {
-                self.failed(turn);
-                unavailable(&why)
-            }
-        }
+        let (turn, mut channel) = self.pick().ok_or(NOBODY)?;
+        let answer = ask(&mut channel, request).await;
+        answer.inspect_err(|_| self.failed(turn))
     }
 
-    /// Passes on a call of one message each way which changes nothing: to one member after the other, until
-    /// one answers.
-    pub(crate) async fn read(
+    /// Asks for what changes nothing: one member after the other, until one gives an answer that does not say
+    /// that it cannot serve.
+    ///
+    /// # Errors
+    /// Why the last of them gave no answer, for people.
+    pub async fn read(
         &self,
-        uri: &Uri,
-        headers: &HeaderMap,
-        message: Bytes,
-    ) -> Response<Body> {
+        request: impl Fn() -> Request<Body>,
+        is_unavailable: impl Fn(&Response<Body>) -> bool,
+    ) -> Result<Response<Body>, String> {
         self.wait_for_somebody().await;
-        let mut last = nobody();
+        let mut last = Err(NOBODY.to_owned());
         for round in 0..ROUNDS_MAX {
             if round > 0 {
                 tokio::time::sleep(ROUND_PAUSE).await;
@@ -106,13 +104,11 @@ impl Members {
                 let Some((turn, mut channel)) = self.pick() else {
                     break;
                 };
-                let request = call(uri, headers, &message);
-                let asked = tokio::time::timeout(self.patience, ask(&mut channel, request)).await;
+                let asked = tokio::time::timeout(self.patience, ask(&mut channel, request())).await;
                 last = match asked {
-                    Ok(Ok(response)) if !is_unavailable(&response) => return response,
-                    Ok(Ok(response)) => response,
-                    Ok(Err(why)) => unavailable(&why),
-                    Err(_) => unavailable("it did not answer in time"),
+                    Ok(Ok(response)) if !is_unavailable(&response) => return Ok(response),
+                    Ok(answer) => answer,
+                    Err(_) => Err("it did not answer in time".to_owned()),
                 };
                 self.failed(turn);
             }
@@ -164,6 +160,12 @@ impl Members {
 }
 
 async fn ask(channel: &mut Channel, request: Request<Body>) -> Result<Response<Body>, String> {
+    let (mut parts, body) = request.into_parts();
+    // A browser's, or a probe's: its connection is not the one to the member.
+    parts.headers.remove(HOST);
+    parts.headers.remove(CONNECTION);
+    parts.version = Version::HTTP_2;
+    let request = Request::from_parts(parts, body);
     let ready = poll_fn(|context| Service::<Request<Body>>::poll_ready(channel, context));
     ready.await.map_err(|error| error.to_string())?;
     channel
@@ -172,37 +174,4 @@ async fn ask(channel: &mut Channel, request: Request<Body>) -> Result<Response<B
         .map_err(|error| error.to_string())
 }
 
-/// A message with what is in front of it.
-pub(crate) fn framed(message: &Bytes) -> Bytes {
-    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
-    framed.put_u8(0);
-    framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
-    framed.put_slice(message);
-    framed.freeze()
-}
-
-/// A call of one message.
-fn call(uri: &Uri, headers: &HeaderMap, message: &Bytes) -> Request<Body> {
-    let mut request = Request::new(Body::new(PlainBody::from(framed(message))));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = uri.clone();
-    *request.version_mut() = Version::HTTP_2;
-    *request.headers_mut() = headers.clone();
-    let kind = HeaderValue::from_static("application/grpc");
-    request.headers_mut().insert(CONTENT_TYPE, kind);
-    request
-}
-
-/// Whether a response says right away that the member cannot serve.
-fn is_unavailable(response: &Response<Body>) -> bool {
-    let status = Status::from_header_map(response.headers());
-    status.is_some_and(|status| status.code() == Code::Unavailable)
-}
-
-fn nobody() -> Response<Body> {
-    unavailable("no member can be reached")
-}
-
-fn unavailable(why: &str) -> Response<Body> {
-    Status::unavailable(format!("etcdserver: {why}")).into_http()
-}
+const NOBODY: &str = "no member can be reached";

@@ -1,0 +1,116 @@
+//! The face of a gateway apart: writes are ordered from here, and need not wait for what they commute with;
+//! everything else is passed on to a member.
+
+use crate::reply::unavailable;
+use crate::serve::{Face, KEY, Limits, READ, serve_router, writes};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{Method, Response as Answer, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use quorate_plain::Store;
+use quorate_server::{GatewayContext, Handle};
+use quorate_web::{Members, Metrics, metrics_page};
+use std::future::Future;
+use tonic::body::Body as AnyBody;
+
+/// Serves until `shutdown` completes, then lets open requests finish for a while.
+///
+/// # Errors
+/// Those of the transport.
+pub async fn serve_gateway(
+    context: GatewayContext<Store>,
+    limits: Limits,
+    metrics: Metrics,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), tonic::transport::Error> {
+    let gate = Gate {
+        handle: context.handle,
+        members: Members::new(context.upstream, context.request_timeout),
+        metrics,
+    };
+    let router = router(gate, limits.request_bytes_max);
+    serve_router(router, context.listener, &limits, shutdown).await
+}
+
+/// Where requests go from.
+#[derive(Clone)]
+struct Gate {
+    handle: Handle<Store>,
+    members: Members,
+    metrics: Metrics,
+}
+
+fn router(gate: Gate, request_bytes_max: usize) -> Router {
+    let ordered = writes(&Face::new(gate.handle.clone()))
+        .route_layer(from_fn_with_state(gate.clone(), order_or_pass));
+    Router::new()
+        .route(KEY, get(read))
+        .route(READ, post(read_several))
+        .route("/metrics", get(metrics))
+        .fallback(pass)
+        .with_state(gate)
+        .merge(ordered)
+        .layer(DefaultBodyLimit::max(request_bytes_max))
+}
+
+/// A write: a member's where the protocol has no gateways apart.
+async fn order_or_pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    match gate.members.leave_writes() {
+        true => next.run(request).await,
+        false => gate.pass(request).await,
+    }
+}
+
+async fn read(State(gate): State<Gate>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    gate.read(|| Request::from_parts(parts.clone(), Body::empty()))
+        .await
+}
+
+async fn read_several(State(gate): State<Gate>, uri: Uri, body: Bytes) -> Response {
+    gate.read(|| {
+        let mut request = Request::new(Body::from(body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri.clone();
+        request
+    })
+    .await
+}
+
+async fn metrics(State(gate): State<Gate>) -> Response {
+    metrics_page(&gate.handle, Some(&gate.metrics)).await
+}
+
+async fn pass(State(gate): State<Gate>, request: Request) -> Response {
+    gate.pass(request).await
+}
+
+impl Gate {
+    /// To one member, as it is.
+    async fn pass(&self, request: Request) -> Response {
+        answered(self.members.pass(request.map(AnyBody::new)).await)
+    }
+
+    /// What changes nothing: to one member after the other, until one can serve.
+    async fn read(&self, request: impl Fn() -> Request) -> Response {
+        let request = || request().map(AnyBody::new);
+        answered(self.members.read(request, is_unavailable).await)
+    }
+}
+
+/// Whether a member cannot serve, or not without others that it does not reach.
+fn is_unavailable(answer: &Answer<AnyBody>) -> bool {
+    let code = answer.status();
+    code == StatusCode::SERVICE_UNAVAILABLE || code == StatusCode::GATEWAY_TIMEOUT
+}
+
+fn answered(answer: Result<Answer<AnyBody>, String>) -> Response {
+    match answer {
+        Ok(answer) => answer.map(Body::new),
+        Err(why) => unavailable(why),
+    }
+}
