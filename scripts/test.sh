@@ -63,6 +63,7 @@ done
 # Writes of different keys pass each other.
 "$QUORATE" sim plain --seeds "0..$seeds"
 "$QUORATE" sim plain --replicas 5 --seeds "0..$((seeds / 4))"
+"$QUORATE" sim plain --gateways 2 --seeds "0..$((seeds / 2))"
 # Nezha, with gateways that have no replica.
 for replicas in 3 5; do
   "$QUORATE" sim --protocol nezha --replicas "$replicas" --profile swarm,gateways \
