@@ -45,9 +45,12 @@ impl PlainArgs {
             "--face=plain".to_owned(),
             format!("--protocol={}", self.protocol),
             format!("--durability={}", self.durability),
-            format!("--gateways={}", self.gateways),
             own,
         ];
+        // A cluster started replica by replica takes no such option.
+        if self.gateways > 0 {
+            options.push(format!("--gateways={}", self.gateways));
+        }
         options.extend(self.param.iter().map(|param| format!("--param={param}")));
         options
     }
