@@ -44,7 +44,7 @@ runs=()
 for profile in "${profiles[@]}"; do
   for setup in "${setups[@]}"; do runs+=("$setup --profile $profile"); done
 done
-# Without disks nobody joins another epoch with a past.
+# Replicas without disks, of those that can do without.
 if [ "$protocol" = nezha ] || [ "$protocol" = rabia ]; then
   for profile in swarm swarm,settings; do
     for replicas in 3 5 7; do runs+=("--replicas $replicas --durability memory --profile $profile"); done

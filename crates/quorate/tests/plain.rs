@@ -46,12 +46,9 @@ fn get(url: &str, key: &str) -> Answer {
     ask(url, &format!("GET /kv/{key}"), "", "")
 }
 
-/// Scenario: keys are written, read, changed under conditions and deleted, each through another replica.
-#[test]
-fn any_replica_serves_any_request() {
-    let home = Home::new();
-    let up = home.start(&["--face", "plain", "--protocol", "nezha"]);
-    let [one, two, three] = [0, 1, 2].map(|at| up.urls[at].as_str());
+/// A key is written at the first, read and changed under a condition at the others, and the first finds that it has
+/// changed: what that answers.
+fn change_twice([one, two, three]: [&str; 3]) -> Answer {
     let stored = put(one, "a/b", "first");
     assert_eq!((stored.status, stored.tag.is_some()), (204, true));
     let found = get(two, "a/b");
@@ -61,6 +58,16 @@ fn any_replica_serves_any_request() {
     assert_eq!(ask(three, "PUT /kv/a/b", &given, "second").status, 204);
     let late = ask(one, "DELETE /kv/a/b", &given, "");
     assert_eq!(late.status, 412, "it has changed");
+    late
+}
+
+/// Scenario: keys are written, read, changed under conditions and deleted, each through another replica.
+#[test]
+fn any_replica_serves_any_request() {
+    let home = Home::new();
+    let up = home.start(&["--face", "plain", "--protocol", "nezha"]);
+    let [one, two, three] = [0, 1, 2].map(|at| up.urls[at].as_str());
+    let late = change_twice([one, two, three]);
     assert_eq!(get(one, "a/b").tag, late.tag);
     let create = ask(two, "PUT /kv/a/b", "If-None-Match: *\r\n", "third");
     assert_eq!(create.status, 412, "it exists");
@@ -171,15 +178,7 @@ async fn a_gateway_orders_writes_and_passes_reads_on() {
     let home = Home::new();
     let up = home.start(&["--face", "plain", "--protocol", "nezha", "--gateways", "2"]);
     let [one, two] = [0, 1].map(|at| up.gateways[at].as_str());
-    let stored = put(one, "a/b", "first");
-    assert_eq!((stored.status, stored.tag.is_some()), (204, true));
-    let found = get(two, "a/b");
-    assert_eq!((found.status, &found.body[..]), (200, "first"));
-    assert_eq!(found.tag, stored.tag);
-    let given = format!("If-Match: {}\r\n", found.tag.unwrap());
-    assert_eq!(ask(two, "PUT /kv/a/b", &given, "second").status, 204);
-    let late = ask(one, "DELETE /kv/a/b", &given, "");
-    assert_eq!(late.status, 412, "it has changed");
+    let late = change_twice([one, two, two]);
     for url in &up.urls {
         let found = get(url, "a/b");
         assert_eq!((found.tag, &found.body[..]), (late.tag.clone(), "second"));

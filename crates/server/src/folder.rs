@@ -31,6 +31,20 @@ pub struct Expected {
     pub params: Option<BTreeMap<String, String>>,
 }
 
+impl Expected {
+    /// The data of this replica, whatever they are.
+    #[must_use]
+    pub fn any(replica: ReplicaId) -> Expected {
+        Expected {
+            replica,
+            cluster: None,
+            protocol: None,
+            durability: None,
+            params: None,
+        }
+    }
+}
+
 /// An open data folder, locked for as long as this lives.
 #[derive(Debug)]
 pub struct Folder {
@@ -502,13 +516,7 @@ mod tests {
     use crate::meta::tests::meta;
 
     fn any(replica: u16) -> Expected {
-        Expected {
-            replica: ReplicaId(replica),
-            cluster: None,
-            protocol: None,
-            durability: None,
-            params: None,
-        }
+        Expected::any(ReplicaId(replica))
     }
 
     fn bootstrapped() -> (tempfile::TempDir, PathBuf) {

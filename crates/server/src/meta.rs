@@ -126,6 +126,20 @@ struct Head {
 }
 
 impl Meta {
+    /// What a member of a new cluster's first epoch begins with, who knows all the others.
+    #[must_use]
+    pub fn bootstrapped(cluster: ClusterId, me: Member, epoch: Epoch) -> Meta {
+        Meta {
+            cluster,
+            replica: me.id,
+            incarnation: me.incarnation,
+            known_as: None,
+            state: State::Bootstrapped,
+            group: Group(0),
+            epoch,
+        }
+    }
+
     /// The file's content.
     #[must_use]
     pub fn to_text(&self) -> String {

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    ClusterId, Durability, Epoch, Group, Incarnation, Member, Principal, ReplicaId, Slot, Wire,
+    ClusterId, Durability, Epoch, Incarnation, Member, Principal, ReplicaId, Slot, Wire,
 };
 use quorate_plain::{Answer, Outcome, Query, Store, Write};
 use quorate_server::{
     Consistency, Embedded, Expected, Failure, Folder, Layout, Meta, PeerWay, Rings, ServerConfig,
-    State, bootstrap, embed,
+    bootstrap, embed,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,24 +35,17 @@ impl Cluster {
             id: ReplicaId(id),
             incarnation: Incarnation(u128::from(id)),
         };
+        let epoch = Epoch {
+            number: 1,
+            first_slot: Slot(0),
+            members: (1..=REPLICAS).map(member).collect(),
+            protocol: protocol.to_owned(),
+            durability: Durability::Disk,
+            seed: 1,
+            params: BTreeMap::new(),
+        };
         for me in 1..=REPLICAS {
-            let meta = Meta {
-                cluster: ClusterId(7),
-                replica: ReplicaId(me),
-                incarnation: member(me).incarnation,
-                known_as: None,
-                state: State::Bootstrapped,
-                group: Group(0),
-                epoch: Epoch {
-                    number: 1,
-                    first_slot: Slot(0),
-                    members: (1..=REPLICAS).map(member).collect(),
-                    protocol: protocol.to_owned(),
-                    durability: Durability::Disk,
-                    seed: 1,
-                    params: BTreeMap::new(),
-                },
-            };
+            let meta = Meta::bootstrapped(ClusterId(7), member(me), epoch.clone());
             bootstrap(&cluster.dir(me), &meta).unwrap();
         }
         cluster
@@ -75,14 +68,7 @@ impl Cluster {
 }
 
 fn open(dir: &Path, me: u16) -> Folder {
-    let expected = Expected {
-        replica: ReplicaId(me),
-        cluster: None,
-        protocol: None,
-        durability: None,
-        params: None,
-    };
-    Folder::open(dir, &expected).unwrap()
+    Folder::open(dir, &Expected::any(ReplicaId(me))).unwrap()
 }
 
 fn key(n: u32) -> Bytes {

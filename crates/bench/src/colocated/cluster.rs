@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 
-use quorate_core::{ClusterId, Durability, Epoch, Group, Incarnation, Member, ReplicaId, Slot};
+use quorate_core::{ClusterId, Durability, Epoch, Incarnation, Member, ReplicaId, Slot};
 use quorate_plain::Store;
 use quorate_server::{
     Embedded, Expected, Folder, Handle, Layout, Meta, PeerWay, Rings, ServerConfig, ServerError,
-    State, bind, bind_datagrams, bootstrap, embed,
+    bind, bind_datagrams, bootstrap, embed,
 };
 
 use super::Way;
@@ -98,14 +98,7 @@ impl Sockets {
 
 fn folder(dir: &Path, meta: Meta) -> Result<Folder, quorate_server::FolderError> {
     bootstrap(dir, &meta)?;
-    let expected = Expected {
-        replica: meta.replica,
-        cluster: None,
-        protocol: None,
-        durability: None,
-        params: None,
-    };
-    Folder::open(dir, &expected)
+    Folder::open(dir, &Expected::any(meta.replica))
 }
 
 /// What a replica begins with.
@@ -114,21 +107,14 @@ fn meta(protocol: &str, ids: &[ReplicaId], me: ReplicaId) -> Meta {
         id: *id,
         incarnation: Incarnation(id.0.into()),
     };
-    Meta {
-        cluster: ClusterId(1),
-        replica: me,
-        incarnation: member(&me).incarnation,
-        known_as: None,
-        state: State::Bootstrapped,
-        group: Group(0),
-        epoch: Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: ids.iter().map(member).collect(),
-            protocol: protocol.to_owned(),
-            durability: Durability::Memory,
-            seed: 1,
-            params: BTreeMap::new(),
-        },
-    }
+    let epoch = Epoch {
+        number: 1,
+        first_slot: Slot(0),
+        members: ids.iter().map(member).collect(),
+        protocol: protocol.to_owned(),
+        durability: Durability::Memory,
+        seed: 1,
+        params: BTreeMap::new(),
+    };
+    Meta::bootstrapped(ClusterId(1), member(&me), epoch)
 }

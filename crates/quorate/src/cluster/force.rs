@@ -65,13 +65,7 @@ pub(super) fn run(options: &ForceOptions) -> Result<(), Failure> {
 /// Locks it: nobody may run it meanwhile.
 fn open(dir: &Path) -> Result<Folder, Failure> {
     let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
-    let expected = Expected {
-        replica: read_meta(dir).map_err(failed)?.replica,
-        cluster: None,
-        protocol: None,
-        durability: None,
-        params: None,
-    };
+    let expected = Expected::any(read_meta(dir).map_err(failed)?.replica);
     Folder::open(dir, &expected).map_err(failed)
 }
 

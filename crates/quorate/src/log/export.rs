@@ -37,13 +37,7 @@ pub(super) fn run(options: &ExportOptions) -> Result<(), Failure> {
     }
     let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
     let meta = read_meta(&options.data_dir).map_err(failed)?;
-    let expected = Expected {
-        replica: meta.replica,
-        cluster: None,
-        protocol: None,
-        durability: None,
-        params: None,
-    };
+    let expected = Expected::any(meta.replica);
     let folder = Folder::open(&options.data_dir, &expected).map_err(failed)?;
     let meta = folder.meta();
     FaceName::must_be_etcd(&meta.epoch).map_err(Failure::Failed)?;

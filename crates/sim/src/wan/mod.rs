@@ -105,6 +105,9 @@ struct System {
     wan: bool,
 }
 
+/// Protocols whose leaders are given up when they were not heard for a time.
+const ELECTING: [&str; 3] = ["nezha", "multi-paxos", "rs-paxos"];
+
 /// Measures and prints: exit code 0, 1 if a run broke a promise, 2 if the options make no sense.
 pub(crate) fn run(options: &WanOptions) -> ExitCode {
     match measure(options) {
@@ -229,7 +232,7 @@ fn way(
             ("far_us", &far_us),
         ]);
     }
-    if system.protocol != "rabia" {
+    if ELECTING.contains(&system.protocol.as_str()) {
         params.push(("election_ms", &election_ms));
     }
     let simulator = Simulator::steady(&system.protocol, n, Durability::Disk, &params, steady)
@@ -263,7 +266,7 @@ mod tests {
 
     fn measured(line: &str) -> Result<String, Failure> {
         let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wan.toml");
-        let options = crate::parse(&format!("--map {map} --requests 300 --jobs 1 {line}"));
+        let options = crate::parse(&format!("--map {map} --jobs 1 {line}"));
         measure(&options.expect("the line parses"))
     }
 
@@ -279,7 +282,8 @@ mod tests {
     #[test]
     fn a_gateway_beside_its_clients_answers_after_one_round_trip_to_the_fast_quorum() {
         let page =
-            measured("--replicas eu-north,asia-northeast,sa-east --clients us-east").unwrap();
+            measured("--replicas eu-north,asia-northeast,sa-east --clients us-east --requests 300")
+                .unwrap();
         let ms =
             |system, column| -> f64 { cell(&page, ("us-east", system), column).parse().unwrap() };
         // The furthest is in asia-northeast, 181 ms away.
@@ -289,6 +293,18 @@ mod tests {
         for other in ["multi-paxos", "rabia"] {
             assert!(ms(other, 7) > 1.3 * ms("nezha, wan", 7), "{page}");
         }
+    }
+
+    #[test]
+    fn every_protocol_can_be_put_on_the_map() {
+        let systems = quorate_protocols::names().join(",");
+        let line =
+            format!("--systems {systems} --replicas us-east,us-west,eu-north --clients us-east");
+        let page = measured(&format!("{line} --requests 20")).unwrap();
+        assert_eq!(
+            page.matches("\n| us-east |").count(),
+            quorate_protocols::names().len()
+        );
     }
 
     #[test]

@@ -1,0 +1,208 @@
+//! Opening a replica's log and host, and telling people what was found.
+
+use super::{ServerConfig, random_u64};
+use crate::clock::Clock;
+use crate::disk::Disk;
+use crate::error::ServerError;
+use crate::meta::{Meta, State};
+use crate::metrics::Metrics;
+use crate::timed::Timed;
+use bytes::Bytes;
+use quorate_core::{Application, Boot, Durability, Incarnation, Seat, Slot};
+use quorate_host::{
+    Host, HostConfig, Limits, LogSource, OpenError, Opened as OpenedHost, Spoken, Start,
+};
+use quorate_protocols::{AnyConfig, AnyMachine, Registered};
+use std::io;
+
+/// A host and the disk its log is on, if it keeps one.
+pub(super) type Opened<A> = (Host<AnyMachine, Timed<A>>, Option<Disk>);
+
+/// Opens the log and the host, or says what is wrong with them.
+pub(super) fn open_host<A: Application>(
+    config: &ServerConfig,
+    meta: &Meta,
+    boot: Boot,
+    app: A,
+    clock: &Clock,
+    metrics: &Metrics,
+) -> Result<Opened<A>, ServerError> {
+    let limits = Limits {
+        follow: tracing::enabled!(tracing::Level::TRACE),
+        ..config.limits
+    };
+    let host_config = ReplicaConfig {
+        spoken: config.spoken,
+        ..host_config(meta, boot, limits, random_u64()?)?
+    };
+    let start = match meta.state {
+        State::Bootstrapped => Start::FirstBoot,
+        State::Lost => Start::Lost,
+        State::Started => Start::Resume,
+        State::Joining | State::Confirmed => {
+            return Err(ServerError::Epoch(
+                "this replica has not been allowed to begin yet".to_owned(),
+            ));
+        }
+    };
+    let dir = config.folder.log_dir();
+    let mut disk = match meta.epoch.durability {
+        Durability::Disk => {
+            let disk = Disk::open(&config.folder.disk_folders())?;
+            Some(disk.slowed_by(config.test_source.clone()))
+        }
+        Durability::Memory => None,
+    };
+    if let (Start::FirstBoot | Start::Lost, Some(disk)) = (start, &mut disk) {
+        disk.clear()?;
+    }
+    let log: &mut dyn LogSource = match &mut disk {
+        Some(disk) => disk,
+        None => &mut NoLog,
+    };
+    let opened = open_in_its_epoch(host_config, |config| {
+        let machine = config.machine.clone().touching(A::touches());
+        let config = ReplicaConfig { machine, ..config };
+        Host::open(config, start, log, Timed::new(app.empty()), clock.now())
+    });
+    let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;
+    tracing::info!(
+        replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,
+        next_slot = %found.next, records = found.records, segments = found.segments.len(),
+        snapshot = found.snapshot.map(|slot| slot.0), fragments = found.bulk.fragments,
+        "log read"
+    );
+    tell_of_damage(&found, disk.as_ref());
+    metrics.storage.opened(config.folder.was_damaged(), &found);
+    Ok((host, disk))
+}
+
+/// Opens in the epoch that the log turns out to end in.
+fn open_in_its_epoch<H>(
+    mut config: ReplicaConfig,
+    mut open: impl FnMut(ReplicaConfig) -> Result<H, OpenError>,
+) -> Result<H, OpenError> {
+    loop {
+        match open(config.clone()) {
+            Err(OpenError::Epoch(epoch)) => config.seat.epoch = *epoch,
+            opened => return opened,
+        }
+        if let Ok(machine) = machine_config(&config.seat) {
+            config.machine = machine;
+        }
+    }
+}
+
+/// The machine's configuration for a seat. Who is no member needs none that is right: its machine does
+/// not start, and only what is the same for all is looked at.
+fn machine_config(seat: &Seat) -> Result<AnyConfig, String> {
+    let is_member = seat.epoch.index_of(seat.me).is_some();
+    let first = seat.epoch.members.first().filter(|_| !is_member);
+    AnyConfig::of(&Seat {
+        me: first.map_or(seat.me, |member| member.id),
+        ..seat.clone()
+    })
+}
+
+/// Tells people what is not as it was written, and what follows from it.
+fn tell_of_damage(found: &OpenedHost, disk: Option<&Disk>) {
+    for (slot, why) in &found.bad_snapshots {
+        let path = disk.map(|disk| disk.snapshots().path(*slot));
+        let path = path.unwrap_or_default();
+        tracing::warn!(path = %path.display(), "a snapshot cannot be used: {why}");
+    }
+    for (from, to) in &found.damage {
+        tracing::warn!(
+            segment = from.segment,
+            offset = from.offset,
+            to_segment = to.segment,
+            to_offset = to.offset,
+            "the log is damaged here: check this disk"
+        );
+    }
+    for (from, to) in &found.bulk.damage {
+        tracing::warn!(
+            segment = from.segment,
+            from = from.offset,
+            to = to.offset,
+            "the bulk store is damaged here: check this disk; what is lost is rebuilt from peers"
+        );
+    }
+    for (from, to) in &found.missing {
+        tracing::warn!(%from, before = %to, "decided slots are missing: fetching them from peers");
+    }
+    if found.lost_promises {
+        tracing::warn!(
+            "promises of this replica may be lost: it recovers from its peers before it votes again"
+        );
+    }
+    if let Some(at) = found.torn {
+        tracing::info!(
+            segment = at.segment,
+            offset = at.offset,
+            "an unfinished write at the end of the log, never acknowledged, was cut off"
+        );
+    }
+}
+
+/// What the host of a folder's replica is opened with.
+pub(crate) fn host_config(
+    meta: &Meta,
+    boot: Boot,
+    limits: Limits,
+    dice: u64,
+) -> Result<ReplicaConfig, ServerError> {
+    let seat = Seat {
+        group: meta.group,
+        epoch: meta.epoch.clone(),
+        me: meta.replica,
+        boot,
+    };
+    Ok(HostConfig {
+        cluster: meta.cluster,
+        incarnation: meta.incarnation,
+        known_as: known_as(meta),
+        genesis: meta.epoch.clone(),
+        catalogue: &Registered,
+        machine: machine_config(&seat).map_err(ServerError::Epoch)?,
+        seat,
+        spoken: Spoken::SHIPPED,
+        limits,
+        dice,
+    })
+}
+
+/// The life under which epochs list a replica: one that lost its data comes back within the epoch, in
+/// another life.
+fn known_as(meta: &Meta) -> Incarnation {
+    if let Some(life) = meta.known_as {
+        return life;
+    }
+    let mut members = meta.epoch.members.iter();
+    let listed = members.find(|member| member.id == meta.replica);
+    listed.map_or(meta.incarnation, |member| member.incarnation)
+}
+
+/// A host's configuration.
+type ReplicaConfig = HostConfig<AnyConfig>;
+
+/// The log of a replica that lives in memory.
+struct NoLog;
+
+impl LogSource for NoLog {
+    fn list(&mut self) -> io::Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
+    fn read(&mut self, _segment: u64) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn read_snapshot(&mut self, _slot: Slot, _offset: u64, _len: usize) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
