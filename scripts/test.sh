@@ -69,6 +69,8 @@ for replicas in 3 5; do
   "$QUORATE" sim --protocol nezha --replicas "$replicas" --profile swarm,gateways \
     --seeds "0..$((seeds / 4))"
 done
+"$QUORATE" sim --protocol nezha --replicas 5 --param wan=true --param rtt_us=20000 \
+  --profile swarm,settings --seeds "0..$((seeds / 4))"
 "$QUORATE" sim --protocol nezha --replicas 3 --durability memory --profile swarm,gateways \
   --seeds "0..$((seeds / 4))"
 "$QUORATE" sim --protocol nezha --replicas 3 --profile swarm,gateways,switches,epochs \

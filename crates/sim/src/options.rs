@@ -2,7 +2,7 @@
 
 use crate::capacity::CapacityOptions;
 use crate::figures::{FiguresOptions, ModesOptions};
-use crate::plain::{CommuteOptions, PlainOptions};
+use crate::plain::{CommuteOptions, LoadOptions, PlainOptions};
 use crate::speed::SpeedOptions;
 use crate::wan::WanOptions;
 use clap::{Args, Subcommand, ValueEnum};
@@ -43,6 +43,8 @@ pub enum SimReport {
     Plain(PlainOptions),
     /// What it brings that writes of different keys may pass each other: fast path, hold time, latency
     Commute(CommuteOptions),
+    /// Latency against load where cores are the limit, of protocols and of ways to run one
+    Load(LoadOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load
     Speed(SpeedOptions),
 }

@@ -31,6 +31,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
         Some(SimReport::Wan(options)) => wan::run(options),
         Some(SimReport::Plain(options)) => plain::run(options),
         Some(SimReport::Commute(options)) => plain::commute(options),
+        Some(SimReport::Load(options)) => plain::load(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }
 }

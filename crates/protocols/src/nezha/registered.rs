@@ -59,6 +59,9 @@ impl Protocol for Nezha {
 
 /// What seeds try: deadlines that are too soon or far away, bounds on what is held, logs and gateways that
 /// take little at once, and leaders that are given up soon.
+///
+/// Not `wan`, whose round trip of 300 ms has what is lost said again after more than a second: with a log of one entry
+/// (`window`) of few commands that is slower than what the simulator's clients ask for. Seeds of it name a round trip.
 const VARIATIONS: &[(&str, &[&str])] = &[
     ("owd_us", &["50", "20000"]),
     ("far_us", &["20", "50000"]),
@@ -70,7 +73,6 @@ const VARIATIONS: &[(&str, &[&str])] = &[
     ("batch_commands", &["1", "4"]),
     ("rtt_us", &["50", "20000"]),
     ("election_ms", &["25", "500"]),
-    ("wan", &["true"]),
 ];
 
 const BRANCHES: &[&str] = &[

@@ -4,7 +4,7 @@
 //! link cannot be measured on one machine: the file gets the paper's.
 
 use super::costs::{Costs, Disk, Link, PerMessage, mb_per_second};
-use super::steps;
+use super::steps::{self, Hosts};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
@@ -36,13 +36,29 @@ pub(super) fn write(path: &Path) -> Result<(), String> {
             ..Link::of_the_paper()
         },
         disk: disk(&path.with_extension("probe")).map_err(failed)?,
-        step: steps::measure(REPEATS)?,
+        step: calibrate_steps(&steps::RACOS)?,
         socket: sockets().map_err(failed)?,
     };
     let text = toml::to_string(&costs).map_err(|error| error.to_string())?;
     std::fs::write(path, &text).map_err(failed)?;
     print!("{text}");
     Ok(())
+}
+
+/// What hosts of a protocol take for a message.
+///
+/// # Errors
+/// If they cannot be started.
+pub(crate) fn calibrate_steps(of: &Hosts) -> Result<PerMessage, String> {
+    steps::measure(REPEATS, of)
+}
+
+/// What either end of a socket takes for a message.
+///
+/// # Errors
+/// If there is no loopback.
+pub(crate) fn calibrate_sockets() -> Result<PerMessage, String> {
+    sockets().map_err(|error| format!("sockets of the loopback: {error}"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "it measures the machine")]

@@ -41,10 +41,10 @@ pub(super) struct Disk {
 /// Time of a core.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PerMessage {
-    pub(super) message_ns: f64,
-    pub(super) byte_ns: f64,
-    pub(super) from: String,
+pub(crate) struct PerMessage {
+    pub(crate) message_ns: f64,
+    pub(crate) byte_ns: f64,
+    pub(crate) from: String,
 }
 
 impl PerMessage {

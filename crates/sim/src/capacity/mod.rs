@@ -25,8 +25,12 @@ use quorate_protocols::Code;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub(crate) use calibrate::{calibrate_sockets, calibrate_steps};
+pub(crate) use costs::PerMessage;
 pub(crate) use drive::RigOf;
-pub(crate) use rig::{Reading, Rig, RigPlan};
+pub(crate) use rig::{CoreCosts, Reading, Rig, RigPlan};
+pub(crate) use serial::Serial;
+pub(crate) use steps::Hosts;
 pub(crate) use wires::Tick;
 
 /// What is measured, and on which machines.

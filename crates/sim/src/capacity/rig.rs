@@ -132,8 +132,7 @@ impl<C> Rig<C> {
 
     /// A replica's host takes a message of so many bytes in.
     pub(crate) fn takes_in(&mut self, replica: usize, now_ns: u64, bytes: u64) {
-        let costs = self.plan.hardware.core;
-        let takes_ns = costs.step_message_ns + costs.step_byte_ns * bytes as f64;
+        let takes_ns = self.plan.hardware.core.step(bytes);
         self.boxes[replica].core.take(now_ns, takes_ns as u64);
     }
 
@@ -242,8 +241,14 @@ impl<C> Rig<C> {
 }
 
 impl CoreCosts {
-    fn socket(&self, bytes: u64) -> f64 {
+    /// What a message of so many bytes takes at either end of a socket.
+    pub(crate) fn socket(&self, bytes: u64) -> f64 {
         self.socket_message_ns + self.socket_byte_ns * bytes as f64
+    }
+
+    /// What a host takes for a message of so many bytes that comes.
+    pub(crate) fn step(&self, bytes: u64) -> f64 {
+        self.step_message_ns + self.step_byte_ns * bytes as f64
     }
 }
 

@@ -16,8 +16,21 @@ use quorate_kv::Store;
 use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use std::collections::BTreeMap;
 
-/// The cluster: values are cut, sent and put together in it.
-const PROTOCOL: (&str, usize, &str) = ("racos", 5, "3");
+/// Of which cluster.
+pub(crate) struct Hosts {
+    pub(crate) protocol: &'static str,
+    pub(crate) replicas: usize,
+    pub(crate) params: &'static [(&'static str, &'static str)],
+    pub(crate) durability: Durability,
+}
+
+/// Values are cut, sent and put together in it.
+pub(super) const RACOS: Hosts = Hosts {
+    protocol: "racos",
+    replicas: 5,
+    params: &[("k", "3")],
+    durability: Durability::Disk,
+};
 /// Puts under way at each host.
 const UNDER_WAY: usize = 8;
 /// Short values and long ones, and how many of them.
@@ -43,40 +56,47 @@ struct Ring {
 ///
 /// # Errors
 /// If the hosts cannot be started.
-pub(super) fn measure(repeats: usize) -> Result<PerMessage, String> {
-    let (short, short_ns) = fastest(repeats, SHORT)?;
-    let (long, long_ns) = fastest(repeats, LONG)?;
+pub(super) fn measure(repeats: usize, of: &Hosts) -> Result<PerMessage, String> {
+    let (short, short_ns) = fastest(repeats, of, SHORT)?;
+    let (long, long_ns) = fastest(repeats, of, LONG)?;
     // Two equations, for messages and bytes.
     let (a, b) = (short.messages as f64, short.bytes as f64);
     let (c, d) = (long.messages as f64, long.bytes as f64);
     let byte_ns = (long_ns * a - short_ns * c) / (d * a - b * c);
     let message_ns = (short_ns - byte_ns * b) / a;
-    let (protocol, replicas, k) = PROTOCOL;
+    let params = of.params.iter();
+    let params: String = params
+        .map(|(name, value)| format!(" {name}={value}"))
+        .collect();
     Ok(PerMessage {
         message_ns: message_ns.max(0.0).round(),
         byte_ns: (byte_ns.max(0.0) * 1000.0).round() / 1000.0,
         from: format!(
-            "measured: hosts of {protocol} {replicas},{k} on one core, values of {} B and of {} KiB",
+            "measured: {} hosts of {}{params} on one core, values of {} B and of {} KiB",
+            of.replicas,
+            of.protocol,
             SHORT.0,
             LONG.0 >> 10
         ),
     })
 }
 
-fn fastest(repeats: usize, load: (usize, usize)) -> Result<(Ring, f64), String> {
-    let mut last = Ring::start()?;
+fn fastest(repeats: usize, of: &Hosts, load: (usize, usize)) -> Result<(Ring, f64), String> {
+    let mut last = Ring::start(of)?;
     let took_ns = least(repeats, || {
-        last = Ring::start()?;
+        last = Ring::start(of)?;
         last.put_all(load).map(|()| last.took_ns as f64)
     });
     took_ns.map(|took_ns| (last, took_ns))
 }
 
 impl Ring {
-    fn start() -> Result<Ring, String> {
-        let (protocol, replicas, k) = PROTOCOL;
-        let params = BTreeMap::from([("k".to_owned(), k.to_owned())]);
-        let epoch = sample_epoch(protocol, replicas, Durability::Disk, &params);
+    fn start(of: &Hosts) -> Result<Ring, String> {
+        let replicas = of.replicas;
+        let params = of.params.iter();
+        let params = params.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let params: BTreeMap<String, String> = params.collect();
+        let epoch = sample_epoch(of.protocol, replicas, of.durability, &params);
         let host = |index: usize| {
             let seat = seat(&epoch, index);
             let config = HostConfig {

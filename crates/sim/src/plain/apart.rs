@@ -5,7 +5,7 @@ use super::world::{Event, World};
 use crate::node::Clock;
 use crate::world::replica;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Group, MICROS, MILLIS, ReplicaId, Seat};
+use quorate_core::{Application, Boot, Group, MILLIS, ReplicaId, Seat};
 use quorate_host::{Answer, Gateway, GatewayConfig, Limits, Request, Spoken};
 use quorate_plain::{Query, Store};
 use quorate_protocols::{AnyGateway, gateway_machine};
@@ -143,7 +143,7 @@ impl World {
     }
 
     fn gateway_turn_soon(&mut self, endpoint: usize) {
-        let delay = self.rng.u64(5 * MICROS..60 * MICROS);
+        let delay = self.turn_comes_after_ns(endpoint);
         self.gateway_turn_after(endpoint, delay);
     }
 
@@ -158,9 +158,13 @@ impl World {
     }
 
     pub(super) fn gateway_turn(&mut self, endpoint: usize) -> Result<(), String> {
-        let now = self.now(endpoint);
+        let (now, busy_ns) = (self.now(endpoint), self.core_free_after_ns(endpoint));
         let apart = &mut self.gateways[endpoint - self.nodes.len()];
         apart.turn_at_ns = None;
+        if let Some(busy_ns @ 1..) = busy_ns {
+            self.gateway_turn_after(endpoint, busy_ns);
+            return Ok(());
+        }
         let Some(gateway) = &mut apart.gateway else {
             return Ok(());
         };
@@ -178,8 +182,7 @@ impl World {
                 Answer::Refused(refusal) => Answer::Refused(refusal),
                 other => return Err(format!("a gateway answered with {other:?}")),
             };
-            let delay = self.weather.client_ns(&mut self.rng);
-            self.queue.after(delay, Event::Answer { token, answer });
+            self.answer_leaves(endpoint, token, answer);
         }
         if let Some(at_ns) = wake_ns {
             let now_ns = self.queue.now_ns();

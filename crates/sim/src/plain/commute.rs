@@ -7,7 +7,7 @@
 
 use super::faults::{LATE_NS_MAX, Weather};
 use super::keys::Keys;
-use super::offers::Offers;
+use super::offers::{Entrance, Offers, Pace};
 use super::world::World;
 use crate::meter::share_of;
 use crate::parallel::run_all;
@@ -169,7 +169,8 @@ fn world(options: &CommuteOptions, point: Point) -> Result<World, String> {
 fn measure(options: &CommuteOptions, point: Point) -> Result<Measured, String> {
     let mut world = world(options, point)?;
     let keys = Keys::new(options.keys, options.skew);
-    world.begin_offers(Offers::new(options.seed, point.rate, keys, point.keys_each))?;
+    let comes = (Pace::Rate(point.rate), Entrance::Any);
+    world.begin_offers(Offers::new(options.seed, comes, keys, point.keys_each))?;
     world.take_offers(WARM_UP_NS)?;
     let before = FIGURES.map(|name| world.figure(name));
     let mut latencies_ns = world.take_offers(options.duration_ms * MILLIS)?;

@@ -8,9 +8,11 @@
 mod apart;
 mod clients;
 mod commute;
+mod cores;
 mod faults;
 pub mod history;
 mod keys;
+mod load;
 mod nodes;
 mod offers;
 mod outcome;
@@ -19,6 +21,8 @@ mod world;
 pub use commute::CommuteOptions;
 pub(crate) use commute::run as commute;
 pub use keys::Keys;
+pub use load::LoadOptions;
+pub(crate) use load::run as load;
 
 use crate::parallel::run_all;
 use clap::Args;

@@ -7,9 +7,12 @@ use bytes::Bytes;
 use quorate_core::{
     Application, Boot, ClusterId, Event as Reported, Incarnation, MICROS, MILLIS, Peers, Seat,
 };
-use quorate_host::{Flush, Host, HostConfig, HostEvent, Limits, Spoken, Start};
-use quorate_plain::Store;
+use quorate_host::{Answer, Flush, Host, HostConfig, HostEvent, Limits, Spoken, Start};
+use quorate_plain::{Answer as Found, Store};
 use quorate_protocols::{AnyConfig, Registered};
+
+/// An answer to a write, with what is around it.
+const ANSWER_BYTES: usize = 64;
 
 impl World {
     pub(super) fn open(&mut self, index: usize) -> Result<(), String> {
@@ -60,8 +63,17 @@ impl World {
     }
 
     pub(super) fn turn_soon(&mut self, index: usize) {
-        let delay = self.rng.u64(5 * MICROS..60 * MICROS);
+        let delay = self.turn_comes_after_ns(index);
         self.turn_after(index, delay);
+    }
+
+    /// When a turn of a replica or gateway comes: as soon as its core has time, or at random where cores do not
+    /// count.
+    pub(super) fn turn_comes_after_ns(&mut self, endpoint: usize) -> u64 {
+        match self.core_free_after_ns(endpoint) {
+            Some(free_ns) => free_ns,
+            None => self.rng.u64(5 * MICROS..60 * MICROS),
+        }
     }
 
     fn turn_after(&mut self, index: usize, delay_ns: u64) {
@@ -82,6 +94,11 @@ impl World {
         if node.is_paused {
             return Ok(());
         }
+        if let Some(busy_ns @ 1..) = self.core_free_after_ns(index) {
+            self.turn_after(index, busy_ns);
+            return Ok(());
+        }
+        let node = &mut self.nodes[index];
         let Some(host) = &mut node.host else {
             return Ok(());
         };
@@ -109,8 +126,7 @@ impl World {
                 self.send(index, frame.to, frame.chunks.concat().into());
             }
             for (token, answer) in answers {
-                let delay = self.weather.client_ns(&mut self.rng);
-                self.queue.after(delay, Event::Answer { token, answer });
+                self.answer_leaves(index, token, answer);
             }
             let life = self.nodes[index].life;
             for read in reads {
@@ -138,6 +154,7 @@ impl World {
                 HostEvent::Machine(Reported::Branch(name)) => {
                     *self.outcome.branches.entry(name).or_default() += 1;
                 }
+                HostEvent::Machine(Reported::Decided { .. }) => self.decider = Some(index),
                 HostEvent::Machine(Reported::Misbehaved { peer, what }) => {
                     return Err(format!("replica {}: {peer} misbehaved: {what}", index + 1));
                 }
@@ -163,11 +180,19 @@ impl World {
                 _ => 1,
             };
             for _ in 0..copies {
-                let delay = self.weather.frame_ns(&mut self.rng);
+                let leaves_ns = self.core_sends_ns(from, bytes.len());
+                let delay = leaves_ns + self.weather.frame_ns(&mut self.rng);
                 let bytes = bytes.clone();
                 self.queue.after(delay, Event::Frame { from, to, bytes });
             }
         }
+    }
+
+    /// An answer goes to its client.
+    pub(super) fn answer_leaves(&mut self, endpoint: usize, token: u64, answer: Answer<Found>) {
+        let leaves_ns = self.core_sends_ns(endpoint, ANSWER_BYTES);
+        let delay = leaves_ns + self.weather.client_ns(&mut self.rng);
+        self.queue.after(delay, Event::Answer { token, answer });
     }
 
     pub(super) fn frame(&mut self, from: usize, to: usize, bytes: Bytes) {
@@ -175,6 +200,7 @@ impl World {
         if is_cut(from) || is_cut(to) {
             return;
         }
+        self.core_takes_in(to, bytes.len());
         if to >= self.nodes.len() {
             return self.gateway_frame(to, from, bytes);
         }
@@ -186,9 +212,10 @@ impl World {
     }
 
     fn write(&mut self, index: usize, flush: Flush) {
-        let delay = match flush.sync {
-            true => self.rng.u64(20 * MICROS..self.weather.sync_ns_max),
-            false => 0,
+        let delay = match (flush.sync, self.core_flushes_ns(index)) {
+            (true, Some(takes_ns)) => takes_ns,
+            (true, None) => self.rng.u64(20 * MICROS..self.weather.sync_ns_max),
+            (false, _) => 0,
         };
         let node = &mut self.nodes[index];
         node.disk.write(&flush);

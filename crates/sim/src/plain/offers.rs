@@ -1,4 +1,5 @@
-//! Writes that come at random, whether those before are answered or not, and how long they take.
+//! Writes that come at random, whether those before are answered or not, or from clients of which each waits for its
+//! answer, and how long they take.
 
 use super::apart::Apart;
 use super::clients::key;
@@ -7,35 +8,69 @@ use super::world::{Event, World};
 use crate::network::exponential;
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_core::{Machine, Principal, SECONDS, Wire};
+use quorate_core::{MILLIS, Machine, Principal, SECONDS, Wire};
 use quorate_host::{Answer, Host, Request};
 use quorate_plain::{Answer as Found, Write};
 use std::collections::BTreeMap;
+
+/// When writes come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    /// At random, so many a second.
+    Rate(u64),
+    /// From so many clients, each the next as soon as the last is answered.
+    Clients(u64),
+}
+
+/// Where they go, if there are no gateways apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Entrance {
+    /// To all replicas alike.
+    Any,
+    /// To the leader.
+    Leader,
+}
 
 /// What is written, and how often.
 pub(super) struct Offers {
     /// Of its own, so that the same is offered to all clusters.
     rng: Rng,
-    mean_ns: u64,
+    pace: Pace,
+    entrance: Entrance,
     keys: Keys,
     /// Keys of each write.
     keys_each: usize,
     /// When those were offered that wait for their answer.
     waiting: BTreeMap<u64, u64>,
     latencies_ns: Vec<u64>,
+    refused: u64,
 }
 
+/// When a client that was refused asks again.
+const ASK_AGAIN_NS: u64 = MILLIS;
+
 impl Offers {
-    /// So many a second.
-    pub(super) fn new(seed: u64, rate: u64, keys: Keys, keys_each: usize) -> Offers {
+    pub(super) fn new(
+        seed: u64,
+        (pace, entrance): (Pace, Entrance),
+        keys: Keys,
+        keys_each: usize,
+    ) -> Offers {
         Offers {
             rng: Rng::with_seed(seed),
-            mean_ns: SECONDS / rate,
+            pace,
+            entrance,
             keys,
             keys_each,
             waiting: BTreeMap::new(),
             latencies_ns: Vec::new(),
+            refused: 0,
         }
+    }
+
+    /// How many were refused so far.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// The next write.
@@ -60,8 +95,12 @@ impl World {
         for node in 0..self.nodes.len() {
             self.open(node)?;
         }
+        let at_once = match offers.pace {
+            Pace::Rate(_) => 1,
+            Pace::Clients(count) => count,
+        };
         self.offers = Some(offers);
-        self.queue.after(0, Event::Offer);
+        (0..at_once).for_each(|_| self.queue.after(0, Event::Offer));
         Ok(())
     }
 
@@ -91,11 +130,15 @@ impl World {
         let token = self.tokens;
         let write = offers.write(token);
         let node = match self.gateways.len() {
+            0 if offers.entrance == Entrance::Leader => self.decider.unwrap_or(0),
             0 => offers.rng.usize(..self.nodes.len()),
             gateways => self.nodes.len() + offers.rng.usize(..gateways),
         };
         offers.waiting.insert(token, self.queue.now_ns());
-        let next_ns = exponential(&mut offers.rng, offers.mean_ns);
+        let next_ns = match offers.pace {
+            Pace::Rate(rate) => Some(exponential(&mut offers.rng, SECONDS / rate)),
+            Pace::Clients(_) => None,
+        };
         let request = Request::Write {
             body: write.to_bytes(),
             payloads: Vec::new(),
@@ -106,8 +149,11 @@ impl World {
             token,
             request,
         };
-        self.queue.after(0, request);
-        self.queue.after(next_ns, Event::Offer);
+        let delay = self.weather.client_ns(&mut self.rng);
+        self.queue.after(delay, request);
+        if let Some(next_ns) = next_ns {
+            self.queue.after(next_ns, Event::Offer);
+        }
     }
 
     pub(super) fn offer_answered(
@@ -119,14 +165,21 @@ impl World {
         let Some(offers) = &mut self.offers else {
             return Ok(());
         };
-        match (offers.waiting.remove(&token), answer) {
+        let again_ns = match (offers.waiting.remove(&token), answer) {
             (Some(offered_ns), Answer::Applied(..)) => {
                 offers.latencies_ns.push(now_ns - offered_ns);
-                Ok(())
+                0
             }
             // More than is let in was offered.
-            (_, Answer::Refused(_)) => Ok(()),
-            (_, other) => Err(format!("a write was answered with {other:?}")),
+            (_, Answer::Refused(_)) => {
+                offers.refused += 1;
+                ASK_AGAIN_NS
+            }
+            (_, other) => return Err(format!("a write was answered with {other:?}")),
+        };
+        if let Pace::Clients(_) = offers.pace {
+            self.queue.after(again_ns, Event::Offer);
         }
+        Ok(())
     }
 }

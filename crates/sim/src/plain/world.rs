@@ -2,6 +2,7 @@
 
 use super::apart::Apart;
 use super::clients::{self, Client};
+use super::cores::Cores;
 use super::faults::{Fault, Weather};
 use super::history::{self, Op};
 use super::offers::Offers;
@@ -100,6 +101,10 @@ pub(super) struct World {
     pub(super) clients: Vec<Client>,
     /// Writes that come whether those before are answered or not, in the place of clients.
     pub(super) offers: Option<Offers>,
+    /// What cores are busy with, where that counts.
+    pub(super) cores: Option<Cores>,
+    /// Who decided last by its own count: the leader, where only a leader decides.
+    pub(super) decider: Option<usize>,
     pub(super) tokens: u64,
     pub(super) is_over: bool,
     pub(super) flaw: Option<Flaw>,
@@ -139,6 +144,8 @@ impl World {
             gateways: Vec::new(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             offers: None,
+            cores: None,
+            decider: None,
             tokens: 0,
             is_over: false,
             flaw: None,
@@ -233,12 +240,16 @@ impl World {
                 node,
                 token,
                 request,
-            } if node >= self.nodes.len() => self.gateway_request(node, token, request),
+            } if node >= self.nodes.len() => {
+                self.core_takes_in_request(node, &request);
+                self.gateway_request(node, token, request);
+            }
             Event::Request {
                 node,
                 token,
                 request,
             } => {
+                self.core_takes_in_request(node, &request);
                 let now = self.now(node);
                 if let Some(host) = &mut self.nodes[node].host {
                     host.submit(now, token, request);

@@ -1,0 +1,92 @@
+//! Protocols, and ways to run one.
+
+use crate::plain::offers::Entrance;
+use quorate_core::Durability;
+use std::collections::BTreeMap;
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct System {
+    pub(super) name: &'static str,
+    pub(super) protocol: &'static str,
+    params: &'static [(&'static str, &'static str)],
+    /// Apart from replicas.
+    pub(super) gateways: usize,
+    /// A client is its gateway, so that nothing is between them.
+    pub(super) is_linked: bool,
+    pub(super) entrance: Entrance,
+    pub(super) durability: Durability,
+}
+
+const NEZHA: System = System {
+    name: "nezha-inside",
+    protocol: "nezha",
+    params: &[("commute", "true")],
+    gateways: 0,
+    is_linked: false,
+    entrance: Entrance::Any,
+    durability: Durability::Memory,
+};
+
+/// The paper's proxies, and its clients.
+const PROXIES: usize = 5;
+const CLIENTS: usize = 10;
+
+const ALL: [System; 7] = [
+    NEZHA,
+    System {
+        name: "nezha-apart",
+        gateways: PROXIES,
+        ..NEZHA
+    },
+    System {
+        name: "nezha-linked",
+        gateways: CLIENTS,
+        is_linked: true,
+        ..NEZHA
+    },
+    System {
+        name: "nezha-ordered",
+        gateways: PROXIES,
+        params: &[("commute", "false")],
+        ..NEZHA
+    },
+    // Deadlines are further away than anything is held, so that the leader orders what comes as it comes.
+    System {
+        name: "nezha-undated",
+        gateways: PROXIES,
+        params: &[("commute", "true"), ("hold", "200"), ("far_us", "20")],
+        ..NEZHA
+    },
+    System {
+        name: "multi-paxos",
+        protocol: "multi-paxos",
+        params: &[],
+        entrance: Entrance::Leader,
+        durability: Durability::Disk,
+        ..NEZHA
+    },
+    System {
+        name: "rabia",
+        protocol: "rabia",
+        params: &[],
+        ..NEZHA
+    },
+];
+
+impl System {
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// If there is none, with those there are.
+    pub(super) fn named(name: &str) -> Result<System, String> {
+        let found = ALL.into_iter().find(|system| system.name == name);
+        found.ok_or_else(|| format!("known are {}", ALL.map(|system| system.name).join(", ")))
+    }
+
+    pub(super) fn params(&self) -> BTreeMap<String, String> {
+        let params = self.params.iter();
+        let owned = params.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        owned.collect()
+    }
+}
