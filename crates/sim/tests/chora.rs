@@ -58,6 +58,13 @@ fn settings_that_once_failed_pass() {
     pass("--replicas 5 --profile swarm,settings", 36..37);
 }
 
+/// Two members so far behind that they cannot propose: each view left out the one that had blocked the last, dealt slots
+/// to the other again, and came no further than these.
+#[test]
+fn who_is_left_behind_is_dealt_no_slots() {
+    pass("--replicas 7 --param mode=random", 3_000_026..3_000_027);
+}
+
 #[test]
 fn replicas_without_disks_pass() {
     let reports = pass("--replicas 3 --durability memory", 0..8);

@@ -109,6 +109,18 @@ impl Replica {
         1 << owner & self.config.others()
     }
 
+    /// Who is known to be so far behind that nothing can be proposed there: the next view deals it no slots. Two of
+    /// them would block every second view each, if only the one that blocks this one was left out.
+    fn left_behind(&self) -> u64 {
+        let window = self.config.window as u64;
+        let is_behind = |member: &usize| {
+            let acked = self.acked[*member];
+            acked > Slot(0) && acked.0 + window <= self.ap().0
+        };
+        let members = (0..self.config.members.len()).filter(is_behind);
+        members.fold(0, |mask, member| mask | 1 << member)
+    }
+
     /// The time for something to move is over.
     pub(super) fn on_stall(&mut self, out: &mut Out<Self>) {
         let before = self.armed.stall.take();
@@ -123,7 +135,8 @@ impl Replica {
             return;
         }
         let unheard = if is_urgent { 0 } else { !self.heard };
-        self.suspects = (self.blockers() | self.down | unheard) & self.config.others();
+        let unfit = self.blockers() | self.left_behind() | self.down | unheard;
+        self.suspects = unfit & self.config.others();
         if !self.is_wanted {
             self.only = None;
         }
