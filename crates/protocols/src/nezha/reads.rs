@@ -113,6 +113,10 @@ impl Replica {
         if self.is_unvouched {
             // It cannot confirm anything, and finds out whether there is a later view: nothing else may ever
             // tell it, where nobody writes.
+            if self.follows() && from != self.leader() {
+                // If there is none, the leader's log says what this one may vouch for.
+                self.fetch(out);
+            }
             let (view, first) = (self.view, self.end());
             let asked_back = Message::Fetch {
                 view,
