@@ -95,12 +95,17 @@ impl Replica {
 
     /// Asks the leader for what follows.
     pub(super) fn fetch(&self, out: &mut Out<Self>) {
+        self.fetch_from(self.leader(), out);
+    }
+
+    /// Asks a member, which knows of a later view if it does not lead this one.
+    pub(super) fn fetch_from(&self, member: usize, out: &mut Out<Self>) {
         let fetch = Message::Fetch {
             view: self.view,
             from: self.end(),
             wants_sums: self.sums.is_none(),
         };
-        out.send_early(self.peer(self.leader()), fetch);
+        out.send_early(self.peer(member), fetch);
     }
 
     /// Takes in what the leader's log holds next, as far as its bodies are here.

@@ -117,13 +117,7 @@ impl Replica {
                 // If there is none, the leader's log says what this one may vouch for.
                 self.fetch(out);
             }
-            let (view, first) = (self.view, self.end());
-            let asked_back = Message::Fetch {
-                view,
-                from: first,
-                wants_sums: self.sums.is_none(),
-            };
-            return out.send_early(self.peer(from), asked_back);
+            return self.fetch_from(from, out);
         }
         self.sync_lazy(out);
         let (boot, number) = asked;

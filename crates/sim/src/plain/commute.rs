@@ -5,7 +5,7 @@
 //! whether those before are answered or not. Whether writes commute, and whether each is of one key or two, is all
 //! that differs: the same seed draws the same times and keys.
 
-use super::faults::{LATE_NS_MAX, Weather};
+use super::calm::{Calm, Paths, WARM_UP_NS};
 use super::keys::Keys;
 use super::offers::{Entrance, Offers, Pace};
 use super::world::World;
@@ -54,29 +54,12 @@ pub struct CommuteOptions {
     #[arg(long, default_value_t = 0.99)]
     skew: f64,
 
-    /// The least time a message takes, in us
-    #[arg(long, value_name = "US", default_value_t = 50)]
-    delay_us: u64,
-
-    /// What it takes beyond that at most, evenly drawn, in us
-    #[arg(long, value_name = "US", default_value_t = 50)]
-    jitter_us: u64,
-
-    /// Messages that take up to a millisecond more, of a thousand
-    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    late: u32,
+    #[command(flatten)]
+    calm: Calm,
 
     /// How long each run is measured, in virtual ms, after a quarter of a second
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: u64,
-
-    /// The seed of all runs
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-
-    /// Runs at once; by default one per core
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
 
     /// Print JSON instead of text
     #[arg(long)]
@@ -102,9 +85,6 @@ struct Measured {
     p99_us: u64,
 }
 
-/// Before figures count.
-const WARM_UP_NS: u64 = 250 * MILLIS;
-
 /// Measures and prints: exit code 0, 1 if a run broke a promise, 2 if the options make no sense.
 pub(crate) fn run(options: &CommuteOptions) -> ExitCode {
     let mut points = Vec::new();
@@ -121,7 +101,7 @@ pub(crate) fn run(options: &CommuteOptions) -> ExitCode {
         eprintln!("error: {why}");
         return ExitCode::from(2);
     }
-    let measured = run_all(&points, options.jobs, |point| {
+    let measured = run_all(&points, options.calm.jobs, |point| {
         measure(options, *point).map(|measured| (*point, measured))
     });
     let runs: Vec<(Point, Measured)> = match measured.into_iter().collect() {
@@ -156,13 +136,11 @@ fn world(options: &CommuteOptions, point: Point) -> Result<World, String> {
     params.insert("commute".to_owned(), point.commutes.to_string());
     let (protocol, replicas) = (&options.protocol, options.replicas.into());
     let durability = Durability::Memory;
-    let world = World::new(options.seed, protocol, replicas, durability, &params)?;
-    let weather = Weather::steady(
-        options.delay_us * MICROS,
-        options.jitter_us * MICROS,
-        options.late,
-    );
-    let world = World { weather, ..world };
+    let world = World::new(options.calm.seed, protocol, replicas, durability, &params)?;
+    let world = World {
+        weather: options.calm.weather(),
+        ..world
+    };
     Ok(world.with_gateways(options.gateways.into()))
 }
 
@@ -170,32 +148,21 @@ fn measure(options: &CommuteOptions, point: Point) -> Result<Measured, String> {
     let mut world = world(options, point)?;
     let keys = Keys::new(options.keys, options.skew);
     let comes = (Pace::Rate(point.rate), Entrance::Any);
-    world.begin_offers(Offers::new(options.seed, comes, keys, point.keys_each))?;
+    world.begin_offers(Offers::new(options.calm.seed, comes, keys, point.keys_each))?;
     world.take_offers(WARM_UP_NS)?;
-    let before = FIGURES.map(|name| world.figure(name));
+    let before = Paths::of(&world);
     let mut latencies_ns = world.take_offers(options.duration_ms * MILLIS)?;
-    let after = FIGURES.map(|name| world.figure(name));
+    let paths = Paths::of(&world).since(before);
     latencies_ns.sort_unstable();
-    let counted = std::array::from_fn(|at| after[at] - before[at]);
-    let [fast, slow, released, held_us] = counted;
-    let entries: f64 = fast + slow;
     Ok(Measured {
         answered: latencies_ns.len(),
-        writes_each: latencies_ns.len() as f64 / entries.max(1.0),
-        fast_percent: 100.0 * fast / entries.max(1.0),
-        held_us: held_us / f64::max(released, 1.0),
+        writes_each: latencies_ns.len() as f64 / paths.entries().max(1.0),
+        fast_percent: paths.fast_percent(),
+        held_us: paths.held_us(),
         p50_us: share_of(&latencies_ns, 0.5) / MICROS,
         p99_us: share_of(&latencies_ns, 0.99) / MICROS,
     })
 }
-
-/// What is asked of machines, in this order.
-const FIGURES: [&str; 4] = [
-    "answered_fast_total",
-    "answered_slowly_total",
-    "released_total",
-    "held_us_total",
-];
 
 fn page(options: &CommuteOptions, runs: &[(Point, Measured)]) -> String {
     let params = options.param.iter();
@@ -203,8 +170,7 @@ fn page(options: &CommuteOptions, runs: &[(Point, Measured)]) -> String {
         .map(|(name, value)| format!(" {name}={value}"))
         .collect();
     let mut page = format!(
-        "{}{params}, {} replicas, {} gateways, memory: {} keys, skew {}; a message takes {} us and up to {} us more, {} of a \
-         thousand up to {} ms more\n\n\
+        "{}{params}, {} replicas, {} gateways, memory: {} keys, skew {}; {}\n\n\
          | writes/s | | writes/entry | fast path | slow path | held | p50 | p99 | p50, of ordered | p99, of ordered |\n\
          |--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         options.protocol,
@@ -212,10 +178,7 @@ fn page(options: &CommuteOptions, runs: &[(Point, Measured)]) -> String {
         options.gateways,
         options.keys,
         options.skew,
-        options.delay_us,
-        options.jitter_us,
-        options.late,
-        LATE_NS_MAX / MILLIS,
+        options.calm.words(),
     );
     for pair in runs.chunks(2) {
         let (_, ordered) = &pair[0];

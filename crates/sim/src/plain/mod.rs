@@ -6,6 +6,7 @@
 //! happened one after the other ([`history`]).
 
 mod apart;
+mod calm;
 mod clients;
 mod commute;
 mod cores;

@@ -8,8 +8,8 @@ mod costs;
 mod page;
 mod systems;
 
+use super::calm::{Calm, Paths, WARM_UP_NS};
 use super::cores::Cores;
-use super::faults::Weather;
 use super::keys::Keys;
 use super::offers::{Offers, Pace};
 use super::world::World;
@@ -85,29 +85,12 @@ pub struct LoadOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = crate::options::parse_param)]
     param: Vec<(String, String)>,
 
-    /// The least time a message takes, in us
-    #[arg(long, value_name = "US", default_value_t = 50)]
-    delay_us: u64,
-
-    /// What it takes beyond that at most, evenly drawn, in us
-    #[arg(long, value_name = "US", default_value_t = 50)]
-    jitter_us: u64,
-
-    /// Messages that take up to a millisecond more, of a thousand
-    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    late: u32,
+    #[command(flatten)]
+    calm: Calm,
 
     /// How long each run is measured, in virtual ms, after a quarter of a second
     #[arg(long, value_name = "MS", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: u64,
-
-    /// The seed of all runs
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-
-    /// Runs at once; by default one per core
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
 }
 
 /// A run.
@@ -135,8 +118,6 @@ struct Measured {
     gateway_us: f64,
 }
 
-/// Before figures count.
-const WARM_UP_NS: u64 = 250 * MILLIS;
 /// Keys, and how much more often some are chosen: the paper's skew.
 const KEYS: (u64, f64) = (100_000, 0.5);
 
@@ -157,7 +138,7 @@ pub(crate) fn run(options: &LoadOptions) -> ExitCode {
         Err(why) => return failed(&why, 2),
     };
     let points = points(options);
-    let measured = run_all(&points, options.jobs, |point| {
+    let measured = run_all(&points, options.calm.jobs, |point| {
         measure(options, &costs, *point).map(|measured| (*point, measured))
     });
     match measured.into_iter().collect::<Result<Vec<_>, String>>() {
@@ -197,11 +178,17 @@ fn begin(options: &LoadOptions, costs: CoreCosts, point: Point) -> Result<World,
         params.extend(options.param.iter().cloned());
     }
     let (protocol, replicas) = (system.protocol, point.replicas.into());
-    let world = World::new(options.seed, protocol, replicas, system.durability, &params)?;
-    let (delay_ns, jitter_ns) = (options.delay_us * MICROS, options.jitter_us * MICROS);
-    let mut weather = Weather::steady(delay_ns, jitter_ns, options.late);
+    let world = World::new(
+        options.calm.seed,
+        protocol,
+        replicas,
+        system.durability,
+        &params,
+    )?;
+    let mut weather = options.calm.weather();
     if !system.is_linked {
-        weather.clients_ns = Some(delay_ns..delay_ns + jitter_ns.max(1));
+        let longest_ns = weather.delay_ns + weather.jitter_ns.max(1);
+        weather.clients_ns = Some(weather.delay_ns..longest_ns);
     }
     let world = World { weather, ..world };
     let mut world = world.with_gateways(system.gateways);
@@ -215,7 +202,7 @@ fn measure(options: &LoadOptions, costs: &Costs, point: Point) -> Result<Measure
     let mut world = begin(options, costs.of(point.system.protocol)?, point)?;
     let keys = Keys::new(KEYS.0, KEYS.1);
     let comes = (point.pace, point.system.entrance);
-    world.begin_offers(Offers::new(options.seed, comes, keys, 1))?;
+    world.begin_offers(Offers::new(options.calm.seed, comes, keys, 1))?;
     let named = |why| format!("{}, {:?}: {why}", point.system.name, point.pace);
     world.take_offers(WARM_UP_NS).map_err(named)?;
     let before = Counted::of(&world);
@@ -224,7 +211,7 @@ fn measure(options: &LoadOptions, costs: &Costs, point: Point) -> Result<Measure
     let counted = Counted::of(&world).since(&before);
     latencies_ns.sort_unstable();
     let answered = latencies_ns.len() as f64;
-    let [fast, slow, released, held_us] = counted.figures;
+    let paths = counted.paths;
     let (replicas, gateways) = counted.busy_ns.split_at(point.replicas.into());
     let percent = |busy_ns: &[u64]| {
         let most = busy_ns.iter().copied().max().unwrap_or(0);
@@ -233,8 +220,8 @@ fn measure(options: &LoadOptions, costs: &Costs, point: Point) -> Result<Measure
     Ok(Measured {
         writes_a_second: answered * SECONDS as f64 / lasts_ns as f64,
         refused: counted.refused,
-        fast_percent: (fast + slow > 0.0).then(|| 100.0 * fast / (fast + slow)),
-        held_us: held_us / f64::max(released, 1.0),
+        fast_percent: (paths.entries() > 0.0).then(|| paths.fast_percent()),
+        held_us: paths.held_us(),
         p50_us: share_of(&latencies_ns, 0.5) / MICROS,
         p99_us: share_of(&latencies_ns, 0.99) / MICROS,
         replica_percent: percent(replicas),
@@ -245,33 +232,23 @@ fn measure(options: &LoadOptions, costs: &Costs, point: Point) -> Result<Measure
 
 /// What was counted until some moment.
 struct Counted {
-    figures: [f64; 4],
+    paths: Paths,
     busy_ns: Vec<u64>,
     refused: u64,
 }
-
-/// What is asked of machines, in this order.
-const FIGURES: [&str; 4] = [
-    "answered_fast_total",
-    "answered_slowly_total",
-    "released_total",
-    "held_us_total",
-];
 
 impl Counted {
     fn of(world: &World) -> Counted {
         let cores = world.cores.as_ref();
         Counted {
-            figures: FIGURES.map(|name| world.figure(name)),
+            paths: Paths::of(world),
             busy_ns: cores.map_or(Vec::new(), |cores| cores.busy_ns(world.queue.now_ns())),
             refused: world.offers.as_ref().map_or(0, Offers::refused),
         }
     }
 
     fn since(mut self, before: &Counted) -> Counted {
-        for (now, before) in self.figures.iter_mut().zip(before.figures) {
-            *now -= before;
-        }
+        self.paths = self.paths.since(before.paths);
         for (now, before) in self.busy_ns.iter_mut().zip(&before.busy_ns) {
             *now -= before;
         }

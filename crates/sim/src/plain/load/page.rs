@@ -7,9 +7,9 @@ use crate::plain::offers::Pace;
 
 pub(super) fn text(options: &LoadOptions, costs: &Costs, runs: &[(Point, Measured)]) -> String {
     let mut page = format!(
-        "Writes of the plain store, a core for each replica and gateway. A message takes {} us and up to {} us more, {} of a \
-         thousand up to 1 ms more; a flush {} us. Costs of a core:\n\n",
-        options.delay_us, options.jitter_us, options.late, options.flush_us
+        "Writes of the plain store, a core for each replica and gateway; {}; a flush takes {} us. Costs of a core:\n\n",
+        options.calm.words(),
+        options.flush_us
     );
     costs.lines().for_each(|line| page += &line);
     page += "\n| n | load | system | writes/s | refused | p50 | p99 | fast path | held | replica's core | gateway's core | \
