@@ -56,6 +56,7 @@ mod namespaces;
 mod observe;
 mod plain;
 pub mod process;
+mod relay;
 mod replicas;
 pub mod report;
 pub mod rings;

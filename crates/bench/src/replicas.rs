@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use crate::children::{self, Tethered};
 use crate::cleanup::{self, TempDir};
 use crate::cluster::{free_ports, lines};
+use crate::relay::Local;
 use crate::{process, scrape};
 
 /// In an option, it stands for the number of the replica that is started.
@@ -27,6 +28,8 @@ pub(crate) struct Replicas {
     running: Vec<Option<Replica>>,
     directory: TempDir,
     patience: Duration,
+    /// What is between them, if anything is.
+    network: Option<Local>,
 }
 
 /// A running replica.
@@ -39,13 +42,14 @@ struct Replica {
 }
 
 impl Replicas {
-    /// Begins a cluster and starts every replica.
+    /// Begins a cluster and starts every replica. With a delay, all they say to each other takes that long.
     pub(crate) fn begin(
         binary: PathBuf,
         count: u8,
         parent: Option<&Path>,
         options: &[String],
         patience: Duration,
+        delay: Option<Duration>,
     ) -> Result<Replicas, String> {
         let directory = TempDir::new(parent).map_err(|error| error.to_string())?;
         if directory.is_in_memory() {
@@ -61,8 +65,12 @@ impl Replicas {
             running: (0..count).map(|_| None).collect(),
             directory,
             patience,
+            network: None,
         };
         replicas.bootstrap(count)?;
+        if let Some(delay) = delay {
+            replicas.draw_apart(delay)?;
+        }
         let all: Vec<usize> = (0..count.into()).collect();
         replicas.start(&all)?;
         Ok(replicas)
@@ -185,6 +193,26 @@ impl Replicas {
             .wait_ready(Instant::now() + self.patience)
             .map_err(|why| format!("the cluster {why}; see {}", self.log(0).display()))?;
         first.wait_gone(self.patience)
+    }
+
+    /// Puts a network between the replicas, before any of them runs.
+    fn draw_apart(&mut self, delay: Duration) -> Result<(), String> {
+        // `quorate up` has each replica's port for peers behind the one for clients.
+        let port = |url: &String| url.rsplit(':').next()?.parse::<u16>().ok()?.checked_add(1);
+        let ports: Option<Vec<u16>> = self.endpoints.iter().map(port).collect();
+        let ports = ports.ok_or("endpoints without ports")?;
+        let network = Local::start(&ports)?;
+        network.set(delay, Duration::ZERO);
+        let members = Local::members(&ports);
+        self.options
+            .push(format!("--server-arg=--initial-cluster={members}"));
+        self.network = Some(network);
+        Ok(())
+    }
+
+    /// The network between them, if one was asked for.
+    pub(crate) fn network(&self) -> Option<&Local> {
+        self.network.as_ref()
     }
 
     fn spawn(&self, flags: &[String], number: usize) -> Result<Replica, String> {

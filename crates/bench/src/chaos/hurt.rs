@@ -13,8 +13,8 @@ use tokio::runtime::Runtime;
 use super::disk;
 use super::fault::{Fault, Planned};
 use super::history::Session;
-use super::proxy::{Network, Weather};
 use super::replicas::Replicas;
+use crate::relay::{Network, Weather};
 
 /// A cluster while it is hurt.
 #[derive(Debug)]
@@ -75,7 +75,8 @@ impl<'a> Hurt<'a> {
                 let delay = Duration::from_millis(random.u64(5..150));
                 let bytes_per_second = random.u64(64..1024) << 10;
                 self.network.around(victim, true, true, |weather| {
-                    weather.delay = delay;
+                    weather.delay = delay / 2;
+                    weather.jitter = delay;
                     weather.bytes_per_second = bytes_per_second;
                 });
             }

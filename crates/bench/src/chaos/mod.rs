@@ -7,7 +7,6 @@
 
 mod args;
 mod client;
-mod datagrams;
 mod disk;
 mod fault;
 mod ground;
@@ -15,7 +14,6 @@ mod history;
 mod hurt;
 mod lease;
 mod order;
-mod proxy;
 mod replicas;
 mod report;
 mod round;
@@ -28,11 +26,11 @@ use rustix::process::Signal;
 
 use crate::children;
 use crate::cleanup::{self, TempDir};
+use crate::relay::Network;
 use crate::rounds::say;
 pub use args::ChaosArgs;
 use fault::{Fault, Plan};
 use ground::Ground;
-use proxy::Network;
 use replicas::{KEPT, Replicas};
 use report::RoundReport;
 use round::{Field, Round};

@@ -17,11 +17,11 @@ use super::history::{Session, Told};
 use super::hurt::Hurt;
 use super::lease::{Keeper, Kept, LEASED};
 use super::order::Order;
-use super::proxy::Network;
 use super::replicas::Replicas;
 use super::report::RoundReport;
 use super::watch::Watcher;
 use crate::load::gaps;
+use crate::relay::Network;
 use crate::rounds::converged;
 
 /// What all rounds share.

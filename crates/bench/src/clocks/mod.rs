@@ -135,7 +135,14 @@ fn begin(args: &ClocksArgs, sources: String) -> Result<Replicas, String> {
     let cluster = &args.cluster;
     let options = cluster.options(format!("--server-arg=--test-source={sources}/{REPLICA}"));
     let (binary, parent) = (cluster.binary()?, cluster.data_dir.as_deref());
-    Replicas::begin(binary, cluster.replicas, parent, &options, START_PATIENCE)
+    Replicas::begin(
+        binary,
+        cluster.replicas,
+        parent,
+        &options,
+        START_PATIENCE,
+        None,
+    )
 }
 
 fn judge(replica: usize, off_ns: i64, right_at: Duration, phases: [&[Done]; 3]) -> Turn {

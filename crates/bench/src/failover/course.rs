@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Mix;
+use super::Kind;
 use crate::timeline;
 use crate::trial::Sample;
 use crate::units::{show_count, show_ns};
@@ -11,12 +11,14 @@ use crate::units::{show_count, show_ns};
 /// One run.
 #[derive(Debug)]
 pub(super) struct Course {
-    pub(super) mix: Mix,
+    pub(super) kind: Kind,
     pub(super) protocol: String,
     pub(super) duration: Duration,
     pub(super) outages: Vec<Outage>,
     /// In the order in which they were done.
     pub(super) samples: Vec<Sample>,
+    /// What was watched, if anything was.
+    pub(super) figure: String,
     /// What replicas said of themselves, and when.
     pub(super) watched: Vec<(Duration, f64)>,
     /// Values that replicas put together from fragments.
@@ -38,8 +40,8 @@ pub(super) struct Outage {
 impl Course {
     pub(super) fn head() -> String {
         format!(
-            "{:>16} {:>12} {:>9} {:>10} {:>10} {:>12} {:>12} {:>18} {:>9} {:>8}",
-            "load",
+            "{:>24} {:>12} {:>9} {:>10} {:>10} {:>12} {:>12} {:>18} {:>9} {:>8}",
+            "load, fault",
             "protocol",
             "writes",
             "before/s",
@@ -129,7 +131,7 @@ impl Course {
 
     /// What should not be.
     pub(super) fn wrong(&self, resume_within: Duration) -> Vec<String> {
-        let name = format!("{}, {}", self.mix.name(), self.protocol);
+        let name = format!("{}, {}", self.kind, self.protocol);
         let lost = self.violations.iter().map(|what| format!("{name}: {what}"));
         let late = self
             .outages
@@ -164,8 +166,8 @@ impl fmt::Display for Course {
         };
         write!(
             out,
-            "{:>16} {:>12} {:>9} {:>10} {:>10} {:>12} {:>12} {:>18} {:>9} {:>8}",
-            self.mix.name(),
+            "{:>24} {:>12} {:>9} {:>10} {:>10} {:>12} {:>12} {:>18} {:>9} {:>8}",
+            self.kind.to_string(),
             self.protocol,
             show_count(writes as f64),
             show_count(self.rate(Duration::ZERO, first)),
@@ -179,7 +181,7 @@ impl fmt::Display for Course {
         if let Some([before, meanwhile, after]) = self.watched_means() {
             write!(
                 out,
-                "\n{:>16} {:>12} watched: {before:.2} before faults, {meanwhile:.2} meanwhile, {after:.2} afterwards",
+                "\n{:>24} {:>12} watched: {before:.2} before faults, {meanwhile:.2} meanwhile, {after:.2} afterwards",
                 "", "",
             )?;
         }
@@ -195,6 +197,8 @@ pub(super) const BIN: Duration = Duration::from_millis(100);
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::failover::Mix;
+    use crate::failover::harm::Harm;
 
     fn sample(sent_ms: u64, done_ms: u64, is_write: bool) -> Sample {
         Sample {
@@ -207,7 +211,10 @@ pub(super) mod tests {
     /// A second, with a kill after 300 ms.
     pub(in crate::failover) fn course() -> Course {
         Course {
-            mix: Mix::Write,
+            kind: Kind {
+                mix: Mix::Write,
+                harm: Harm::Kill,
+            },
             protocol: "rs-paxos".to_owned(),
             duration: Duration::from_secs(1),
             outages: vec![Outage {
@@ -221,6 +228,7 @@ pub(super) mod tests {
                 sample(310, 550, true),
                 sample(880, 890, true),
             ],
+            figure: "pulsing".to_owned(),
             watched: vec![(Duration::ZERO, 1.0), (Duration::from_millis(500), 0.0)],
             gathered: 3,
             rebuilt: 2,

@@ -1,5 +1,6 @@
 //! What is done to a replica, and what it says of itself meanwhile.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -20,6 +21,8 @@ pub(super) enum Harm {
     Pause,
     /// Stopped nine tenths of the time, for 18 ms each: slow, and with delays that vary
     Slow,
+    /// What replicas say to each other takes up to ten times as long, by chance; needs `--delay`
+    Delays,
 }
 
 /// Whom it is done to.
@@ -31,6 +34,13 @@ pub(super) enum Victims {
     Turn,
 }
 
+impl fmt::Display for Harm {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        out.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
 impl Harm {
     /// Does it until a time, and undoes it.
     pub(super) fn strike(
@@ -38,6 +48,7 @@ impl Harm {
         replicas: &mut Replicas,
         victim: usize,
         until: Instant,
+        delay: Option<Duration>,
     ) -> Result<(), String> {
         match self {
             Harm::Kill => {
@@ -57,6 +68,13 @@ impl Harm {
                     replicas.resume(victim)?;
                     std::thread::sleep(RUNNING);
                 }
+                Ok(())
+            }
+            Harm::Delays => {
+                let (network, delay) = replicas.network().zip(delay).ok_or(NEEDS_DELAY)?;
+                network.set(delay, delay * (TENFOLD - 1));
+                sleep_until(until);
+                network.set(delay, Duration::ZERO);
                 Ok(())
             }
         }
@@ -102,6 +120,10 @@ impl Watching {
     }
 }
 
+/// How much longer what takes longest takes than what takes least, where delays vary.
+const TENFOLD: u32 = 10;
+const NEEDS_DELAY: &str =
+    "--fault delays needs --delay: how long what replicas say takes without it";
 const STOPPED: Duration = Duration::from_millis(18);
 const RUNNING: Duration = Duration::from_millis(2);
 const EVERY: Duration = Duration::from_millis(50);

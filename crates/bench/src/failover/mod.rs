@@ -11,6 +11,7 @@ mod harm;
 mod pairs;
 mod plot;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -44,9 +45,9 @@ pub struct FailoverArgs {
     /// Length of each run
     #[arg(long, default_value = "20s", value_parser = units::duration)]
     duration: Duration,
-    /// What is done to a replica
-    #[arg(long, default_value = "kill")]
-    fault: Harm,
+    /// What is done to a replica; several, separated by commas, in runs of their own
+    #[arg(long, value_delimiter = ',', default_value = "kill")]
+    fault: Vec<Harm>,
     /// Whom it is done to
     #[arg(long, default_value = "leader")]
     victims: Victims,
@@ -106,6 +107,19 @@ impl Mix {
     }
 }
 
+/// What is run, and what is done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    mix: Mix,
+    harm: Harm,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}, {}", self.mix.name(), self.harm)
+    }
+}
+
 /// Runs it: 0 when nothing was lost and writes went on in time, 1 otherwise, 2 when it could not run.
 pub fn run(args: &FailoverArgs) -> ExitCode {
     cleanup::on_interrupt();
@@ -124,15 +138,19 @@ fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {
     }
     let (mut courses, mut wrong) = (Vec::new(), Vec::new());
     say(format_args!("{}", Course::head()));
+    let mut kinds = Vec::new();
     for &mix in &args.loads {
+        kinds.extend(args.fault.iter().map(|&harm| Kind { mix, harm }));
+    }
+    for kind in kinds {
         for cluster in &clusters {
             if args.pairs > 0 {
-                let pairs = pairs::run(args, &runtime, cluster, mix)?;
+                let pairs = pairs::run(args, &runtime, cluster, kind)?;
                 wrong.extend(pairs.wrong);
                 courses.extend(pairs.hurt);
                 continue;
             }
-            let course = one(args, &runtime, cluster, mix, Some(0))?;
+            let course = one(args, &runtime, cluster, kind, Some(0))?;
             say(format_args!("{course}"));
             courses.push(course);
         }
@@ -151,14 +169,14 @@ fn one(
     args: &FailoverArgs,
     runtime: &Runtime,
     cluster: &ClusterArgs,
-    mix: Mix,
+    kind: Kind,
     first: Option<usize>,
 ) -> Result<Course, String> {
     let mut replicas = cluster.begin(&[])?;
     let load = Load::new(
         cluster.seed(),
         args.val_size,
-        mix.read_share(),
+        kind.mix.read_share(),
         &replicas.endpoints,
     );
     runtime.block_on(load.fill(args.fill))?;
@@ -168,7 +186,13 @@ fn one(
         (args.watch.as_deref()).map(|figure| Watching::begin(figure, &replicas.endpoints, began));
     let mut counted = Counted::default();
     let struck = match first {
-        Some(first) => strike_twice((args, first), runtime, &mut replicas, began, &mut counted),
+        Some(first) => strike_twice(
+            (args, kind.harm, first),
+            runtime,
+            &mut replicas,
+            began,
+            &mut counted,
+        ),
         None => Ok(Vec::new()),
     };
     sleep_until(began + args.duration);
@@ -183,11 +207,12 @@ fn one(
         replicas.keep();
     }
     Ok(Course {
-        mix,
+        kind,
         protocol: cluster.protocol.clone(),
         duration: args.duration,
         outages,
         samples,
+        figure: args.watch.clone().unwrap_or_default(),
         watched,
         gathered: counted.gathered as u64,
         rebuilt: counted.rebuilt as u64,
@@ -197,7 +222,7 @@ fn one(
 
 /// Hurts one after a third of the time, and the next one after two thirds.
 fn strike_twice(
-    (args, first): (&FailoverArgs, usize),
+    (args, harm, first): (&FailoverArgs, Harm, usize),
     runtime: &Runtime,
     replicas: &mut Replicas,
     began: Instant,
@@ -210,12 +235,11 @@ fn strike_twice(
             Victims::Leader => runtime.block_on(trial::leader(&replicas.endpoints))?,
             Victims::Turn => (first + third as usize - 1) % replicas.endpoints.len(),
         };
-        if args.fault == Harm::Kill {
+        if harm == Harm::Kill {
             counted.add(&replicas.endpoints[victim])?;
         }
         let at = began.elapsed();
-        args.fault
-            .strike(replicas, victim, began + at + args.away)?;
+        harm.strike(replicas, victim, began + at + args.away, args.cluster.delay)?;
         outages.push(Outage {
             at,
             back: began.elapsed(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::course::Course;
-use super::{FailoverArgs, Mix, one};
+use super::{FailoverArgs, Kind, one};
 use crate::rounds::say;
 use crate::tables::median;
 use crate::trial::ClusterArgs;
@@ -25,7 +25,7 @@ pub(super) fn run(
     args: &FailoverArgs,
     runtime: &Runtime,
     cluster: &ClusterArgs,
-    mix: Mix,
+    kind: Kind,
 ) -> Result<Pairs, String> {
     let mut hurt = Vec::new();
     let mut ratios: [Vec<f64>; 2] = Default::default();
@@ -35,7 +35,7 @@ pub(super) fn run(
             true => [faults, None],
             false => [None, faults],
         };
-        let [first, second] = order.map(|first| one(args, runtime, cluster, mix, first));
+        let [first, second] = order.map(|first| one(args, runtime, cluster, kind, first));
         let (with, without) = match pair % 2 == 0 {
             true => (first?, second?),
             false => (second?, first?),
@@ -43,7 +43,7 @@ pub(super) fn run(
         say(format_args!("{with}"));
         let [meanwhile, afterwards] = with.beside(&without, args.resume_within);
         say(format_args!(
-            "{:>16} {:>12} of a run without faults: {meanwhile:.2} while one was away, {afterwards:.2} afterwards",
+            "{:>24} {:>12} of a run without faults: {meanwhile:.2} while one was away, {afterwards:.2} afterwards",
             "", "",
         ));
         ratios[0].push(meanwhile);
@@ -51,7 +51,7 @@ pub(super) fn run(
         hurt.push(with);
     }
     let [meanwhile, afterwards] = ratios.map(|all| median(all).unwrap_or(f64::NAN));
-    let name = format!("{}, {}", mix.name(), cluster.protocol);
+    let name = format!("{kind}, {}", cluster.protocol);
     say(format_args!(
         "{name}: median of {} pairs: {meanwhile:.2} while one was away, {afterwards:.2} afterwards; {}",
         args.pairs,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::pace::Arrivals;
 use super::payload::IDENTITY_BYTES;
 use crate::units;
 
@@ -33,6 +34,9 @@ pub struct LoadArgs {
     /// [default: a client sends when its last answer has come]
     #[arg(long)]
     pub rate: Option<f64>,
+    /// How operations of a --rate are spread over time
+    #[arg(long, value_enum, default_value_t, requires = "rate")]
+    pub arrivals: Arrivals,
     /// Give an operation up after this time; its result counts as unknown
     #[arg(long, default_value = "5s", value_parser = units::duration)]
     pub timeout: Duration,
@@ -77,6 +81,11 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
+    /// How many operations a second, and how they are spread, in an open loop.
+    pub(crate) fn pace(&self) -> Option<(f64, Arrivals)> {
+        self.rate.map(|rate| (rate, self.arrivals))
+    }
+
     /// What the command line says when it says nothing but where the servers are.
     pub fn at(endpoints: Vec<String>) -> LoadArgs {
         LoadArgs {
@@ -87,6 +96,7 @@ impl LoadArgs {
             duration: None,
             warmup: Duration::ZERO,
             rate: None,
+            arrivals: Arrivals::Even,
             timeout: Duration::from_secs(5),
             val_size: 256,
             key_size: 16,

@@ -6,6 +6,7 @@ pub(crate) mod connection;
 pub(crate) mod gaps;
 mod history;
 pub(crate) mod ledger;
+mod pace;
 pub(crate) mod payload;
 mod phase;
 mod progress;
@@ -30,6 +31,7 @@ use connection::Connection;
 pub use gaps::{EndpointGap, Gap, Gaps};
 use history::History;
 use ledger::Ledger;
+pub use pace::Arrivals;
 use payload::Payload;
 use phase::Phase;
 pub(crate) use quorate_sim::plain::Keys;
@@ -114,8 +116,11 @@ impl<'a> Run<'a> {
                 .await?;
         }
         if !load.warmup.is_zero() {
-            self.phase(Phase::start(Some(load.warmup), u64::MAX, load.rate), false)
-                .await?;
+            self.phase(
+                Phase::start(Some(load.warmup), u64::MAX, load.pace()),
+                false,
+            )
+            .await?;
         }
         self.session
             .endpoints
@@ -130,7 +135,7 @@ impl<'a> Run<'a> {
             Some(_) => None,
             None => Some(load.duration.unwrap_or(DURATION)),
         };
-        let phase = Phase::start(duration, load.total.unwrap_or(u64::MAX), load.rate);
+        let phase = Phase::start(duration, load.total.unwrap_or(u64::MAX), load.pace());
         let progress = progress::start(&self.session, duration, load.total);
         let phase = self.phase(phase, false).await?;
         progress.stop();

@@ -113,7 +113,7 @@ fn begin(args: &RoundsArgs) -> Result<Replicas, String> {
     options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&args.quorate_option);
     let parent = args.data_dir.as_deref();
-    Replicas::begin(binary, args.replicas, parent, &options, args.patience)
+    Replicas::begin(binary, args.replicas, parent, &options, args.patience, None)
 }
 
 /// All rounds of a run.

@@ -7,6 +7,7 @@ use clap::Args;
 use quorate_protocols::Code;
 
 use crate::replicas::Replicas;
+use crate::units::{self, show_ns};
 
 /// The cluster of a trial.
 #[derive(Debug, Clone, Args)]
@@ -29,6 +30,9 @@ pub struct ClusterArgs {
     /// Another option for every replica's `quorate serve`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub server_arg: Vec<String>,
+    /// How long all takes that replicas say to each other, in either direction, as if they were so far apart
+    #[arg(long, value_parser = units::duration)]
+    pub delay: Option<Duration>,
     /// Decides keys and values [default: drawn at random and printed]
     #[arg(long)]
     pub seed: Option<u64>,
@@ -83,6 +87,9 @@ impl ClusterArgs {
         if let Some(profile) = &self.profile {
             title += &format!(", profile {profile}");
         }
+        if let Some(delay) = self.delay {
+            title += &format!(", {} apart", show_ns(delay.as_nanos() as u64));
+        }
         title
     }
 
@@ -95,7 +102,14 @@ impl ClusterArgs {
         };
         let options = self.options(server_args);
         let parent = self.data_dir.as_deref();
-        Replicas::begin(binary, self.replicas, parent, &options, PATIENCE)
+        Replicas::begin(
+            binary,
+            self.replicas,
+            parent,
+            &options,
+            PATIENCE,
+            self.delay,
+        )
     }
 
     fn options(&self, server_args: &[String]) -> Vec<String> {

@@ -237,7 +237,7 @@ impl Shared {
 
 const FILLERS: u32 = 16;
 /// At each replica: what was written is read in less time than it was written in.
-const READERS: usize = 16;
+const READERS: usize = 64;
 /// Longer than a replica lets a request wait.
 const TIMEOUT: Duration = Duration::from_secs(8);
 const PATIENCE: Duration = Duration::from_secs(60);

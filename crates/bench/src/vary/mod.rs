@@ -2,13 +2,14 @@
 //!
 //! As in `bench compare`, ratios are taken between runs of the same turn; who comes first changes with the turn.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::cluster::Cluster;
-use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
+use crate::load::{self, Arrivals, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::report::Report;
 use crate::tables::{align, median};
 use crate::units::{self, show_count, show_ns};
@@ -31,6 +32,10 @@ pub struct VaryArgs {
     /// Numbers of clients, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1,64")]
     clients: Vec<u32>,
+    /// Then also open loops of so many puts a second, separated by commas, which come by chance (a Poisson
+    /// process) and whose latency counts from when each was due
+    #[arg(long, value_delimiter = ',')]
+    rates: Vec<u32>,
     /// Bytes per value
     #[arg(long, default_value = "256", value_parser = units::bytes)]
     val_size: usize,
@@ -74,21 +79,39 @@ impl Variants {
     }
 }
 
+/// What a cluster is loaded with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    /// Clients with one put outstanding each.
+    Clients(u32),
+    /// Puts a second, whatever becomes of them.
+    Rate(u32),
+}
+
+impl fmt::Display for Offer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Offer::Clients(clients) => write!(out, "{clients} clients"),
+            Offer::Rate(rate) => write!(out, "{rate}/s"),
+        }
+    }
+}
+
 /// One run.
 #[derive(Debug, Clone)]
 struct Run {
     pair: u16,
     protocol: String,
     value: usize,
-    clients: u32,
+    offer: Offer,
     report: Report,
 }
 
 /// Runs them and prints a table.
 pub fn run(args: &VaryArgs) -> Result<(), String> {
     crate::cleanup::on_interrupt();
-    if args.clients.contains(&0) {
-        return Err("--clients must be at least 1".to_owned());
+    if args.clients.contains(&0) || args.rates.contains(&0) {
+        return Err("--clients and --rates must be at least 1".to_owned());
     }
     let mut runs = Vec::new();
     for pair in 0..args.pairs {
@@ -105,6 +128,12 @@ pub fn run(args: &VaryArgs) -> Result<(), String> {
 }
 
 impl VaryArgs {
+    /// The loads: closed loops and then open ones.
+    fn offers(&self) -> impl Iterator<Item = Offer> {
+        let clients = self.clients.iter().map(|clients| Offer::Clients(*clients));
+        clients.chain(self.rates.iter().map(|rate| Offer::Rate(*rate)))
+    }
+
     /// What is compared: protocols, and which value of the option each has.
     fn clusters(&self) -> impl Iterator<Item = (&str, usize)> {
         self.protocols.iter().flat_map(|protocol| {
@@ -119,7 +148,7 @@ impl VaryArgs {
     }
 }
 
-/// All numbers of clients, one after the other, against a fresh cluster.
+/// All loads, one after the other, against a fresh cluster.
 fn turn(
     args: &VaryArgs,
     (pair, protocol, value): (u16, &str, usize),
@@ -134,10 +163,10 @@ fn turn(
     ];
     options.extend_from_slice(&args.quorate_option);
     let cluster = Cluster::quorate(binary, args.replicas, args.data_dir.as_deref(), &options)?;
-    for &clients in &args.clients {
-        let report = load::run(&job(args, &cluster, clients))?;
+    for offer in args.offers() {
+        let report = load::run(&job(args, &cluster, offer))?;
         eprintln!(
-            "turn {} of {}: {protocol}, {option} {}, {clients} clients: {}/s",
+            "turn {} of {}: {protocol}, {option} {}, {offer}: {}/s",
             pair + 1,
             args.pairs,
             values[value],
@@ -147,19 +176,27 @@ fn turn(
             pair,
             protocol: protocol.to_owned(),
             value,
-            clients,
+            offer,
             report,
         });
     }
     Ok(())
 }
 
-fn job(args: &VaryArgs, cluster: &Cluster, clients: u32) -> Job {
+fn job(args: &VaryArgs, cluster: &Cluster, offer: Offer) -> Job {
     Job {
         name: "put",
         read_share: 0.0,
         load: LoadArgs {
-            clients,
+            clients: match offer {
+                Offer::Clients(clients) => clients,
+                Offer::Rate(_) => OUTSTANDING_MAX,
+            },
+            rate: match offer {
+                Offer::Clients(_) => None,
+                Offer::Rate(rate) => Some(rate.into()),
+            },
+            arrivals: Arrivals::Poisson,
             duration: Some(args.duration),
             warmup: args.warmup,
             val_size: args.val_size,
@@ -172,9 +209,12 @@ fn job(args: &VaryArgs, cluster: &Cluster, clients: u32) -> Job {
     }
 }
 
+/// Of an open loop: beyond that, what is due waits to be sent, and its latency counts.
+const OUTSTANDING_MAX: u32 = 512;
+
 const HEADINGS: [&str; 13] = [
     "protocol",
-    "clients",
+    "load",
     "option",
     "puts/s",
     "p50",
@@ -190,12 +230,12 @@ const HEADINGS: [&str; 13] = [
 
 fn render(args: &VaryArgs, runs: &[Run]) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
-    for &clients in &args.clients {
-        let of_clients: Vec<&Run> = runs.iter().filter(|run| run.clients == clients).collect();
+    for offer in args.offers() {
+        let of_offer: Vec<&Run> = runs.iter().filter(|run| run.offer == offer).collect();
         for (protocol, value) in args.clusters() {
             let name = &args.option.values[value];
-            let mut row = vec![protocol.to_owned(), clients.to_string(), name.clone()];
-            row.extend(cells(&of_clients, (protocol, value), &args.protocols[0]));
+            let mut row = vec![protocol.to_owned(), offer.to_string(), name.clone()];
+            row.extend(cells(&of_offer, (protocol, value), &args.protocols[0]));
             rows.push(row);
         }
     }
@@ -211,7 +251,7 @@ fn render(args: &VaryArgs, runs: &[Run]) -> String {
     )
 }
 
-/// Of runs with equally many clients, those of one protocol with one value of the option.
+/// Of runs with the same load, those of one protocol with one value of the option.
 fn cells(runs: &[&Run], of_row: (&str, usize), first: &str) -> Vec<String> {
     let middle = |figure: &dyn Fn(&Report) -> Option<f64>| {
         median(
@@ -282,7 +322,7 @@ mod tests {
             pair,
             protocol: protocol.to_owned(),
             value,
-            clients: 1,
+            offer: Offer::Clients(1),
             report: Report {
                 per_second,
                 ..Report::default()

@@ -12,9 +12,11 @@ use std::path::PathBuf;
 
 /// Every option is optional here: defaults are filled in after flags, environment and file were
 /// laid over each other. A flag has the name of the file's key, and of the environment variable
-/// in capitals behind `QUORATE_`.
+/// in capitals behind `QUORATE_`. Of a flag that is there twice the last one counts, so that what
+/// `quorate up --server-arg` adds can be another value.
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(args_override_self = true)]
 pub(crate) struct ServeOptions {
     /// Number of this replica, from 1 [default: 1]
     #[arg(long, env = "QUORATE_ID")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
 
-use super::proxy::Weather;
+use super::Weather;
 
 /// What becomes of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) async fn forward(socket: UdpSocket, target: String, weather: watch::R
     }
 }
 
-/// Where connections stall, datagrams are lost and doubled; where they are slow, datagrams overtake each other.
+/// Where connections stall, datagrams are lost and doubled; where delays vary, datagrams overtake each other.
 fn fate(weather: &Weather, bytes: usize, random: &mut fastrand::Rng) -> Fate {
     if weather.cut || random.f64() < weather.stalls {
         return Fate::Lost;
@@ -54,7 +54,7 @@ fn fate(weather: &Weather, bytes: usize, random: &mut fastrand::Rng) -> Fate {
         0 => Duration::ZERO,
         _ => Duration::from_secs_f64(narrow),
     };
-    let late = (weather.delay + narrow).mul_f64(0.5 + random.f64());
+    let late = weather.delay + narrow + weather.jitter.mul_f64(random.f64());
     let times = 1 + usize::from(random.f64() < weather.stalls);
     Fate::Arrives(times, late)
 }
@@ -74,7 +74,8 @@ mod tests {
         let cut = Weather { cut: true, ..calm };
         assert_eq!(fate(&cut, 1000, &mut random), Fate::Lost);
         let slow = Weather {
-            delay: Duration::from_millis(100),
+            delay: Duration::from_millis(20),
+            jitter: Duration::from_millis(180),
             bytes_per_second: 10_000,
             stalls: 0.3,
             ..calm
@@ -87,7 +88,9 @@ mod tests {
         let late: Vec<_> = fates.iter().filter_map(late).collect();
         assert!((120..180).contains(&late.len()), "{} arrive", late.len());
         assert!(late.iter().any(|(times, _)| *times == 2));
-        let range = Duration::from_millis(100)..Duration::from_millis(300);
+        let range = Duration::from_millis(120)..Duration::from_millis(300);
         assert!(late.iter().all(|(_, late)| range.contains(late)));
+        let overtakes = |pair: &[(usize, Duration)]| pair[1].1 < pair[0].1;
+        assert!(late.windows(2).any(overtakes));
     }
 }

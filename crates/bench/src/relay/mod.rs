@@ -1,8 +1,13 @@
-//! The network between peers: every connection of one replica to another passes here and meets
-//! whatever weather there is in either direction.
+//! A network between peers: every connection of one replica to another passes here and meets
+//! whatever weather there is in either direction. Kernels may lack `netem`; this needs nothing of them.
 //!
 //! TCP loses nothing, so that lost packets show as what they come to: stalls, slow connections, and
 //! connections that break off, also in the middle of a frame. Datagrams are lost (`datagrams.rs`).
+
+mod datagrams;
+mod local;
+
+pub(crate) use local::Local;
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -15,26 +20,26 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::datagrams;
-
 /// What bytes from one replica to another meet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Weather {
+pub(crate) struct Weather {
     /// Nothing passes.
-    pub(super) cut: bool,
-    /// How long each byte takes.
-    pub(super) delay: Duration,
+    pub(crate) cut: bool,
+    /// How long each byte takes at least.
+    pub(crate) delay: Duration,
+    /// How much longer it takes at most: by chance, and on a connection no less than what came before it.
+    pub(crate) jitter: Duration,
     /// Most bytes in a second; 0 for no limit.
-    pub(super) bytes_per_second: u64,
+    pub(crate) bytes_per_second: u64,
     /// Share of reads that wait as for a packet sent again.
-    pub(super) stalls: f64,
+    pub(crate) stalls: f64,
     /// How often connections were broken off; those that are open when it grows end.
-    pub(super) broken: u64,
+    pub(crate) broken: u64,
 }
 
 /// All connections between replicas.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     /// Of replica `from` to replica `to`, at `from * replicas + to`.
     weather: Vec<watch::Sender<Weather>>,
     replicas: usize,
@@ -52,7 +57,7 @@ struct Route {
 impl Network {
     /// Listens at `proxy(from, to)` for what `from` has to say to `to`, which is reached at
     /// `target(to)`.
-    pub(super) fn start(
+    pub(crate) fn start(
         runtime: &Runtime,
         replicas: usize,
         proxy: impl Fn(usize, usize) -> String,
@@ -91,12 +96,12 @@ impl Network {
     }
 
     /// Changes the weather from one replica to another.
-    pub(super) fn change(&self, from: usize, to: usize, change: impl Fn(&mut Weather)) {
+    pub(crate) fn change(&self, from: usize, to: usize, change: impl Fn(&mut Weather)) {
         self.weather[from * self.replicas + to].send_modify(change);
     }
 
     /// Changes the weather from one replica to all others, and from all others to it, as asked.
-    pub(super) fn around(
+    pub(crate) fn around(
         &self,
         replica: usize,
         outwards: bool,
@@ -188,12 +193,14 @@ async fn read(
     weather: watch::Receiver<Weather>,
 ) -> Result<(), Broken> {
     let mut buffer = vec![0; CHUNK_BYTES];
+    let (mut due, mut random) = (Instant::now(), fastrand::Rng::new());
     loop {
         let count = from.read(&mut buffer).await.map_err(|_| Broken)?;
         if count == 0 {
             return Ok(());
         }
-        let due = Instant::now() + weather.borrow().delay;
+        let now = *weather.borrow();
+        due = due.max(Instant::now() + now.delay + now.jitter.mul_f64(random.f64()));
         let chunk = (due, buffer[..count].to_vec());
         chunks.send(chunk).await.map_err(|_| Broken)?;
     }
