@@ -22,6 +22,7 @@
 //! - [`ycsb`]: workloads of YCSB, by the number of client threads;
 //! - [`large`]: what small puts feel of a large one that is always under way;
 //! - [`commute`]: what it brings that writes of different keys may pass each other;
+//! - [`wan`]: writes where replicas and clients are far from each other;
 //! - [`clocks`]: clocks that go wrong under load, and are set right again;
 //! - [`rings`]: what a message costs between threads, over UDP and over rings in memory;
 //! - [`colocated`]: replicas of one process, joined by TCP, by UDP and by rings in memory;
@@ -47,6 +48,7 @@ pub mod compare;
 pub mod differential;
 pub mod failover;
 pub mod floor;
+mod gateways;
 pub mod idle;
 pub mod large;
 pub mod latency;
@@ -72,6 +74,7 @@ pub mod trial;
 pub mod units;
 pub mod vary;
 pub mod verify;
+pub mod wan;
 pub mod watchers;
 pub mod ycsb;
 
@@ -139,6 +142,9 @@ pub enum BenchCommand {
     /// Write many keys of the plain face, with writes that may pass each other and with ones that may not
     #[command(after_help = COMMUTE_EXAMPLES)]
     Commute(commute::CommuteArgs),
+    /// Write where replicas and clients are far from each other: real processes, their words held by a relay
+    #[command(after_help = WAN_EXAMPLES)]
+    Wan(wan::WanArgs),
     /// Set replicas' clocks wrong and right again under load: what clients saw, and when latency is back
     #[command(after_help = CLOCKS_EXAMPLES)]
     Clocks(clocks::ClocksArgs),
@@ -195,6 +201,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Large(args) => ended(large::run(&args)),
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Commute(args) => ended(commute::run(&args)),
+        BenchCommand::Wan(args) => ended(wan::run(&args)),
         BenchCommand::Clocks(args) => clocks::run(&args),
         BenchCommand::Rings(args) => ended(rings::run(&args)),
         BenchCommand::Colocated(args) => ended(colocated::run(&args)),
@@ -394,6 +401,15 @@ Examples:
     quorate bench commute --clients 24 --rounds 1 --duration 3s
   On the disk, few keys:
     quorate bench commute --durability disk --keys 1000";
+
+const WAN_EXAMPLES: &str = "\
+Examples:
+  Three replicas on three continents, clients on both coasts of a fourth place, about four minutes:
+    quorate bench wan --map docs/wan.toml --replicas eu-north,asia-northeast,sa-east \\
+      --clients us-east,us-west
+  One protocol, for a first impression:
+    quorate bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north \\
+      --systems nezha --duration 3s";
 
 const CLOCKS_EXAMPLES: &str = "\
 Examples:

@@ -201,11 +201,8 @@ impl Replicas {
         let port = |url: &String| url.rsplit(':').next()?.parse::<u16>().ok()?.checked_add(1);
         let ports: Option<Vec<u16>> = self.endpoints.iter().map(port).collect();
         let ports = ports.ok_or("endpoints without ports")?;
-        let network = Local::start(&ports)?;
+        let network = Local::start(ports)?;
         network.set(delay, Duration::ZERO);
-        let members = Local::members(&ports);
-        self.options
-            .push(format!("--server-arg=--initial-cluster={members}"));
         self.network = Some(network);
         Ok(())
     }
@@ -222,6 +219,10 @@ impl Replicas {
         arguments.extend_from_slice(flags);
         let options = self.options.iter();
         arguments.extend(options.map(|option| option.replace(REPLICA, &number.to_string())));
+        if let (Some(network), Some(index)) = (&self.network, number.checked_sub(1)) {
+            let apart = network.options(index);
+            arguments.extend(apart.map(|option| format!("--server-arg={option}")));
+        }
         let log = self.open_log(number).map_err(failed)?;
         let mut supervisor = Tethered::program(self.binary.as_os_str(), &arguments, |command| {
             command

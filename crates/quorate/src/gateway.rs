@@ -29,6 +29,10 @@ pub(crate) struct GatewayOptions {
     )]
     peers: Vec<String>,
 
+    /// Dial no members but these: for a gateway that does not reach members where they reach each other
+    #[arg(long, env = "QUORATE_PEERS_ONLY")]
+    peers_only: bool,
+
     /// Where to listen for clients
     #[arg(
         long,
@@ -125,6 +129,7 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         "a gateway is starting"
     );
     let server = ServerOptions {
+        learns: !options.peers_only,
         cluster,
         limits: Limits {
             command_bytes_max: serve::command_bytes(request_bytes_max),

@@ -86,6 +86,43 @@ async fn a_gateway_outlives_any_replica() {
     assert!(up.stop().success());
 }
 
+/// Scenario: a gateway is given members by another name than the cluster has for them, as a host's name for its
+/// number. It learns the other addresses, and keeps to one connection to each member.
+#[tokio::test]
+async fn members_with_two_addresses_are_reached_by_one_of_them() {
+    let home = Home::new();
+    let up = home.start(&["--protocol", "nezha"]);
+    let named = up.urls.iter().map(|url| {
+        let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
+        format!("http://localhost:{}", port + 1)
+    });
+    let named: Vec<String> = named.collect();
+    let gateway = format!("http://127.0.0.1:{}", support::free_ports(1));
+    let mut command: Command = quorate();
+    command.args(["gateway", "--peers", &named.join(",")]);
+    command.args(["--listen-client-urls", &gateway]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let log = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
+    let mut client = Client::connect(&gateway).await;
+    for value in 0..200 {
+        client.put("k", &value.to_string()).await.unwrap();
+    }
+    signal(child.id(), Signal::TERM);
+    assert!(child.wait().unwrap().success());
+    let log = log.join().unwrap();
+    let calls = log
+        .iter()
+        .filter(|line| line.contains("connected to a member"))
+        .count();
+    // By either name at most, unless both are called in the same moment.
+    assert!(
+        (3..=12).contains(&calls),
+        "{calls} connections to three members"
+    );
+    assert!(up.stop().success());
+}
+
 /// Scenario: under another protocol a gateway passes everything on; when the cluster goes over to nezha, the same
 /// gateway orders writes itself, and back again it passes them on.
 #[tokio::test]

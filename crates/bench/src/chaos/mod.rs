@@ -121,7 +121,7 @@ fn chaos(args: &ChaosArgs, directory: &Path, ground: Ground) -> Result<u8, Strin
     let faults = allowed(args, &ground)?;
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
     let count = usize::from(args.replicas);
-    let proxy = |from, to| ground.proxy(from, to);
+    let proxy = |from, to| Some(ground.proxy(from, to));
     let network = Network::start(&runtime, count, proxy, |to| ground.peer(to))?;
     let where_they_live = match &ground {
         Ground::Namespaces => "network namespaces, disks in memory",

@@ -8,7 +8,6 @@
 mod args;
 mod checks;
 mod clients;
-mod gateways;
 mod record;
 mod report;
 mod round;
@@ -21,11 +20,11 @@ use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
 use crate::cleanup;
+use crate::gateways::Gateways;
 use crate::replicas::Replicas;
 pub use args::{Kind, RoundsArgs};
 use checks::Promise;
 pub(crate) use checks::converged;
-use gateways::Gateways;
 use report::RoundReport;
 use round::Round;
 
@@ -100,7 +99,7 @@ fn begin_gateways(args: &RoundsArgs, replicas: &Replicas) -> Result<Option<Gatew
     }
     let (urls, directory) = (&replicas.endpoints, replicas.directory());
     let binary = binary(args)?;
-    Gateways::start(binary, args.gateways, urls, directory, args.patience).map(Some)
+    Gateways::start(binary, args.gateways, urls, &[], (directory, args.patience)).map(Some)
 }
 
 fn begin(args: &RoundsArgs) -> Result<Replicas, String> {

@@ -33,6 +33,7 @@ const ASK_AGAIN_NS: u64 = 100 * MILLIS;
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) cluster: Option<ClusterId>,
+    pub(super) learns: bool,
     pub(super) spoken: Spoken,
     pub(super) limits: Limits,
     pub(super) patience: Duration,
@@ -144,7 +145,7 @@ impl<A: Application> Core<A> {
         match news {
             News::Welcome { place, welcome } => self.welcomed(place, *welcome),
             News::Lost { place } => {
-                if let Some(member) = self.members.note(place, None) {
+                if let Some(member) = self.members.note_lost(place) {
                     self.reached.remove(&member);
                     let now = self.clock.now();
                     if let Some((_, gateway)) = &mut self.life {
@@ -174,9 +175,10 @@ impl<A: Application> Core<A> {
             tracing::warn!(member = %from, "it is of cluster {cluster}, the others are of {known}");
             return;
         }
-        self.members.note(place, Some(from));
+        self.members.note(place, from);
         self.reached.insert(from, client_url);
-        let dialled = peers.iter().filter(|(id, _)| epoch.index_of(*id).is_some());
+        let is_dialled = |id: ReplicaId| self.settings.learns && epoch.index_of(id).is_some();
+        let dialled = peers.iter().filter(|(id, _)| is_dialled(*id));
         for (_, address) in dialled {
             self.members.meet(address);
         }

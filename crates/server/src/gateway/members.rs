@@ -1,4 +1,5 @@
-//! A gateway's connections to the members.
+//! A gateway's connections to the members, one to each: a member may be known at several addresses, as by a name
+//! and by a number, and takes the newest connection of a gateway for the only one.
 
 use super::core::Settings;
 use crate::metrics::{Metrics, PeerMetrics};
@@ -9,9 +10,10 @@ use crate::peer::outgoing::{Framed, Outgoing, Shared};
 use crate::peer::{Arrival, Arrivals};
 use quorate_core::{Peers, ReplicaId};
 use quorate_host::{Frame, Spoken};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// Addresses that are dialled, at most.
 const MEMBERS_MAX: usize = 64;
@@ -47,10 +49,14 @@ struct Place {
     again: Arc<Notify>,
 }
 
+/// By which place each member is reached.
+type Reached = watch::Sender<BTreeMap<ReplicaId, usize>>;
+
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Members {
     places: Vec<Place>,
+    reached: Arc<Reached>,
     hello: Arc<Mutex<GatewayHello>>,
     spoken: Spoken,
     metrics: Arc<Metrics>,
@@ -72,6 +78,7 @@ impl Members {
         let (tell, news) = mpsc::unbounded_channel();
         let mut members = Members {
             places: Vec::new(),
+            reached: Arc::default(),
             hello: Arc::new(Mutex::new(hello)),
             spoken: settings.spoken,
             metrics: Arc::clone(metrics),
@@ -104,6 +111,7 @@ impl Members {
         let dialer = Dialer {
             place: self.places.len(),
             address: address.to_owned(),
+            reached: Arc::clone(&self.reached),
             hello: Arc::clone(&self.hello),
             spoken: self.spoken,
             metrics: Arc::clone(&self.metrics),
@@ -116,9 +124,16 @@ impl Members {
         tokio::spawn(dialer.keep_connected());
     }
 
-    /// Who is at an address by now, or that nobody is.
-    pub(super) fn note(&mut self, place: usize, member: Option<ReplicaId>) -> Option<ReplicaId> {
-        std::mem::replace(&mut self.places[place].member, member)
+    /// Who is at an address by now.
+    pub(super) fn note(&mut self, place: usize, member: ReplicaId) {
+        self.places[place].member = Some(member);
+    }
+
+    /// Nobody is at an address any more: who was, unless that member is reached by another one.
+    pub(super) fn note_lost(&mut self, place: usize) -> Option<ReplicaId> {
+        let lost = self.places[place].member.take()?;
+        let is_lost = self.places.iter().all(|other| other.member != Some(lost));
+        is_lost.then_some(lost)
     }
 
     /// Introduces itself as another gateway to all.
@@ -162,6 +177,7 @@ impl Members {
 struct Dialer {
     place: usize,
     address: String,
+    reached: Arc<Reached>,
     hello: Arc<Mutex<GatewayHello>>,
     spoken: Spoken,
     metrics: Arc<Metrics>,
@@ -174,7 +190,12 @@ struct Dialer {
 impl Dialer {
     async fn keep_connected(self) {
         let (mut backoff, mut complaint) = (BACKOFF_MIN, String::new());
+        // Who was here last: nothing is said to one that is reached by another address.
+        let mut last = None;
         loop {
+            if let Some(member) = last {
+                wait_until_lost(&self.reached, member).await;
+            }
             let hello = lock(&self.hello).clone();
             match call(&self.address, &hello, self.spoken).await {
                 Ok((connection, welcome, version)) => {
@@ -188,15 +209,28 @@ impl Dialer {
                         return;
                     }
                     metrics.connected.set(1.0);
+                    last = Some(member);
+                    self.reached.send_modify(|reached| {
+                        reached.insert(member, place);
+                    });
                     let peer = (member, version);
                     let talk = converse(&shared, connection, peer, &self.arrivals, &metrics);
                     let why = tokio::select! {
                         why = talk => why,
                         () = self.again.notified() => "to ask anew".to_owned(),
                     };
-                    tracing::info!(%member, "connection to a member ended: {why}");
-                    metrics.connected.set(0.0);
                     *lock(&self.link) = None;
+                    let was_only = self.reached.send_if_modified(|reached| {
+                        let is_here = reached.get(&member) == Some(&place);
+                        is_here && reached.remove(&member).is_some()
+                    });
+                    if was_only {
+                        metrics.connected.set(0.0);
+                        tracing::info!(%member, "connection to a member ended: {why}");
+                    } else {
+                        let address = &self.address;
+                        tracing::info!(%member, address, "the member is reached by another address");
+                    }
                     if self.tell.send(News::Lost { place }).is_err() {
                         return;
                     }
@@ -227,6 +261,15 @@ impl Dialer {
         *lock(&self.link) = Some(link);
         shared
     }
+}
+
+/// Waits until a member is not reached by any address.
+async fn wait_until_lost(reached: &Reached, member: ReplicaId) {
+    let mut seen = reached.subscribe();
+    // The sender outlives this: a member is lost before nobody can say so.
+    let _ = seen
+        .wait_for(|reached| !reached.contains_key(&member))
+        .await;
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -31,8 +31,10 @@ use tokio::task::{JoinError, JoinHandle};
 /// Everything a gateway is run with.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
-    /// Where members' peer ports are: `host:port`. The others are learned from them.
+    /// Where members' peer ports are: `host:port`.
     pub members: Vec<String>,
+    /// Whether it also dials the addresses that members have for each other.
+    pub learns: bool,
     /// The cluster they must be of, if it matters.
     pub cluster: Option<ClusterId>,
     /// The versions of what members say that it speaks.
@@ -55,6 +57,7 @@ impl GatewayOptions {
     pub fn to(members: Vec<String>) -> GatewayOptions {
         GatewayOptions {
             members,
+            learns: true,
             cluster: None,
             spoken: Spoken::SHIPPED,
             limits: Limits::default(),
@@ -148,6 +151,7 @@ pub async fn reach(options: GatewayOptions) -> Result<Reached, ServerError> {
     let clock = Clock::new(options.clock, options.test_source);
     let settings = core::Settings {
         cluster: options.cluster,
+        learns: options.learns,
         spoken: options.spoken,
         limits: options.limits,
         patience: options.request_timeout,

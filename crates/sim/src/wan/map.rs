@@ -7,9 +7,9 @@ use std::path::Path;
 /// Round trips between places.
 #[derive(Deserialize, Clone, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Map {
+pub struct Map {
     /// Where these come from, in words.
-    pub(super) from: String,
+    pub from: String,
     /// A round trip between replicas and clients of one place.
     within_ms: f64,
     distance: Vec<Distance>,
@@ -23,7 +23,8 @@ struct Distance {
 }
 
 impl Map {
-    pub(super) fn read(path: &Path) -> Result<Map, String> {
+    /// Reads the file, or says what is wrong with it.
+    pub fn read(path: &Path) -> Result<Map, String> {
         let name = path.display();
         let text = std::fs::read_to_string(path).map_err(|e| format!("--map {name}: {e}"))?;
         let map: Map = toml::from_str(&text).map_err(|e| format!("--map {name}: {e}"))?;
@@ -37,7 +38,7 @@ impl Map {
     }
 
     /// A round trip between two places, ns.
-    pub(super) fn round_trip_ns(&self, a: &str, b: &str) -> Result<u64, String> {
+    pub fn round_trip_ns(&self, a: &str, b: &str) -> Result<u64, String> {
         let is_meant = |distance: &&Distance| {
             let [one, other] = &distance.between;
             (one == a && other == b) || (one == b && other == a)

@@ -14,7 +14,7 @@ use crate::plan::Arrivals;
 use crate::simulator::Simulator;
 use crate::steady::{PLACES_MAX, Places, Steady};
 use clap::Args;
-use map::Map;
+pub use map::Map;
 use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -14,11 +14,11 @@ use crate::scrape;
 
 /// All gateways of a run.
 #[derive(Debug)]
-pub(super) struct Gateways {
+pub(crate) struct Gateways {
     /// Where they serve, in their order.
-    pub(super) endpoints: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
     binary: PathBuf,
-    peers: String,
+    options: Vec<String>,
     directory: PathBuf,
     running: Vec<Option<Running>>,
     patience: Duration,
@@ -31,22 +31,25 @@ struct Running {
 }
 
 impl Gateways {
-    /// Starts so many, in front of replicas that serve there, and waits until each serves.
-    pub(super) fn start(
+    /// Starts so many, in front of replicas that serve there, with these options of `quorate gateway`, and
+    /// waits until each serves.
+    pub(crate) fn start(
         binary: PathBuf,
         count: u8,
         replicas: &[String],
-        directory: &Path,
-        patience: Duration,
+        options: &[&str],
+        (directory, patience): (&Path, Duration),
     ) -> Result<Gateways, String> {
         let base = free_ports(u16::from(count))?;
         let ports = (0..u16::from(count)).map(|at| format!("http://127.0.0.1:{}", base + at));
         let peers = replicas.iter().map(|url| peer_of(url));
         let peers: Vec<String> = peers.collect::<Result<_, String>>()?;
+        let mut all = vec![format!("--peers={}", peers.join(","))];
+        all.extend(options.iter().map(|option| (*option).to_owned()));
         let mut gateways = Gateways {
             endpoints: ports.collect(),
             binary,
-            peers: peers.join(","),
+            options: all,
             directory: directory.to_owned(),
             running: (0..count).map(|_| None).collect(),
             patience,
@@ -56,14 +59,14 @@ impl Gateways {
     }
 
     /// Starts one that does not run, and waits until it serves.
-    pub(super) fn start_one(&mut self, index: usize) -> Result<(), String> {
+    pub(crate) fn start_one(&mut self, index: usize) -> Result<(), String> {
         let failed = |error| format!("cannot start {}: {error}", self.binary.display());
         let log = self.log(index).map_err(failed)?;
-        let arguments = [
+        let mut arguments = vec![
             "gateway".to_owned(),
-            format!("--peers={}", self.peers),
             format!("--listen-client-urls={}", self.endpoints[index]),
         ];
+        arguments.extend_from_slice(&self.options);
         let mut process = Tethered::program(self.binary.as_os_str(), &arguments, |command| {
             command
                 .stdin(Stdio::null())
@@ -84,7 +87,7 @@ impl Gateways {
     }
 
     /// Kills one (SIGKILL), and waits until it is gone.
-    pub(super) fn kill(&mut self, index: usize) -> Result<(), String> {
+    pub(crate) fn kill(&mut self, index: usize) -> Result<(), String> {
         let Some(mut running) = self.running[index].take() else {
             return Err(format!("gateway {} is not running", index + 1));
         };
