@@ -52,16 +52,21 @@ impl Replica {
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
     /// what came while its predecessors were committed.
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
+        let is_round_full =
+            |replica: &Self| replica.rounds.is_pulsing() && !replica.queue.is_empty();
+        while self.may_form_entry() && !self.backlog.is_empty() && !is_round_full(self) {
+            self.form_entry(now);
+            self.hand_on_all(out);
+        }
+    }
+
+    /// Whether few enough own entries are under way.
+    pub(super) fn may_form_entry(&self) -> bool {
         let outstanding = match self.rounds.is_pulsing() {
             true => OUTSTANDING_IN_ROUNDS.max(self.config.outstanding),
             false => self.config.outstanding,
         };
-        let is_round_full =
-            |replica: &Self| replica.rounds.is_pulsing() && !replica.queue.is_empty();
-        while self.offers.len() < outstanding && !self.backlog.is_empty() && !is_round_full(self) {
-            self.form_entry(now);
-            self.hand_on_all(out);
-        }
+        self.offers.len() < outstanding
     }
 
     fn form_entry(&mut self, now: Now) {

@@ -103,13 +103,16 @@ impl Replica {
 
     /// Whether there is such a thing.
     pub(super) fn can_propose(&self) -> bool {
-        let Some(init) = self.init.as_ref().filter(|_| self.may_propose()) else {
-            return false;
-        };
-        let end = self.window_end();
-        let slot = init.next_of(self.config.me, self.next_own.max(self.latest));
-        let has_entry = !self.queue.is_empty() && slot.is_some_and(|slot| slot < end);
-        has_entry || self.next_own < self.latest.max(self.skip_until).min(end)
+        let skipped = self.latest.max(self.skip_until).min(self.window_end());
+        self.may_propose() && self.next_own < skipped || !self.queue.is_empty() && self.has_slot()
+    }
+
+    /// Whether an entry would have a slot now.
+    pub(super) fn has_slot(&self) -> bool {
+        let init = self.init.as_ref().filter(|_| self.may_propose());
+        let slot =
+            init.and_then(|init| init.next_of(self.config.me, self.next_own.max(self.latest)));
+        slot.is_some_and(|slot| slot < self.window_end())
     }
 
     /// The first slot in which nothing is proposed yet.

@@ -157,11 +157,11 @@ impl Replica {
         out.arm(Timer::Round, Due::After(length));
     }
 
-    /// Whether the next pulse would say anything new.
+    /// Whether the next pulse would say anything new. What waits for a slot, or for entries before it, is no
+    /// news: pulses that begin for its sake end at once and begin again, and fill a slow network.
     pub(super) fn has_news(&self) -> bool {
-        let is_behind = self.may_propose() && self.next_own < self.latest;
-        let has_entries = !self.queue.is_empty() || !self.backlog.is_empty();
-        is_behind || has_entries || self.ack() > self.said_ack
+        let is_formed = !self.backlog.is_empty() && self.may_form_entry() && self.has_slot();
+        self.ack() > self.said_ack || self.can_propose() || is_formed
     }
 
     /// A round ends early once every other live proposer has been heard in it. Where there is nothing new

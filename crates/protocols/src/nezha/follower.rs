@@ -15,7 +15,7 @@ impl Replica {
     /// A member spoke in a view.
     pub(super) fn heard(&mut self, from: usize, view: u64) {
         if view == self.view && from == self.leader() {
-            self.has_heard = true;
+            (self.has_heard, self.is_called) = (true, false);
         }
     }
 

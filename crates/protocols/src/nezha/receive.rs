@@ -50,7 +50,7 @@ impl Replica {
             self.append_late(body, out);
         } else {
             out.emit(Event::Branch("late at a follower"));
-            self.bodies.insert(body);
+            self.leave_to_leader(body);
             self.sync_further(out);
         }
     }
@@ -79,8 +79,15 @@ impl Replica {
             (false, true) if self.sums.is_some() && !self.is_unvouched => {
                 self.add_unsynced(body, deadline, out);
             }
-            (false, _) => self.bodies.insert(body),
+            (false, _) => self.leave_to_leader(body),
         }
+    }
+
+    /// What a follower promises nothing for. Its gateway waits for the leader, and so does this replica: if that
+    /// one is gone and all requests are late, nothing else here would look for it.
+    fn leave_to_leader(&mut self, body: Body) {
+        self.bodies.insert(body);
+        self.is_called = true;
     }
 
     /// What a deadline has to be above: all that conflicts with it, in the log or unsynced. What the leader

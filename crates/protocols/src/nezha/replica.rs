@@ -138,6 +138,8 @@ pub struct Replica {
     pub(super) in_vain: u32,
     /// The leader gave a sign of life since the timer was armed.
     pub(super) has_heard: bool,
+    /// Somebody asked for what only the leader can place, and the leader was not heard since.
+    pub(super) is_called: bool,
     /// Bodies were asked for since the timer was armed.
     pub(super) has_asked: bool,
     /// So was what follows the log, where it ended here.
@@ -185,6 +187,7 @@ impl Replica {
             backoff: 0,
             in_vain: 0,
             has_heard: false,
+            is_called: false,
             has_asked: false,
             fetched: None,
             config: Arc::new(config.clone()),

@@ -32,7 +32,7 @@ impl Replica {
         let is_normal = self.status == Status::Normal;
         let has_reads = self.reads.count() > 0;
         let has_log = !self.log.is_empty() || !self.un.is_empty() || !self.placed.is_empty();
-        let is_following = self.follows() && (has_log || has_reads);
+        let is_following = self.follows() && (has_log || has_reads || self.is_called);
         let is_leading = self.leads() && !self.log.is_empty() && self.config.n() > 1;
         let waits = is_following || self.gateway.is_busy() || has_reads;
         let again = self.wait();
