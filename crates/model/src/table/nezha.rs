@@ -30,7 +30,7 @@ pub(super) static ALL: &[Scope] = &[
         what: "two writes, and no other view",
         quick: true,
         requests: &[write(0), write(1)],
-        states: &[32_952],
+        states: &[34_433],
         ..ONE_VIEW
     },
     Scope {
@@ -39,7 +39,7 @@ pub(super) static ALL: &[Scope] = &[
         quick: true,
         requests: &[write(0), write(1)],
         clocks: &[1_000, 1_500_000, 3_000_000],
-        states: &[94_666],
+        states: &[101_187],
         ..ONE_VIEW
     },
     Scope {
@@ -47,14 +47,14 @@ pub(super) static ALL: &[Scope] = &[
         what: "a write and a read elsewhere, and no other view",
         quick: true,
         requests: &[write(0), read(1)],
-        states: &[10_306],
+        states: &[10_726],
         ..ONE_VIEW
     },
     Scope {
         name: "n3-view",
         what: "a write, and another view",
         quick: true,
-        states: &[50_268],
+        states: &[83_952],
         ..TWO_VIEWS
     },
 ];

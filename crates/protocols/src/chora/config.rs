@@ -8,6 +8,8 @@ use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat
 pub(super) const WINDOW_MAX: usize = 65_536;
 /// Slots kept, per slot of the window: a peer may be that much ahead.
 pub(super) const SLOTS_PER_WINDOW: usize = 4;
+/// Views that may begin beyond that before anything is committed.
+pub(super) const INITS_MAX: u64 = 1024;
 
 /// What a message costs to process unless told (`docs/chora-cost.toml`).
 const MESSAGE_NS: usize = 1_000;

@@ -167,6 +167,8 @@ pub struct Replica {
     armed: Armed,
     /// Repairs since anything moved.
     attempts: u32,
+    /// Views given up, or asked for, since anything was committed.
+    stalls: u32,
     /// Counts own campaigns, to tell their answers apart.
     campaign: u64,
     /// The highest view heard of.
@@ -217,7 +219,7 @@ impl Machine for Replica {
     }
 
     fn reach(config: &Config) -> Option<u64> {
-        Some(config.slots_max as u64)
+        Some(config.slots_max as u64 + config::INITS_MAX)
     }
 
     fn fingerprint(&self, to: &mut impl Hasher) {
@@ -244,7 +246,8 @@ impl Machine for Replica {
         )
             .hash(to);
         (self.is_moving, self.is_serving_requests, self.armed).hash(to);
-        (self.attempts, self.campaign, self.view_seen, &self.ingress).hash(to);
+        (self.attempts, self.stalls, self.campaign).hash(to);
+        (self.view_seen, &self.ingress).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -369,6 +372,12 @@ impl Replica {
 
     /// The first slot that nothing is kept of: too far ahead.
     fn horizon(&self) -> Slot {
+        Slot(self.proposals_end().0 + config::INITS_MAX)
+    }
+
+    /// The first slot in which no proposal is taken in. Views that begin one after the other without anything
+    /// being committed make logs longer, and have room beyond it.
+    fn proposals_end(&self) -> Slot {
         Slot(self.ap().0 + self.config.slots_max as u64)
     }
 

@@ -65,7 +65,7 @@ impl Replica {
             }
             return self.on_init(init, out);
         }
-        if slot >= self.horizon() {
+        if slot >= self.proposals_end() {
             return out.emit(Event::Branch("proposal too far ahead"));
         }
         let Some(init) = self.init.clone() else {
@@ -220,7 +220,8 @@ impl Replica {
 
     /// Something was committed.
     fn moved(&mut self, out: &mut Out<Self>) {
-        (self.attempts, self.is_moving, self.is_serving_requests) = (0, true, true);
+        (self.attempts, self.stalls) = (0, 0);
+        (self.is_moving, self.is_serving_requests) = (true, true);
         let reason = Reason::Stalled;
         if matches!(self.role, Role::Canvassing { reason: other, .. } if other == reason) {
             self.role = Role::Follower;
@@ -343,6 +344,7 @@ impl Replica {
             return;
         }
         self.down &= !(1 << member);
+        self.stalls = 0;
         self.say_rejoin(1 << member, out);
         self.ask_end_of(member, out);
         if self.is_waiting() {

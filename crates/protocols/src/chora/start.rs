@@ -102,6 +102,7 @@ impl Replica {
             is_serving_requests: false,
             armed: Armed::default(),
             attempts: 0,
+            stalls: 0,
             campaign: 0,
             view_seen: 0,
             config: Arc::new(config.clone()),

@@ -11,9 +11,6 @@ use crate::lives::Lives;
 use quorate_core::{Boot, Due, Event, Out, Peers, Slot};
 use std::sync::Arc;
 
-/// The time that a view is given doubles with each that began in vain before it, so many times at most.
-const BACKOFF_MAX: u64 = 6;
-
 impl Replica {
     /// Goes to a view, without anything of the last one but the log.
     pub(super) fn enter(&mut self, view: u64, voted: Option<usize>, out: &mut Out<Self>) {
@@ -349,9 +346,7 @@ impl Replica {
 
     /// Puts the stall timer off by a whole timeout.
     pub(super) fn postpone_stall(&mut self, out: &mut Out<Self>) {
-        // Views that follow each other faster than one can begin only make logs longer.
-        let in_vain = self.view.saturating_sub(self.committed_view() + 1);
-        let timeout = self.config.stall_ns << in_vain.min(BACKOFF_MAX);
+        let timeout = self.config.stall_ns << self.in_vain();
         self.armed.stall = Some(self.progress());
         self.heard = 0;
         out.arm(Timer::Stall, Due::Within(timeout..=2 * timeout));

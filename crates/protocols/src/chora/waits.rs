@@ -3,7 +3,15 @@
 use super::Replica;
 use super::messages::{Reason, Timer};
 use super::role::{Progress, Role};
-use quorate_core::{Due, Event, Out, Slot};
+use quorate_core::{Due, Event, MILLIS, Out, Slot};
+
+/// Views given up, or asked for, after which the time to wait doubles, as with each view that began in vain; so often
+/// at most.
+const STALLS_EACH: u32 = 4;
+const BACKOFF_MAX: u32 = 6;
+/// The longest time between repairs, unless half of what a view is given is longer: what heals silently is noticed
+/// after it.
+const GAP_LONGEST_NS: u64 = 500 * MILLIS;
 
 impl Replica {
     /// What there is now.
@@ -42,8 +50,9 @@ impl Replica {
         let is_waiting = self.is_waiting();
         if is_waiting && self.armed.gap.is_none() {
             self.armed.gap = Some(self.progress());
-            let wait = self.config.gap_ns << self.attempts.min(16);
-            let wait = wait.min(self.config.gap_max_ns);
+            let most = self.config.gap_max_ns.max(GAP_LONGEST_NS);
+            let most = most.min(self.config.gap_max_ns << self.in_vain());
+            let wait = most.min(self.config.gap_ns << self.attempts.min(16));
             out.arm(Timer::Gap, Due::Within(wait..=wait + wait / 4));
         }
         if self.is_lost && is_waiting {
@@ -51,6 +60,15 @@ impl Replica {
         }
         self.watch_stall(is_waiting, out);
         self.watch_patience(out);
+    }
+
+    /// How often the time to wait has doubled. Views that follow each other faster than one can begin only make logs
+    /// longer; and where a view is asked for again and again, what was asked before is still on its way, on a
+    /// network that what is repeated fills.
+    pub(super) fn in_vain(&self) -> u32 {
+        let views = self.view.saturating_sub(self.committed_view() + 1);
+        let views = u32::try_from(views).unwrap_or(u32::MAX);
+        views.max(self.stalls / STALLS_EACH).min(BACKOFF_MAX)
     }
 
     /// Has the stall timer run while something waits, or while others are refused because things move.
@@ -145,6 +163,7 @@ impl Replica {
             true => Reason::Restarted,
             false => Reason::Stalled,
         };
+        self.stalls = (self.stalls + 1).min(STALLS_EACH * BACKOFF_MAX);
         out.emit(Event::Branch("view given up"));
         self.canvass(reason, out);
     }
