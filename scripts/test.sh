@@ -90,3 +90,7 @@ done
 "$QUORATE" bench verify --total "$total" --data-dir target
 "$QUORATE" bench survive "${survive[@]}" --data-dir target
 "$QUORATE" bench failover --alone "${failover[@]}" --data-dir target
+"$QUORATE" bench failover --alone --protocol chora --replicas 3 --victims turn --loads write --duration 5s --away 1s \
+  --val-size 256 --clients 48 --fill 200 --delay 5ms --fault delays --watch pulsing --param rtt_us=10000 --data-dir target
+"$QUORATE" bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
+  --duration 2s --warmup 1s --data-dir target
