@@ -13,7 +13,7 @@ use quorate_core::{
     Class, ClientId, Command, Durability, Now, Peers, Principal, Refusal, ReplicaId, RequestId,
     Slot,
 };
-use quorate_host::{Answer, Host, HostEvent, Request, Start};
+use quorate_host::{Answer, Host, HostEvent, Request, Start, WireVersion};
 use sequencer::{Journal, Sequencer, config, open};
 
 type Replica = Host<Sequencer, Journal>;
@@ -371,4 +371,29 @@ fn a_quiet_replica_falls_silent() {
         leader.host.take_frames();
     }
     assert!(now > 1);
+}
+
+/// Scenario: the leader has said all it had to say and is silent; a follower heard none of it. The follower
+/// beats, and is answered, so that it knows what to fetch; who knows as much is not answered.
+#[test]
+fn the_beat_of_one_who_is_behind_is_answered() {
+    let (mut leader, mut follower) = (Node::new(1), Node::new(2));
+    leader.run(at(1), vec![write("a")]);
+    leader.host.take_frames();
+    let beat = |host: &mut Replica, to: u16| {
+        host.link(at(2), ReplicaId(to), Some(WireVersion(1)));
+        let mut frames = host.take_frames();
+        assert_eq!(frames.len(), 1);
+        Bytes::from(frames.remove(0).chunks.concat())
+    };
+    let early = beat(&mut follower.host, 1);
+    leader.host.frame(at(3), ReplicaId(2), early);
+    let answers = leader.host.take_frames();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].to, Peers::One(ReplicaId(2)));
+    let late = beat(&mut leader.host, 2);
+    follower.host.frame(at(3), ReplicaId(1), late);
+    assert_eq!(follower.host.take_frames(), [], "the leader is not behind");
+    let wake_ns = follower.host.next_wake();
+    assert!(wake_ns.is_some(), "it will fetch what it lacks");
 }

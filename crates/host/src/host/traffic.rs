@@ -54,7 +54,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Body::Fragment { payload, fragment } => {
                 self.fragment_came(now, from, payload, fragment);
             }
-            Body::Beat => {}
+            Body::Beat => self.answer_beat(from, header.applied),
             Body::Fetch { from: slot } => self.serve(now, from, slot, false),
             Body::Decided {
                 from: slot,
@@ -232,6 +232,14 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.post(Peers::All, &Body::Beat);
                 self.arm_beat(now, self.beats + 1);
             }
+        }
+    }
+
+    /// Who is behind may have missed all that was said of what it lacks: it asks when it is told how far others are.
+    /// One that an epoch left out is not told otherwise, for nothing is said to it there.
+    fn answer_beat(&mut self, peer: ReplicaId, applied: Slot) {
+        if applied < self.applier.next() {
+            self.post(Peers::One(peer), &Body::Beat);
         }
     }
 
