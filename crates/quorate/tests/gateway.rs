@@ -104,7 +104,7 @@ async fn members_with_two_addresses_are_reached_by_one_of_them() {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let log = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
-    let mut client = Client::connect(&gateway).await;
+    let mut client = eventually("the gateway serves", || Client::try_connect(&gateway)).await;
     for value in 0..200 {
         client.put("k", &value.to_string()).await.unwrap();
     }
