@@ -181,8 +181,8 @@ fn every_lowered_threshold_is_found() {
 fn a_persist_left_out_is_found() {
     // A crash must come between two particular steps of one slot. Those that take hundreds of seeds
     // have conversations.
-    for (mutant, seeds) in [("no-vote-record", 0..50), ("no-proposal-record", 0..50)] {
-        let report = caught(mutant, seeds.clone());
+    for (mutant, seeds) in [("no-vote-record", 0..50), ("no-proposal-record", 0..30)] {
+        let report = caught_with("--profile swarm", mutant, seeds.clone());
         assert!(report.is_some(), "{mutant} was not found in {seeds:?}");
     }
 }
