@@ -201,7 +201,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Large(args) => ended(large::run(&args)),
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Commute(args) => ended(commute::run(&args)),
-        BenchCommand::Wan(args) => ended(wan::run(&args)),
+        BenchCommand::Wan(args) => wan::run(&args),
         BenchCommand::Clocks(args) => clocks::run(&args),
         BenchCommand::Rings(args) => ended(rings::run(&args)),
         BenchCommand::Colocated(args) => ended(colocated::run(&args)),

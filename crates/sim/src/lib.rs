@@ -95,4 +95,4 @@ pub use report::{Report, Totals, Violation};
 pub use runner::run;
 pub use simulator::Simulator;
 pub use speed::SpeedOptions;
-pub use wan::{Map, WanOptions};
+pub use wan::{Map, WanOptions, params as wan_params};

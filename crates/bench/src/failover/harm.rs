@@ -122,7 +122,7 @@ impl Watching {
 
 /// How much longer what takes longest takes than what takes least, where delays vary.
 const TENFOLD: u32 = 10;
-const NEEDS_DELAY: &str =
+pub(super) const NEEDS_DELAY: &str =
     "--fault delays needs --delay: how long what replicas say takes without it";
 const STOPPED: Duration = Duration::from_millis(18);
 const RUNNING: Duration = Duration::from_millis(2);

@@ -127,6 +127,9 @@ pub fn run(args: &FailoverArgs) -> ExitCode {
 }
 
 fn failover(args: &FailoverArgs) -> Result<Vec<String>, String> {
+    if args.fault.contains(&Harm::Delays) && args.cluster.delay.is_none() {
+        return Err(harm::NEEDS_DELAY.to_owned());
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -8,10 +8,11 @@
 mod table;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use quorate_sim::Map;
+use quorate_sim::{Map, wan_params};
 
 use crate::cleanup;
 use crate::gateways::Gateways;
@@ -94,9 +95,13 @@ struct Way {
     fast_share: Option<f64>,
 }
 
-/// Runs it, and prints a table.
-pub fn run(args: &WanArgs) -> Result<(), String> {
+/// Runs it, and prints a table: 0 when every write was answered, 1 otherwise, 2 when it could not run.
+pub fn run(args: &WanArgs) -> ExitCode {
     cleanup::on_interrupt();
+    crate::ended_with(wan(args), "every write was answered")
+}
+
+fn wan(args: &WanArgs) -> Result<Vec<String>, String> {
     let map = Map::read(&args.map)?;
     let named = || args.replicas.iter().chain(&args.clients);
     for (one, other) in named().flat_map(|one| named().map(move |other| (one, other))) {
@@ -110,7 +115,17 @@ pub fn run(args: &WanArgs) -> Result<(), String> {
         measure(args, &map, system, &mut ways)?;
     }
     print!("{}", table::text(args, &map, &ways)?);
-    Ok(())
+    let failed = ways
+        .iter()
+        .filter(|way| way.failed() > 0 || way.report.operations == 0);
+    Ok(failed.map(|way| table::line(args, way)).collect())
+}
+
+impl Way {
+    /// Writes that were not answered.
+    fn failed(&self) -> u64 {
+        self.report.errors.values().sum()
+    }
 }
 
 /// One cluster, by every way in.
@@ -170,20 +185,9 @@ fn params(args: &WanArgs, map: &Map, system: &str) -> Result<Vec<String>, String
     }) {
         longest_ns = longest_ns.max(map.round_trip_ns(one, other)?);
     }
-    let longest_us = longest_ns / 1_000;
-    let mut params = vec![format!("rtt_us={longest_us}")];
-    if system == "nezha" {
-        params.push("wan=true".to_owned());
-        params.push(format!("owd_us={}", 3 * longest_us / 2));
-        params.push(format!("far_us={}", 3 * longest_us));
-    }
-    if ELECTING.contains(&system) {
-        params.push(format!("election_ms={}", (4 * longest_us / 1_000).max(100)));
-    }
-    Ok(params
-        .into_iter()
-        .map(|param| format!("--param={param}"))
-        .collect())
+    let params = wan_params(system, true, longest_ns).into_iter();
+    let option = |(name, value)| format!("--param={name}={value}");
+    Ok(params.map(option).collect())
 }
 
 /// One way in, under load.
@@ -217,8 +221,6 @@ fn way(args: &WanArgs, system: &str, (entrance, url): (Entrance, &String)) -> Re
     Ok(way)
 }
 
-/// Protocols whose leaders are given up when they were not heard for a time.
-const ELECTING: [&str; 3] = ["nezha", "multi-paxos", "rs-paxos"];
 const PLACES_MAX: usize = 9;
 /// Writes on their way at once; those beyond wait, and their latency counts.
 const OUTSTANDING_MAX: u32 = 512;

@@ -29,7 +29,7 @@ pub(super) fn line(args: &WanArgs, way: &Way) -> String {
         way.report.operations,
         show_ns(way.report.latency.p50_ns),
         show_ns(way.report.latency.p90_ns),
-        way.report.errors.values().sum::<u64>(),
+        way.failed(),
     )
 }
 

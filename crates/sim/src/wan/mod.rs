@@ -219,22 +219,10 @@ fn way(
         }),
         ..Steady::default()
     };
-    let rtt_us = (longest_ns / MICROS).max(1).to_string();
-    let wan = system.wan.to_string();
-    let far_us = (3 * longest_ns / MICROS).to_string();
-    let owd_us = (3 * longest_ns / MICROS / 2).to_string();
-    let election_ms = (4 * longest_ns / MILLIS).max(100).to_string();
-    let mut params = vec![("rtt_us", rtt_us.as_str())];
-    if system.protocol == "nezha" {
-        params.extend([
-            ("wan", wan.as_str()),
-            ("owd_us", &owd_us),
-            ("far_us", &far_us),
-        ]);
-    }
-    if ELECTING.contains(&system.protocol.as_str()) {
-        params.push(("election_ms", &election_ms));
-    }
+    let params = params(&system.protocol, system.wan, longest_ns);
+    let params: Vec<_> = (params.iter())
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
     let simulator = Simulator::steady(&system.protocol, n, Durability::Disk, &params, steady)
         .map_err(Failure::Usage)?;
     let report = simulator.seed(options.seed);
@@ -251,6 +239,26 @@ fn way(
         fast_percent: (fast + slow > 0).then(|| fast as f64 * 100.0 / (fast + slow) as f64),
         latencies_ns: measured.latencies_ns,
     })
+}
+
+/// What a protocol has to be told of places whose furthest two are one round trip of so many ns apart; `wan` is
+/// Nezha's.
+#[must_use]
+pub fn params(protocol: &str, wan: bool, longest_ns: u64) -> Vec<(&'static str, String)> {
+    let rtt_us = (longest_ns / MICROS).max(1);
+    let mut params = vec![("rtt_us", rtt_us.to_string())];
+    if protocol == "nezha" {
+        params.extend([
+            ("wan", wan.to_string()),
+            ("owd_us", (3 * longest_ns / MICROS / 2).to_string()),
+            ("far_us", (3 * longest_ns / MICROS).to_string()),
+        ]);
+    }
+    if ELECTING.contains(&protocol) {
+        let election_ms = (4 * longest_ns / MILLIS).max(100);
+        params.push(("election_ms", election_ms.to_string()));
+    }
+    params
 }
 
 impl Way {
