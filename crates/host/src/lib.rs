@@ -24,7 +24,7 @@
 //! take_snapshot_reads  -> read, then snapshot_read_done
 //! take_release         -> delete or recycle
 //! take_bulk_release    -> delete or recycle segments of the bulk store
-//! take_countdowns      -> start or stop, and submit what is due     (see Countdowns)
+//! take_countdowns      -> start or stop, and order_due what is due  (see Countdowns)
 //! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```
 

@@ -39,6 +39,17 @@ pub(crate) enum OwnSession {
 /// Nobody waits for the answer: this replica itself asks.
 pub(crate) const NOBODY: Token = Token::MAX;
 
+impl Waiting {
+    /// What this replica itself asks for.
+    pub(crate) fn of_nobody(now_ns: u64) -> Waiting {
+        Waiting {
+            token: NOBODY,
+            submitted_ns: now_ns,
+            ordered_ns: 0,
+        }
+    }
+}
+
 /// A write and who waits for it. The command stays until it is applied: an epoch that is sealed before
 /// has not ordered it.
 #[derive(Debug)]
@@ -68,6 +79,8 @@ pub(crate) struct Requests<Q> {
     /// Commands that the machine has not taken yet.
     queue: VecDeque<Command>,
     writes: BTreeMap<RequestId, Write>,
+    /// What countdowns have come to, and waits: nobody asks for it twice.
+    due: BTreeSet<Bytes>,
     /// Writes that were answered ahead of their decision.
     early: BTreeSet<RequestId>,
     reads: BTreeMap<u64, Read<Q>>,
@@ -88,6 +101,7 @@ impl<Q> Requests<Q> {
             next_read: 1,
             queue: VecDeque::new(),
             writes: BTreeMap::new(),
+            due: BTreeSet::new(),
             early: BTreeSet::new(),
             reads: BTreeMap::new(),
             located: BTreeMap::new(),
@@ -121,6 +135,16 @@ impl<Q> Requests<Q> {
         principal: Principal,
     ) {
         self.own(waiting, Class::Write, (body, payloads), principal);
+    }
+
+    /// Queues what a countdown has come to, under the host's own session, unless it waits already: a group that
+    /// is slower than countdowns ask again would have ever more to order.
+    pub(crate) fn due(&mut self, now_ns: u64, body: Bytes) {
+        if self.due.insert(body.clone()) {
+            let waiting = Waiting::of_nobody(now_ns);
+            let content = (body, Vec::new());
+            self.own(waiting, Class::Write, content, Principal::default());
+        }
     }
 
     /// Queues an order under the host's own session.
@@ -282,7 +306,11 @@ impl<Q> Requests<Q> {
 
     /// Takes who waits for a write.
     pub(crate) fn take_write(&mut self, id: RequestId) -> Option<Waiting> {
-        self.writes.remove(&id).map(|write| write.waiting)
+        let write = self.writes.remove(&id)?;
+        if write.waiting.token == NOBODY {
+            self.due.remove(&write.command.body);
+        }
+        Some(write.waiting)
     }
 
     /// Takes who waits for a write that is as good as applied, and is not decided yet.

@@ -19,13 +19,13 @@ use crate::replies::{Replies, Reply};
 use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
-use quorate_core::{Application, Event, Now, Principal, ReplicaId};
+use quorate_core::{Application, Event, Now, ReplicaId};
 use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
 use quorate_protocols::AnyMachine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 mod publish;
 
@@ -318,18 +318,7 @@ impl<A: Application> Core<A> {
             if self.disk_is_full() {
                 return;
             }
-            let (reply, _) = oneshot::channel();
-            let token = self.state.replies.insert(now.mono_ns, Reply::Write(reply));
-            let principal = Principal::default();
-            self.host.submit(
-                now,
-                token,
-                HostRequest::Write {
-                    body,
-                    principal,
-                    payloads: Vec::new(),
-                },
-            );
+            self.host.order_due(now, body);
         }
     }
 

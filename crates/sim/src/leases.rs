@@ -15,10 +15,8 @@ use crate::world::{Event, World};
 use quorate_core::{Countdown, MILLIS, Machine, Principal, SECONDS};
 use quorate_host::{Answer, Request, Token};
 
-/// Tokens from here on are chores', or of nobody.
+/// Tokens from here on are chores'.
 const CHORES: Token = 1 << 62;
-/// What countdowns order: nobody waits for what it comes to.
-const ORDERED: Token = Token::MAX;
 /// Countdowns that one turn orders the commands of.
 const DUE_MAX: usize = 256;
 /// How far from a lease's end it may be renewed, before or after.
@@ -281,7 +279,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Answer::Applied(_, result) = answer else {
             return Ok(());
         };
-        if token == ORDERED || chance(&mut self.rng, self.plan.load.answer_loss) {
+        if chance(&mut self.rng, self.plan.load.answer_loss) {
             return Ok(());
         }
         let wrong = |why| Violation::new("answer", why);
@@ -333,16 +331,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let Some(body) = node.countdowns.take_due(now.mono_ns) else {
                 return;
             };
-            let principal = Principal::default();
-            host.submit(
-                now,
-                ORDERED,
-                Request::Write {
-                    body,
-                    principal,
-                    payloads: Vec::new(),
-                },
-            );
+            host.order_due(now, body);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::flaw::Flaw;
 use crate::frame::Body;
 use crate::log::{Kind, LogWriter, Position};
 use crate::pins::Pins;
-use crate::requests::{NOBODY, Waiting};
+use crate::requests::Waiting;
 use crate::timers::Timer;
 use quorate_core::{
     Application, Boot, Encoder, Epoch, Input as MachineInput, Lsn, Machine, Member, Now, Past,
@@ -395,11 +395,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.requests.has_order(order) {
             return;
         }
-        let waiting = Waiting {
-            token: NOBODY,
-            submitted_ns: now.mono_ns,
-            ordered_ns: 0,
-        };
+        let waiting = Waiting::of_nobody(now.mono_ns);
         self.requests.order(waiting, order);
     }
 

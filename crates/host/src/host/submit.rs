@@ -3,6 +3,7 @@
 use super::Host;
 use crate::api::{Answer, Request, Token};
 use crate::requests::Waiting;
+use bytes::Bytes;
 use quorate_core::{Application, Command, Machine, Now, Refusal, Wire};
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -36,6 +37,14 @@ impl<M: Machine, A: Application> Host<M, A> {
             Request::Payload(id, payload) => self.read_payload(now, token, id, &payload),
             Request::Order(order) => self.requests.order(waiting, &order),
             Request::Peek(_) => unreachable!("answered above"),
+        }
+    }
+
+    /// Orders what a countdown has come to (see [`crate::Countdowns`]), if it can be ordered here and does not
+    /// wait already. Nobody is told what becomes of it.
+    pub fn order_due(&mut self, now: Now, body: Bytes) {
+        if self.is_member() && self.waiting() < self.limits.requests_max {
+            self.requests.due(now.mono_ns, body);
         }
     }
 

@@ -43,6 +43,7 @@ impl<Q> Requests<Q> {
     /// Takes everything that waits.
     pub(crate) fn take_all(&mut self) -> Vec<Waiting> {
         self.queue.clear();
+        self.due.clear();
         self.located_count = 0;
         let located = std::mem::take(&mut self.located).into_values().flatten();
         let reads = std::mem::take(&mut self.reads).into_values();

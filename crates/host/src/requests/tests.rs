@@ -35,6 +35,27 @@ fn a_command_asked_for_again_and_again_is_queued_once() {
 }
 
 #[test]
+fn what_a_countdown_has_come_to_waits_once_and_may_be_asked_for_again_then() {
+    let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+    requests.set_session(OwnSession::Open);
+    let (one, two) = (Bytes::from_static(b"one"), Bytes::from_static(b"two"));
+    requests.due(1, one.clone());
+    requests.due(2, one.clone());
+    requests.due(2, two);
+    let taken = requests.take(8, 3);
+    assert_eq!(taken.len(), 2);
+    requests.due(4, one.clone());
+    assert_eq!((requests.queued(), requests.count()), (0, 2));
+    let waited = requests.take_write(taken[0].id).map(|waiting| waiting.token);
+    assert_eq!(waited, Some(NOBODY));
+    requests.due(5, one.clone());
+    assert_eq!((requests.queued(), requests.count()), (1, 2));
+    requests.take_all();
+    requests.due(6, one);
+    assert_eq!((requests.queued(), requests.count()), (1, 1));
+}
+
+#[test]
 fn what_a_sealed_epoch_did_not_answer_is_asked_again_under_its_id() {
     let mut requests = Requests::new(ReplicaId(1), Boot(7));
     let waiting = |token| Waiting {

@@ -195,7 +195,7 @@ impl<M: Machine> Cluster<M> {
     pub(crate) fn order_due(&mut self, index: usize) -> usize {
         let mut count = 0;
         while let Some(body) = self.countdowns[index].take_due(self.now_ns) {
-            self.write(index, body);
+            self.hosts[index].order_due(at(self.now_ns), body);
             count += 1;
         }
         count
