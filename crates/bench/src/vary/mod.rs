@@ -1,4 +1,4 @@
-//! `bench vary`: clusters that differ in one option of `quorate up` alone, in turns, in one sitting.
+//! `bench vary`: clusters that differ in one option of `quorate up` alone, and etcd if asked for, in turns, in one sitting.
 //!
 //! As in `bench compare`, ratios are taken between runs of the same turn; who comes first changes with the turn.
 
@@ -51,6 +51,9 @@ pub struct VaryArgs {
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     quorate_option: Vec<String>,
+    /// Measure etcd, too, in its turn: the executable, as built by scripts/build-etcd.sh
+    #[arg(long, num_args = 0..=1, default_missing_value = "target/etcd/etcd", value_name = "FILE")]
+    etcd: Option<PathBuf>,
     /// The quorate executable [default: this one]
     #[arg(long)]
     quorate: Option<PathBuf>,
@@ -113,6 +116,12 @@ pub fn run(args: &VaryArgs) -> Result<(), String> {
     if args.clients.contains(&0) || args.rates.contains(&0) {
         return Err("--clients and --rates must be at least 1".to_owned());
     }
+    if let Some(etcd) = args.etcd.as_ref().filter(|path| !path.is_file()) {
+        return Err(format!(
+            "there is no etcd at {}: run scripts/build-etcd.sh, or name another with --etcd FILE",
+            etcd.display()
+        ));
+    }
     let mut runs = Vec::new();
     for pair in 0..args.pairs {
         let mut order: Vec<(&str, usize)> = args.clusters().collect();
@@ -134,9 +143,18 @@ impl VaryArgs {
         clients.chain(self.rates.iter().map(|rate| Offer::Rate(*rate)))
     }
 
+    /// What the option is set to.
+    fn value_of(&self, (protocol, value): (&str, usize)) -> &str {
+        match protocol {
+            ETCD => "-",
+            _ => &self.option.values[value],
+        }
+    }
+
     /// What is compared: protocols, and which value of the option each has.
     fn clusters(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.protocols.iter().flat_map(|protocol| {
+        let etcd = self.etcd.iter().map(|_| (ETCD, 0));
+        let protocols = self.protocols.iter().flat_map(|protocol| {
             let is_varied = self.varied.is_empty() || self.varied.contains(protocol);
             let values = if is_varied {
                 self.option.values.len()
@@ -144,7 +162,8 @@ impl VaryArgs {
                 1
             };
             (0..values).map(move |value| (&protocol[..], value))
-        })
+        });
+        protocols.chain(etcd)
     }
 }
 
@@ -154,22 +173,15 @@ fn turn(
     (pair, protocol, value): (u16, &str, usize),
     runs: &mut Vec<Run>,
 ) -> Result<(), String> {
-    let Variants { option, values } = &args.option;
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let binary = args.quorate.as_deref().unwrap_or(&this);
-    let mut options = vec![
-        format!("--protocol={protocol}"),
-        format!("--{option}={}", values[value]),
-    ];
-    options.extend_from_slice(&args.quorate_option);
-    let cluster = Cluster::quorate(binary, args.replicas, args.data_dir.as_deref(), &options)?;
+    let cluster = start(args, protocol, value)?;
     for offer in args.offers() {
         let report = load::run(&job(args, &cluster, offer))?;
         eprintln!(
-            "turn {} of {}: {protocol}, {option} {}, {offer}: {}/s",
+            "turn {} of {}: {protocol}, {} {}, {offer}: {}/s",
             pair + 1,
             args.pairs,
-            values[value],
+            args.option.option,
+            args.value_of((protocol, value)),
             show_count(report.per_second),
         );
         runs.push(Run {
@@ -181,6 +193,22 @@ fn turn(
         });
     }
     Ok(())
+}
+
+fn start(args: &VaryArgs, protocol: &str, value: usize) -> Result<Cluster, String> {
+    let parent = args.data_dir.as_deref();
+    if let (ETCD, Some(binary)) = (protocol, &args.etcd) {
+        return Cluster::etcd(binary, args.replicas, parent);
+    }
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let binary = args.quorate.as_deref().unwrap_or(&this);
+    let Variants { option, values } = &args.option;
+    let mut options = vec![
+        format!("--protocol={protocol}"),
+        format!("--{option}={}", values[value]),
+    ];
+    options.extend_from_slice(&args.quorate_option);
+    Cluster::quorate(binary, args.replicas, parent, &options)
 }
 
 fn job(args: &VaryArgs, cluster: &Cluster, offer: Offer) -> Job {
@@ -212,6 +240,9 @@ fn job(args: &VaryArgs, cluster: &Cluster, offer: Offer) -> Job {
 /// Of an open loop: beyond that, what is due waits to be sent, and its latency counts.
 const OUTSTANDING_MAX: u32 = 512;
 
+/// In the place of a protocol's name.
+const ETCD: &str = "etcd";
+
 const HEADINGS: [&str; 13] = [
     "protocol",
     "load",
@@ -233,8 +264,8 @@ fn render(args: &VaryArgs, runs: &[Run]) -> String {
     for offer in args.offers() {
         let of_offer: Vec<&Run> = runs.iter().filter(|run| run.offer == offer).collect();
         for (protocol, value) in args.clusters() {
-            let name = &args.option.values[value];
-            let mut row = vec![protocol.to_owned(), offer.to_string(), name.clone()];
+            let name = args.value_of((protocol, value)).to_owned();
+            let mut row = vec![protocol.to_owned(), offer.to_string(), name];
             row.extend(cells(&of_offer, (protocol, value), &args.protocols[0]));
             rows.push(row);
         }

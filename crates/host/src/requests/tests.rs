@@ -46,7 +46,9 @@ fn what_a_countdown_has_come_to_waits_once_and_may_be_asked_for_again_then() {
     assert_eq!(taken.len(), 2);
     requests.due(4, one.clone());
     assert_eq!((requests.queued(), requests.count()), (0, 2));
-    let waited = requests.take_write(taken[0].id).map(|waiting| waiting.token);
+    let waited = requests
+        .take_write(taken[0].id)
+        .map(|waiting| waiting.token);
     assert_eq!(waited, Some(NOBODY));
     requests.due(5, one.clone());
     assert_eq!((requests.queued(), requests.count()), (1, 2));

@@ -35,7 +35,7 @@ impl Replica {
         out.emit(Event::Branch("view change"));
         if self.leads() {
             out.retract(self.ap);
-            self.lead = Lead::new(self.config.n(), self.end());
+            self.lead = Lead::new(&self.config, self.end());
             self.unflushed.clear();
         }
         self.in_vain += 1;
@@ -262,7 +262,7 @@ impl Replica {
         self.sums = None;
         self.sums_told = None;
         self.is_unvouched = false;
-        self.lead = Lead::new(self.config.n(), self.ap);
+        self.lead = Lead::new(&self.config, self.ap);
         self.unflushed.clear();
         self.status = Status::Normal;
         self.lnv = self.view;

@@ -110,6 +110,8 @@ pub struct Config {
     pub prf: Prf,
     /// Whether what touches nothing in common may go unordered (`commute`).
     pub commutes: bool,
+    /// The leader counts for all gateways, which take its word (`count`): what the paper's ablation compares with.
+    pub leader_counts: bool,
     /// What an application's command touches; without it all touch everything.
     pub touches: Option<Touches>,
     /// `D`: no one-way delay is taken for longer (`owd_us`).
@@ -154,6 +156,7 @@ const KNOWN: &[&str] = &[
     "wan",
     "percentile",
     "commute",
+    "count",
     "window",
     "outstanding",
     "queue",
@@ -205,6 +208,13 @@ impl Config {
             rules: RULES,
             prf: Prf::new(epoch.seed, u64::from_le_bytes(*b"  nezha ")),
             commutes: params.switch("commute", true)?,
+            leader_counts: match params.text("count") {
+                None | Some("gateway") => false,
+                Some("leader") => true,
+                Some(other) => {
+                    return Err(format!("count={other}: who counts is gateway or leader"));
+                }
+            },
             touches: None,
             owd_max_ns,
             far_ns: params.number("far_us", far_us, 1..=20_000_000)? as u64 * MICROS,

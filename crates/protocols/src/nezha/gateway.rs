@@ -19,6 +19,10 @@ use std::hash::{Hash, Hasher};
 /// promises.
 const DIGESTS_MAX: usize = 8;
 
+/// In the place of the digest, where the leader counts: which path it was.
+pub(super) const COUNTED_FAST: u128 = 1;
+pub(super) const COUNTED_SLOWLY: u128 = 0;
+
 /// What a gateway sees to.
 #[derive(Clone, Debug)]
 pub(super) struct Gateway {
@@ -38,6 +42,8 @@ pub(super) struct Gateway {
     view: Option<u64>,
     /// Entries answered on the fast path, and on the slow one: for people.
     pub(super) answered: (u64, u64),
+    /// It counts; otherwise the leader does, and its word is enough.
+    counts: bool,
 }
 
 /// An entry on its way.
@@ -67,14 +73,17 @@ pub(super) struct Dispatch {
 
 /// An entry is committed: what its clients are told.
 pub(super) struct Committed {
-    branch: &'static str,
-    slot: Slot,
+    pub(super) is_fast: bool,
+    pub(super) slot: Slot,
     results: Vec<(RequestId, Bytes)>,
 }
 
 impl Committed {
     pub(super) fn say<M: Machine>(self, out: &mut Out<M>) {
-        out.emit(Event::Branch(self.branch));
+        out.emit(Event::Branch(match self.is_fast {
+            true => "committed fast",
+            false => "committed slowly",
+        }));
         for (id, result) in self.results {
             out.reply(id, Fate::Applied(self.slot, result));
         }
@@ -151,7 +160,23 @@ impl Gateway {
             synced: vec![(0, Slot(0)); n],
             view: config.wan.then_some(0),
             answered: (0, 0),
+            counts: !config.leader_counts,
         }
+    }
+
+    /// Counts for all gateways, has no clients, and sends nothing by itself.
+    pub(super) fn counter(config: &Config) -> Gateway {
+        Gateway {
+            counts: true,
+            ..Gateway::new(config, config.members[config.me])
+        }
+    }
+
+    /// Whether an entry is known to be committed.
+    pub(super) fn has_answered(&self, id: EntryId) -> bool {
+        self.pending
+            .get(&id)
+            .is_some_and(|pending| pending.is_answered)
     }
 
     /// Whether commands wait for an entry.
@@ -331,17 +356,20 @@ impl Gateway {
         let slow = 1 + followers().filter(is_slow).count();
         let fast = 1 + followers().filter(is_fast).count();
         let thresholds = config.thresholds;
-        let branch = match (slow >= thresholds.slow, fast >= thresholds.fast) {
-            (false, true) => {
-                self.answered.0 += 1;
-                "committed fast"
-            }
-            (true, _) => {
-                self.answered.1 += 1;
-                "committed slowly"
-            }
-            (false, false) => return None,
+        let is_fast = match (
+            self.counts,
+            slow >= thresholds.slow,
+            fast >= thresholds.fast,
+        ) {
+            (true, false, true) => true,
+            (true, true, _) => false,
+            (true, false, false) => return None,
+            (false, ..) => of(&leader).contains(&COUNTED_FAST),
         };
+        match is_fast {
+            true => self.answered.0 += 1,
+            false => self.answered.1 += 1,
+        }
         let pending = self.pending.get_mut(&id)?;
         pending.is_answered = true;
         if let Some((began_ns, percent)) = pending.began {
@@ -352,7 +380,7 @@ impl Gateway {
         let (slot, results) = (outcome.slot, std::mem::take(&mut outcome.results));
         let results = pending.requests().into_iter().zip(results).collect();
         Some(Committed {
-            branch,
+            is_fast,
             slot,
             results,
         })

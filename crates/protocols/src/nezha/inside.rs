@@ -79,6 +79,9 @@ impl Replica {
             Message::FastReply(reply) => {
                 self.heard(from, reply.view);
                 let id = reply.id;
+                if self.is_for_counter(from, &reply) {
+                    return self.count_reply(from, reply, out);
+                }
                 match self.gateway.on_fast(&self.config, self.now, from, reply) {
                     Ok(true) => self.answer_if_committed(id, out),
                     Ok(false) => {}
@@ -103,10 +106,11 @@ impl Replica {
         for id in news {
             self.answer_if_committed(id, out);
         }
+        self.count_synced(from, (view, upto), out);
     }
 
     /// Answered once; what is decided is delivered here, which ends it.
-    fn answer_if_committed(&mut self, id: EntryId, out: &mut Out<Self>) {
+    pub(super) fn answer_if_committed(&mut self, id: EntryId, out: &mut Out<Self>) {
         if let Some(committed) = self.gateway.commit(&self.config, self.now, id) {
             committed.say(out);
         }

@@ -1,5 +1,7 @@
 //! Leading a view: appending, telling the followers, and the commit-point (paper, sections 5 and 6).
 
+use super::config::Config;
+use super::gateway::Gateway;
 use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
 use super::replica::{Replica, Status};
 use bytes::Bytes;
@@ -26,12 +28,14 @@ pub(super) struct Lead {
     pub(super) sealed: Lsn,
     /// What became of the entries that are not delivered.
     pub(super) outcomes: BTreeMap<Slot, Appended>,
+    /// Counts what is said of them, where that is the leader's work (`counting.rs`).
+    pub(super) counter: Option<Box<Gateway>>,
 }
 
 /// An entry that was appended.
 #[derive(Clone, Debug)]
 pub(super) struct Appended {
-    id: EntryId,
+    pub(super) id: EntryId,
     deadline: u64,
     digest: u128,
     results: Option<Vec<Bytes>>,
@@ -45,14 +49,17 @@ impl Appended {
 }
 
 impl Lead {
-    pub(super) fn new(n: usize, end: Slot) -> Lead {
+    pub(super) fn new(config: &Config, end: Slot) -> Lead {
         Lead {
-            acks: vec![Slot(0); n],
+            acks: vec![Slot(0); config.n()],
             durable: Slot(0),
             said: end,
             said_cp: Slot(0),
             sealed: Lsn(0),
             outcomes: BTreeMap::new(),
+            counter: config
+                .leader_counts
+                .then(|| Box::new(Gateway::counter(config))),
         }
     }
 }
@@ -60,6 +67,7 @@ impl Lead {
 impl Hash for Lead {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (&self.acks, self.durable, self.said, self.said_cp).hash(to);
+        self.counter.hash(to);
         for (slot, outcome) in &self.outcomes {
             (slot, outcome.id, outcome.digest, &outcome.results).hash(to);
         }
@@ -126,6 +134,7 @@ impl Replica {
             results,
         };
         self.lead.outcomes.insert(slot, appended);
+        self.begin_count(body);
         out.execute(slot, body.entry.clone());
     }
 
@@ -147,31 +156,34 @@ impl Replica {
 
     /// The leader's fast reply, once it has the results.
     pub(super) fn say_outcome(&mut self, slot: Slot, out: &mut Out<Self>) {
-        let Some(Appended {
-            id,
-            deadline,
-            digest,
-            results: Some(results),
-        }) = self.lead.outcomes.get(&slot)
-        else {
+        if self.say_word_again(slot, out) {
+            return;
+        }
+        let Some(reply) = self.outcome_reply(slot) else {
             return;
         };
-        let Some(owd) = self.owd_from(id.origin) else {
-            return;
+        let to = match self.config.leader_counts {
+            true => self.config.members[self.config.me],
+            false => reply.id.origin,
         };
+        self.say_to(to, Message::FastReply(reply), out);
+    }
+
+    /// What came of an entry of the log, for its gateway, if it has one that listens.
+    pub(super) fn outcome_reply(&self, slot: Slot) -> Option<FastReply> {
+        let appended = self.lead.outcomes.get(&slot)?;
         let outcome = Outcome {
             slot,
-            deadline: *deadline,
-            results: results.clone(),
+            deadline: appended.deadline,
+            results: appended.results.clone()?,
         };
-        let reply = FastReply {
+        Some(FastReply {
             view: self.view,
-            id: *id,
-            digest: *digest,
-            owd,
+            id: appended.id,
+            digest: appended.digest,
+            owd: self.owd_from(appended.id.origin)?,
             outcome: Some(outcome),
-        };
-        self.say_to(id.origin, Message::FastReply(reply), out);
+        })
     }
 
     /// A follower is so far.

@@ -25,6 +25,7 @@ mod callers;
 mod change;
 mod checks;
 mod config;
+mod counting;
 mod digest;
 mod dom;
 mod early;

@@ -125,8 +125,12 @@ impl Replica {
     }
 
     fn say_fast(&mut self, id: EntryId, digest: u128, out: &mut Out<Self>) {
+        let to = match self.config.leader_counts {
+            true => self.config.members[self.leader()],
+            false => id.origin,
+        };
         // An entry of an earlier epoch's member has no gateway here.
-        let Some(owd) = self.owd_from(id.origin) else {
+        let Some(owd) = self.owd_from(to) else {
             return;
         };
         let reply = FastReply {
@@ -136,7 +140,7 @@ impl Replica {
             owd,
             outcome: None,
         };
-        self.say_to(id.origin, Message::FastReply(reply), out);
+        self.say_to(to, Message::FastReply(reply), out);
     }
 
     /// A request of what is here already: its reply may have been lost.

@@ -172,7 +172,7 @@ impl Replica {
             is_lazy: false,
             down: BTreeSet::new(),
             sums_told: None,
-            lead: Lead::new(n, ap),
+            lead: Lead::new(config, ap),
             change: Change::default(),
             rejoin: None,
             joined: Lsn(0),
@@ -317,7 +317,7 @@ impl Replica {
             let (id, slot) = (item.tup.id, self.ap);
             self.slots.remove(&id);
             let outcome = self.lead.outcomes.remove(&slot);
-            let is_said = outcome.is_none_or(|outcome| outcome.is_said());
+            let is_said = outcome.is_none_or(|outcome| outcome.is_said() && self.is_counted(id));
             let to_tell = (!is_said).then(|| item.body.clone());
             let entry = item.body.entry;
             let is_new = !self.done.contains(id);
@@ -344,6 +344,7 @@ impl Replica {
         self.bodies.remove(id);
         self.written.remove(&id);
         self.gateway.pending.remove(&id);
+        self.end_count(id);
     }
 
     /// The host caught up: what is before `next` is decided, maybe by a later view.

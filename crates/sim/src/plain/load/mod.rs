@@ -28,8 +28,8 @@ use systems::System;
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
     /// Protocols, and ways to run one: nezha-linked (each client is a gateway), nezha-apart (five gateways),
-    /// nezha-inside (each replica is one), nezha-ordered and nezha-undated (apart, without commutativity, without
-    /// deadlines), multi-paxos, rabia
+    /// nezha-inside (each replica is one), nezha-ordered, nezha-undated and nezha-counted (apart, without
+    /// commutativity, without deadlines, with a leader that counts quorums for gateways), multi-paxos, rabia
     #[arg(
         long,
         value_name = "NAME[,NAME]",

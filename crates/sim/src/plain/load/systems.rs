@@ -32,7 +32,7 @@ const NEZHA: System = System {
 const PROXIES: usize = 5;
 const CLIENTS: usize = 10;
 
-const ALL: [System; 7] = [
+const ALL: [System; 8] = [
     NEZHA,
     System {
         name: "nezha-apart",
@@ -49,6 +49,12 @@ const ALL: [System; 7] = [
         name: "nezha-ordered",
         gateways: PROXIES,
         params: &[("commute", "false")],
+        ..NEZHA
+    },
+    System {
+        name: "nezha-counted",
+        gateways: PROXIES,
+        params: &[("commute", "true"), ("count", "leader")],
         ..NEZHA
     },
     // Deadlines are further away than anything is held, so that the leader orders what comes as it comes.
