@@ -159,6 +159,10 @@ impl World {
 
     pub(super) fn gateway_turn(&mut self, endpoint: usize) -> Result<(), String> {
         let (now, busy_ns) = (self.now(endpoint), self.core_free_after_ns(endpoint));
+        let due = self.gateways[endpoint - self.nodes.len()].turn_at_ns;
+        if self.is_overtaken(due) {
+            return Ok(());
+        }
         let apart = &mut self.gateways[endpoint - self.nodes.len()];
         apart.turn_at_ns = None;
         if let Some(busy_ns @ 1..) = busy_ns {

@@ -87,8 +87,17 @@ impl World {
         }
     }
 
+    /// Whether a turn that comes now was put off by another one that came before it. Where cores are busy all the
+    /// time, such turns would put each other off without end, and become ever more.
+    pub(super) fn is_overtaken(&self, turn_at_ns: Option<u64>) -> bool {
+        self.cores.is_some() && turn_at_ns != Some(self.queue.now_ns())
+    }
+
     pub(super) fn turn(&mut self, index: usize) -> Result<(), String> {
         let now = self.now(index);
+        if self.is_overtaken(self.nodes[index].turn_at_ns) {
+            return Ok(());
+        }
         let node = &mut self.nodes[index];
         node.turn_at_ns = None;
         if node.is_paused {
