@@ -97,7 +97,7 @@ impl Write {
 
     /// What the command with this body touches; see [`quorate_core::Application::touches`]. What is no
     /// command changes nothing, and is kept in order for simplicity's sake.
-    pub(crate) fn touches(body: &Bytes) -> Option<Vec<u32>> {
+    pub fn touches(body: &Bytes) -> Option<Vec<u32>> {
         let write = Write::from_bytes(body.clone()).ok()?;
         Some(write.keys().map(|key| bucket(key)).collect())
     }

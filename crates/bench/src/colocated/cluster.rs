@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 
-use quorate_core::{ClusterId, Durability, Epoch, Incarnation, Member, ReplicaId, Slot};
+use quorate_core::{
+    Application, ClusterId, Durability, Epoch, Incarnation, Member, ReplicaId, Slot,
+};
 use quorate_plain::Store;
 use quorate_server::{
     Embedded, Expected, Folder, Handle, Layout, Meta, PeerWay, Rings, ServerConfig, ServerError,
@@ -12,21 +14,32 @@ use quorate_server::{
 };
 
 use super::Way;
+use super::null::Null;
 use crate::cleanup::TempDir;
 
+/// An application that a replica in this process can have.
+pub(super) trait Fit:
+    Application<Query: Send + 'static, Answer: Send + 'static, Cut: Send> + Default + Send + 'static
+{
+}
+
+impl Fit for Store {}
+
+impl Fit for Null {}
+
 /// Replicas that live in memory, but for the folder that says who each is.
-pub(super) struct Cluster {
-    replicas: Vec<Embedded<Store>>,
+pub(super) struct Cluster<A: Fit> {
+    replicas: Vec<Embedded<A>>,
     _folders: TempDir,
 }
 
-impl Cluster {
+impl<A: Fit> Cluster<A> {
     pub(super) async fn start(
         protocol: &str,
         replicas: u16,
         layout: Layout,
         way: Way,
-    ) -> Result<Cluster, String> {
+    ) -> Result<Cluster<A>, String> {
         let folders = TempDir::new(None).map_err(|error| error.to_string())?;
         let ids: Vec<ReplicaId> = (1..=replicas).map(ReplicaId).collect();
         let sockets = ids.iter().map(|_| Sockets::bind(way));
@@ -53,7 +66,7 @@ impl Cluster {
                 layout,
                 ..ServerConfig::embedded(folder, peers, others)
             };
-            let replica = embed(config, Store::new()).await;
+            let replica = embed(config, A::default()).await;
             started.push(replica.map_err(|error| error.to_string())?);
         }
         Ok(Cluster {
@@ -63,7 +76,7 @@ impl Cluster {
     }
 
     /// Of the replica that a client asks.
-    pub(super) fn handle(&self, client: u16) -> Handle<Store> {
+    pub(super) fn handle(&self, client: u16) -> Handle<A> {
         let at = usize::from(client) % self.replicas.len();
         self.replicas[at].handle.clone()
     }

@@ -4,6 +4,7 @@
 //! As in `bench compare`, ratios are taken between runs of the same turn; who comes first changes with the turn.
 
 mod cluster;
+mod null;
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ use quorate_server::{Failure, Handle, Layout};
 use crate::latency::Latency;
 use crate::tables::{align, median};
 use crate::units::{self, show_count, show_ns};
-use cluster::Cluster;
+use cluster::{Cluster, Fit};
+use null::Null;
 
 /// What `bench colocated` can be told.
 #[derive(Debug, Clone, Args)]
@@ -40,6 +42,9 @@ pub struct ColocatedArgs {
         default_value = "threaded,fused"
     )]
     layouts: Vec<Threads>,
+    /// What they replicate, each in its turn, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "plain")]
+    applications: Vec<Replicated>,
     /// How often every way gets its turn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pairs: u16,
@@ -81,6 +86,24 @@ impl Way {
     }
 }
 
+/// What is replicated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Replicated {
+    /// The plain key-value store
+    Plain,
+    /// Nothing: commands are ordered and have no effect
+    Null,
+}
+
+impl Replicated {
+    fn name(self) -> &'static str {
+        match self {
+            Replicated::Plain => "plain",
+            Replicated::Null => "null",
+        }
+    }
+}
+
 /// Which threads there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Threads {
@@ -103,6 +126,7 @@ impl Threads {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Case {
     protocol: String,
+    application: Replicated,
     threads: Threads,
     clients: u16,
 }
@@ -127,16 +151,25 @@ pub fn run(args: &ColocatedArgs) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let mut runs = Vec::new();
     for pair in 0..args.pairs {
-        for protocol in &args.protocols {
-            for &threads in &args.layouts {
-                let mut ways = args.ways.clone();
-                if pair % 2 == 1 {
-                    ways.reverse();
-                }
-                for way in ways {
-                    let setting = (pair, protocol.as_str(), threads, way);
-                    runtime.block_on(turn(args, setting, &mut runs))?;
-                }
+        for (protocol, application, threads) in args.settings() {
+            let mut ways = args.ways.clone();
+            if pair % 2 == 1 {
+                ways.reverse();
+            }
+            for way in ways {
+                let turn = Turn {
+                    pair,
+                    protocol,
+                    application,
+                    threads,
+                    way,
+                };
+                runtime.block_on(async {
+                    match application {
+                        Replicated::Plain => turn.run::<Store>(args, &mut runs).await,
+                        Replicated::Null => turn.run::<Null>(args, &mut runs).await,
+                    }
+                })?;
             }
         }
     }
@@ -144,44 +177,69 @@ pub fn run(args: &ColocatedArgs) -> Result<(), String> {
     Ok(())
 }
 
-/// All numbers of clients, one after the other, against a fresh cluster.
-async fn turn(
-    args: &ColocatedArgs,
-    (pair, protocol, threads, way): (u16, &str, Threads, Way),
-    runs: &mut Vec<Run>,
-) -> Result<(), String> {
-    let cluster = Cluster::start(protocol, args.replicas, threads.layout(), way).await?;
-    for &clients in &args.clients {
-        let (latency, took) = load(args, &cluster, clients).await?;
-        let summary = latency.summary();
-        let run = Run {
-            pair,
-            case: Case {
-                protocol: protocol.to_owned(),
-                threads,
-                clients,
-            },
-            way,
-            per_second: latency.count() as f64 / took.as_secs_f64(),
-            p50_ns: summary.p50_ns as f64,
-            p99_ns: summary.p99_ns as f64,
-        };
-        eprintln!(
-            "turn {} of {}: {protocol}, {threads:?}, {clients} clients by {}: {}/s",
-            pair + 1,
-            args.pairs,
-            way.name(),
-            show_count(run.per_second),
-        );
-        runs.push(run);
+impl ColocatedArgs {
+    /// What gets its turn, by whatever ways.
+    fn settings(&self) -> impl Iterator<Item = (&str, Replicated, Threads)> {
+        self.protocols.iter().flat_map(move |protocol| {
+            self.applications.iter().flat_map(move |application| {
+                let layouts = self.layouts.iter();
+                layouts.map(move |threads| (&protocol[..], *application, *threads))
+            })
+        })
     }
-    cluster.stop().await
+}
+
+/// A cluster, and when.
+#[derive(Debug, Clone, Copy)]
+struct Turn<'a> {
+    pair: u16,
+    protocol: &'a str,
+    application: Replicated,
+    threads: Threads,
+    way: Way,
+}
+
+impl Turn<'_> {
+    /// All numbers of clients, one after the other, against a fresh cluster.
+    async fn run<A: Fit>(self, args: &ColocatedArgs, runs: &mut Vec<Run>) -> Result<(), String> {
+        let (threads, way) = (self.threads, self.way);
+        let layout = threads.layout();
+        let cluster = Cluster::<A>::start(self.protocol, args.replicas, layout, way).await?;
+        for &clients in &args.clients {
+            let (latency, took) = load(args, &cluster, clients).await?;
+            let summary = latency.summary();
+            let run = Run {
+                pair: self.pair,
+                case: Case {
+                    protocol: self.protocol.to_owned(),
+                    application: self.application,
+                    threads,
+                    clients,
+                },
+                way,
+                per_second: latency.count() as f64 / took.as_secs_f64(),
+                p50_ns: summary.p50_ns as f64,
+                p99_ns: summary.p99_ns as f64,
+            };
+            eprintln!(
+                "turn {} of {}: {}, {}, {threads:?}, {clients} clients by {}: {}/s",
+                self.pair + 1,
+                args.pairs,
+                self.protocol,
+                self.application.name(),
+                way.name(),
+                show_count(run.per_second),
+            );
+            runs.push(run);
+        }
+        cluster.stop().await
+    }
 }
 
 /// Clients that put one value after the other, spread over the replicas: what they saw, and in which time.
-async fn load(
+async fn load<A: Fit>(
     args: &ColocatedArgs,
-    cluster: &Cluster,
+    cluster: &Cluster<A>,
     clients: u16,
 ) -> Result<(Latency, Duration), String> {
     let value = Bytes::from(vec![7; args.val_size]);
@@ -203,9 +261,9 @@ async fn load(
 }
 
 /// Records what begins and ends within the time.
-async fn put_until(
+async fn put_until<A: Fit>(
     client: u16,
-    handle: Handle<Store>,
+    handle: Handle<A>,
     value: Bytes,
     (began, ends): (Instant, Instant),
 ) -> Result<Latency, Failure> {
@@ -231,8 +289,9 @@ async fn put_until(
     Ok(latency)
 }
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 10] = [
     "protocol",
+    "application",
     "threads",
     "clients",
     "by",
@@ -245,22 +304,22 @@ const HEADINGS: [&str; 9] = [
 
 fn render(args: &ColocatedArgs, runs: &[Run]) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
-    for protocol in &args.protocols {
-        for &threads in &args.layouts {
-            for &clients in &args.clients {
-                let case = Case {
-                    protocol: protocol.clone(),
-                    threads,
-                    clients,
-                };
-                let of_case: Vec<&Run> = runs.iter().filter(|run| run.case == case).collect();
-                for &way in &args.ways {
-                    let mut row = vec![protocol.clone(), format!("{threads:?}").to_lowercase()];
-                    row.push(clients.to_string());
-                    row.push(way.name().to_owned());
-                    row.extend(cells(&of_case, way, args.ways[0]));
-                    rows.push(row);
-                }
+    for (protocol, application, threads) in args.settings() {
+        for &clients in &args.clients {
+            let case = Case {
+                protocol: protocol.to_owned(),
+                application,
+                threads,
+                clients,
+            };
+            let of_case: Vec<&Run> = runs.iter().filter(|run| run.case == case).collect();
+            for &way in &args.ways {
+                let mut row = vec![protocol.to_owned(), application.name().to_owned()];
+                row.push(format!("{threads:?}").to_lowercase());
+                row.push(clients.to_string());
+                row.push(way.name().to_owned());
+                row.extend(cells(&of_case, way, args.ways[0]));
+                rows.push(row);
             }
         }
     }
@@ -308,6 +367,7 @@ mod tests {
             protocols: vec!["rabia".to_owned()],
             ways: vec![Way::Tcp, Way::Udp, Way::Rings],
             layouts: vec![Threads::Threaded, Threads::Fused],
+            applications: vec![Replicated::Plain, Replicated::Null],
             pairs: 1,
             clients: vec![1, 8],
             val_size: 64,
@@ -325,6 +385,7 @@ mod tests {
             pair,
             case: Case {
                 protocol: "chora".to_owned(),
+                application: Replicated::Null,
                 threads: Threads::Fused,
                 clients: 1,
             },

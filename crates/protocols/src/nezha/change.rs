@@ -1,7 +1,7 @@
 //! From one view to the next.
 
 use super::leader::Lead;
-use super::messages::{Body, Message, Placed, Record, StartView, Vc};
+use super::messages::{Body, Message, NO_VIEW, Placed, Record, StartView, Vc};
 use super::replica::{Item, Replica, Status};
 use quorate_core::{Event, Out, Peers, ReplicaId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,8 +270,14 @@ impl Replica {
             let id = item.tup.id;
             self.early.remove(id);
             self.bodies.remove(id);
-            if !self.written.contains(&id) {
-                self.write_item(self.end(), &item, out);
+            // Its place is in the record below. A crash may keep this one and lose that; the view begins once more
+            // then, with another log, in which this entry has no place.
+            if self.written.insert(id) {
+                out.persist(Record::Unsynced {
+                    view: NO_VIEW,
+                    deadline: item.tup.deadline,
+                    body: item.body.clone(),
+                });
             }
             self.push(item);
         }

@@ -1,6 +1,7 @@
 //! What replicas say, what they write down, and what they wait for.
 
 use super::digest::{Footprint, Sums};
+use super::wire::NUMBER_MAX;
 use bytes::Bytes;
 use quorate_core::{Boot, Carry, Entry, EntryId, Slot};
 use std::hash::{Hash, Hasher};
@@ -222,6 +223,9 @@ pub struct StartView {
     pub cv: Vec<u64>,
 }
 
+/// The view of an entry that is written down for its bytes alone. None gets there.
+pub(super) const NO_VIEW: u64 = NUMBER_MAX;
+
 /// What must survive a crash before a message that rests on it leaves.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Record {
@@ -247,7 +251,7 @@ pub enum Record {
     },
     /// An unsynced entry: a fast reply rests on it.
     Unsynced {
-        /// Of this view.
+        /// Of this view, or of none (`NO_VIEW`): then nothing rests on it, and another record says where it is.
         view: u64,
         /// By which deadline.
         deadline: u64,

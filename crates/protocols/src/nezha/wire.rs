@@ -8,7 +8,7 @@ use quorate_core::{Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireErro
 const NAMED_MAX: usize = 1 << 17;
 
 /// Views and slots, at most.
-const NUMBER_MAX: u64 = 1 << 56;
+pub(super) const NUMBER_MAX: u64 = 1 << 56;
 
 pub(super) const ID_BYTES_MIN: usize = 10;
 const PLACED_BYTES_MIN: usize = 18;

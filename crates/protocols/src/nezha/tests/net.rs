@@ -138,11 +138,24 @@ impl Net {
         self.perform(me);
     }
 
-    /// Power fails: what was not flushed may be gone.
+    /// How many records are not flushed.
+    pub(super) fn unflushed(&self, me: usize) -> usize {
+        let node = &self.nodes[me];
+        let is_unflushed = |(lsn, _): &&(Lsn, Record)| *lsn > node.flushed;
+        node.disk.iter().filter(is_unflushed).count()
+    }
+
+    /// Power fails: what was not flushed is gone.
     pub(super) fn crash(&mut self, me: usize) {
+        self.tear(me, 0);
+    }
+
+    /// Power fails, and so many records were written that were not flushed.
+    pub(super) fn tear(&mut self, me: usize, unflushed: usize) {
         let node = &mut self.nodes[me];
-        let flushed = node.flushed;
-        let kept = node.disk.drain(..).filter(|(lsn, _)| *lsn <= flushed);
+        let is_flushed = |(lsn, _): &&(Lsn, Record)| *lsn <= node.flushed;
+        let kept = node.disk.iter().filter(is_flushed).count() + unflushed;
+        let kept = node.disk.drain(..).take(kept);
         node.kept.extend(kept.map(|(_, record)| record));
         node.machine = None;
         node.gated.clear();

@@ -96,7 +96,11 @@ fn advance(net: &mut Net, course: &Course) {
             let is_lost = course.loses && fit > course.n / 2 && net.rng.bool();
             net.restart(me, is_lost);
         }
-        98 if net.rng.u32(0..3) == 0 && is_fit(net) > course.n / 2 + 1 => net.crash(me),
+        98 if net.rng.u32(0..3) == 0 && is_fit(net) > course.n / 2 + 1 => {
+            let unflushed = net.unflushed(me);
+            let kept = net.rng.usize(..=unflushed);
+            net.tear(me, kept);
+        }
         _ => {}
     }
 }

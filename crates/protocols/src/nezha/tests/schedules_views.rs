@@ -63,6 +63,46 @@ fn a_leader_that_places_entries_too_early_has_two_logs() {
     Schedule::of(3, run).shows("hasty-leader", "0 delivers s0");
 }
 
+/// A leader begins a view with entries that it has only the bytes of, and power fails in the middle of writing that
+/// down; what it begins then, with what others have kept, is shorter. (Seed 3000168 found this one.)
+#[test]
+fn a_view_that_was_not_begun_leaves_no_places_behind() {
+    let run = |net: &mut Net| {
+        net.is_eager = false;
+        net.write(2, &[]);
+        net.write(2, &[]);
+        net.pass(2, 0, "request");
+        net.ripen(0);
+        net.pass(0, 2, "log-mod");
+        net.flush(2);
+        net.fall(0);
+        net.restart(0, false);
+        net.flush(0);
+        net.pass(0, 2, "view-change-req");
+        net.flush(2);
+        net.pass(2, 1, "view-change");
+        net.pass(1, 2, "fetch");
+        net.pass(2, 1, "bodies");
+        // That it changes views, and the two entries.
+        assert_eq!(net.unflushed(1), 4);
+        net.mail.retain(|(from, ..)| *from != 1);
+        net.tear(1, 3);
+        net.restart(1, false);
+        net.flush(1);
+        net.pass(0, 1, "view-change");
+        net.flush(1);
+        net.write(1, &[]);
+        net.ripen(1);
+        net.flush(1);
+        net.fall(1);
+        net.restart(1, false);
+        let leader = net.nodes[1].machine.as_ref().expect("it runs");
+        assert_eq!((leader.lnv, leader.log.len()), (1, 1));
+        net.is_eager = true;
+    };
+    Schedule::of(3, run).holds();
+}
+
 /// The old leader's promises come when the view has begun, and are longer than its log.
 #[test]
 fn who_is_late_changes_the_log_of_a_view() {
