@@ -49,14 +49,20 @@ fn seeds_that_once_failed_pass() {
         "--replicas 3 --param wan=true --param rtt_us=20000",
         3_000_386..3_000_387,
     );
-    pass("--replicas 3 --profile swarm,settings", 3_000_168..3_000_169);
+    pass(
+        "--replicas 3 --profile swarm,settings",
+        3_000_168..3_000_169,
+    );
 }
 
 /// The paper's variant without offloaded quorum checks, which benchmarks compare with.
 #[test]
 fn a_leader_that_counts_for_gateways_passes() {
     pass("--replicas 3 --param count=leader", 0..4);
-    pass("--replicas 5 --param count=leader --profile swarm,gateways", 0..4);
+    pass(
+        "--replicas 5 --param count=leader --profile swarm,gateways",
+        0..4,
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What conflicts with what, and digests of what comes before (paper, section 8.1).
 
+use super::buckets::Buckets;
 use super::prf::Prf;
 use quorate_core::{Decoder, Encoder, EntryId, Wire, WireError};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A deadline and whose: compared like this everywhere, it is "the deadline order".
@@ -88,7 +88,7 @@ pub struct Sums {
     /// Of those that touch all.
     pub all: u128,
     /// Of those that touch a bucket; only where that is not zero.
-    pub buckets: BTreeMap<u32, u128>,
+    pub buckets: Buckets<u128>,
 }
 
 impl Sums {
@@ -98,10 +98,10 @@ impl Sums {
             Footprint::All => self.all = self.all.wrapping_add(hash),
             Footprint::Buckets(buckets) => {
                 for bucket in buckets.iter() {
-                    let sum = self.buckets.entry(*bucket).or_default();
+                    let sum = self.buckets.entry(*bucket);
                     *sum = sum.wrapping_add(hash);
                     if *sum == 0 {
-                        self.buckets.remove(bucket);
+                        self.buckets.remove(*bucket);
                     }
                 }
             }
@@ -124,7 +124,7 @@ impl Sums {
                 sum(self.all);
                 for bucket in buckets.iter() {
                     sum(u128::from(*bucket));
-                    sum(self.buckets.get(bucket).copied().unwrap_or_default());
+                    sum(self.buckets.get(*bucket).unwrap_or_default());
                 }
             }
         }
@@ -138,10 +138,12 @@ impl Sums {
         let Footprint::Buckets(buckets) = footprint else {
             return self.clone();
         };
-        let sums = buckets.iter().filter_map(|bucket| self.buckets.get(bucket));
+        let sums = buckets
+            .iter()
+            .filter_map(|bucket| self.buckets.get(*bucket));
         let sum = sums.fold(0, |all, sum| all ^ sum);
         Sums {
-            buckets: BTreeMap::from([(buckets[0], sum)]),
+            buckets: Buckets::from_iter([(buckets[0], sum)]),
             ..self.clone()
         }
     }
@@ -161,7 +163,7 @@ pub(super) fn hash(prf: &Prf, tup: Tup) -> u128 {
 pub(super) struct Bounds {
     any: Tup,
     all: Tup,
-    buckets: BTreeMap<u32, Tup>,
+    buckets: Buckets<Tup>,
 }
 
 impl Bounds {
@@ -171,7 +173,7 @@ impl Bounds {
             Footprint::All => self.all = self.all.max(tup),
             Footprint::Buckets(buckets) => {
                 for bucket in buckets.iter() {
-                    let bound = self.buckets.entry(*bucket).or_default();
+                    let bound = self.buckets.entry(*bucket);
                     *bound = tup.max(*bound);
                 }
             }
@@ -183,7 +185,7 @@ impl Bounds {
         match footprint {
             Footprint::All => self.any,
             Footprint::Buckets(buckets) => {
-                let of = |bucket: &u32| self.buckets.get(bucket).copied();
+                let of = |bucket: &u32| self.buckets.get(*bucket);
                 buckets.iter().filter_map(of).fold(self.all, Tup::max)
             }
         }
@@ -214,7 +216,8 @@ mod tests {
         for sums in [&mut with, &mut without] {
             sums.add(&both, second);
         }
-        let xor = |sums: &Sums| sums.buckets.values().fold(0, |all, sum| all ^ sum);
+        let sums_of = |sums: &Sums| sums.buckets.ascending().into_iter();
+        let xor = |sums: &Sums| sums_of(sums).fold(0, |all, (_, sum)| all ^ sum);
         assert_eq!(xor(&with), xor(&without), "the flaw");
         let digest = |sums: &Sums| sums.digest(&prf, 1, &[0; 3], &both);
         assert_ne!(digest(&with), digest(&without));

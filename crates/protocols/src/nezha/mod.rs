@@ -21,6 +21,7 @@
 //! - I9: nothing is held for longer than `far_us` on the own monotonic clock (`early.rs`).
 
 mod bodies;
+mod buckets;
 mod callers;
 mod change;
 mod checks;
@@ -54,6 +55,7 @@ mod wire;
 mod wire_message;
 mod words;
 
+pub use buckets::Buckets;
 pub use config::{Config, Rules, Thresholds};
 pub use digest::{BUCKETS_MAX, Footprint, Sums, Tup};
 pub use dom::{Delays, Estimates};

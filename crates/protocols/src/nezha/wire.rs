@@ -97,32 +97,30 @@ impl Wire for Sums {
     fn encode(&self, out: &mut Encoder) {
         wide(self.total, out);
         wide(self.all, out);
-        out.varint(self.buckets.len() as u64);
-        for (bucket, sum) in &self.buckets {
-            out.u32(*bucket);
-            wide(*sum, out);
+        let buckets = self.buckets.ascending();
+        out.varint(buckets.len() as u64);
+        for (bucket, sum) in buckets {
+            out.u32(bucket);
+            wide(sum, out);
         }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let (total, all) = (widened(input)?, widened(input)?);
-        let mut sums = Sums {
-            total,
-            all,
-            ..Sums::default()
-        };
+        let mut buckets: Vec<(u32, u128)> = Vec::new();
         for _ in 0..input.count(SUM_BYTES)? {
             let (bucket, sum) = (input.u32()?, widened(input)?);
-            let is_next = sums
-                .buckets
-                .last_key_value()
-                .is_none_or(|(b, _)| *b < bucket);
+            let is_next = buckets.last().is_none_or(|(last, _)| *last < bucket);
             if !is_next || sum == 0 {
                 return Err(WireError::Range("sums of buckets"));
             }
-            sums.buckets.insert(bucket, sum);
+            buckets.push((bucket, sum));
         }
-        Ok(sums)
+        Ok(Sums {
+            total,
+            all,
+            buckets: buckets.into_iter().collect(),
+        })
     }
 }
 
