@@ -5,12 +5,13 @@
 )]
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 /// By bucket. There may be tens of thousands, and every command looks at its own; in what order they are kept
 /// nobody sees. The hash is the same on every replica and in every run, and no 32-bit numbers make it slow that
 /// anybody could name: of all there are, a few hundred share a place.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Buckets<T: Eq>(HashMap<u32, T, BuildHasherDefault<DefaultHasher>>);
 
 impl<T: Eq> Default for Buckets<T> {
@@ -45,6 +46,12 @@ impl<T: Eq + Copy + Default> Buckets<T> {
 impl<T: Eq + Copy + Default> FromIterator<(u32, T)> for Buckets<T> {
     fn from_iter<I: IntoIterator<Item = (u32, T)>>(all: I) -> Self {
         Buckets(all.into_iter().collect())
+    }
+}
+
+impl<T: Eq + Copy + Default + fmt::Debug> fmt::Debug for Buckets<T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_map().entries(self.ascending()).finish()
     }
 }
 
