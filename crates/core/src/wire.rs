@@ -4,7 +4,7 @@
 //! panics, and never allocates more than the input's own length allows. Every value has exactly one
 //! encoding: bytes that decode are those the value encodes to.
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 
 /// A slice this long or longer is attached to the output by reference instead of being copied.
@@ -83,10 +83,13 @@ impl<T: Wire> Written for T {
 
 /// Builds an encoding as a list of chunks: small parts are copied together, bulk is attached by
 /// reference, so that payload bytes are not copied on their way to the socket or the log.
+///
+/// One that is used again and again takes memory once for many encodings, which share it: it is free again when
+/// all of them are gone.
 #[derive(Default, Debug)]
 pub struct Encoder {
     chunks: Vec<Bytes>,
-    tail: Vec<u8>,
+    tail: BytesMut,
 }
 
 impl Encoder {
@@ -101,7 +104,7 @@ impl Encoder {
     pub fn with_capacity(bytes: usize) -> Self {
         Encoder {
             chunks: Vec::new(),
-            tail: Vec::with_capacity(bytes),
+            tail: BytesMut::with_capacity(bytes),
         }
     }
 
@@ -119,7 +122,7 @@ impl Encoder {
 
     /// One byte.
     pub fn u8(&mut self, value: u8) {
-        self.tail.push(value);
+        self.tail.put_u8(value);
     }
 
     /// Four bytes, little-endian.
@@ -135,10 +138,10 @@ impl Encoder {
     /// One to ten bytes, seven bits each, low bits first.
     pub fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.tail.push(value as u8 | 0x80);
+            self.tail.put_u8(value as u8 | 0x80);
             value >>= 7;
         }
-        self.tail.push(value as u8);
+        self.tail.put_u8(value as u8);
     }
 
     /// Raw bytes without a length.
@@ -170,18 +173,27 @@ impl Encoder {
         std::mem::take(&mut self.chunks)
     }
 
+    /// Everything encoded so far as one piece of memory; the encoder is empty afterwards.
+    #[must_use]
+    pub fn take_bytes(&mut self) -> Bytes {
+        match self.chunks.is_empty() {
+            true => self.tail.split().freeze(),
+            false => self.take_chunks().concat().into(),
+        }
+    }
+
     /// Everything as one piece of memory.
     #[must_use]
     pub fn into_bytes(mut self) -> Bytes {
-        if self.chunks.is_empty() {
-            return self.tail.into();
+        match self.chunks.is_empty() {
+            true => self.tail.freeze(),
+            false => self.take_chunks().concat().into(),
         }
-        self.take_chunks().concat().into()
     }
 
     fn cut(&mut self) {
         if !self.tail.is_empty() {
-            self.chunks.push(std::mem::take(&mut self.tail).into());
+            self.chunks.push(self.tail.split().freeze());
         }
     }
 }

@@ -213,12 +213,13 @@ impl From<WireError> for FrameError {
 }
 
 /// Begins a frame of machine messages; the caller encodes them behind it.
-pub(crate) fn begin_messages(header: &Header) -> Encoder {
-    let mut out = Encoder::new();
-    header.encode(&mut out);
+pub(crate) fn begin_messages(header: &Header, out: &mut Encoder) {
+    header.encode(out);
     out.u8(MESSAGES);
-    out
 }
+
+/// Memory that frames of messages share, bytes: little enough that what is kept of one of them keeps little else.
+pub(crate) const PACKING_BYTES: usize = 8 << 10;
 
 /// A frame of the other kinds.
 pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {

@@ -13,15 +13,15 @@
 //! commutes with it ([`Outcome::Decided`]).
 
 use crate::api::{Answer, Frame, HostEvent, Limits, Place, Request, Token};
-use crate::frame::{self, Body, Header};
+use crate::frame::{self, Body, Header, PACKING_BYTES};
 use crate::requests::{Join, OwnSession, Requests, Waiting};
 use crate::timers::draw;
 use crate::told::Told;
 use crate::version::{Spoken, Tongue, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
-    Boot, Decoder, EntryId, Epoch, Group, Input, Machine, Now, Out, Outcome, Output, Past, Peers,
-    Refusal, ReplicaId, RequestId, SECONDS, Slot, Written,
+    Boot, Decoder, Encoder, EntryId, Epoch, Group, Input, Machine, Now, Out, Outcome, Output, Past,
+    Peers, Refusal, ReplicaId, RequestId, SECONDS, Slot, Written,
 };
 use std::collections::BTreeMap;
 
@@ -62,6 +62,8 @@ pub struct Gateway<M: Machine> {
     requests: Requests<()>,
     tongue: Tongue,
     messages: Vec<(Peers, M::Message)>,
+    /// Encodes them.
+    packer: Encoder,
     answers: Vec<(Token, Answer<()>)>,
     events: Vec<HostEvent>,
     /// The newest epoch that a member spoke of.
@@ -83,6 +85,7 @@ impl<M: Machine> Gateway<M> {
             requests: Requests::new(config.me, config.boot),
             tongue: Tongue::new(config.spoken),
             messages: Vec::new(),
+            packer: Encoder::with_capacity(PACKING_BYTES),
             answers: Vec::new(),
             events: Vec::new(),
             heard_of: config.epoch.number,
@@ -306,16 +309,16 @@ impl<M: Machine> Gateway<M> {
         let mut frames: Vec<Frame> = Vec::new();
         let mut messages = std::mem::take(&mut self.messages).into_iter().peekable();
         while let Some((to, message)) = messages.next() {
-            let mut out = frame::begin_messages(&self.header(to));
-            message.write(&mut out);
+            frame::begin_messages(&self.header(to), &mut self.packer);
+            message.write(&mut self.packer);
             while let Some((_, message)) = messages.next_if(|(peers, _)| *peers == to) {
-                message.write(&mut out);
+                message.write(&mut self.packer);
             }
             frames.push(Frame {
                 to,
                 version: self.tongue.towards(to),
                 bulk: false,
-                chunks: out.take_chunks(),
+                chunks: self.packer.take_chunks(),
             });
         }
         if std::mem::take(&mut self.has_beat) {

@@ -20,7 +20,7 @@ use crate::bulk::BulkStore;
 use crate::catch_up::CatchUp;
 use crate::decided::DecidedLog;
 use crate::epochs::Record;
-use crate::frame::Body;
+use crate::frame::{Body, PACKING_BYTES};
 use crate::log::{LogWriter, Position};
 use crate::mend::Mending;
 use crate::payloads::Payloads;
@@ -33,8 +33,8 @@ use crate::version::{Tongue, WireVersion};
 use bytes::Bytes;
 use passage::{Passage, places};
 use quorate_core::{
-    Application, Countdown, EntryId, Input, Lsn, Machine, Member, Now, Out, Output, Past, Peers,
-    ReplicaId, Seat, Slot,
+    Application, Countdown, Encoder, EntryId, Input, Lsn, Machine, Member, Now, Out, Output, Past,
+    Peers, ReplicaId, Seat, Slot,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -101,6 +101,8 @@ pub struct Host<M: Machine, A: Application> {
     /// Messages that wait for fragments to be made of the payloads of this entry, under this code.
     pub(crate) coding: Vec<((EntryId, u8), Peers, M::Message)>,
     early: Vec<(Peers, M::Message)>,
+    /// Encodes them.
+    packer: Encoder,
     timers: Timers<M::Timer>,
     pub(crate) requests: Requests<A::Query>,
     pub(crate) catch_up: CatchUp,
@@ -179,6 +181,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             gated: VecDeque::new(),
             coding: Vec::new(),
             early: Vec::new(),
+            packer: Encoder::with_capacity(PACKING_BYTES),
             timers: Timers::new(),
             dice: config.dice,
             beats: 0,

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::frame::{Header, begin_messages, encode};
     use crate::version::WireVersion;
-    use quorate_core::{Group, Slot, Wire};
+    use quorate_core::{Encoder, Group, Slot, Wire};
 
     #[test]
     fn every_message_of_a_frame_is_put_in_words() {
@@ -83,7 +83,8 @@ mod tests {
             applied: Slot(4),
             checkpoint: (Slot(0), 0),
         };
-        let mut frame = begin_messages(&header);
+        let mut frame = Encoder::new();
+        begin_messages(&header, &mut frame);
         Slot(7).encode(&mut frame);
         Slot(9).encode(&mut frame);
         let words = |input: &mut Decoder| Slot::decode(input).map(|slot| format!("about {slot:?}"));

@@ -8,8 +8,7 @@ use crate::payloads::lacks_attachment;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Carry, Decoder, Encoder, Input, Machine, Member, Now, Peers, ReplicaId, Slot,
-    Written,
+    Application, Carry, Decoder, Input, Machine, Member, Now, Peers, ReplicaId, Slot, Written,
 };
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -187,31 +186,31 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Consecutive messages to the same peers share a frame; a broadcast is encoded once.
     pub(super) fn pack_messages(&mut self) {
         let mut messages = std::mem::take(&mut self.early);
-        let mut packing: Option<(Peers, Encoder)> = None;
+        let mut packing = None;
         for (to, message) in messages.drain(..) {
             if message.attachment().is_some() {
                 self.finish_packing(packing.take());
                 self.send_attached(to, &message);
                 continue;
             }
-            if packing.as_ref().is_some_and(|(peers, _)| *peers != to) {
-                self.finish_packing(packing.take());
+            if packing != Some(to) {
+                self.finish_packing(packing);
+                frame::begin_messages(&self.header(to), &mut self.packer);
+                packing = Some(to);
             }
-            let (_, out) =
-                packing.get_or_insert_with(|| (to, frame::begin_messages(&self.header(to))));
-            message.write(out);
+            message.write(&mut self.packer);
         }
         self.finish_packing(packing);
         self.early = messages;
     }
 
-    fn finish_packing(&mut self, packing: Option<(Peers, Encoder)>) {
-        if let Some((to, mut out)) = packing {
+    fn finish_packing(&mut self, packing: Option<Peers>) {
+        if let Some(to) = packing {
             self.frames.push(Frame {
                 to,
                 version: self.tongue.towards(to),
                 bulk: false,
-                chunks: out.take_chunks(),
+                chunks: self.packer.take_chunks(),
             });
         }
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_core::{
     Boot, Class, ClientId, Command, Decoder, Due, Durability, Epoch, Group, Incarnation, Input,
     MILLIS, Machine, Member, Now, Out, Output, Past, Peers, Principal, ReplicaId, RequestId, Seat,
-    Slot, Written,
+    Slot,
 };
 use quorate_protocols::Protocol;
 use std::collections::VecDeque;
@@ -267,7 +267,7 @@ impl<P: Protocol> Cluster<P> {
                 let from = ReplicaId(at as u16 + 1);
                 self.multicasts += u64::from(to == Peers::All);
                 if let Some(rings) = &mut self.rings {
-                    return rings.send(at, to, &message.written());
+                    return rings.send(at, to, &message);
                 }
                 for peer in 0..self.replicas.len() {
                     let id = ReplicaId(peer as u16 + 1);

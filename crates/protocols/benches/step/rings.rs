@@ -3,7 +3,7 @@
 //! what follows once, and put that into the rings of its receivers.
 
 use bytes::Bytes;
-use quorate_core::{Peers, ReplicaId};
+use quorate_core::{Encoder, Peers, ReplicaId, Written};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Messages in a ring, at most; more than ever are under way.
@@ -17,7 +17,11 @@ pub(crate) struct Rings {
     out_of: Vec<Consumer<Bytes>>,
     /// Where to look next: everybody has its turn.
     turn: usize,
+    /// As hosts do, each takes memory for many messages at a time.
+    encoders: Vec<Encoder>,
 }
+
+const ENCODING_BYTES: usize = 8 << 10;
 
 impl Rings {
     pub(crate) fn new(replicas: usize) -> Rings {
@@ -28,10 +32,15 @@ impl Rings {
             into,
             out_of,
             turn: 0,
+            encoders: (0..replicas)
+                .map(|_| Encoder::with_capacity(ENCODING_BYTES))
+                .collect(),
         }
     }
 
-    pub(crate) fn send(&mut self, from: usize, to: Peers, message: &Bytes) {
+    pub(crate) fn send(&mut self, from: usize, to: Peers, message: &impl Written) {
+        message.write(&mut self.encoders[from]);
+        let message = self.encoders[from].take_bytes();
         for peer in (0..self.replicas).filter(|peer| *peer != from) {
             if to == Peers::All || to == Peers::One(ReplicaId(peer as u16 + 1)) {
                 let ring = &mut self.into[from * self.replicas + peer];
