@@ -66,6 +66,17 @@ struct Launch {
     read_output: bool,
 }
 
+/// Says what to do where there is no etcd, and what else would do.
+pub(crate) fn need_etcd(binary: &Path, or: &str) -> Result<(), String> {
+    match binary.is_file() {
+        true => Ok(()),
+        false => Err(format!(
+            "there is no etcd at {}: run scripts/build-etcd.sh, name another with --etcd, or {or}",
+            binary.display()
+        )),
+    }
+}
+
 impl Cluster {
     /// Starts etcd, one process per replica, with its own defaults: fdatasync before every answer.
     pub(crate) fn etcd(

@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, need_etcd};
 use crate::floor::{self, FloorArgs, Sync};
 use crate::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::report::Report;
@@ -183,12 +183,8 @@ fn check(args: &CompareArgs) -> Result<(), String> {
     if args.workloads.is_empty() || !(0.0..=1.0).contains(&args.equal_load) {
         return Err("--workloads must name one, and --equal-load lie from 0 to 1".to_owned());
     }
-    if args.systems.contains(&System::Etcd) && !args.etcd.is_file() {
-        return Err(format!(
-            "there is no etcd at {}: run scripts/build-etcd.sh, name another with --etcd, or \
-             leave it out with --systems quorate,floor",
-            args.etcd.display()
-        ));
+    if args.systems.contains(&System::Etcd) {
+        need_etcd(&args.etcd, "leave it out with --systems quorate,floor")?;
     }
     Ok(())
 }

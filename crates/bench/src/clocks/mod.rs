@@ -168,12 +168,12 @@ fn judge(replica: usize, off_ns: i64, right_at: Duration, phases: [&[Done]; 3]) 
 }
 
 /// When latency was what it had been: the beginning of the first windows in a row whose medians are no higher
-/// than all before but the highest. Later ones may be: others use the machine, as they did before.
+/// than nearly all before. Later ones may be: others use the machine, as they did before.
 fn back(before: &[Done], after: &[Done], right_at: Duration) -> Option<Duration> {
     let began = before.iter().map(|one| one.at).min()?;
     let mut usual: Vec<f64> = windows(before, began).into_iter().flatten().collect();
     usual.sort_unstable_by(f64::total_cmp);
-    let most = usual.get(usual.len().checked_sub(1 + UNUSUAL)?)?;
+    let most = usual.get((usual.len() * USUAL_TENTHS / 10).min(usual.len().checked_sub(1)?))?;
     let is_usual = |median: &Option<f64>| median.is_some_and(|median| median <= *most);
     let after = windows(after, right_at);
     let first = after
@@ -256,9 +256,8 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Over how long a median of latency is taken.
 const WINDOW: Duration = Duration::from_millis(50);
-/// So many of the highest medians before are not what is usual. With a tenth of them, which is four in 2 s, one run of
-/// six clocks in four was called late by chance.
-const UNUSUAL: usize = 1;
+/// Latency is what it was while medians are no higher than so many tenths of those before.
+const USUAL_TENTHS: usize = 9;
 /// So many windows in a row say so.
 const WINDOWS_IN_ROW: usize = 2;
 

@@ -26,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::cleanup;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, need_etcd};
 use play::{Difference, Played, Reference, play};
 use recording::{Recording, Sequence};
 use side::Side;
@@ -117,12 +117,8 @@ struct Differential<'a> {
 
 impl<'a> Differential<'a> {
     fn new(args: &'a DifferentialArgs) -> Result<Self, String> {
-        if args.replay.is_none() && !args.etcd.is_file() {
-            return Err(format!(
-                "there is no etcd at {}: run scripts/build-etcd.sh, name another with --etcd, or \
-                 compare with a recording with --replay",
-                args.etcd.display()
-            ));
+        if args.replay.is_none() {
+            need_etcd(&args.etcd, "compare with a recording with --replay")?;
         }
         let recording = match &args.replay {
             Some(path) => Recording::read(path)?,

@@ -13,6 +13,7 @@ use quorate_plot::{Group, Series};
 use quorate_protocols::Code;
 use serde::Serialize;
 
+use crate::cluster::need_etcd;
 use crate::units;
 pub use link::Links;
 
@@ -140,12 +141,8 @@ impl SystemArgs {
         if self.systems.is_empty() {
             return Err("--systems names none".to_owned());
         }
-        if self.systems.contains(&System::Etcd) && !self.etcd.is_file() {
-            return Err(format!(
-                "there is no etcd at {}: run scripts/build-etcd.sh, name another with --etcd, or leave it \
-                 out of --systems",
-                self.etcd.display()
-            ));
+        if self.systems.contains(&System::Etcd) {
+            need_etcd(&self.etcd, "leave it out of --systems")?;
         }
         Ok(())
     }

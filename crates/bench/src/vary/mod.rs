@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, need_etcd};
 use crate::load::{self, Arrivals, Job, LoadArgs, ReadArgs, VerifyArgs};
 use crate::report::Report;
 use crate::tables::{align, median};
@@ -116,11 +116,8 @@ pub fn run(args: &VaryArgs) -> Result<(), String> {
     if args.clients.contains(&0) || args.rates.contains(&0) {
         return Err("--clients and --rates must be at least 1".to_owned());
     }
-    if let Some(etcd) = args.etcd.as_ref().filter(|path| !path.is_file()) {
-        return Err(format!(
-            "there is no etcd at {}: run scripts/build-etcd.sh, or name another with --etcd FILE",
-            etcd.display()
-        ));
+    if let Some(etcd) = &args.etcd {
+        need_etcd(etcd, "leave it out")?;
     }
     let mut runs = Vec::new();
     for pair in 0..args.pairs {

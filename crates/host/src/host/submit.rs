@@ -43,7 +43,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Orders what a countdown has come to (see [`crate::Countdowns`]), if it can be ordered here and does not
     /// wait already. Nobody is told what becomes of it.
     pub fn order_due(&mut self, now: Now, body: Bytes) {
-        if self.is_member() && self.waiting() < self.limits.requests_max {
+        if self.refusal_of(body.len(), true).is_none() {
             self.requests.due(now.mono_ns, body);
         }
     }
@@ -66,10 +66,15 @@ impl<M: Machine, A: Application> Host<M, A> {
             Request::Order(order) => order.to_bytes().len(),
             Request::Read(_) | Request::Peek(_) | Request::Payload(..) => 0,
         };
+        self.refusal_of(body, !matches!(request, Request::Payload(..)))
+    }
+
+    /// Why nothing of so many bytes is taken, if it is not: what is to be ordered takes a member.
+    fn refusal_of(&self, body: usize, takes_member: bool) -> Option<Refusal> {
         if body > self.limits.command_bytes_max {
             return Some(Refusal::TooLarge);
         }
-        if !self.is_member() && !matches!(request, Request::Payload(..)) {
+        if takes_member && !self.is_member() {
             return Some(Refusal::NotServing);
         }
         (self.waiting() >= self.limits.requests_max).then_some(Refusal::Overloaded)

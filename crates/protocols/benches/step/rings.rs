@@ -8,6 +8,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Messages in a ring, at most; more than ever are under way.
 const SLOTS: usize = 4096;
+/// Memory that messages of one replica share, as those of a host do.
+const ENCODING_BYTES: usize = 8 << 10;
 
 /// All rings, as one thread uses them that is all replicas in turn.
 pub(crate) struct Rings {
@@ -20,8 +22,6 @@ pub(crate) struct Rings {
     /// As hosts do, each takes memory for many messages at a time.
     encoders: Vec<Encoder>,
 }
-
-const ENCODING_BYTES: usize = 8 << 10;
 
 impl Rings {
     pub(crate) fn new(replicas: usize) -> Rings {
