@@ -86,7 +86,7 @@ for protocol in chora nezha; do
   "$QUORATE" bench chaos --protocol "$protocol" --server-arg=--peer-transport=udp \
     "${chaos[@]}" --data-dir target
 done
-"$QUORATE" bench clocks --phase 1s --within 0s --data-dir target
+"$QUORATE" bench clocks --rounds 1 --within 0s --data-dir target
 "$QUORATE" bench verify --total "$total" --data-dir target
 "$QUORATE" bench survive "${survive[@]}" --data-dir target
 "$QUORATE" bench failover --alone "${failover[@]}" --data-dir target

@@ -413,10 +413,10 @@ Examples:
 
 const CLOCKS_EXAMPLES: &str = "\
 Examples:
-  An hour ahead and an hour back, each replica of three in its turn (about 40 seconds):
+  An hour ahead and an hour back, each replica of three in its turn, nine times (about three minutes):
     quorate bench clocks
   Half a millisecond, for long:
-    quorate bench clocks --off 500us --phase 10s";
+    quorate bench clocks --off 500us --phase 10s --rounds 3";
 
 const WATCHERS_EXAMPLES: &str = "\
 Examples:

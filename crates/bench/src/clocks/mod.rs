@@ -1,9 +1,15 @@
 //! `bench clocks`: the clock of one replica goes wrong under load, and is set right again.
 //!
 //! Real processes serve the plain face, and clients write and read a few keys through all of them. The clock
-//! of each replica in its turn goes ahead and falls back by as much as asked for. All that clients saw must have
-//! happened one after the other, and how long it takes until latency is what it was is measured: from the
-//! moment at which a clock is right again.
+//! of each replica in its turn goes ahead and falls back by as much as asked for, in every round. All that clients
+//! saw must have happened one after the other, and how long it takes until latency is what it was is measured:
+//! from the moment at which a clock is right again.
+//!
+//! A single turn proves nothing about that: whoever else uses the machine is late now and then, whatever a clock
+//! does. So each round has a turn in which no clock goes wrong, the median of the rounds is judged, and when that
+//! turn is late too, nothing is.
+
+mod turn;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,9 +23,10 @@ use crate::load::Keys;
 use crate::plain::{Clients, Done, Mix, PlainArgs};
 use crate::replicas::{REPLICA, Replicas};
 use crate::rounds::say;
-use crate::tables::{align, median};
+use crate::tables::align;
 use crate::test_source;
 use crate::units;
+use turn::{Case, Turn};
 
 /// The options of `bench clocks`.
 #[derive(Debug, Clone, Args)]
@@ -29,9 +36,12 @@ pub struct ClocksArgs {
     /// How far a clock goes wrong, ahead and back
     #[arg(long, default_value = "3600s", value_parser = units::duration)]
     off: Duration,
-    /// How long it is wrong, and right again
-    #[arg(long, default_value = "2s", value_parser = units::duration)]
+    /// How long it is right before, wrong, and right again
+    #[arg(long, default_value = "1s", value_parser = units::duration)]
     phase: Duration,
+    /// How often each clock goes wrong each way; the medians are judged
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
     /// Clients, each with one request at a time
     #[arg(long, default_value_t = 12)]
     clients: usize,
@@ -47,20 +57,6 @@ pub struct ClocksArgs {
     /// Decides keys
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-/// One clock that went wrong.
-struct Turn {
-    replica: usize,
-    off_ns: i64,
-    /// Medians of latency: before, while it was wrong, and in the second half of the time after.
-    medians: [Duration; 3],
-    /// The slowest answer while it was wrong, and after.
-    slowest: Duration,
-    /// From when it was right again until latency was what it had been, as the beginning of a window; `None` for
-    /// never.
-    back: Option<Duration>,
-    failed: usize,
 }
 
 /// Runs it: 0 when all went well, 1 when a check failed, 2 when it could not run.
@@ -91,10 +87,10 @@ fn clocks(args: &ClocksArgs) -> Result<Vec<String>, String> {
     };
     let load = Clients::start(&replicas.endpoints, args.clients, &mix, args.seed)?;
     std::thread::sleep(WARM_UP);
-    let (mut all, mut turns) = (load.take(), Vec::new());
-    let off_ns = i64::try_from(args.off.as_nanos()).map_err(|_| "--off is too long".to_owned())?;
-    for replica in 0..args.cluster.replicas.into() {
-        for off_ns in [off_ns, -off_ns] {
+    let mut all = load.take();
+    let mut cases = Case::all(args.cluster.replicas, args.off)?;
+    for _ in 0..args.rounds {
+        for case in &mut cases {
             let phase = |all: &mut Vec<Done>| {
                 std::thread::sleep(args.phase);
                 let done = load.take();
@@ -102,18 +98,18 @@ fn clocks(args: &ClocksArgs) -> Result<Vec<String>, String> {
                 done
             };
             let before = phase(&mut all);
-            tell(replica, off_ns)?;
+            tell(case.replica, case.off_ns)?;
             let wrong = phase(&mut all);
-            tell(replica, 0)?;
+            tell(case.replica, 0)?;
             let right_at = load.elapsed();
             let after = phase(&mut all);
-            let turn = judge(replica, off_ns, right_at, [&before, &wrong, &after]);
-            say(format_args!("{}", turn.line()));
-            turns.push(turn);
+            let turn = Turn::of([&before, &wrong, &after], right_at);
+            say(format_args!("{}: {}", case.name(), turn.line()));
+            case.turns.push(turn);
         }
     }
     all.extend(load.stop());
-    print!("{}", table(&turns));
+    print!("{}", table(&cases, args.within));
     let ops: Vec<Op> = all.iter().filter_map(|done| done.op.clone()).collect();
     println!(
         "{} operations, {} without an answer, checked",
@@ -121,14 +117,27 @@ fn clocks(args: &ClocksArgs) -> Result<Vec<String>, String> {
         all.iter().filter(|done| !done.is_answered).count()
     );
     let mut violations: Vec<String> = history::check(&ops).err().into_iter().collect();
-    let is_judged = !args.within.is_zero();
-    for turn in turns
-        .iter()
-        .filter(|turn| is_judged && turn.back.is_none_or(|back| back + WINDOW > args.within))
-    {
-        violations.push(format!("latency came back too late: {}", turn.line()));
+    if !args.within.is_zero() {
+        violations.extend(late(&cases, args.within)?);
     }
     Ok(violations)
+}
+
+/// The cases whose median is late. Fails when it is without a clock that went wrong: such a machine tells nothing.
+fn late(cases: &[Case], within: Duration) -> Result<Vec<String>, String> {
+    let late = |case: &&Case| case.back().is_none_or(|back| back > within);
+    if let Some(control) = cases.iter().filter(|case| case.is_control()).find(late) {
+        return Err(format!(
+            "latency cannot be judged on this machine now: it was what it had been {} with no clock wrong. \
+             Stop what else runs, or ask for less with --within",
+            turn::within_words(control.back())
+        ));
+    }
+    let sentence = |case: &Case| {
+        let (name, back) = (case.name(), turn::within_words(case.back()));
+        format!("latency came back too late: {name}: {back}, the median of all rounds")
+    };
+    Ok(cases.iter().filter(late).map(sentence).collect())
 }
 
 fn begin(args: &ClocksArgs, sources: String) -> Result<Replicas, String> {
@@ -145,106 +154,35 @@ fn begin(args: &ClocksArgs, sources: String) -> Result<Replicas, String> {
     )
 }
 
-fn judge(replica: usize, off_ns: i64, right_at: Duration, phases: [&[Done]; 3]) -> Turn {
-    let middle = |done: &[Done]| {
-        let took = done.iter().filter(|one| one.is_answered);
-        let took = took.map(|one| one.took.as_secs_f64());
-        Duration::from_secs_f64(median(took.collect()).unwrap_or_default())
-    };
-    let [before, wrong, after] = phases;
-    let both = wrong.iter().chain(after);
-    Turn {
-        replica,
-        off_ns,
-        medians: [
-            middle(before),
-            middle(wrong),
-            middle(&after[after.len() / 2..]),
-        ],
-        slowest: both.clone().map(|one| one.took).max().unwrap_or_default(),
-        back: back(before, after, right_at),
-        failed: both.filter(|one| !one.is_answered).count(),
-    }
-}
-
-/// When latency was what it had been: the beginning of the first windows in a row whose medians are no higher
-/// than nearly all before. Later ones may be: others use the machine, as they did before.
-fn back(before: &[Done], after: &[Done], right_at: Duration) -> Option<Duration> {
-    let began = before.iter().map(|one| one.at).min()?;
-    let mut usual: Vec<f64> = windows(before, began).into_iter().flatten().collect();
-    usual.sort_unstable_by(f64::total_cmp);
-    let most = usual.get((usual.len() * USUAL_TENTHS / 10).min(usual.len().checked_sub(1)?))?;
-    let is_usual = |median: &Option<f64>| median.is_some_and(|median| median <= *most);
-    let after = windows(after, right_at);
-    let first = after
-        .windows(WINDOWS_IN_ROW)
-        .position(|row| row.iter().all(is_usual))?;
-    Some(WINDOW * first as u32)
-}
-
-/// The medians of latency in windows of time from `began` on; `None` where nothing was answered. The last
-/// one, which may be cut short, is left out.
-fn windows(done: &[Done], began: Duration) -> Vec<Option<f64>> {
-    let mut took: Vec<Vec<f64>> = Vec::new();
-    for one in done.iter().filter(|one| one.at >= began) {
-        let index = ((one.at - began).as_nanos() / WINDOW.as_nanos()) as usize;
-        took.resize(took.len().max(index + 1), Vec::new());
-        took[index].push(match one.is_answered {
-            true => one.took.as_secs_f64(),
-            false => f64::INFINITY,
-        });
-    }
-    took.pop();
-    took.into_iter().map(median).collect()
-}
-
-impl Turn {
-    fn line(&self) -> String {
-        let off = self.off_ns / 1_000_000_000;
-        format!(
-            "replica {}, {off:+} s: {} before, {} wrong, {} after; back {}",
-            self.replica + 1,
-            micros(self.medians[0]),
-            micros(self.medians[1]),
-            micros(self.medians[2]),
-            self.back_words()
-        )
-    }
-
-    fn back_words(&self) -> String {
-        match self.back {
-            Some(back) => format!("within {} ms", (back + WINDOW).as_millis()),
-            None => "never".to_owned(),
-        }
-    }
-}
-
-fn micros(time: Duration) -> String {
-    format!("{} us", time.as_micros())
-}
-
-fn table(turns: &[Turn]) -> String {
+fn table(cases: &[Case], within: Duration) -> String {
     let head = [
-        "replica",
-        "off",
+        "clock",
         "p50 before",
         "p50 wrong",
         "p50 after",
         "slowest",
         "back",
+        "late",
         "failed",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for turn in turns {
+    for case in cases {
+        let [before, wrong, after] = case.medians().map(turn::micros);
+        let is_late = |turn: &&Turn| turn.back.is_none_or(|back| back > within);
+        let late = case.turns.iter().filter(is_late).count();
         rows.push(vec![
-            (turn.replica + 1).to_string(),
-            format!("{:+} s", turn.off_ns / 1_000_000_000),
-            micros(turn.medians[0]),
-            micros(turn.medians[1]),
-            micros(turn.medians[2]),
-            micros(turn.slowest),
-            turn.back_words(),
-            turn.failed.to_string(),
+            case.name(),
+            before,
+            wrong,
+            after,
+            turn::micros(case.slowest()),
+            turn::within_words(case.back()),
+            format!("{late} of {}", case.turns.len()),
+            case.turns
+                .iter()
+                .map(|turn| turn.failed)
+                .sum::<usize>()
+                .to_string(),
         ]);
     }
     align(&rows)
@@ -254,37 +192,3 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Over how long a median of latency is taken.
-const WINDOW: Duration = Duration::from_millis(50);
-/// Latency is what it was while medians are no higher than so many tenths of those before.
-const USUAL_TENTHS: usize = 9;
-/// So many windows in a row say so.
-const WINDOWS_IN_ROW: usize = 2;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn done(at_ms: u64, took_us: u64) -> Done {
-        Done {
-            op: None,
-            took: Duration::from_micros(took_us),
-            at: Duration::from_millis(at_ms),
-            is_answered: true,
-        }
-    }
-
-    #[test]
-    fn latency_is_back_once_windows_in_a_row_are_as_before() {
-        let right_at = Duration::from_millis(1_000);
-        let before: Vec<Done> = (0..1_000).map(|ms| done(ms, 1_000)).collect();
-        let slow_until = |until: u64| {
-            let took = move |ms| if ms < until { 9_000 } else { 900 };
-            let after: Vec<Done> = (1_000..1_400).map(|ms| done(ms, took(ms))).collect();
-            back(&before, &after, right_at)
-        };
-        assert_eq!(slow_until(1_000), Some(Duration::ZERO));
-        assert_eq!(slow_until(1_080), Some(Duration::from_millis(100)));
-        assert_eq!(slow_until(1_500), None);
-    }
-}
