@@ -287,7 +287,7 @@ impl Replica {
             log: self.log.iter().map(Item::placed).collect(),
         });
         self.change = Change::default();
-        (self.has_asked, self.fetched) = (false, None);
+        (self.has_asked, self.fetched, self.has_asked_sums) = (false, None, false);
         // In this view's log other slots may hold what commutes.
         self.reads.start_over();
         self.disarm_all(out);

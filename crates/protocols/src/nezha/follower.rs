@@ -61,11 +61,21 @@ impl Replica {
         if has_gap && !is_asked && self.config.rules.waits_for_gaps {
             self.fetched = Some(self.end());
             self.fetch(out);
+        } else if !has_gap && self.lacks_sums() && !self.has_asked_sums {
+            // The host gave it what the leader's message was late with: it promises nothing until it has them, and
+            // there is no fast path without it.
+            out.emit(Event::Branch("sums asked for"));
+            self.has_asked_sums = true;
+            self.fetch(out);
         }
         self.is_lazy = self.may_wait();
         if !self.is_lazy {
             self.sync_further(out);
         }
+    }
+
+    fn lacks_sums(&self) -> bool {
+        self.sums.is_none() && self.sums_told.is_none()
     }
 
     /// Whether what the leader placed may wait for the next flush: the followers next to the leader, who write
@@ -211,6 +221,7 @@ impl Replica {
     pub(super) fn on_poll(&mut self, out: &mut Out<Self>) {
         if self.follows() {
             (self.has_asked, self.fetched) = (false, None);
+            self.has_asked_sums = self.sums.is_none();
             self.back_off();
             self.fetch(out);
             self.sync_further(out);

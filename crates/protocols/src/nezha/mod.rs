@@ -140,6 +140,7 @@ impl Machine for Replica {
         (&self.armed, self.backoff, self.in_vain).hash(to);
         let is_fetched = self.fetched == Some(self.end());
         (self.has_heard, self.is_called, self.has_asked, is_fetched).hash(to);
+        self.has_asked_sums.hash(to);
     }
 
     fn explain(&self) -> String {

@@ -89,6 +89,7 @@ const BRANCHES: &[&str] = &[
     "overtaken while unsynced",
     "read confirmed",
     "rejoined",
+    "sums asked for",
     "view change",
     "view started",
     "window full",

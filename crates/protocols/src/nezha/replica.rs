@@ -144,6 +144,8 @@ pub struct Replica {
     pub(super) has_asked: bool,
     /// So was what follows the log, where it ended here.
     pub(super) fetched: Option<Slot>,
+    /// So were the leader's sums.
+    pub(super) has_asked_sums: bool,
 }
 
 impl Replica {
@@ -190,6 +192,7 @@ impl Replica {
             is_called: false,
             has_asked: false,
             fetched: None,
+            has_asked_sums: false,
             config: Arc::new(config.clone()),
         }
     }

@@ -201,3 +201,27 @@ fn s6_what_the_leader_lowered_is_not_released_later() {
     };
     Schedule::of(3, run).holds();
 }
+
+/// What a leader says is late, and a follower's host is told sooner what was decided. So it has lost the sums, and
+/// with them the fast path: the leader's next message has it ask, long before its timer does.
+#[test]
+fn a_follower_that_its_host_overtook_promises_again_after_one_exchange() {
+    let run = |net: &mut Net| {
+        net.agree(0, &[1], &[0]);
+        net.take(0, 2, "request");
+        net.take(0, 2, "log-mod");
+        net.give_log(0, 2);
+        net.agree(0, &[1, 2], &[0]);
+        assert_eq!(net.pass(2, 0, "fast-reply"), 0);
+        assert_eq!(net.pass(2, 0, "fetch"), 1);
+        net.pass(0, 2, "log-mod");
+        let id = net.write(0, &[0]);
+        net.spread(0, &[1, 2]);
+        net.ripen(0);
+        assert_eq!(net.pass(1, 0, "fast-reply"), 1);
+        assert!(!net.is_answered(id), "the fast path takes all three");
+        assert_eq!(net.pass(2, 0, "fast-reply"), 1);
+        assert!(net.is_answered(id));
+    };
+    Schedule::of_keys(3, run).holds();
+}
