@@ -23,10 +23,18 @@ impl EntrySet {
 
     /// Adds `id`; says whether it is new.
     pub fn insert(&mut self, id: EntryId) -> bool {
-        if self.contains(id) {
+        let runs = self.runs.entry((id.origin, id.boot)).or_default();
+        // Nearly always the next one of its origin.
+        if let Some(mut run) = runs.last_entry()
+            && run.get().checked_add(1) == Some(id.seq)
+        {
+            *run.get_mut() = id.seq;
+            return true;
+        }
+        let run = runs.range(..=id.seq).next_back();
+        if run.is_some_and(|(_, last)| id.seq <= *last) {
             return false;
         }
-        let runs = self.runs.entry((id.origin, id.boot)).or_default();
         let last = match id.seq.checked_add(1).and_then(|next| runs.remove(&next)) {
             Some(last) => last,
             None => id.seq,

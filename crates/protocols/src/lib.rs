@@ -11,6 +11,7 @@ mod code;
 mod done;
 mod gateways;
 mod lives;
+mod masks;
 pub mod nezha;
 mod paper;
 mod params;

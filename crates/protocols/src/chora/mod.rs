@@ -67,6 +67,7 @@ pub use registered::Chora;
 use crate::backlog::Backlog;
 use crate::done::Done;
 use crate::lives::Lives;
+use crate::masks::members;
 use crate::rejoin::Rejoin;
 use log::Log;
 use offers::Offer;
@@ -132,6 +133,8 @@ pub struct Replica {
     backlog: Backlog,
     /// Own entries not committed.
     offers: Vec<Offer>,
+    /// Whether all of them were handed on.
+    are_offers_handed_on: bool,
     /// Sequence number of the last own entry.
     seq: u64,
     reads: Reads,
@@ -393,7 +396,7 @@ impl Replica {
         if to == self.config.others() {
             return send(Peers::All, message.clone());
         }
-        for member in (0..self.config.members.len()).filter(|member| to & 1 << member != 0) {
+        for member in members(to) {
             send(self.peer(member), message.clone());
         }
     }

@@ -5,6 +5,7 @@ use super::pattern::ViewInit;
 use super::role::Role;
 use super::{Replica, Timer};
 use crate::done::Done;
+use crate::masks::members;
 use quorate_core::{
     Base, Entry, EntryBuilder, EntryId, Epoch, Event, Now, Out, Peers, ReplicaId, Slot,
 };
@@ -150,22 +151,36 @@ impl Replica {
 
     /// `try_commit`: what a quorum has acknowledged in this view, or somebody counted in it.
     pub(super) fn try_commit(&mut self, out: &mut Out<Self>) {
-        if let Some(start) = self.init.as_ref().map(|init| init.start()) {
-            // Every message comes by here: no allocation.
-            let mut acks = [Slot(0); Epoch::MEMBERS_MAX];
-            let acks = &mut acks[..self.acked.len()];
-            acks.copy_from_slice(&self.acked);
-            acks[self.config.me] = self.ack();
-            acks.sort_unstable_by(|a, b| b.cmp(a));
-            let counted = acks[self.config.thresholds.commit.clamp(1, acks.len()) - 1];
+        if let Some(start) = self.init.as_ref().map(|init| init.start())
+            && let Some(counted) = self.counted()
             // Nothing of older views by counting (section 14, 6).
-            if counted >= start || !self.config.rules.counts_from_view_init {
-                self.commit_to(counted, true, out);
-            }
+            && (counted >= start || !self.config.rules.counts_from_view_init)
+        {
+            self.commit_to(counted, true, out);
         }
         if self.heard_claim > self.claim {
             self.commit_to(self.heard_claim, false, out);
         }
+    }
+
+    /// The end of what a quorum has acknowledged, if that is news. Every message comes by here: nothing is allocated, nor
+    /// sorted in vain.
+    fn counted(&self) -> Option<Slot> {
+        let (me, own) = (self.config.me, self.ack());
+        let needed = self.config.thresholds.commit.clamp(1, self.acked.len());
+        let acked = self.acked.iter().enumerate();
+        let acked = acked.map(|(member, acked)| if member == me { own } else { *acked });
+        let known = self.claim.min(self.ap());
+        if acked.clone().filter(|ack| *ack > known).count() < needed {
+            return None;
+        }
+        let mut acks = [Slot(0); Epoch::MEMBERS_MAX];
+        let acks = &mut acks[..self.acked.len()];
+        acks.iter_mut()
+            .zip(acked)
+            .for_each(|(ack, acked)| *ack = acked);
+        acks.sort_unstable_by(|a, b| b.cmp(a));
+        Some(acks[needed - 1])
     }
 
     /// Every slot before one is committed in this view; those that are here are delivered. What is
@@ -328,7 +343,7 @@ impl Replica {
             self.say_to_all(proposal, out);
         }
         let owes = self.owes & self.config.others();
-        for member in (0..64).filter(|member| owes & 1 << member != 0) {
+        for member in members(owes) {
             self.say_pulse(self.peer(member), Body::default(), out);
         }
     }

@@ -82,14 +82,16 @@ impl Replica {
             entry: batch.finish(id, now.clock_ns),
             is_handed_on: false,
         });
+        self.are_offers_handed_on = false;
     }
 
     /// Gives own entries to a proposer of this view, as soon as it is known who that is: to this
     /// replica itself if it is one.
     pub(super) fn hand_on_all(&mut self, out: &mut Out<Self>) {
-        if self.init.is_none() {
+        if self.init.is_none() || self.are_offers_handed_on {
             return;
         }
+        self.are_offers_handed_on = true;
         for index in 0..self.offers.len() {
             if self.offers[index].is_handed_on {
                 continue;
@@ -102,6 +104,7 @@ impl Replica {
                 self.forward(entry, None, out)
             };
             self.offers[index].is_handed_on = is_handed_on;
+            self.are_offers_handed_on &= is_handed_on;
         }
     }
 
@@ -154,14 +157,16 @@ impl Replica {
             let is_under_way = self.is_under_way(&self.offers[index].entry);
             self.offers[index].is_handed_on = is_under_way;
         }
+        self.are_offers_handed_on = false;
     }
 
     /// A slot was committed: for an own entry?
     pub(super) fn settle_offer(&mut self, name: Option<EntryId>) {
-        if let Some(id) = name {
+        let Some(id) = name else { return };
+        if id.origin == self.config.my_id() {
             self.offers.retain(|offer| offer.entry.id != id);
-            self.queue.retain(|entry| entry.id != id);
         }
+        self.queue.retain(|entry| entry.id != id);
     }
 
     /// Whether clients of this replica wait.

@@ -102,9 +102,10 @@ impl Replica {
             return 0;
         };
         let is_alone = self.config.is_adaptive && init.pattern.len() == 1;
-        let is_full = is_alone || init.mask().count_ones() as usize >= self.wanted_proposers();
-        let members =
-            (0..self.config.members.len()).filter(|member| !is_full && self.may_join(*member));
+        if is_alone || init.mask().count_ones() as usize >= self.wanted_proposers() {
+            return 0;
+        }
+        let members = (0..self.config.members.len()).filter(|member| self.may_join(*member));
         members.fold(0, |mask, member| mask | 1 << member)
     }
 
@@ -119,8 +120,8 @@ impl Replica {
 
     /// Watches, while things move, who should propose.
     pub(super) fn watch_proposers(&mut self, out: &mut Out<Self>) {
-        let is_mine = self.is_planner(self.config.me) && !self.armed.plan;
-        if is_mine && (self.config.is_adaptive || self.left_out() != 0) {
+        let is_due = !self.armed.plan && (self.config.is_adaptive || self.left_out() != 0);
+        if is_due && self.is_planner(self.config.me) {
             self.armed.plan = true;
             out.arm(Timer::Plan, Due::After(self.config.rejoin_ns));
         }

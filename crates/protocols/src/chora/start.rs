@@ -83,6 +83,7 @@ impl Replica {
             queue: VecDeque::new(),
             backlog: Backlog::default(),
             offers: Vec::new(),
+            are_offers_handed_on: true,
             seq: 0,
             reads: Reads::default(),
             rounds: Rounds::new(config),

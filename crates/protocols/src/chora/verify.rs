@@ -101,6 +101,10 @@ impl Replica {
             "what can be verified is, if it holds anything"
         );
         for offer in &self.offers {
+            assert!(
+                offer.is_handed_on || !self.are_offers_handed_on,
+                "an own entry waits to be handed on"
+            );
             let is_done = self.done.0.contains(offer.entry.id);
             assert!(!is_done, "an own entry under way is not committed");
         }

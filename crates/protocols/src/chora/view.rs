@@ -40,6 +40,7 @@ impl Replica {
         for offer in &mut self.offers {
             offer.is_handed_on = false;
         }
+        self.are_offers_handed_on = false;
         self.rounds.enter_view();
         self.armed.is_urgent = false;
     }

@@ -6,6 +6,7 @@ use super::log::Position;
 use super::messages::{Logged, Message, Proposal, Pulse, Reason, Record, Value};
 use super::role::Role;
 use crate::lives::Lives;
+use crate::masks;
 use std::fmt::Write;
 
 /// A message.
@@ -134,8 +135,10 @@ pub(super) fn record(record: &Record) -> String {
 pub(super) fn state(replica: &Replica) -> Vec<String> {
     let role = match replica.role {
         Role::Follower => "follows".into(),
-        Role::Canvassing { granted, .. } => format!("asks for a view, has {}", members(granted)),
-        Role::Candidate { votes } => format!("asks for votes, has {}", members(votes)),
+        Role::Canvassing { granted, .. } => {
+            format!("asks for a view, has {}", masks::words(granted))
+        }
+        Role::Candidate { votes } => format!("asks for votes, has {}", masks::words(votes)),
         Role::Initiator => "began it".into(),
     };
     let pattern = match &replica.init {
@@ -165,12 +168,6 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
         .chain(log)
         .chain(waiting)
         .collect()
-}
-
-fn members(mask: u64) -> String {
-    let members = (0..64).filter(|member| mask & 1 << member != 0);
-    let members: Vec<String> = members.map(|member| (member + 1).to_string()).collect();
-    format!("[{}]", members.join(" "))
 }
 
 /// The lives that are not the first.

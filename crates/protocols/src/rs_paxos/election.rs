@@ -11,6 +11,7 @@ use super::decide::{Choice, Vote, decide};
 use super::fragments::Fragments;
 use super::messages::{Message, Promise, Record, Timer};
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role, Trust};
+use crate::masks::members;
 use quorate_core::{Due, Entry, EntryId, Event, Out, Peers, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
@@ -373,7 +374,7 @@ impl Replica {
         if to == self.config.others() {
             return send(Peers::All, message.clone());
         }
-        for member in (0..self.config.members.len()).filter(|member| to & 1 << member != 0) {
+        for member in members(to) {
             send(self.peer(member), message.clone());
         }
     }

@@ -169,8 +169,8 @@ impl Replica {
         self.ap = next;
         self.done = base;
         self.recent.clear();
+        self.drop_done_offers();
         let done = &self.done;
-        self.offers.retain(|offer| !done.0.contains(offer.entry.id));
         (self.backoff, self.is_stirring, self.is_serving_requests) = (0, true, true);
         if let Role::Leader(leader) = &mut self.role {
             out.emit(Event::Branch("leader overtaken"));
@@ -213,6 +213,7 @@ impl Replica {
                 "what can be delivered is delivered"
             );
         }
+        assert_eq!(self.large_offers, self.count_large_offers());
         for offer in &self.offers {
             let id = offer.entry.id;
             assert!(

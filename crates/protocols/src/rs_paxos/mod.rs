@@ -141,6 +141,8 @@ pub struct Replica {
     parked: Parked,
     /// Own entries not delivered.
     offers: Vec<Offer>,
+    /// How many of them others pass.
+    large_offers: usize,
     /// Sequence number of the last own entry.
     seq: u64,
     /// Reads; none goes through the log.

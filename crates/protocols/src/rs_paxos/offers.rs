@@ -71,12 +71,10 @@ impl Replica {
 
     /// Large entries do not hold back others: as many of either may be under way.
     fn may_form(&self, is_large: bool) -> bool {
-        let backlog = if is_large { &self.large } else { &self.backlog };
-        let such = self
-            .offers
-            .iter()
-            .filter(|offer| offer.is_large == is_large);
-        let under_way = such.count();
+        let (backlog, under_way) = match is_large {
+            true => (&self.large, self.large_offers),
+            false => (&self.backlog, self.offers.len() - self.large_offers),
+        };
         under_way < self.config.outstanding && !backlog.is_empty()
     }
 
@@ -94,6 +92,7 @@ impl Replica {
         };
         let entry = batch.finish(id, now.clock_ns);
         let until_ns = self.hand_on(&entry, out);
+        self.large_offers += usize::from(is_large);
         self.offers.push(Offer {
             entry,
             is_large,
@@ -169,6 +168,17 @@ impl Replica {
         accepted.any(|proposal| proposal.name() == Some(id) && proposal.ballot == self.led)
     }
 
+    /// Drops own entries that are delivered.
+    pub(super) fn drop_done_offers(&mut self) {
+        let done = &self.done;
+        self.offers.retain(|offer| !done.0.contains(offer.entry.id));
+        self.large_offers = self.count_large_offers();
+    }
+
+    pub(super) fn count_large_offers(&self) -> usize {
+        self.offers.iter().filter(|offer| offer.is_large).count()
+    }
+
     /// A slot was delivered: for an own entry?
     pub(super) fn settle_offer(&mut self, name: Option<EntryId>) {
         let is_named = |offer: &Offer| Some(offer.entry.id) == name;
@@ -176,6 +186,7 @@ impl Replica {
             return;
         };
         let offer = self.offers.remove(at);
+        self.large_offers -= usize::from(offer.is_large);
         if !self.is_leader() && is_long(&offer.entry) {
             let took_ns = self.now_ns().saturating_sub(offer.since_ns);
             self.forward_pace.note(took_ns, ACK_NS_MAX);
@@ -205,6 +216,7 @@ impl Replica {
         for command in self.backlog.drain().chain(self.large.drain()) {
             out.reply(command.id, Outcome::Refused(Refusal::NotServing));
         }
+        self.large_offers = 0;
         for offer in std::mem::take(&mut self.offers) {
             for command in offer.entry.commands().flatten() {
                 out.reply(command.id, Outcome::Refused(Refusal::Unknown));

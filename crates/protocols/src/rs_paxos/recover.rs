@@ -65,6 +65,7 @@ impl Replica {
             is_wanted: false,
             backlog: Backlog::default(),
             offers: Vec::<Offer>::new(),
+            large_offers: 0,
             seq: 0,
             reads: Reads::default(),
             lease: Lease::after_start(config, now.mono_ns),

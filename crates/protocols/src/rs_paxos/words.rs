@@ -6,6 +6,7 @@ use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role};
 use super::{Replica, Trust};
 use crate::lives::Lives;
+use crate::masks;
 use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;
 
@@ -157,7 +158,7 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
             Some(leader) => format!("follows {} in {:?}", leader + 1, replica.led),
             None => "follows nobody".into(),
         },
-        Role::Canvassing { granted } => format!("asks for votes, has {}", members(*granted)),
+        Role::Canvassing { granted } => format!("asks for votes, has {}", masks::words(*granted)),
         Role::Candidate(candidate) => {
             let wanted = candidate.wanted.iter();
             let wanted = wanted.filter(|(_, whole)| whole.is_none());
@@ -194,7 +195,7 @@ fn slot_state(slot: Slot, instance: &Instance) -> String {
         } else {
             String::new()
         };
-        let _ = write!(said, ", {code}durable at {}", members(tally.acks));
+        let _ = write!(said, ", {code}durable at {}", masks::words(tally.acks));
     }
     said + chosen
 }
@@ -206,12 +207,6 @@ fn code_of(value: &Option<Entry>, code: u8, is_there: bool) -> String {
         (true, true) => format!(" X{code}"),
         (true, false) => format!(" X{code} without"),
     }
-}
-
-fn members(mask: u64) -> String {
-    let members = (0..64).filter(|member| mask & 1 << member != 0);
-    let members: Vec<String> = members.map(|member| (member + 1).to_string()).collect();
-    format!("[{}]", members.join(" "))
 }
 
 fn chosen(Claim { since, upto }: Claim) -> String {

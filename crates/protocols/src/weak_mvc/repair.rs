@@ -3,6 +3,7 @@
 use super::Replica;
 use super::messages::{Bits, Message, Nulls, SlotMessage, Timer};
 use super::slot::Instance;
+use crate::masks::members;
 use crate::under_way::is_long;
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
@@ -475,7 +476,5 @@ fn give_batch(to: Peers, entry: Entry, out: &mut Out<Replica>) {
 }
 
 fn nth_member(mask: u64, n: u32) -> Option<usize> {
-    (0..64)
-        .filter(|member| mask & 1 << member != 0)
-        .nth(n as usize)
+    members(mask).nth(n as usize)
 }
