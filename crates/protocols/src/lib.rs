@@ -15,6 +15,7 @@ mod masks;
 pub mod nezha;
 mod paper;
 mod params;
+mod quorum;
 pub mod rabia;
 pub mod racos;
 mod registry;

@@ -6,9 +6,8 @@ use super::role::Role;
 use super::{Replica, Timer};
 use crate::done::Done;
 use crate::masks::members;
-use quorate_core::{
-    Base, Entry, EntryBuilder, EntryId, Epoch, Event, Now, Out, Peers, ReplicaId, Slot,
-};
+use crate::quorum::reached;
+use quorate_core::{Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
 
 impl Replica {
     /// A peer's pulse: one of this view, or of a later one that has begun.
@@ -163,24 +162,13 @@ impl Replica {
         }
     }
 
-    /// The end of what a quorum has acknowledged, if that is news. Every message comes by here: nothing is allocated, nor
-    /// sorted in vain.
+    /// The end of what a quorum has acknowledged, if that is news.
     fn counted(&self) -> Option<Slot> {
         let (me, own) = (self.config.me, self.ack());
-        let needed = self.config.thresholds.commit.clamp(1, self.acked.len());
         let acked = self.acked.iter().enumerate();
         let acked = acked.map(|(member, acked)| if member == me { own } else { *acked });
-        let known = self.claim.min(self.ap());
-        if acked.clone().filter(|ack| *ack > known).count() < needed {
-            return None;
-        }
-        let mut acks = [Slot(0); Epoch::MEMBERS_MAX];
-        let acks = &mut acks[..self.acked.len()];
-        acks.iter_mut()
-            .zip(acked)
-            .for_each(|(ack, acked)| *ack = acked);
-        acks.sort_unstable_by(|a, b| b.cmp(a));
-        Some(acks[needed - 1])
+        let enough = self.config.thresholds.commit.clamp(1, self.acked.len());
+        reached(acked, enough, self.claim.min(self.ap()))
     }
 
     /// Every slot before one is committed in this view; those that are here are delivered. What is

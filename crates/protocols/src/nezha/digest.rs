@@ -115,20 +115,19 @@ impl Sums {
     /// The digest of a reply: everything that conflicts with the entry, itself included, under a view
     /// and a crash vector.
     pub(super) fn digest(&self, prf: &Prf, view: u64, cv: &[u64], footprint: &Footprint) -> u128 {
-        let mut words = vec![REPLY, view, cv.len() as u64];
-        words.extend_from_slice(cv);
-        let mut sum = |sum: u128| words.extend([sum as u64, (sum >> 64) as u64]);
+        let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
+        let head = [REPLY, view, cv.len() as u64].into_iter();
+        let head = head.chain(cv.iter().copied());
         match footprint {
-            Footprint::All => sum(self.total),
+            Footprint::All => prf.of(head.chain(halves(self.total))),
             Footprint::Buckets(buckets) => {
-                sum(self.all);
-                for bucket in buckets.iter() {
-                    sum(u128::from(*bucket));
-                    sum(self.buckets.get(*bucket).unwrap_or_default());
-                }
+                let sums = buckets.iter().flat_map(|bucket| {
+                    let sum = self.buckets.get(*bucket).unwrap_or_default();
+                    halves((*bucket).into()).into_iter().chain(halves(sum))
+                });
+                prf.of(head.chain(halves(self.all)).chain(sums))
             }
         }
-        prf.of(words)
     }
 }
 

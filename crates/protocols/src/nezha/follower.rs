@@ -125,7 +125,7 @@ impl Replica {
             return;
         }
         let mut gateways = BTreeSet::new();
-        self.placed = self.placed.split_off(&self.end());
+        self.drop_placed();
         while let Some((slot, placed)) = self.placed.first_key_value() {
             let (slot, placed) = (*slot, *placed);
             if slot > self.end() && self.config.rules.waits_for_gaps {
@@ -146,6 +146,16 @@ impl Replica {
         if !gateways.is_empty() {
             gateways.insert(self.config.members[self.leader()]);
             gateways.into_iter().for_each(|to| self.say_synced(to, out));
+        }
+    }
+
+    /// What the own log holds is in its place.
+    fn drop_placed(&mut self) {
+        let end = self.end();
+        while let Some(first) = self.placed.first_entry()
+            && *first.key() < end
+        {
+            first.remove();
         }
     }
 

@@ -12,7 +12,7 @@ use quorate_core::{
     Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, Now, Out, Outcome as Fate, Refusal,
     ReplicaId, RequestId, Slot,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 /// Digests kept of what one member said of one entry: it says another one when a peer has lost its
@@ -60,7 +60,8 @@ pub(super) struct Pending {
     /// Of which view the replies are.
     view: u64,
     outcome: Option<Outcome>,
-    digests: BTreeMap<usize, BTreeSet<u128>>,
+    /// Of each member, in order.
+    digests: Vec<(usize, u128)>,
 }
 
 /// A request as it is sent.
@@ -113,7 +114,7 @@ impl Pending {
             is_answered,
             view: 0,
             outcome: None,
-            digests: BTreeMap::new(),
+            digests: Vec::new(),
         }
     }
 
@@ -125,6 +126,24 @@ impl Pending {
             self.digests.clear();
         }
         view == self.view
+    }
+
+    fn add_digest(&mut self, member: usize, digest: u128) {
+        if let Err(at) = self.digests.binary_search(&(member, digest))
+            && self.digests_of(member).len() < DIGESTS_MAX
+        {
+            self.digests.insert(at, (member, digest));
+        }
+    }
+
+    fn has_digest(&self, member: usize, digest: u128) -> bool {
+        self.digests.binary_search(&(member, digest)).is_ok()
+    }
+
+    fn digests_of(&self, member: usize) -> &[(usize, u128)] {
+        let from = self.digests.partition_point(|(other, _)| *other < member);
+        let its = &self.digests[from..];
+        &its[..its.partition_point(|(other, _)| *other == member)]
     }
 
     /// Feeds what was said of it.
@@ -308,10 +327,7 @@ impl Gateway {
         if !pending.enter(view) {
             return Ok(false);
         }
-        let digests = pending.digests.entry(from).or_default();
-        if digests.len() < DIGESTS_MAX {
-            digests.insert(digest);
-        }
+        pending.add_digest(from, digest);
         if let Some(mut outcome) = outcome {
             if outcome.results.len() != pending.body.entry.count() {
                 return Err("results of other commands");
@@ -348,10 +364,10 @@ impl Gateway {
             return None;
         };
         let leader = config.leader_of(view);
-        let empty = BTreeSet::new();
-        let of = |member: &usize| pending.digests.get(member).unwrap_or(&empty);
+        let is_leaders = |(_, digest): &(usize, u128)| pending.has_digest(leader, *digest);
         let is_slow = |member: &usize| self.is_synced(config, *member, view, outcome.slot);
-        let is_fast = |member: &usize| is_slow(member) || !of(member).is_disjoint(of(&leader));
+        let is_fast =
+            |member: &usize| is_slow(member) || pending.digests_of(*member).iter().any(is_leaders);
         let followers = || (0..config.n()).filter(|member| *member != leader);
         let slow = 1 + followers().filter(is_slow).count();
         let fast = 1 + followers().filter(is_fast).count();
@@ -364,7 +380,7 @@ impl Gateway {
             (true, false, true) => true,
             (true, true, _) => false,
             (true, false, false) => return None,
-            (false, ..) => of(&leader).contains(&COUNTED_FAST),
+            (false, ..) => pending.has_digest(leader, COUNTED_FAST),
         };
         match is_fast {
             true => self.answered.0 += 1,

@@ -4,6 +4,7 @@ use super::config::Config;
 use super::gateway::Gateway;
 use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
 use super::replica::{Replica, Status};
+use crate::quorum::reached;
 use bytes::Bytes;
 use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot};
 use std::collections::BTreeMap;
@@ -213,9 +214,10 @@ impl Replica {
             true => self.lead.durable,
             false => self.lead.acks[member],
         };
-        let mut ends: Vec<Slot> = (0..self.config.n()).map(of).collect();
-        ends.sort_unstable();
-        let cp = ends[self.config.n() - self.config.thresholds.slow];
+        let ends = (0..self.config.n()).map(of);
+        let Some(cp) = reached(ends, self.config.thresholds.slow, self.cp) else {
+            return;
+        };
         for slot in self.cp.0..cp.0 {
             out.emit(Event::Decided {
                 slot: Slot(slot),
@@ -224,7 +226,7 @@ impl Replica {
                 delays: 2,
             });
         }
-        self.cp = self.cp.max(cp);
+        self.cp = cp;
     }
 
     /// Tells the followers what is new. In a view that is sure to be its own, that leaves before it is

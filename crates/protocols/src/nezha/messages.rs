@@ -304,6 +304,21 @@ pub enum Timer {
     Reads,
 }
 
+impl Timer {
+    /// All of them, in order.
+    pub(super) const ALL: [Timer; 9] = [
+        Timer::Release,
+        Timer::Retry,
+        Timer::Poll,
+        Timer::Sync,
+        Timer::Resend,
+        Timer::Suspect,
+        Timer::Change,
+        Timer::GiveUp,
+        Timer::Reads,
+    ];
+}
+
 impl Carry for Message {}
 
 impl Carry for Record {}

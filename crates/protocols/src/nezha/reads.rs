@@ -66,9 +66,10 @@ impl Reads {
 impl Replica {
     /// Answers what may be, and asks for what waits, one question at a time.
     pub(super) fn ask_about_reads(&mut self, out: &mut Out<Self>) {
-        let later = self.reads.located.split_off(&self.ap.next());
-        let due = std::mem::replace(&mut self.reads.located, later);
-        for (slot, reads) in due {
+        while let Some(first) = self.reads.located.first_entry()
+            && *first.key() <= self.ap
+        {
+            let (slot, reads) = first.remove_entry();
             for id in reads {
                 out.reply(id, Outcome::ReadAt(slot));
             }

@@ -209,10 +209,10 @@ impl Replica {
 
     /// Takes note of crashes; what rests on them waits for it.
     pub(super) fn merge_lives(&mut self, cv: &[u64], out: &mut Out<Self>) {
-        let mut merged = self.cv.clone();
-        merge(&mut merged, cv);
-        if merged != self.cv {
-            self.cv = merged;
+        // Every message brings some, and seldom news.
+        let mut lives = self.cv.iter().zip(cv);
+        if lives.any(|(mine, its)| its > mine) {
+            merge(&mut self.cv, cv);
             self.write_life(out);
         }
     }

@@ -9,9 +9,10 @@ use super::dom::Delays;
 use super::early::Early;
 use super::gateway::Gateway;
 use super::leader::Lead;
-use super::messages::{Body, Message, Placed, Record, Timer};
+use super::messages::{Body, Message, Placed, Record};
 use super::reads::Reads;
 use super::rejoin::Rejoin;
+use super::timers::Armed;
 use crate::done::Done;
 use quorate_core::{Base, EntryId, Event, Lsn, Now, Out, Peers, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -131,7 +132,7 @@ pub struct Replica {
     pub(super) own: VecDeque<(Lsn, Message)>,
     /// Records up to here are durable.
     pub(super) durable: Lsn,
-    pub(super) armed: BTreeSet<Timer>,
+    pub(super) armed: Armed,
     /// Repetitions since something was delivered.
     pub(super) backoff: u32,
     /// Views left since anything was decided, or read.
@@ -185,7 +186,7 @@ impl Replica {
             unflushed: VecDeque::new(),
             own: VecDeque::new(),
             durable: out.persisted(),
-            armed: BTreeSet::new(),
+            armed: Armed::default(),
             backoff: 0,
             in_vain: 0,
             has_heard: false,
@@ -259,10 +260,13 @@ impl Replica {
 
     /// The digest of a reply about what touches this, as things are now.
     pub(super) fn digest(&self, sums: &Sums, body: &Body) -> u128 {
-        let zero = vec![0; self.cv.len()];
+        let zero;
         let cv = match self.config.rules.counts_lives {
             true => &self.cv,
-            false => &zero,
+            false => {
+                zero = vec![0; self.cv.len()];
+                &zero
+            }
         };
         let combined;
         let sums = match self.config.rules.lists_sums {

@@ -4,13 +4,47 @@ use super::gateway::BACKOFF_MAX;
 use super::messages::Timer;
 use super::replica::{Replica, Status};
 use quorate_core::{Due, Out};
+use std::fmt;
 
 /// Views in vain after which none is given longer.
 const IN_VAIN_MAX: u32 = 6;
 
+/// The timers that are armed. Every step asks for most of them.
+#[derive(Clone, Copy, Hash, Default)]
+pub(super) struct Armed(u16);
+
+impl Armed {
+    fn contains(self, timer: Timer) -> bool {
+        self.0 & 1 << timer as u16 != 0
+    }
+
+    fn insert(&mut self, timer: Timer) {
+        self.0 |= 1 << timer as u16;
+    }
+
+    /// Says whether it was.
+    fn remove(&mut self, timer: Timer) -> bool {
+        let was_armed = self.contains(timer);
+        self.0 &= !(1 << timer as u16);
+        was_armed
+    }
+
+    fn all(self) -> impl Iterator<Item = Timer> {
+        Timer::ALL
+            .into_iter()
+            .filter(move |timer| self.contains(*timer))
+    }
+}
+
+impl fmt::Debug for Armed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.all()).finish()
+    }
+}
+
 impl Replica {
     pub(super) fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
-        self.armed.remove(&timer);
+        self.armed.remove(timer);
         match timer {
             // Every step ends with what is due.
             Timer::Release => self.early.note_alarm(),
@@ -51,16 +85,16 @@ impl Replica {
             (Timer::GiveUp, is_changing, give_up_ns),
             (Timer::Reads, is_normal && self.reads.is_asking(), again),
         ] {
-            let is_armed = self.armed.contains(&timer);
+            let is_armed = self.armed.contains(timer);
             if is_wanted && !is_armed {
                 self.armed.insert(timer);
                 out.arm(timer, Due::Within(wait_ns..=2 * wait_ns));
             } else if is_armed && !is_wanted {
-                self.armed.remove(&timer);
+                self.armed.remove(timer);
                 out.disarm(timer);
             }
         }
-        if !self.armed.contains(&Timer::Suspect) {
+        if !self.armed.contains(Timer::Suspect) {
             // A sign of life counts while somebody looks for one.
             self.has_heard = false;
         }
@@ -84,12 +118,12 @@ impl Replica {
 
     /// What waits for something else to be written waits this long.
     fn tend_sync(&mut self, out: &mut Out<Self>) {
-        let is_armed = self.armed.contains(&Timer::Sync);
+        let is_armed = self.armed.contains(Timer::Sync);
         if self.is_lazy && !is_armed {
             self.armed.insert(Timer::Sync);
             out.arm(Timer::Sync, Due::After(self.config.lazy_ns));
         } else if is_armed && !self.is_lazy {
-            self.armed.remove(&Timer::Sync);
+            self.armed.remove(Timer::Sync);
             out.disarm(Timer::Sync);
         }
     }
@@ -104,7 +138,7 @@ impl Replica {
                 out.arm(Timer::Release, Due::After(wait_ns));
             }
             _ => {
-                if self.armed.remove(&Timer::Release) {
+                if self.armed.remove(Timer::Release) {
                     out.disarm(Timer::Release);
                 }
             }
@@ -113,7 +147,7 @@ impl Replica {
 
     /// What was waited for is over.
     pub(super) fn disarm_all(&mut self, out: &mut Out<Self>) {
-        for timer in std::mem::take(&mut self.armed) {
+        for timer in std::mem::take(&mut self.armed).all() {
             out.disarm(timer);
         }
         self.backoff = 0;
