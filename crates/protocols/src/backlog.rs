@@ -7,8 +7,15 @@ use std::hash::{Hash, Hasher};
 /// Commands that no entry holds yet, in the order they came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backlog {
-    commands: VecDeque<Command>,
+    commands: VecDeque<Waiting>,
     bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    command: Command,
+    /// Since when, ns on the own monotonic clock; the end of time where it may wait for ever.
+    since_ns: u64,
 }
 
 impl Backlog {
@@ -26,16 +33,29 @@ impl Backlog {
         self.bytes
     }
 
+    /// One that may wait for ever.
     pub(crate) fn push(&mut self, command: Command) {
+        self.push_since(command, u64::MAX);
+    }
+
+    /// One that [`Backlog::pop_before`] may give back, if it waits for long.
+    pub(crate) fn push_since(&mut self, command: Command, since_ns: u64) {
         self.bytes += size_of(&command);
-        self.commands.push_back(command);
+        self.commands.push_back(Waiting { command, since_ns });
+    }
+
+    /// The oldest command, if it waits since before a time.
+    pub(crate) fn pop_before(&mut self, ns: u64) -> Option<Command> {
+        let oldest = self.commands.pop_front_if(|oldest| oldest.since_ns < ns)?;
+        self.bytes -= size_of(&oldest.command);
+        Some(oldest.command)
     }
 
     /// Begins an entry: the oldest commands within the limits, and at least one if there is any. An
     /// order gets one for itself.
     pub(crate) fn fill(&mut self, commands_max: usize, bytes_max: usize) -> EntryBuilder {
         let mut batch = EntryBuilder::with_capacity(self.inline_bytes(commands_max, bytes_max));
-        while let Some(command) = self.commands.front() {
+        while let Some(Waiting { command, .. }) = self.commands.front() {
             let size = size_of(command);
             let filled = batch.body_len() + batch.bulk_len() as usize;
             let is_full = batch.count() >= commands_max || filled + size > bytes_max;
@@ -53,7 +73,7 @@ impl Backlog {
     /// are beside it: room for those would be kept, empty, for as long as the entry is.
     fn inline_bytes(&self, commands_max: usize, bytes_max: usize) -> usize {
         let (mut inline, mut all) = (0, 0);
-        for command in self.commands.iter().take(commands_max) {
+        for Waiting { command, .. } in self.commands.iter().take(commands_max) {
             all += size_of(command);
             if inline > 0 && all > bytes_max {
                 break;
@@ -66,7 +86,7 @@ impl Backlog {
     /// Takes everything that waits.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Command> {
         self.bytes = 0;
-        self.commands.drain(..)
+        self.commands.drain(..).map(|waiting| waiting.command)
     }
 }
 
@@ -77,7 +97,7 @@ fn size_of(command: &Command) -> usize {
 
 impl Hash for Backlog {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        for command in &self.commands {
+        for Waiting { command, .. } in &self.commands {
             (command.id, command.acked, command.principal).hash(to);
             (command.class == Class::Order).hash(to);
             command.body.hash(to);
@@ -101,6 +121,23 @@ mod tests {
             body: Bytes::from(vec![2; body]),
             payloads: payload.into_iter().collect(),
         }
+    }
+
+    #[test]
+    fn what_waits_for_long_comes_back_and_what_may_wait_for_ever_does_not() {
+        let mut backlog = Backlog::default();
+        for since_ns in [10, 20, 30] {
+            backlog.push_since(command(since_ns as usize, None), since_ns);
+        }
+        backlog.push(command(1, None));
+        let mut before = |ns| backlog.pop_before(ns).map(|command| command.body.len());
+        assert_eq!((before(10), before(11), before(11)), (None, Some(10), None));
+        assert_eq!(
+            (before(25), before(99), before(99)),
+            (Some(20), Some(30), None)
+        );
+        assert_eq!(backlog.fill(10, 1_000).count(), 1);
+        assert_eq!(backlog.bytes(), 0);
     }
 
     #[test]

@@ -136,6 +136,8 @@ pub struct Config {
     pub queue_commands_max: usize,
     /// Bytes waiting for an entry, about at most.
     pub queue_bytes_max: usize,
+    /// How long a command waits for an entry before it is refused (`patience_ms`).
+    pub patience_ns: u64,
     /// Commands in an entry, at most (`batch_commands`).
     pub batch_commands_max: usize,
     /// Bytes in an entry, at most unless one command is larger (`batch_bytes`).
@@ -160,6 +162,7 @@ const KNOWN: &[&str] = &[
     "window",
     "outstanding",
     "queue",
+    "patience_ms",
     "batch_commands",
     "batch_bytes",
     "rtt_us",
@@ -227,6 +230,7 @@ impl Config {
             outstanding: outstanding.min((window / epoch.n()).max(1)),
             queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
             queue_bytes_max: 256 << 20,
+            patience_ns: params.number("patience_ms", 5000, 1..=86_400_000)? as u64 * MILLIS,
             batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
             election_ns,

@@ -234,8 +234,18 @@ impl Gateway {
     }
 
     /// A command waits for an entry.
-    pub(super) fn wait(&mut self, command: Command) {
-        self.backlog.push(command);
+    pub(super) fn wait(&mut self, command: Command, now: Now) {
+        self.backlog.push_since(command, now.mono_ns);
+    }
+
+    /// Refuses what has waited for longer than clients do. It is in no entry and will not be executed; it would be in the
+    /// way of what clients ask for in its place, and where that is more than can be ordered, for ever.
+    pub(super) fn refuse_old<M: Machine>(&mut self, config: &Config, now: Now, out: &mut Out<M>) {
+        let before_ns = now.mono_ns.saturating_sub(config.patience_ns);
+        while let Some(command) = self.backlog.pop_before(before_ns) {
+            out.emit(Event::Branch("waited too long"));
+            out.reply(command.id, Fate::Refused(Refusal::NotServing));
+        }
     }
 
     /// Forms an entry of whatever waits, if few enough are under way: it is to be sent.

@@ -13,7 +13,7 @@ impl Replica {
             match self.gateway.refusal(&self.config, &command, others) {
                 Some(refusal) => out.reply(command.id, Fate::Refused(refusal)),
                 None if command.class == Class::Read => self.reads.wait(command.id),
-                None => self.gateway.wait(command),
+                None => self.gateway.wait(command, self.now),
             }
         }
     }
@@ -25,6 +25,7 @@ impl Replica {
 
     /// Forms entries of whatever waits, while few enough are under way, and sends them.
     pub(super) fn form_entries(&mut self, out: &mut Out<Self>) {
+        self.gateway.refuse_old(&self.config, self.now, out);
         while let Some(id) = self.gateway.form_entry(&self.config, self.now) {
             self.dispatch(id, out);
         }

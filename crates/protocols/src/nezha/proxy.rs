@@ -73,6 +73,7 @@ impl Machine for Proxy {
             // It writes nothing, delivers nothing, and asks whoever can be reached.
             Input::Durable(_) | Input::Held(_) | Input::Installed { .. } | Input::Link { .. } => {}
         }
+        self.gateway.refuse_old(&self.config, self.now, out);
         while let Some(id) = self.gateway.form_entry(&self.config, self.now) {
             self.dispatch(id, out);
         }
@@ -111,7 +112,7 @@ impl Proxy {
             };
             match refusal {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
-                None => self.gateway.wait(command),
+                None => self.gateway.wait(command, self.now),
             }
         }
     }

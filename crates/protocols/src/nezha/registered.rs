@@ -92,6 +92,7 @@ const BRANCHES: &[&str] = &[
     "sums asked for",
     "view change",
     "view started",
+    "waited too long",
     "window full",
     "word of a former life",
 ];
