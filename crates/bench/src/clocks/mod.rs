@@ -117,7 +117,7 @@ fn clocks(args: &ClocksArgs) -> Result<Vec<String>, String> {
         all.iter().filter(|done| !done.is_answered).count()
     );
     let mut violations: Vec<String> = history::check(&ops).err().into_iter().collect();
-    if !args.within.is_zero() {
+    if violations.is_empty() && !args.within.is_zero() {
         violations.extend(late(&cases, args.within)?);
     }
     Ok(violations)
