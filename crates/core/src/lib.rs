@@ -36,7 +36,7 @@ pub use intervals::EntrySet;
 pub use machine::{Attachment, Base, Carry, Machine, PayloadRule, Plain, Record};
 pub use out::Out;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadId, Share};
-pub use quorum::majority;
+pub use quorum::{majority, reached};
 pub use step::{Event, Input, Outcome, Output, Past, Peers, Refusal};
 pub use time::{Due, MICROS, MILLIS, Now, SECONDS};
 pub use wire::{Decoder, Encoder, Wire, WireError, Written};

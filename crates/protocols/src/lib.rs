@@ -15,7 +15,6 @@ mod masks;
 pub mod nezha;
 mod paper;
 mod params;
-mod quorum;
 pub mod rabia;
 pub mod racos;
 mod registry;

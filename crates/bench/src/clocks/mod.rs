@@ -125,7 +125,7 @@ fn clocks(args: &ClocksArgs) -> Result<Vec<String>, String> {
 
 /// The cases whose median is late. Fails when it is without a clock that went wrong: such a machine tells nothing.
 fn late(cases: &[Case], within: Duration) -> Result<Vec<String>, String> {
-    let late = |case: &&Case| case.back().is_none_or(|back| back > within);
+    let late = |case: &&Case| turn::is_late(case.back(), within);
     if let Some(control) = cases.iter().filter(|case| case.is_control()).find(late) {
         return Err(format!(
             "latency cannot be judged on this machine now: it was what it had been {} with no clock wrong. \
@@ -168,7 +168,7 @@ fn table(cases: &[Case], within: Duration) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for case in cases {
         let [before, wrong, after] = case.medians().map(turn::micros);
-        let is_late = |turn: &&Turn| turn.back.is_none_or(|back| back > within);
+        let is_late = |turn: &&Turn| turn::is_late(turn.back, within);
         let late = case.turns.iter().filter(is_late).count();
         rows.push(vec![
             case.name(),
@@ -177,7 +177,10 @@ fn table(cases: &[Case], within: Duration) -> String {
             after,
             turn::micros(case.slowest()),
             turn::within_words(case.back()),
-            format!("{late} of {}", case.turns.len()),
+            match within.is_zero() {
+                true => "not judged".to_owned(),
+                false => format!("{late} of {}", case.turns.len()),
+            },
             case.turns
                 .iter()
                 .map(|turn| turn.failed)

@@ -102,6 +102,11 @@ impl Turn {
     }
 }
 
+/// Whether latency took longer than that to be what it had been.
+pub(super) fn is_late(back: Option<Duration>, within: Duration) -> bool {
+    back.is_none_or(|back| back > within)
+}
+
 pub(super) fn within_words(back: Option<Duration>) -> String {
     match back {
         Some(back) => format!("within {} ms", back.as_millis()),

@@ -67,7 +67,7 @@ pub use registered::Chora;
 use crate::backlog::Backlog;
 use crate::done::Done;
 use crate::lives::Lives;
-use crate::masks::members;
+use crate::masks::each_peer;
 use crate::rejoin::Rejoin;
 use log::Log;
 use offers::Offer;
@@ -390,15 +390,8 @@ impl Replica {
 
     /// Sends to some members; to all others as a broadcast.
     fn send_to(&self, to: u64, message: &Message, mut send: impl FnMut(Peers, Message)) {
-        if to == 0 {
-            return;
-        }
-        if to == self.config.others() {
-            return send(Peers::All, message.clone());
-        }
-        for member in members(to) {
-            send(self.peer(member), message.clone());
-        }
+        let (others, ids) = (self.config.others(), &self.config.members);
+        each_peer(to, others, ids, |peers| send(peers, message.clone()));
     }
 
     /// Counts a peer's offence; what it said is ignored.

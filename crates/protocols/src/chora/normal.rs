@@ -6,8 +6,9 @@ use super::role::Role;
 use super::{Replica, Timer};
 use crate::done::Done;
 use crate::masks::members;
-use crate::quorum::reached;
-use quorate_core::{Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
+use quorate_core::{
+    Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot, reached,
+};
 
 impl Replica {
     /// A peer's pulse: one of this view, or of a later one that has begun.

@@ -4,9 +4,8 @@ use super::config::Config;
 use super::gateway::Gateway;
 use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
 use super::replica::{Replica, Status};
-use crate::quorum::reached;
 use bytes::Bytes;
-use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot};
+use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot, reached};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 

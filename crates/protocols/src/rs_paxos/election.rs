@@ -11,7 +11,7 @@ use super::decide::{Choice, Vote, decide};
 use super::fragments::Fragments;
 use super::messages::{Message, Promise, Record, Timer};
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role, Trust};
-use crate::masks::members;
+use crate::masks::each_peer;
 use quorate_core::{Due, Entry, EntryId, Event, Out, Peers, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
@@ -368,15 +368,8 @@ impl Replica {
 
     /// Sends to some members; to all others as a broadcast.
     pub(super) fn send_to(&self, to: u64, message: &Message, mut send: impl FnMut(Peers, Message)) {
-        if to == 0 {
-            return;
-        }
-        if to == self.config.others() {
-            return send(Peers::All, message.clone());
-        }
-        for member in members(to) {
-            send(self.peer(member), message.clone());
-        }
+        let (others, ids) = (self.config.others(), &self.config.members);
+        each_peer(to, others, ids, |peers| send(peers, message.clone()));
     }
 }
 
