@@ -4,6 +4,7 @@
 //! a moment fetches decided slots; one whose machine is asked about a slot that is decided here
 //! sends them unasked. Whatever the protocol, decided slots travel only this way.
 
+use crate::answers::Answers;
 use crate::api::{HostEvent, LogRead, Store};
 use crate::decided::{Located, Lookup};
 use crate::flaw::Flaw;
@@ -14,6 +15,7 @@ use crate::on_its_way::OnItsWay;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Slot};
+use std::ops::Range;
 
 /// Slots in one answer: enough to keep a link busy, few enough to read from disk in one turn.
 const SLOTS_PER_ANSWER: usize = 256;
@@ -68,7 +70,9 @@ enum Ready {
 #[derive(Debug)]
 pub(crate) struct CatchUp {
     peers: Vec<PeerState>,
-    fetching: Option<ReplicaId>,
+    /// Who was asked last, and from which slot on.
+    fetching: Option<(ReplicaId, Slot)>,
+    answers: Answers,
     /// The last peer whose answer brought nothing: others are asked before it.
     fruitless: Option<ReplicaId>,
     /// The first slot not applied when lag was looked at last.
@@ -84,6 +88,7 @@ impl CatchUp {
         CatchUp {
             peers: Vec::new(),
             fetching: None,
+            answers: Answers::default(),
             fruitless: None,
             lag_seen_at: Slot(0),
             lag_more_ns: 0,
@@ -103,7 +108,7 @@ impl CatchUp {
 
     /// The peer asked for decided slots, while one is.
     pub(crate) fn fetching(&self) -> Option<ReplicaId> {
-        self.fetching
+        self.fetching.map(|(peer, _)| peer)
     }
 
     /// A peer says that every slot before `applied` is decided. It may be none that was met: who is to
@@ -119,11 +124,13 @@ impl CatchUp {
         state.on_its_way.applied(state.applied, now.mono_ns);
     }
 
-    /// The connection to a peer broke.
-    pub(crate) fn lost(&mut self, peer: ReplicaId) {
+    /// The connection to a peer broke. Says whether an answer was to come over it.
+    fn lost(&mut self, peer: ReplicaId) -> bool {
         if let Some(state) = self.peer(peer) {
             state.on_its_way.lost();
         }
+        self.answers.lost(peer);
+        self.fetching().is_some_and(|asked| asked == peer)
     }
 
     /// The first slot that a peer has not applied, as far as it has told.
@@ -143,11 +150,20 @@ impl CatchUp {
         self.fruitless = Some(peer);
     }
 
-    /// A peer has answered; says whether that ends the fetch under way.
-    pub(crate) fn answered(&mut self, peer: ReplicaId) -> bool {
-        self.fetching
-            .take_if(|fetching| *fetching == peer)
-            .is_some()
+    /// A peer tells what is decided in these slots, which is new here or is not; says whether that ends the fetch
+    /// under way. The answer to an earlier question does not: the rest would be asked for again while it is on its
+    /// way.
+    fn told(&mut self, now: Now, peer: ReplicaId, slots: &Range<u64>, is_new: bool) -> bool {
+        self.answers.came(peer, slots, now.mono_ns, is_new);
+        let is_it =
+            |(asked, from): &mut (ReplicaId, Slot)| *asked == peer && slots.contains(&from.0);
+        self.fetching.take_if(is_it).is_some()
+    }
+
+    /// A peer offers a snapshot in place of the slots; says whether that ends the fetch under way.
+    pub(crate) fn offered(&mut self, peer: ReplicaId) -> bool {
+        self.answers.lost(peer);
+        self.fetching.take_if(|(asked, _)| *asked == peer).is_some()
     }
 
     /// Segments before this one are going: answers that wait for reads of them are given up. The
@@ -375,12 +391,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.catch_up.fetching.is_some() || self.snapshots.is_pulling() {
             return;
         }
-        self.catch_up.fetching = Some(peer);
         let from = self.applied();
-        self.arm(
-            Timer::FetchTimeout,
-            now.mono_ns + self.limits.catch_up_timeout_ns,
-        );
+        self.catch_up.fetching = Some((peer, from));
+        let usual_ns = self.limits.catch_up_timeout_ns;
+        let wait_ns = self
+            .catch_up
+            .answers
+            .ask(peer, from.0, now.mono_ns, usual_ns);
+        self.arm(Timer::FetchTimeout, now.mono_ns + wait_ns);
         self.post(Peers::One(peer), &Body::Fetch { from });
     }
 
@@ -393,6 +411,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         entries: Vec<Option<Entry>>,
     ) {
         let before = self.applied();
+        let told = from.0..from.0.saturating_add(entries.len().max(1) as u64);
         let skipped = usize::from(self.limits.flaw == Some(Flaw::SkipsSlot));
         for (index, entry) in entries.into_iter().skip(skipped).enumerate() {
             let slot = Slot(from.0.saturating_add(index as u64));
@@ -408,7 +427,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.installed(now);
             self.go_on_from_own_log(now);
         }
-        if self.catch_up.answered(peer) {
+        if self.catch_up.told(now, peer, &told, learned > 0) {
             self.disarm(Timer::FetchTimeout);
             let (more_ns, usual_ns) = (self.catch_up.lag_more_ns, self.limits.lag_delay_ns);
             self.catch_up.lag_more_ns = match learned {
@@ -443,8 +462,16 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.watch_lag(now);
     }
 
+    /// The connection to a peer broke: what it was asked for is asked elsewhere.
+    pub(crate) fn fetch_lost(&mut self, now: Now, peer: ReplicaId) {
+        if self.catch_up.lost(peer) {
+            self.disarm(Timer::FetchTimeout);
+            self.fetch_timed_out(now);
+        }
+    }
+
     pub(crate) fn fetch_timed_out(&mut self, now: Now) {
-        let last = self.catch_up.fetching.take();
+        let last = self.catch_up.fetching.take().map(|(peer, _)| peer);
         self.fetch_if_behind(now, last);
     }
 

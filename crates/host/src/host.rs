@@ -235,7 +235,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if up {
             self.post(Peers::One(peer), &Body::Beat);
         } else if !peer.is_gateway() {
-            self.catch_up.lost(peer);
+            self.fetch_lost(now, peer);
             self.gather_elsewhere(now, peer);
         }
     }

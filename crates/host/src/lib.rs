@@ -29,6 +29,7 @@
 //! ```
 
 mod ahead;
+mod answers;
 mod api;
 mod apply;
 mod attached;

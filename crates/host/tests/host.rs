@@ -11,9 +11,9 @@ use bytes::Bytes;
 use disk::Disk;
 use quorate_core::{
     Class, ClientId, Command, Durability, Now, Peers, Principal, Refusal, ReplicaId, RequestId,
-    Slot,
+    Seat, Slot,
 };
-use quorate_host::{Answer, Host, HostEvent, Request, Start, WireVersion};
+use quorate_host::{Answer, Host, HostConfig, HostEvent, Request, Start, WireVersion};
 use sequencer::{Journal, Sequencer, config, open};
 
 type Replica = Host<Sequencer, Journal>;
@@ -56,8 +56,14 @@ struct Node {
 
 impl Node {
     fn new(me: u16) -> Node {
+        Node::with(config(me))
+    }
+
+    fn with(config: HostConfig<Seat>) -> Node {
         let mut disk = Disk::default();
-        let host = open(me, Start::FirstBoot, &mut disk, Journal::default()).unwrap();
+        let journal = Journal::default();
+        let opened = Host::open(config, Start::FirstBoot, &mut disk, journal, at(0));
+        let (host, _) = opened.expect("nothing can be wrong with a first boot");
         let mut node = Node { host, disk };
         node.flush(at(0));
         node
@@ -215,6 +221,64 @@ fn too_large_and_too_many_are_refused_at_once() {
             (last, Answer::Refused(Refusal::Overloaded))
         ]
     );
+}
+
+/// Two peers have what a follower lacks, and their answers are so long under way: how many bytes it is sent until
+/// it has all.
+fn bytes_to_catch_up(under_way_ms: u64) -> usize {
+    let mut nodes = [1, 2, 3].map(|me| {
+        let mut config = config(me);
+        config.limits.snapshot_slots = 0;
+        config.limits.catch_up_bytes_max = 2_000;
+        Node::with(config)
+    });
+    for ms in 1..400 {
+        nodes[0].run(at(ms), vec![write("some text that is in the log")]);
+        let [leader, _, other] = &mut nodes;
+        carry(&mut leader.host, other, at(ms));
+    }
+    let (mut mail, mut bytes_sent) = (Vec::new(), 0);
+    for ms in 400..20_000 {
+        for (index, node) in nodes.iter_mut().enumerate() {
+            if ms % 100 == 0 && index != 1 {
+                // It says how far it is.
+                let version = Some(WireVersion(1));
+                node.host.link(at(ms), ReplicaId(2), version);
+            }
+            node.host.turn(at(ms));
+            for read in node.host.take_reads() {
+                let bytes = node.disk.read_at(read.at, read.len);
+                node.host.read_done(at(ms), read.token, Ok(bytes));
+            }
+            for frame in node.host.take_frames() {
+                let Peers::One(ReplicaId(to)) = frame.to else {
+                    continue;
+                };
+                let bytes = Bytes::from(frame.chunks.concat());
+                let is_to_follower = to == 2;
+                bytes_sent += if is_to_follower { bytes.len() } else { 0 };
+                let due_ms = ms + if is_to_follower { under_way_ms } else { 1 };
+                mail.push((due_ms, index as u16 + 1, to, bytes));
+            }
+        }
+        for (_, from, to, bytes) in mail.extract_if(.., |(due_ms, ..)| *due_ms <= ms) {
+            let node = &mut nodes[usize::from(to) - 1];
+            node.host.frame(at(ms), ReplicaId(from), bytes);
+            node.flush(at(ms));
+        }
+        if nodes[1].host.digest() == nodes[0].host.digest() {
+            return bytes_sent;
+        }
+    }
+    panic!("the follower is still behind");
+}
+
+/// Scenario: answers are longer under way than one usually waits. Asked for again and again, every slot would come
+/// twice or more often; and over a link that is full, ever later.
+#[test]
+fn a_follower_whose_answers_are_long_under_way_fetches_little_twice() {
+    let (short, long) = (bytes_to_catch_up(1), bytes_to_catch_up(250));
+    assert!(long < short * 5 / 4, "{long} bytes, and {short} at once");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 use super::format::Header;
 use super::load::{Loaded, Loading};
 use super::{SnapshotId, SnapshotWrite};
+use crate::answers::Answers;
 use crate::api::HostEvent;
 use crate::frame::Body;
 use crate::host::Host;
@@ -39,6 +40,7 @@ pub(crate) struct Pull<M: Machine, A> {
     /// Set once it is whole, while it becomes durable.
     pub(super) loaded: Option<Loaded<M, A>>,
     asked_ns: u64,
+    answers: Answers,
     is_asking: bool,
     /// Questions in a row that brought nothing.
     silent: usize,
@@ -55,7 +57,7 @@ impl<M: Machine, A> Pull<M, A> {
 impl<M: Machine, A: Application> Host<M, A> {
     /// A peer no longer has the slots that are missing here, but a snapshot that covers them.
     pub(crate) fn offered(&mut self, now: Now, peer: ReplicaId, id: SnapshotId) {
-        if self.catch_up.answered(peer) {
+        if self.catch_up.offered(peer) {
             self.disarm(Timer::FetchTimeout);
         }
         if id.slot <= self.applied() || now.mono_ns < self.snapshots.pull_after_ns {
@@ -106,6 +108,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             loading: Some(Loading::new(header, first, app, sessions_max)),
             loaded: None,
             asked_ns: 0,
+            answers: Answers::default(),
             is_asking: false,
             silent: 0,
             denied: BTreeSet::new(),
@@ -157,7 +160,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     fn ask_piece(&mut self, now: Now) {
         let wait = self.snapshots.is_full();
-        let timeout_ns = self.limits.catch_up_timeout_ns;
+        let usual_ns = self.limits.catch_up_timeout_ns;
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
@@ -168,7 +171,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let (peer, id, offset) = (pull.peer, pull.id, pull.offset);
         let (slot, digest) = (id.slot, id.digest);
-        self.arm(Timer::Pull, now.mono_ns + timeout_ns);
+        let wait_ns = pull.answers.ask(peer, offset, now.mono_ns, usual_ns);
+        self.arm(Timer::Pull, now.mono_ns + wait_ns);
         let want = Body::WantPiece {
             slot,
             digest,
@@ -208,6 +212,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         let length = bytes.len() as u64;
         pull.offset += length;
         pull.silent = 0;
+        let told = offset..offset + length;
+        pull.answers.came(peer, &told, now.mono_ns, true);
         pull.source = Some(peer);
         // It offered another one, and has this one too.
         pull.denied.remove(&peer);
