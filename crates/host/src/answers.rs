@@ -2,23 +2,25 @@
 //!
 //! An answer may be a megabyte, and the link full: it comes when it comes, and asked of another peer it would come
 //! twice, behind itself. A replica that asked so for as long as it was behind would stay behind for good.
+//!
+//! Who is asked twice and answers once lost a message; who answers twice had not been waited for long enough.
 
 use quorate_core::pace::Pace;
-use quorate_core::{ReplicaId, SECONDS};
+use quorate_core::{MILLIS, ReplicaId, SECONDS};
 use std::ops::Range;
 
-/// No peer is waited for longer: it may be gone without a word.
-const WAIT_NS_MAX: u64 = SECONDS;
 /// An answer that took longer tells of a loss, and not of the pace.
 const ANSWER_NS_MAX: u64 = SECONDS / 2;
+/// Questions in vain alone let the next one wait for no longer than this.
+const WAITED_NS_MAX: u64 = 200 * MILLIS;
 
 /// Questions for what follows some place: a slot, a byte.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// Who was asked since an answer brought something, and in vain so far.
+    /// Who was asked since an answer brought something, and in vain so far, the first one first.
     asked: Vec<Asked>,
-    /// How often a peer had to be asked once more, since it was last seen how long answers take.
-    again: u32,
+    /// An answer to one of several questions: if another one comes, it was the first one's.
+    doubtful: Option<Doubtful>,
     pace: Pace,
 }
 
@@ -26,31 +28,38 @@ pub(crate) struct Answers {
 struct Asked {
     peer: ReplicaId,
     from: u64,
+    /// When it was asked for that first, on the own clock.
     since_ns: u64,
-    /// It was asked for the same more than once: which question it answers, nobody can tell.
     is_again: bool,
+}
+
+#[derive(Debug)]
+struct Doubtful {
+    from: u64,
+    /// How long it took since the first question.
+    took_ns: u64,
 }
 
 impl Answers {
     /// A peer is asked for what follows `from`. Says how long to wait until somebody is asked again: this long,
-    /// unless answers took about as long of late; and twice as long whenever nobody is left who was not asked.
+    /// or twice as long as answers took of late.
     pub(crate) fn ask(&mut self, peer: ReplicaId, from: u64, now_ns: u64, usual_ns: u64) -> u64 {
         let mut asked = self.asked.iter_mut();
-        if let Some(asked) = asked.find(|asked| (asked.peer, asked.from) == (peer, from)) {
-            asked.is_again = true;
-            self.again += 1;
-        } else {
-            self.lost(peer);
-            self.asked.push(Asked {
-                peer,
-                from,
-                since_ns: now_ns,
-                is_again: false,
-            });
+        match asked.find(|asked| (asked.peer, asked.from) == (peer, from)) {
+            Some(asked) => asked.is_again = true,
+            None => {
+                self.lost(peer);
+                self.asked.push(Asked {
+                    peer,
+                    from,
+                    since_ns: now_ns,
+                    is_again: false,
+                });
+            }
         }
-        let wait_ns = usual_ns.max(self.pace.patience_ns());
-        let longer_ns = wait_ns.saturating_mul(1 << self.again.min(16));
-        longer_ns.min(WAIT_NS_MAX.max(usual_ns))
+        let since_ns = self.asked.first().map_or(now_ns, |asked| asked.since_ns);
+        let waited_ns = now_ns.saturating_sub(since_ns).min(WAITED_NS_MAX);
+        usual_ns.max(waited_ns).max(self.pace.patience_ns())
     }
 
     /// A peer has told what is in this range, which was of use or was not: if it was asked for that, this is its
@@ -62,19 +71,24 @@ impl Answers {
         now_ns: u64,
         is_useful: bool,
     ) {
+        let is_late = |doubtful: &mut Doubtful| !is_useful && told.contains(&doubtful.from);
+        if let Some(doubtful) = self.doubtful.take_if(is_late) {
+            self.pace.note(doubtful.took_ns, ANSWER_NS_MAX);
+        }
         let mut asked = self.asked.iter();
         let place = asked.position(|asked| asked.peer == peer && told.contains(&asked.from));
         let Some(place) = place else {
             return;
         };
-        let asked = self.asked.swap_remove(place);
+        let asked = self.asked.remove(place);
         if !is_useful {
             return;
         }
-        if !asked.is_again {
-            let took_ns = now_ns.saturating_sub(asked.since_ns);
+        let (from, took_ns) = (asked.from, now_ns.saturating_sub(asked.since_ns));
+        if asked.is_again {
+            self.doubtful = Some(Doubtful { from, took_ns });
+        } else {
             self.pace.note(took_ns, ANSWER_NS_MAX);
-            self.again = 0;
         }
         self.asked.clear();
     }
@@ -88,7 +102,6 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_core::MILLIS;
 
     const USUAL_NS: u64 = 100 * MILLIS;
     const A: ReplicaId = ReplicaId(1);
@@ -99,7 +112,7 @@ mod tests {
         let mut answers = Answers::default();
         assert_eq!(answers.ask(A, 5, 0, USUAL_NS), USUAL_NS);
         assert_eq!(answers.ask(B, 5, USUAL_NS, USUAL_NS), USUAL_NS);
-        answers.came(A, &(5..6), 150 * MILLIS, true);
+        answers.came(A, &(5..9), 150 * MILLIS, true);
         assert_eq!(answers.ask(B, 9, 150 * MILLIS, USUAL_NS), 300 * MILLIS);
         // What B was asked first tells nothing of the second question.
         answers.came(B, &(5..9), 160 * MILLIS, false);
@@ -113,21 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_ever_faster_and_nobody_waits_for_ever() {
+    fn who_answers_twice_is_given_more_time_and_who_answers_once_is_not() {
         let mut answers = Answers::default();
-        let mut now_ns = 0;
-        let mut waits = || {
-            let wait_ns = answers.ask(A, 5, now_ns, USUAL_NS);
-            now_ns += wait_ns;
-            wait_ns / MILLIS
-        };
-        assert_eq!([waits(), waits(), waits()], [100, 200, 400]);
-        assert_eq!([waits(), waits(), waits()], [800, 1000, 1000]);
-        // Which question this answers, nobody knows: the next one waits as long.
-        answers.came(A, &(5..6), now_ns, true);
-        assert_eq!(answers.ask(A, 9, now_ns, USUAL_NS), SECONDS);
-        answers.came(A, &(9..10), now_ns + MILLIS, true);
-        assert_eq!(answers.ask(A, 12, now_ns, USUAL_NS), USUAL_NS);
+        let asks = [0, 100, 200, 400].map(|ms| answers.ask(A, 5, ms * MILLIS, USUAL_NS) / MILLIS);
+        assert_eq!(asks, [100, 100, 200, 200]);
+        answers.came(A, &(5..6), 450 * MILLIS, true);
+        assert_eq!(answers.ask(A, 6, 450 * MILLIS, USUAL_NS), USUAL_NS);
+        answers.came(A, &(5..6), 500 * MILLIS, false);
+        answers.came(A, &(5..6), 510 * MILLIS, false);
+        assert_eq!(answers.ask(A, 6, 550 * MILLIS, USUAL_NS), 900 * MILLIS);
     }
 
     #[test]
@@ -135,6 +142,8 @@ mod tests {
         let mut answers = Answers::default();
         answers.ask(A, 5, 0, USUAL_NS);
         answers.lost(A);
-        assert_eq!(answers.ask(A, 5, MILLIS, USUAL_NS), USUAL_NS);
+        assert_eq!(answers.ask(A, 5, SECONDS, USUAL_NS), USUAL_NS);
+        answers.came(A, &(5..6), SECONDS + 300 * MILLIS, true);
+        assert_eq!(answers.ask(A, 6, 2 * SECONDS, USUAL_NS), 600 * MILLIS);
     }
 }

@@ -196,8 +196,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
+        let told = offset..offset.saturating_add(bytes.len() as u64);
         let left = pull.id.bytes - pull.offset;
         let is_next = (slot, offset) == (pull.id.slot, pull.offset) && !bytes.is_empty();
+        if slot == pull.id.slot {
+            pull.answers.came(peer, &told, now.mono_ns, is_next);
+        }
         let Some(loading) = pull.loading.as_mut().filter(|_| is_next) else {
             return;
         };
@@ -212,8 +216,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         let length = bytes.len() as u64;
         pull.offset += length;
         pull.silent = 0;
-        let told = offset..offset + length;
-        pull.answers.came(peer, &told, now.mono_ns, true);
         pull.source = Some(peer);
         // It offered another one, and has this one too.
         pull.denied.remove(&peer);
