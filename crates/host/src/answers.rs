@@ -14,7 +14,7 @@ const ANSWER_NS_MAX: u64 = SECONDS / 2;
 /// Questions in vain alone let the next one wait for no longer than this.
 const WAITED_NS_MAX: u64 = 200 * MILLIS;
 
-/// Questions for what follows some place: a slot, a byte.
+/// Questions for what follows some place.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     /// Who was asked since an answer brought something, and in vain so far, the first one first.
@@ -41,8 +41,9 @@ struct Doubtful {
 }
 
 impl Answers {
-    /// A peer is asked for what follows `from`. Says how long to wait until somebody is asked again: this long,
-    /// or twice as long as answers took of late.
+    /// A peer is asked for what follows `from`. Says how long to wait until somebody is asked again: this long, or
+    /// twice as long as answers took of late. Whoever is asked when that is over is not waited for so long: the
+    /// first one may be gone.
     pub(crate) fn ask(&mut self, peer: ReplicaId, from: u64, now_ns: u64, usual_ns: u64) -> u64 {
         let mut asked = self.asked.iter_mut();
         match asked.find(|asked| (asked.peer, asked.from) == (peer, from)) {
@@ -58,8 +59,11 @@ impl Answers {
             }
         }
         let since_ns = self.asked.first().map_or(now_ns, |asked| asked.since_ns);
-        let waited_ns = now_ns.saturating_sub(since_ns).min(WAITED_NS_MAX);
-        usual_ns.max(waited_ns).max(self.pace.patience_ns())
+        let longer_ns = match now_ns.saturating_sub(since_ns) {
+            0 => self.pace.patience_ns(),
+            waited_ns => waited_ns.min(WAITED_NS_MAX),
+        };
+        usual_ns.max(longer_ns)
     }
 
     /// A peer has told what is in this range, which was of use or was not: if it was asked for that, this is its
@@ -134,7 +138,9 @@ mod tests {
         assert_eq!(answers.ask(A, 6, 450 * MILLIS, USUAL_NS), USUAL_NS);
         answers.came(A, &(5..6), 500 * MILLIS, false);
         answers.came(A, &(5..6), 510 * MILLIS, false);
-        assert_eq!(answers.ask(A, 6, 550 * MILLIS, USUAL_NS), 900 * MILLIS);
+        answers.came(A, &(6..7), 520 * MILLIS, true);
+        let wait_ns = answers.ask(A, 7, 520 * MILLIS, USUAL_NS);
+        assert_eq!(wait_ns / MILLIS, 885);
     }
 
     #[test]

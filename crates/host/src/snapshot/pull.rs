@@ -8,7 +8,6 @@
 use super::format::Header;
 use super::load::{Loaded, Loading};
 use super::{SnapshotId, SnapshotWrite};
-use crate::answers::Answers;
 use crate::api::HostEvent;
 use crate::frame::Body;
 use crate::host::Host;
@@ -40,7 +39,6 @@ pub(crate) struct Pull<M: Machine, A> {
     /// Set once it is whole, while it becomes durable.
     pub(super) loaded: Option<Loaded<M, A>>,
     asked_ns: u64,
-    answers: Answers,
     is_asking: bool,
     /// Questions in a row that brought nothing.
     silent: usize,
@@ -108,7 +106,6 @@ impl<M: Machine, A: Application> Host<M, A> {
             loading: Some(Loading::new(header, first, app, sessions_max)),
             loaded: None,
             asked_ns: 0,
-            answers: Answers::default(),
             is_asking: false,
             silent: 0,
             denied: BTreeSet::new(),
@@ -160,7 +157,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     fn ask_piece(&mut self, now: Now) {
         let wait = self.snapshots.is_full();
-        let usual_ns = self.limits.catch_up_timeout_ns;
+        let timeout_ns = self.limits.catch_up_timeout_ns;
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
@@ -171,8 +168,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let (peer, id, offset) = (pull.peer, pull.id, pull.offset);
         let (slot, digest) = (id.slot, id.digest);
-        let wait_ns = pull.answers.ask(peer, offset, now.mono_ns, usual_ns);
-        self.arm(Timer::Pull, now.mono_ns + wait_ns);
+        self.arm(Timer::Pull, now.mono_ns + timeout_ns);
         let want = Body::WantPiece {
             slot,
             digest,
@@ -196,12 +192,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
-        let told = offset..offset.saturating_add(bytes.len() as u64);
         let left = pull.id.bytes - pull.offset;
         let is_next = (slot, offset) == (pull.id.slot, pull.offset) && !bytes.is_empty();
-        if slot == pull.id.slot {
-            pull.answers.came(peer, &told, now.mono_ns, is_next);
-        }
         let Some(loading) = pull.loading.as_mut().filter(|_| is_next) else {
             return;
         };
