@@ -6,7 +6,7 @@
 //! Who is asked twice and answers once lost a message; who answers twice had not been waited for long enough.
 
 use quorate_core::pace::Pace;
-use quorate_core::{MILLIS, ReplicaId, SECONDS};
+use quorate_core::{MILLIS, ReplicaId, SECONDS, Slot};
 use std::ops::Range;
 
 /// An answer that took longer tells of a loss, and not of the pace.
@@ -14,7 +14,7 @@ const ANSWER_NS_MAX: u64 = SECONDS / 2;
 /// Questions in vain alone let the next one wait for no longer than this.
 const WAITED_NS_MAX: u64 = 200 * MILLIS;
 
-/// Questions for what follows some place.
+/// Questions for decided slots.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     /// Who was asked since an answer brought something, and in vain so far, the first one first.
@@ -27,7 +27,7 @@ pub(crate) struct Answers {
 #[derive(Debug)]
 struct Asked {
     peer: ReplicaId,
-    from: u64,
+    from: Slot,
     /// When it was asked for that first, on the own clock.
     since_ns: u64,
     is_again: bool,
@@ -35,16 +35,16 @@ struct Asked {
 
 #[derive(Debug)]
 struct Doubtful {
-    from: u64,
+    from: Slot,
     /// How long it took since the first question.
     took_ns: u64,
 }
 
 impl Answers {
-    /// A peer is asked for what follows `from`. Says how long to wait until somebody is asked again: this long, or
+    /// A peer is asked for the slots from `from` on. Says how long to wait until somebody is asked again: this long, or
     /// twice as long as answers took of late. Whoever is asked when that is over is not waited for so long: the
     /// first one may be gone.
-    pub(crate) fn ask(&mut self, peer: ReplicaId, from: u64, now_ns: u64, usual_ns: u64) -> u64 {
+    pub(crate) fn ask(&mut self, peer: ReplicaId, from: Slot, now_ns: u64, usual_ns: u64) -> u64 {
         let mut asked = self.asked.iter_mut();
         match asked.find(|asked| (asked.peer, asked.from) == (peer, from)) {
             Some(asked) => asked.is_again = true,
@@ -66,12 +66,12 @@ impl Answers {
         usual_ns.max(longer_ns)
     }
 
-    /// A peer has told what is in this range, which was of use or was not: if it was asked for that, this is its
+    /// A peer has told what is decided in these slots, which was of use or was not: if it was asked for that, this is its
     /// answer.
     pub(crate) fn came(
         &mut self,
         peer: ReplicaId,
-        told: &Range<u64>,
+        told: &Range<Slot>,
         now_ns: u64,
         is_useful: bool,
     ) {
@@ -114,42 +114,49 @@ mod tests {
     #[test]
     fn an_answer_that_comes_late_lets_the_next_ones_take_as_long() {
         let mut answers = Answers::default();
-        assert_eq!(answers.ask(A, 5, 0, USUAL_NS), USUAL_NS);
-        assert_eq!(answers.ask(B, 5, USUAL_NS, USUAL_NS), USUAL_NS);
-        answers.came(A, &(5..9), 150 * MILLIS, true);
-        assert_eq!(answers.ask(B, 9, 150 * MILLIS, USUAL_NS), 300 * MILLIS);
+        assert_eq!(answers.ask(A, Slot(5), 0, USUAL_NS), USUAL_NS);
+        assert_eq!(answers.ask(B, Slot(5), USUAL_NS, USUAL_NS), USUAL_NS);
+        answers.came(A, &(Slot(5)..Slot(9)), 150 * MILLIS, true);
+        assert_eq!(
+            answers.ask(B, Slot(9), 150 * MILLIS, USUAL_NS),
+            300 * MILLIS
+        );
         // What B was asked first tells nothing of the second question.
-        answers.came(B, &(5..9), 160 * MILLIS, false);
-        answers.came(B, &(8..12), 170 * MILLIS, true);
-        assert_eq!(answers.ask(B, 12, 170 * MILLIS, USUAL_NS), 295_312_500);
+        answers.came(B, &(Slot(5)..Slot(9)), 160 * MILLIS, false);
+        answers.came(B, &(Slot(8)..Slot(12)), 170 * MILLIS, true);
+        assert_eq!(
+            answers.ask(B, Slot(12), 170 * MILLIS, USUAL_NS),
+            295_312_500
+        );
         for from in 13..300 {
-            answers.ask(A, from, 0, USUAL_NS);
-            answers.came(A, &(from..from + 1), MILLIS, true);
+            answers.ask(A, Slot(from), 0, USUAL_NS);
+            answers.came(A, &(Slot(from)..Slot(from + 1)), MILLIS, true);
         }
-        assert_eq!(answers.ask(A, 300, 0, USUAL_NS), USUAL_NS);
+        assert_eq!(answers.ask(A, Slot(300), 0, USUAL_NS), USUAL_NS);
     }
 
     #[test]
     fn who_answers_twice_is_given_more_time_and_who_answers_once_is_not() {
         let mut answers = Answers::default();
-        let asks = [0, 100, 200, 400].map(|ms| answers.ask(A, 5, ms * MILLIS, USUAL_NS) / MILLIS);
+        let asks =
+            [0, 100, 200, 400].map(|ms| answers.ask(A, Slot(5), ms * MILLIS, USUAL_NS) / MILLIS);
         assert_eq!(asks, [100, 100, 200, 200]);
-        answers.came(A, &(5..6), 450 * MILLIS, true);
-        assert_eq!(answers.ask(A, 6, 450 * MILLIS, USUAL_NS), USUAL_NS);
-        answers.came(A, &(5..6), 500 * MILLIS, false);
-        answers.came(A, &(5..6), 510 * MILLIS, false);
-        answers.came(A, &(6..7), 520 * MILLIS, true);
-        let wait_ns = answers.ask(A, 7, 520 * MILLIS, USUAL_NS);
+        answers.came(A, &(Slot(5)..Slot(6)), 450 * MILLIS, true);
+        assert_eq!(answers.ask(A, Slot(6), 450 * MILLIS, USUAL_NS), USUAL_NS);
+        answers.came(A, &(Slot(5)..Slot(6)), 500 * MILLIS, false);
+        answers.came(A, &(Slot(5)..Slot(6)), 510 * MILLIS, false);
+        answers.came(A, &(Slot(6)..Slot(7)), 520 * MILLIS, true);
+        let wait_ns = answers.ask(A, Slot(7), 520 * MILLIS, USUAL_NS);
         assert_eq!(wait_ns / MILLIS, 885);
     }
 
     #[test]
     fn who_is_gone_and_back_is_asked_as_if_for_the_first_time() {
         let mut answers = Answers::default();
-        answers.ask(A, 5, 0, USUAL_NS);
+        answers.ask(A, Slot(5), 0, USUAL_NS);
         answers.lost(A);
-        assert_eq!(answers.ask(A, 5, SECONDS, USUAL_NS), USUAL_NS);
-        answers.came(A, &(5..6), SECONDS + 300 * MILLIS, true);
-        assert_eq!(answers.ask(A, 6, 2 * SECONDS, USUAL_NS), 600 * MILLIS);
+        assert_eq!(answers.ask(A, Slot(5), SECONDS, USUAL_NS), USUAL_NS);
+        answers.came(A, &(Slot(5)..Slot(6)), SECONDS + 300 * MILLIS, true);
+        assert_eq!(answers.ask(A, Slot(6), 2 * SECONDS, USUAL_NS), 600 * MILLIS);
     }
 }

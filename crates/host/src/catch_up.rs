@@ -153,10 +153,9 @@ impl CatchUp {
     /// A peer tells what is decided in these slots, which is new here or is not; says whether that ends the fetch
     /// under way. The answer to an earlier question does not: the rest would be asked for again while it is on its
     /// way.
-    fn told(&mut self, now: Now, peer: ReplicaId, slots: &Range<u64>, is_new: bool) -> bool {
+    fn told(&mut self, now: Now, peer: ReplicaId, slots: &Range<Slot>, is_new: bool) -> bool {
         self.answers.came(peer, slots, now.mono_ns, is_new);
-        let is_it =
-            |(asked, from): &mut (ReplicaId, Slot)| *asked == peer && slots.contains(&from.0);
+        let is_it = |(asked, from): &mut (ReplicaId, Slot)| *asked == peer && slots.contains(from);
         self.fetching.take_if(is_it).is_some()
     }
 
@@ -394,10 +393,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let from = self.applied();
         self.catch_up.fetching = Some((peer, from));
         let usual_ns = self.limits.catch_up_timeout_ns;
-        let wait_ns = self
-            .catch_up
-            .answers
-            .ask(peer, from.0, now.mono_ns, usual_ns);
+        let wait_ns = self.catch_up.answers.ask(peer, from, now.mono_ns, usual_ns);
         self.arm(Timer::FetchTimeout, now.mono_ns + wait_ns);
         self.post(Peers::One(peer), &Body::Fetch { from });
     }
@@ -411,7 +407,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         entries: Vec<Option<Entry>>,
     ) {
         let before = self.applied();
-        let told = from.0..from.0.saturating_add(entries.len().max(1) as u64);
+        let told = from..Slot(from.0.saturating_add(entries.len().max(1) as u64));
         let skipped = usize::from(self.limits.flaw == Some(Flaw::SkipsSlot));
         for (index, entry) in entries.into_iter().skip(skipped).enumerate() {
             let slot = Slot(from.0.saturating_add(index as u64));
