@@ -19,6 +19,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = async {
         let _ = tokio::signal::ctrl_c().await;
     };
-    serve(listener, backend::start(), Limits::default(), None, stop).await?;
+    serve(listener, backend::start(), Limits::default(), None, stop).await;
     Ok(())
 }

@@ -14,7 +14,6 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tonic::transport::server::Connected;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEADER_BYTES: usize = 9;
@@ -216,14 +215,6 @@ fn huffman_bits(text: &str) -> Vec<bool> {
         (0..length).rev().map(move |bit| code >> bit & 1 == 1)
     };
     text.chars().flat_map(bits).collect()
-}
-
-impl<S: Connected> Connected for Tolerant<S> {
-    type ConnectInfo = S::ConnectInfo;
-
-    fn connect_info(&self) -> Self::ConnectInfo {
-        self.inner.connect_info()
-    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Tolerant<S> {

@@ -9,7 +9,7 @@ use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_kv::{Answer, Status as StoreStatus};
 use quorate_kv::{Applied, Query, Refused, Store, decode_result};
 use quorate_server::{Consistency, Failure, Handle};
-use quorate_web::Metrics;
+use quorate_web::{ConnectionLimits, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
@@ -18,6 +18,8 @@ use tonic::{Code, Status};
 /// What the face lets in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
+    /// Most connections that are open at a time.
+    pub connections_max: usize,
     /// Largest write request. Messages may be a little larger, for what is around it.
     pub request_bytes_max: usize,
     /// Most operations in a transaction.
@@ -43,6 +45,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
+            connections_max: 10_000,
             request_bytes_max: 16 << 20,
             txn_ops_max: 128,
             streams_max: 1 << 16,
@@ -53,6 +56,22 @@ impl Default for Limits {
             drain: Duration::from_secs(5),
             watch_progress_interval: Duration::from_secs(10 * 60),
             watch_fragment_bytes: 3 << 19,
+        }
+    }
+}
+
+impl Limits {
+    /// What concerns connections.
+    pub(crate) fn connections(&self) -> ConnectionLimits {
+        ConnectionLimits {
+            connections_max: self.connections_max,
+            streams_max: self.streams_max,
+            frame_bytes_max: self.frame_bytes_max,
+            window_bytes: self.window_bytes,
+            keepalive_interval: self.keepalive_interval,
+            keepalive_timeout: self.keepalive_timeout,
+            drain: self.drain,
+            ..ConnectionLimits::default()
         }
     }
 }

@@ -7,6 +7,7 @@
 use crate::codec::{decode, decode_txn};
 use crate::face::Face;
 use crate::reply::Reply;
+use crate::serve::is_stream;
 use crate::server::Kv;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
@@ -97,6 +98,19 @@ impl Service<Request<AnyBody>> for Front {
         }
         let routed = self.routes.call(request);
         Box::pin(async move { Ok(routed.await?.map(Answer::Routed)) })
+    }
+}
+
+impl quorate_web::Face for Front {
+    type Body = Answer;
+    type Answering = Answering;
+
+    fn answer(mut self, request: Request<AnyBody>) -> Answering {
+        self.call(request)
+    }
+
+    fn is_stream(path: &str) -> bool {
+        is_stream(path)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::authority::Tolerant;
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, Limits, refused};
 use crate::front::{Answer, PREFIX_BYTES, is_plain, receive, respond};
-use crate::serve::{MESSAGE_BYTES_EXTRA, server};
+use crate::serve::{MESSAGE_BYTES_EXTRA, is_stream};
 use crate::server::Kv;
 use axum::body::Body as PlainBody;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -15,31 +15,23 @@ use quorate_server::GatewayContext;
 use quorate_web::{Members, Metrics, metrics_page};
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tokio_stream::StreamExt;
 use tonic::body::Body;
-use tonic::codegen::Service;
 use tonic::codegen::http::header::{CONTENT_TYPE, HeaderValue};
 use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{Method, Request, Response};
 use tonic::{Code, Request as Asked, Status};
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
-///
-/// # Errors
-/// Those of the transport.
 pub async fn serve_gateway(
     context: GatewayContext<Store>,
     limits: Limits,
     metrics: Metrics,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), tonic::transport::Error> {
-    let server = server(&limits);
+    shutdown: impl Future<Output = ()>,
+) {
+    let connections = limits.connections();
     let bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
-    let drain = limits.drain;
     let upstream = context.upstream.borrow().clone();
     let face = Face::new(context.handle, limits, None);
     let gate = Gate {
@@ -48,12 +40,14 @@ pub async fn serve_gateway(
         metrics,
         bytes_max,
     };
-    let connections = quorate_web::connections(context.listener);
-    let connections = connections.map(|one| io::Result::Ok(Tolerant::new(one)));
-    quorate_web::until_drained(shutdown, drain, |stop| {
-        server.serve_with_incoming_shutdown(gate, connections, stop)
-    })
-    .await
+    quorate_web::serve(
+        context.listener,
+        gate,
+        &connections,
+        Tolerant::new,
+        shutdown,
+    )
+    .await;
 }
 
 /// Where requests go from.
@@ -67,18 +61,16 @@ struct Gate {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
 
-impl Service<Request<Body>> for Gate {
-    type Response = Response<Answer>;
-    type Error = Infallible;
-    type Future = Answering;
+impl quorate_web::Face for Gate {
+    type Body = Answer;
+    type Answering = Answering;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+    fn answer(self, request: Request<Body>) -> Answering {
+        Box::pin(async move { Ok(Gate::answer(self, request).await) })
     }
 
-    fn call(&mut self, request: Request<Body>) -> Answering {
-        let gate = self.clone();
-        Box::pin(async move { Ok(gate.answer(request).await) })
+    fn is_stream(path: &str) -> bool {
+        is_stream(path)
     }
 }
 

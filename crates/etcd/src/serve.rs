@@ -13,12 +13,9 @@ use quorate_kv::Store;
 use quorate_server::{Handle, Listener};
 use quorate_web::Metrics;
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
-use tokio_stream::StreamExt;
 use tonic::Status;
 use tonic::service::Routes;
-use tonic::transport::Server;
 
 /// All routes of the face: gRPC and plain HTTP.
 fn router(face: &Arc<Face>, message_bytes_max: usize) -> Router {
@@ -40,21 +37,16 @@ pub async fn serve(
     handle: Handle<Store>,
     limits: Limits,
     metrics: Option<Metrics>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), tonic::transport::Error> {
-    let server = server(&limits);
+    shutdown: impl Future<Output = ()>,
+) {
+    let connections = limits.connections();
     // A message is the request and a little around it; a write that is too large is refused with
     // etcd's own text rather than by the transport.
-    let (message_bytes_max, drain) = (limits.request_bytes_max + MESSAGE_BYTES_EXTRA, limits.drain);
+    let message_bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
     let face = Arc::new(Face::new(handle, limits, metrics));
     let routes = Routes::from(router(&face, message_bytes_max)).prepare();
     let front = Front::new(face, routes, message_bytes_max);
-    let connections =
-        quorate_web::connections(listener).map(|one| io::Result::Ok(Tolerant::new(one)));
-    quorate_web::until_drained(shutdown, drain, |stop| {
-        server.serve_with_incoming_shutdown(front, connections, stop)
-    })
-    .await
+    quorate_web::serve(listener, front, &connections, Tolerant::new, shutdown).await;
 }
 
 /// Answers what no route takes, in the language it was asked in.
@@ -67,15 +59,12 @@ async fn unknown(request: Request) -> Response {
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
-pub(crate) fn server(limits: &Limits) -> Server {
-    Server::builder()
-        .accept_http1(true)
-        .max_concurrent_streams(limits.streams_max)
-        .max_frame_size(limits.frame_bytes_max)
-        .initial_stream_window_size(limits.window_bytes)
-        .initial_connection_window_size(limits.window_bytes.saturating_mul(4))
-        .http2_keepalive_interval(Some(limits.keepalive_interval))
-        .http2_keepalive_timeout(Some(limits.keepalive_timeout))
+/// Calls whose requests are streams of messages.
+pub(crate) fn is_stream(path: &str) -> bool {
+    matches!(
+        path,
+        "/etcdserverpb.Watch/Watch" | "/etcdserverpb.Lease/LeaseKeepAlive"
+    )
 }
 
 /// Room for what surrounds a request of the largest size.

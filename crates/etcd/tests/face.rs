@@ -489,5 +489,5 @@ async fn told_to_stop_it_finishes_what_is_open() {
         (status.code(), status.message()),
         (Code::ResourceExhausted, text)
     );
-    serving.await.expect("no panic").expect("a clean end");
+    serving.await.expect("no panic");
 }

@@ -18,22 +18,19 @@ use std::future::Future;
 use tonic::body::Body as AnyBody;
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
-///
-/// # Errors
-/// Those of the transport.
 pub async fn serve_gateway(
     context: GatewayContext<Store>,
     limits: Limits,
     metrics: Metrics,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), tonic::transport::Error> {
+    shutdown: impl Future<Output = ()>,
+) {
     let gate = Gate {
         handle: context.handle,
         members: Members::new(context.upstream, context.request_timeout),
         metrics,
     };
     let router = router(gate, limits.request_bytes_max);
-    serve_router(router, context.listener, &limits, shutdown).await
+    serve_router(router, context.listener, &limits, shutdown).await;
 }
 
 /// Where requests go from.

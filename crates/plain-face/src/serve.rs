@@ -10,14 +10,11 @@ use bytes::Bytes;
 use quorate_core::{Principal, Wire};
 use quorate_plain::{Answer, Item, Malformed, Outcome, Query, Store, Write};
 use quorate_server::{Consistency, Failure, Handle, Listener};
-use quorate_web::{Console, Metrics, Probing, json};
+use quorate_web::{ConnectionLimits, Console, Metrics, Probing, json};
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_stream::StreamExt;
 use tonic::service::Routes;
-use tonic::transport::Server;
 
 /// The longest key: a path of a URL has room for it.
 pub(crate) const KEY_BYTES_MAX: usize = 1024;
@@ -29,6 +26,8 @@ pub(crate) const READ: &str = "/read";
 /// What the face lets in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
+    /// Most connections that are open at a time.
+    pub connections_max: usize,
     /// Largest request.
     pub request_bytes_max: usize,
     /// How long open requests may take after the face was told to stop.
@@ -38,6 +37,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
+            connections_max: 10_000,
             request_bytes_max: 3 << 19,
             drain: Duration::from_secs(5),
         }
@@ -92,11 +92,11 @@ pub async fn serve(
     handle: Handle<Store>,
     limits: Limits,
     metrics: Option<Metrics>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), tonic::transport::Error> {
+    shutdown: impl Future<Output = ()>,
+) {
     let face = Face::new(handle);
     let router = router(&face, metrics, limits.request_bytes_max);
-    serve_router(router, listener, &limits, shutdown).await
+    serve_router(router, listener, &limits, shutdown).await;
 }
 
 /// Serves these routes; see [`serve`].
@@ -104,18 +104,15 @@ pub(crate) async fn serve_router(
     router: Router,
     listener: Listener,
     limits: &Limits,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), tonic::transport::Error> {
+    shutdown: impl Future<Output = ()>,
+) {
     let routes = Routes::from(router).prepare();
-    let server = Server::builder().accept_http1(true);
-    let connections = quorate_web::connections(listener).map(io::Result::Ok);
-    quorate_web::until_drained(shutdown, limits.drain, |stop| {
-        let mut server = server;
-        server
-            .add_routes(routes)
-            .serve_with_incoming_shutdown(connections, stop)
-    })
-    .await
+    let connections = ConnectionLimits {
+        connections_max: limits.connections_max,
+        drain: limits.drain,
+        ..ConnectionLimits::default()
+    };
+    quorate_web::serve(listener, routes, &connections, |one| one, shutdown).await;
 }
 
 fn router(face: &Face, metrics: Option<Metrics>, request_bytes_max: usize) -> Router {

@@ -166,9 +166,8 @@ fn etcd(context: GatewayContext<quorate_kv::Store>, limits: quorate_etcd::Limits
     let page = serve::render(Arc::clone(&context.metrics));
     let stop = serve::stop(context.stopping.clone());
     Box::pin(async move {
-        quorate_etcd::serve_gateway(context, limits, page, stop)
-            .await
-            .map_err(|error| error.to_string())
+        quorate_etcd::serve_gateway(context, limits, page, stop).await;
+        Ok(())
     })
 }
 
@@ -180,8 +179,7 @@ fn plain(
     let page = serve::render(Arc::clone(&context.metrics));
     let stop = serve::stop(context.stopping.clone());
     Box::pin(async move {
-        quorate_plain_face::serve_gateway(context, limits, page, stop)
-            .await
-            .map_err(|error| error.to_string())
+        quorate_plain_face::serve_gateway(context, limits, page, stop).await;
+        Ok(())
     })
 }

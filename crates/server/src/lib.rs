@@ -53,7 +53,7 @@ pub use group::{Change, ChangeError};
 pub use handle::{Apart, Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, Rejoin, join};
 pub use meta::{META_FORMAT, Meta, MetaError, State};
-pub use metrics::{Metrics, PeerMetrics};
+pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
 pub use peer::rings::Rings;
 pub use polling::{Polling, TooManyPollers};
 pub use quorate_host::{PayloadGone, Spoken};

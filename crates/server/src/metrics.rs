@@ -1,11 +1,13 @@
 //! What a replica counts, under its own names and, where they mean the same, under etcd's.
 
 mod clock;
+mod connections;
 mod datagrams;
 mod figures;
 mod storage;
 
 use clock::ClockMetrics;
+pub use connections::ConnectionCounts;
 use datagrams::DatagramMetrics;
 pub(crate) use figures::Figures;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};

@@ -243,6 +243,7 @@ where
     let mut embedded = embed(config, app).await?;
     let (tell_face, stopping) = watch::channel(false);
     let listener = Listener::new(client_port, Door::Client)?;
+    let listener = listener.counted(embedded.metrics.client_connections());
     let face = tokio::spawn(face(FaceContext {
         handle: embedded.handle.clone(),
         listener,

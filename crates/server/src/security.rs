@@ -1,8 +1,10 @@
 //! The one place every connection passes, in and out: where TLS and authentication attach.
 
+use crate::metrics::ConnectionCounts;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -30,6 +32,7 @@ pub enum Door {
 pub struct Listener {
     inner: TcpListener,
     door: Door,
+    counts: Arc<ConnectionCounts>,
 }
 
 impl Listener {
@@ -39,7 +42,21 @@ impl Listener {
         Ok(Listener {
             inner: TcpListener::from_std(port)?,
             door,
+            counts: Arc::new(ConnectionCounts::unseen()),
         })
+    }
+
+    /// Shows what becomes of its connections.
+    #[must_use]
+    pub fn counted(self, counts: ConnectionCounts) -> Self {
+        let counts = Arc::new(counts);
+        Listener { counts, ..self }
+    }
+
+    /// What is counted of its connections.
+    #[must_use]
+    pub fn counts(&self) -> Arc<ConnectionCounts> {
+        Arc::clone(&self.counts)
     }
 
     /// Where it listens.

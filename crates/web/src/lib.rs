@@ -1,13 +1,13 @@
 //! What every face has over HTTP, whatever it speaks besides.
 //!
 //! [`add_routes`] answers operators: is a replica well, what does it say of itself, what does it count.
-//! [`connections`] takes connections through the door that all of a replica pass, and [`until_drained`]
-//! serves them until the face is told to stop. The face of a gateway apart has [`Members`] to pass requests on to.
+//! [`serve`] takes connections, within bounds, and serves HTTP on them until the face is told to stop. The face of a
+//! gateway apart has [`Members`] to pass requests on to.
 
+mod connections;
 mod forward;
 mod routes;
-mod serving;
 
+pub use connections::{ConnectionLimits, Face, Heads, serve};
 pub use forward::Members;
 pub use routes::{Console, Metrics, Probe, Probing, add_routes, json, metrics_page};
-pub use serving::{ShutDown, connections, until_drained};

@@ -242,9 +242,8 @@ impl Replica {
 fn etcd(context: FaceContext<quorate_kv::Store>, limits: quorate_etcd::Limits) -> Serving {
     let (render, stop) = (render(context.metrics), stop(context.stopping));
     Box::pin(async move {
-        quorate_etcd::serve(context.listener, context.handle, limits, Some(render), stop)
-            .await
-            .map_err(|error| error.to_string())
+        quorate_etcd::serve(context.listener, context.handle, limits, Some(render), stop).await;
+        Ok(())
     })
 }
 
@@ -256,8 +255,8 @@ fn plain(
     let (render, stop) = (render(context.metrics), stop(context.stopping));
     Box::pin(async move {
         quorate_plain_face::serve(context.listener, context.handle, limits, Some(render), stop)
-            .await
-            .map_err(|error| error.to_string())
+            .await;
+        Ok(())
     })
 }
 

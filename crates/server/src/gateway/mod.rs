@@ -269,7 +269,8 @@ impl Starting {
         let (tell_face, stopping) = watch::channel(false);
         let face = tokio::spawn(face(GatewayContext {
             handle: linked.handle.clone(),
-            listener: Listener::new(self.client_port, Door::Client)?,
+            listener: Listener::new(self.client_port, Door::Client)?
+                .counted(linked.metrics.client_connections()),
             metrics: linked.metrics(),
             upstream: linked.upstream.clone(),
             request_timeout: self.request_timeout,

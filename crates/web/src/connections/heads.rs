@@ -1,0 +1,142 @@
+//! A deadline for the heads of requests.
+
+use super::frames::Frames;
+use super::registry::ConnectionState;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A connection that fails when a head has begun and is not complete some time later. The first head, or the
+/// preface of HTTP/2, has begun with the connection.
+#[derive(Debug)]
+pub struct Heads<T> {
+    inner: T,
+    language: Language,
+    state: Arc<ConnectionState>,
+    timeout: Duration,
+    /// Of the head that is incomplete.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+/// What a client speaks.
+#[derive(Debug)]
+enum Language {
+    /// So many bytes came, which are the beginning of HTTP/2's preface.
+    Unknown(usize),
+    Http1,
+    Http2(Frames),
+}
+
+impl<T> Heads<T> {
+    pub(super) fn new(inner: T, state: &Arc<ConnectionState>, timeout: Duration) -> Self {
+        Heads {
+            inner,
+            language: Language::Unknown(0),
+            state: Arc::clone(state),
+            timeout,
+            deadline: None,
+        }
+    }
+
+    /// Looks at bytes that came.
+    fn look(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return; // The client has closed its side.
+        }
+        match &mut self.language {
+            Language::Unknown(known) => {
+                let count = bytes.len().min(PREFACE.len() - *known);
+                if bytes[..count] != PREFACE[*known..*known + count] {
+                    self.language = Language::Http1;
+                    self.state.bytes_came();
+                } else if *known + count == PREFACE.len() {
+                    let mut frames = Frames::default();
+                    frames.pass(&bytes[count..]);
+                    self.language = Language::Http2(frames);
+                } else {
+                    *known += count;
+                }
+            }
+            Language::Http1 => self.state.bytes_came(),
+            Language::Http2(frames) => frames.pass(bytes),
+        }
+    }
+
+    fn is_head_incomplete(&self) -> bool {
+        match &self.language {
+            Language::Unknown(_) => true,
+            Language::Http1 => self.state.is_head_incomplete(),
+            Language::Http2(frames) => frames.is_in_head(),
+        }
+    }
+
+    /// Nothing more came for now: fails once that is for too long.
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        if !self.is_head_incomplete() {
+            self.deadline = None;
+            return Poll::Pending;
+        }
+        let deadline = self
+            .deadline
+            .get_or_insert_with(|| Box::pin(sleep(self.timeout)));
+        ready!(deadline.as_mut().poll(context));
+        self.state.counts().half_open.increment(1);
+        let why = "the head of a request did not come in time";
+        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buf.filled().len();
+        match Pin::new(&mut this.inner).poll_read(context, buf) {
+            Poll::Ready(Ok(())) => {
+                this.look(&buf.filled()[before..]);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => this.poll_deadline(context).map(Err),
+        }
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Heads<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(context, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,189 @@
+//! Connections of clients: taking them, serving HTTP/1 and HTTP/2 on them, and ending.
+//!
+//! A port has a bound for open connections ([`Registry`]). A connection whose head of a request does not come
+//! ([`Heads`]) or whose body comes too slowly ([`Exchange`]) is closed. All others stay open for as long as
+//! their clients want, unless the bound is reached and others are wanted more.
+
+mod exchange;
+mod frames;
+mod heads;
+mod registry;
+#[cfg(test)]
+mod tests;
+
+pub use heads::Heads;
+
+use exchange::Exchange;
+use http_body::Body;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use quorate_server::{Connection, Listener};
+use registry::{IDLE_AFTER, Order, Place, Registry};
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::body::Body as AnyBody;
+use tonic::codegen::Service;
+use tonic::codegen::http::{Request, Response};
+use tonic::service::Routes;
+
+/// What clients may do with connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectionLimits {
+    /// Most connections that are open at a time.
+    pub connections_max: usize,
+    /// How long a connection may take to say what it speaks, and each head of a request to be complete.
+    pub head_timeout: Duration,
+    /// A body of one message brings at least 10 KiB in each such time in which it is waited for.
+    pub body_window: Duration,
+    /// Most requests at a time on one HTTP/2 connection.
+    pub streams_max: u32,
+    /// Largest HTTP/2 frame taken, in bytes.
+    pub frame_bytes_max: u32,
+    /// Bytes that a client may send ahead on one HTTP/2 stream; a connection gets four times as many.
+    pub window_bytes: u32,
+    /// How long an HTTP/2 connection may be silent before it is asked for a sign of life.
+    pub keepalive_interval: Duration,
+    /// How long that sign may take before the connection is closed.
+    pub keepalive_timeout: Duration,
+    /// How long open requests may take after the face was told to stop.
+    pub drain: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        ConnectionLimits {
+            connections_max: 10_000,
+            head_timeout: Duration::from_secs(10),
+            body_window: Duration::from_secs(10),
+            streams_max: 1 << 16,
+            frame_bytes_max: 1 << 20,
+            window_bytes: 4 << 20,
+            keepalive_interval: Duration::from_secs(2 * 60 * 60),
+            keepalive_timeout: Duration::from_secs(20),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What answers the requests of a face.
+pub trait Face: Clone + Send + 'static {
+    /// The body of an answer.
+    type Body: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static;
+    /// An answer under way.
+    type Answering: Future<Output = Result<Response<Self::Body>, Infallible>>
+        + Send
+        + Unpin
+        + 'static;
+
+    /// Answers a request.
+    fn answer(self, request: Request<AnyBody>) -> Self::Answering;
+
+    /// Whether the body of a request to `path` is a stream of messages, which may come as slowly as its client likes.
+    fn is_stream(path: &str) -> bool;
+}
+
+/// Routes whose requests have bodies of one message.
+impl Face for Routes {
+    type Body = AnyBody;
+    type Answering = <Routes as Service<Request<AnyBody>>>::Future;
+
+    fn answer(mut self, request: Request<AnyBody>) -> Self::Answering {
+        self.call(request)
+    }
+
+    fn is_stream(_: &str) -> bool {
+        false
+    }
+}
+
+/// Serves until `shutdown` completes, then lets open requests finish for a while. `wrap` may put something
+/// between a connection and HTTP.
+pub async fn serve<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    listener: Listener,
+    face: impl Face,
+    limits: &ConnectionLimits,
+    wrap: impl Fn(Heads<Connection>) -> T,
+    shutdown: impl Future<Output = ()>,
+) {
+    let registry = Registry::new(limits.connections_max, IDLE_AFTER, listener.counts());
+    let http = Arc::new(http(limits));
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let (connection, _) = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Some(place) = registry.admit().await else {
+            continue; // Dropped, and thereby closed.
+        };
+        let io = wrap(Heads::new(connection, place.state(), limits.head_timeout));
+        let exchange = Exchange::new(face.clone(), place.state(), limits.body_window);
+        tokio::spawn(serve_connection(io, exchange, Arc::clone(&http), place));
+    }
+    drop(listener);
+    let finished = tokio::time::timeout(limits.drain, registry.finish_all()).await;
+    if finished.is_err() {
+        registry.close_all();
+    }
+}
+
+fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
+    let mut http = Builder::new(TokioExecutor::new());
+    http.http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(limits.window_bytes)
+        .initial_connection_window_size(limits.window_bytes.saturating_mul(4))
+        .max_concurrent_streams(limits.streams_max)
+        .max_frame_size(limits.frame_bytes_max)
+        .keep_alive_interval(limits.keepalive_interval)
+        .keep_alive_timeout(limits.keepalive_timeout);
+    // The library would end a connection also between two requests; `Heads` has the deadline.
+    http.http1().header_read_timeout(None);
+    http
+}
+
+/// Serves one connection until its client or an order ends it.
+async fn serve_connection(
+    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    exchange: Exchange<impl Face>,
+    http: Arc<Builder<TokioExecutor>>,
+    place: Place,
+) {
+    // The connection is closed before its place is free.
+    {
+        let mut serving = pin!(http.serve_connection(TokioIo::new(io), exchange));
+        let mut finishing = false;
+        loop {
+            let order = tokio::select! {
+                biased;
+                ended = serving.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(error, "a client's connection failed");
+                    }
+                    break;
+                }
+                order = place.state().order() => order,
+            };
+            if !finishing {
+                finishing = true;
+                serving.as_mut().graceful_shutdown();
+            }
+            if order == Order::Close {
+                // Says goodbye if that can be done at once.
+                poll_fn(|context| {
+                    let _ = serving.as_mut().poll(context);
+                    Poll::Ready(())
+                })
+                .await;
+                break;
+            }
+        }
+    }
+    drop(place);
+}

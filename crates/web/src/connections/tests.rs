@@ -1,0 +1,328 @@
+//! Connections that misbehave, and some that only look like it. What takes seconds takes hundredths of them here.
+
+use super::exchange::BODY_BYTES_MIN;
+use super::*;
+use bytes::Bytes;
+use http_body::Frame;
+use quorate_server::ConnectionCounts;
+use std::pin::Pin;
+use std::task::Context;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PING: u8 = 6;
+const ACK: u8 = 1;
+/// Of a connection that is never closed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Answers when the body has come: at once, if it is a stream, and never says the end of that.
+#[derive(Clone)]
+struct Echo;
+
+impl Face for Echo {
+    type Body = Answer;
+    type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+
+    fn answer(self, request: Request<AnyBody>) -> Self::Answering {
+        Box::pin(async move {
+            let is_stream = Self::is_stream(request.uri().path());
+            let mut body = request.into_body();
+            let mut answer = Answer {
+                is_stream,
+                body: None,
+            };
+            if is_stream {
+                answer.body = Some(body);
+                return Ok(Response::new(answer));
+            }
+            while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
+            {
+                if frame.is_err() {
+                    let refused = Response::builder().status(408).body(answer);
+                    return Ok(refused.expect("a good response"));
+                }
+            }
+            Ok(Response::new(answer))
+        })
+    }
+
+    fn is_stream(path: &str) -> bool {
+        path == "/stream"
+    }
+}
+
+/// Says nothing: for ever, if the answer is a stream. What its client says is read.
+struct Answer {
+    is_stream: bool,
+    body: Option<AnyBody>,
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(body) = &mut self.body {
+            while let Poll::Ready(Some(Ok(_))) = Pin::new(&mut *body).poll_frame(context) {}
+        }
+        match self.is_stream {
+            true => Poll::Pending,
+            false => Poll::Ready(None),
+        }
+    }
+}
+
+fn limits() -> ConnectionLimits {
+    ConnectionLimits {
+        head_timeout: Duration::from_millis(100),
+        body_window: Duration::from_millis(100),
+        ..ConnectionLimits::default()
+    }
+}
+
+/// A connection under these limits, from its client's side, and the task that serves it.
+async fn open(limits: &ConnectionLimits) -> (DuplexStream, JoinHandle<()>) {
+    let registry = registry(1, IDLE_AFTER);
+    let place = registry.admit().await.expect("there is a place");
+    let (client, server) = duplex(64 << 10);
+    let heads = Heads::new(server, place.state(), limits.head_timeout);
+    let exchange = Exchange::new(Echo, place.state(), limits.body_window);
+    let serving = serve_connection(heads, exchange, Arc::new(http(limits)), place);
+    (client, tokio::spawn(serving))
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The head of a request whose body follows, in one frame.
+fn head(stream: u32, path: &str) -> Vec<u8> {
+    // `:method: POST` and `:scheme: http` from HPACK's static table, then a literal `:path` (RFC 7541).
+    let mut block = vec![0x83, 0x86, 0x04, path.len() as u8];
+    block.extend(path.as_bytes());
+    frame(HEADERS, 4, stream, &block)
+}
+
+/// Reads all that is said, until the connection is closed.
+async fn read_to_end(client: &mut DuplexStream) -> Vec<u8> {
+    let mut said = Vec::new();
+    let read = timeout(PATIENCE, client.read_to_end(&mut said)).await;
+    read.expect("the connection is closed")
+        .expect("a clean end");
+    said
+}
+
+/// Answers pings until the connection is closed; says the kinds of all other frames.
+async fn keep_alive(client: &mut DuplexStream) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    let mut header = [0; 9];
+    while client.read_exact(&mut header).await.is_ok() {
+        let [a, b, c, kind, flags, ..] = header;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        client
+            .read_exact(&mut payload)
+            .await
+            .expect("a whole frame");
+        if kind == PING && flags & ACK == 0 {
+            let ack = frame(PING, ACK, 0, &payload);
+            client.write_all(&ack).await.expect("it is open");
+        } else {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+/// Scenario: each way to begin something and not to go on.
+#[tokio::test]
+async fn what_is_half_open_is_closed_in_time() {
+    let head = head(1, "/unary");
+    let partial_head = [PREFACE, &head[..head.len() - 1]].concat();
+    let to_be_continued = [PREFACE, &frame(HEADERS, 0, 1, &head[9..12])].concat();
+    let second = b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HT".to_vec();
+    let beginnings = [
+        Vec::new(),
+        PREFACE[..20].to_vec(),
+        b"GET / HTTP/1.1\r\nhost:".to_vec(),
+        partial_head,
+        to_be_continued,
+        second[..second.len() - 8].to_vec(),
+    ];
+    for bytes in &beginnings[..5] {
+        let (mut client, serving) = open(&limits()).await;
+        let began = Instant::now();
+        client.write_all(bytes).await.unwrap();
+        read_to_end(&mut client).await;
+        let took = began.elapsed();
+        assert!(
+            took >= limits().head_timeout,
+            "closed after {took:?}: {}",
+            bytes.escape_ascii()
+        );
+        serving.await.unwrap();
+    }
+    // The head of a second request on a connection.
+    let (mut client, serving) = open(&limits()).await;
+    client.write_all(&beginnings[5]).await.unwrap();
+    sleep(limits().head_timeout * 3).await;
+    assert!(!serving.is_finished(), "idle between two requests");
+    client.write_all(b"GET / HT").await.unwrap();
+    read_to_end(&mut client).await;
+    serving.await.unwrap();
+}
+
+/// Scenario: a head that comes a byte at a time is late for all that.
+#[tokio::test]
+async fn bytes_do_not_put_off_the_deadline_of_a_head() {
+    let (mut client, serving) = open(&limits()).await;
+    let began = Instant::now();
+    for byte in b"GET / HTTP/1.1\r\nhost: a\r\nx: "
+        .iter()
+        .chain(&[b'a'; 1000])
+    {
+        if client.write_all(&[*byte]).await.is_err() {
+            break;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(began.elapsed() < limits().head_timeout * 10);
+    serving.await.unwrap();
+}
+
+/// Scenario: a body of one message, over HTTP/2 and HTTP/1, that comes a few bytes at a time.
+#[tokio::test]
+async fn what_comes_too_slowly_is_closed() {
+    let http2 = [PREFACE, &head(1, "/unary"), &frame(DATA, 0, 1, b"abc")].concat();
+    let http1 = b"POST /unary HTTP/1.1\r\nhost: a\r\ncontent-length: 99999\r\n\r\nabc";
+    for bytes in [&http2[..], http1] {
+        let (mut client, serving) = open(&limits()).await;
+        let began = Instant::now();
+        client.write_all(bytes).await.unwrap();
+        let kinds = if bytes == http1 {
+            let said = read_to_end(&mut client).await;
+            assert!(said.starts_with(b"HTTP/1.1 408"), "{}", said.escape_ascii());
+            Vec::new()
+        } else {
+            timeout(PATIENCE, keep_alive(&mut client))
+                .await
+                .expect("it is closed")
+        };
+        assert!(began.elapsed() >= limits().body_window);
+        assert!(
+            bytes == http1 || kinds.contains(&HEADERS),
+            "an answer among {kinds:?}"
+        );
+        serving.await.unwrap();
+    }
+}
+
+/// Scenario: a body that brings enough in each of three windows; then the rest of it.
+#[tokio::test]
+async fn what_comes_fast_enough_has_the_time_it_takes() {
+    let limits = ConnectionLimits {
+        body_window: Duration::from_millis(300),
+        ..limits()
+    };
+    let (mut client, serving) = open(&limits).await;
+    client
+        .write_all(&[PREFACE, &head(1, "/unary")].concat())
+        .await
+        .unwrap();
+    let piece = frame(DATA, 0, 1, &[7; BODY_BYTES_MIN / 2]);
+    for _ in 0..30 {
+        client.write_all(&piece).await.unwrap();
+        sleep(limits.body_window / 10).await;
+    }
+    client.write_all(&frame(DATA, 1, 1, &[])).await.unwrap();
+    let kinds = timeout(limits.body_window, keep_alive(&mut client)).await;
+    assert!(kinds.is_err(), "it is open, and idle");
+    assert!(!serving.is_finished());
+}
+
+/// Scenario: a day passes, on a clock that runs 40,000 times as fast; the connection is asked for a sign of life every
+/// two hours. In the end there is a request as if nothing had been.
+#[tokio::test]
+async fn a_watch_that_nothing_happens_to_lives_for_a_day() {
+    const FASTER: u32 = 40_000;
+    let real = ConnectionLimits::default();
+    let limits = ConnectionLimits {
+        head_timeout: real.head_timeout / FASTER,
+        body_window: real.body_window / FASTER,
+        keepalive_interval: real.keepalive_interval / FASTER,
+        // A busy machine is not faster.
+        keepalive_timeout: Duration::from_secs(5),
+        ..real
+    };
+    let (mut client, serving) = open(&limits).await;
+    let begin = [PREFACE, &head(1, "/stream"), &frame(DATA, 0, 1, b"watch")].concat();
+    client.write_all(&begin).await.unwrap();
+    let day = Duration::from_secs(24 * 60 * 60) / FASTER;
+    let ended = timeout(day, keep_alive(&mut client)).await;
+    assert!(
+        ended.is_err() && !serving.is_finished(),
+        "the day is over, the watch is not"
+    );
+    let request = [head(3, "/unary"), frame(DATA, 1, 3, &[])].concat();
+    client.write_all(&request).await.unwrap();
+    drop(timeout(day / 10, keep_alive(&mut client)).await);
+    assert!(!serving.is_finished());
+}
+
+/// Scenario: more connections than there may be. Those that have been idle for longest go, whoever has an open
+/// request last of all.
+#[tokio::test]
+async fn the_longest_idle_has_to_go_and_nobody_else() {
+    let registry = registry(4, Duration::ZERO);
+    let mut open = Vec::new();
+    for number in 0..4 {
+        let place = registry.admit().await.expect("there is room");
+        // The first two have an open request.
+        if number < 2 {
+            place.state().request_begins();
+        }
+        open.push(until_closed(place));
+        sleep(Duration::from_millis(20)).await;
+    }
+    let is_closed = |open: &[JoinHandle<()>]| -> Vec<bool> {
+        open.iter().map(JoinHandle::is_finished).collect()
+    };
+    for expected in [[false, false, true, false], [false, false, true, true]] {
+        let place = registry.admit().await.expect("one has to go");
+        tokio::task::yield_now().await;
+        place.state().request_begins();
+        assert_eq!(is_closed(&open[..4]), expected);
+        open.push(until_closed(place));
+    }
+    // All have an open request; two have been idle for long.
+    let place = registry.admit().await.expect("one has to go");
+    tokio::task::yield_now().await;
+    assert_eq!(is_closed(&open[..4]), [true, false, true, true]);
+    drop(place);
+}
+
+#[tokio::test]
+async fn where_none_is_idle_a_new_one_is_refused() {
+    let registry = registry(2, Duration::from_secs(60));
+    let _open = [registry.admit().await, registry.admit().await].map(|place| place.expect("room"));
+    assert!(registry.admit().await.is_none());
+}
+
+fn registry(connections_max: usize, idle_after: Duration) -> Registry {
+    let counts = Arc::new(ConnectionCounts::unseen());
+    Registry::new(connections_max, idle_after, counts)
+}
+
+fn until_closed(place: Place) -> JoinHandle<()> {
+    tokio::spawn(async move { while place.state().order().await != Order::Close {} })
+}
