@@ -84,13 +84,20 @@ async fn a_replica_whose_folder_was_deleted_comes_back_by_itself() {
     assert!(second.stop().success());
     fs::rename(&own, home.dir.join("new")).unwrap();
     fs::rename(&copy, &own).unwrap();
-    let _stale = Up::start(&home.dir, &["--only", "2"]);
+    let stale = Up::start(&home.dir, &["--only", "2"]);
     eventually("the old copy is refused", || async {
         let log = fs::read_to_string(own.join("log.txt")).unwrap_or_default();
         log.contains("its data folder is an old copy").then_some(())
     })
     .await;
     put_all(&up.urls[0], 80..90).await;
+
+    // The message says: delete the folder, and the replica comes back by itself.
+    stale.stop();
+    fs::remove_dir_all(&own).unwrap();
+    let _third_life = Up::start(&home.dir, &["--only", "2"]);
+    came_back(&up.urls[1], 3).await;
+    expect_all(&up.urls[1], 0..90).await;
     drop(first);
 }
 

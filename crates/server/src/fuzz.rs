@@ -1,12 +1,13 @@
 //! What arrives at the peer port and what lies in a data folder, from hostile bytes.
 
 use crate::meta::{Meta, seal as seal_text, tests::meta};
+use crate::peer::call_back::{CallBack, CallBackAnswer};
 use crate::peer::datagrams::packet::{self, Header, Secret};
 use crate::peer::datagrams::terms::Terms;
 use crate::peer::frame::{FrameDecoder, header};
 use crate::peer::gateways::GatewayHello;
 use crate::peer::handshake::{Hello, Lane, Welcome, tests::identity};
-use crate::peer::lives::{Lives, parse};
+use crate::peer::lives::parse;
 use crate::peer::opening::{self, Caller, Opening};
 use crate::peer::question::{Answer, Question, Stage};
 use bytes::Bytes;
@@ -177,6 +178,25 @@ fn answers() -> Vec<Answer> {
     answers
 }
 
+fn hello() -> Hello {
+    identity(1).hello(ReplicaId(2), Lane::Messages, identity(1).boot)
+}
+
+fn call_back() -> CallBack {
+    let hello = hello();
+    CallBack {
+        cluster: hello.cluster,
+        from: hello.to,
+        to: hello.from,
+        incarnation: hello.incarnation,
+        token: hello.boot,
+    }
+}
+
+fn call_back_answers() -> [CallBackAnswer; 2] {
+    [false, true].map(|is_mine| CallBackAnswer { is_mine })
+}
+
 fn question() -> Question {
     Question {
         cluster: identity(1).cluster,
@@ -187,9 +207,7 @@ fn question() -> Question {
 
 fn welcomes() -> [Welcome; 2] {
     let one = identity(1);
-    let lives = Lives::of(&one.epoch);
-    let hello = one.hello(ReplicaId(2), Lane::Messages);
-    let rejection = identity(3).judge(&hello, &lives, false);
+    let rejection = identity(3).judge(&hello(), false);
     let rejection = rejection.expect_err("it is for another");
     [None, Some(rejection)].map(|rejected| one.welcome(rejected))
 }
@@ -197,19 +215,17 @@ fn welcomes() -> [Welcome; 2] {
 #[test]
 fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() {
     let place = (env!("CARGO_MANIFEST_DIR"), "wire", Spoken::SHIPPED.newest.0);
-    check_recorded_wire(
-        place,
-        "hello",
-        &[identity(1).hello(ReplicaId(2), Lane::Messages)],
-    );
+    check_recorded_wire(place, "hello", &[hello()]);
     check_recorded_wire(place, "welcome", &welcomes());
     check_recorded_wire(place, "question", &[question()]);
     check_recorded_wire(place, "answer", &answers());
+    check_recorded_wire(place, "call-back", &[call_back()]);
+    check_recorded_wire(place, "call-back-answer", &call_back_answers());
 }
 
 #[test]
 fn handshakes_bear_any_bytes() {
-    let (hello, question) = (identity(1).hello(ReplicaId(2), Lane::Messages), question());
+    let (hello, question, call_back) = (hello(), question(), call_back());
 
     fuzz("hello").seeds([hello.to_bytes()]).run_wire::<Hello>();
     fuzz("welcome")
@@ -218,6 +234,12 @@ fn handshakes_bear_any_bytes() {
     fuzz("question")
         .seeds([question.to_bytes()])
         .run_wire::<Question>();
+    fuzz("call-back")
+        .seeds([call_back.to_bytes()])
+        .run_wire::<CallBack>();
+    fuzz("call-back-answer")
+        .seeds(call_back_answers().map(|answer| answer.to_bytes()))
+        .run_wire::<CallBackAnswer>();
     let terms = Terms {
         secret: Secret(u128::MAX / 7),
         window: 1 << 20,
@@ -241,7 +263,12 @@ fn handshakes_bear_any_bytes() {
     fuzz("gateway-hello")
         .seeds([gateway.to_bytes()])
         .run_wire::<GatewayHello>();
-    let seeds = [opened(&hello), opened(&question), opened(&gateway)];
+    let seeds = [
+        opened(&hello),
+        opened(&question),
+        opened(&call_back),
+        opened(&gateway),
+    ];
     let fuzz = fuzz("opening")
         .seeds(seeds)
         .limits(limits)
@@ -250,6 +277,7 @@ fn handshakes_bear_any_bytes() {
         let again = match caller {
             Caller::Peer(hello, _) => opened(hello),
             Caller::Asking(question) => opened(question),
+            Caller::CallingBack(asked) => opened(asked),
             Caller::Gateway(hello, _) => opened(hello),
         };
         // A newer replica may say more, and one may speak older versions, too.

@@ -23,6 +23,7 @@ mod gateway;
 mod group;
 mod handle;
 mod join;
+mod log_limit;
 mod meta;
 mod metrics;
 mod peer;

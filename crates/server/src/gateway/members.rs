@@ -3,8 +3,9 @@
 
 use super::core::Settings;
 use crate::metrics::{Metrics, PeerMetrics};
-use crate::peer::gateways::{GatewayHello, GatewayWelcome, call, converse};
+use crate::peer::gateways::{GatewayHello, GatewayWelcome, Heard, Inlet, call, converse};
 use crate::peer::handshake::{Lane, RejectCode};
+use crate::peer::long_frames::LongFrames;
 use crate::peer::opening::HandshakeError;
 use crate::peer::outgoing::{Framed, Outgoing, Shared};
 use crate::peer::{Arrival, Arrivals};
@@ -62,6 +63,7 @@ pub(super) struct Members {
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
     tell: mpsc::UnboundedSender<News>,
+    long_frames: Arc<LongFrames>,
     pub(super) arrived: mpsc::Receiver<Arrival>,
     pub(super) news: mpsc::UnboundedReceiver<News>,
 }
@@ -84,6 +86,7 @@ impl Members {
             metrics: Arc::clone(metrics),
             arrivals,
             tell,
+            long_frames: Arc::default(),
             arrived,
             news,
         };
@@ -117,6 +120,7 @@ impl Members {
             metrics: Arc::clone(&self.metrics),
             arrivals: self.arrivals.clone(),
             tell: self.tell.clone(),
+            long_frames: Arc::clone(&self.long_frames),
             link: Arc::clone(&place.link),
             again: Arc::clone(&place.again),
         };
@@ -183,6 +187,7 @@ struct Dialer {
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
     tell: mpsc::UnboundedSender<News>,
+    long_frames: Arc<LongFrames>,
     link: Arc<Mutex<Option<Arc<Outgoing>>>>,
     again: Arc<Notify>,
 }
@@ -214,7 +219,13 @@ impl Dialer {
                         reached.insert(member, place);
                     });
                     let peer = (member, version);
-                    let talk = converse(&shared, connection, peer, &self.arrivals, &metrics);
+                    let inlet = Inlet {
+                        arrivals: &self.arrivals,
+                        metrics: &metrics,
+                        long_frames: &self.long_frames,
+                        heard: &Heard::now(),
+                    };
+                    let talk = converse(&shared, connection, peer, inlet);
                     let why = tokio::select! {
                         why = talk => why,
                         () = self.again.notified() => "to ask anew".to_owned(),

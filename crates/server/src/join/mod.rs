@@ -9,6 +9,7 @@ use crate::error::ServerError;
 use crate::folder::{Expected, Folder, bootstrap};
 use crate::meta::Meta;
 use crate::peer::opening::{self, Caller, HandshakeError};
+use crate::peer::pending::Pending;
 use crate::peer::question::{Answer, Question, Stage};
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
@@ -67,11 +68,11 @@ impl Join {
         let me = self.expected.replica;
         let spoken = self.spoken;
         let (tell, stage) = watch::channel(self.stage());
-        let mut last = None;
+        let (mut last, pending) = (None, Pending::default());
         loop {
             let (heard, newest) = tokio::select! {
                 heard = self.ask_all() => self.sort(heard)?,
-                () = answer_all(listener, (self.cluster, me, spoken), &stage) => continue,
+                () = answer_all(listener, &pending, (self.cluster, me, spoken), &stage) => continue,
             };
             let joiner = Joiner {
                 me,
@@ -98,7 +99,7 @@ impl Join {
             }
             tokio::select! {
                 () = tokio::time::sleep(ROUND_PAUSE) => {}
-                () = answer_all(listener, (self.cluster, me, spoken), &stage) => {}
+                () = answer_all(listener, &pending, (self.cluster, me, spoken), &stage) => {}
             }
         }
     }
@@ -188,11 +189,13 @@ async fn ask(address: &str, question: &Question, spoken: Spoken) -> Result<Answe
 /// send frames come again later.
 async fn answer_all(
     listener: &Listener,
+    pending: &Pending,
     (cluster, me, spoken): (ClusterId, ReplicaId, Spoken),
     stage: &watch::Receiver<Stage>,
 ) {
     loop {
-        let (mut connection, _) = listener.accept().await;
+        let (mut connection, from) = listener.accept().await;
+        let place = pending.begin(from.ip());
         let answer = Answer {
             cluster,
             from: me,
@@ -201,8 +204,11 @@ async fn answer_all(
         };
         tokio::spawn(async move {
             // Whoever gets no answer asks again.
-            let _ =
-                tokio::time::timeout(ANSWER_TIMEOUT, reply(&mut connection, &answer, spoken)).await;
+            let reply = reply(&mut connection, &answer, spoken);
+            tokio::select! {
+                _ = tokio::time::timeout(ANSWER_TIMEOUT, reply) => {}
+                () = place.gives_way() => {}
+            }
         });
     }
 }
@@ -236,7 +242,7 @@ pub(crate) fn fresh_life() -> std::io::Result<Incarnation> {
 }
 
 /// The wall clock: it numbers lives, and need not be right.
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }

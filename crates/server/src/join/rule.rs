@@ -11,6 +11,7 @@
 //!   epoch lists it in the life it draws now.
 
 use crate::meta::{Meta, State};
+use crate::peer::lives::{is_possible, number};
 use crate::peer::question::Stage;
 use quorate_core::{ClusterId, Durability, Epoch, Group, Incarnation, ReplicaId, majority};
 use std::collections::BTreeMap;
@@ -288,10 +289,12 @@ impl Joiner {
 /// The first epoch of a peer that runs, and the latest life in which it knew this replica.
 pub(super) type Begun<'a> = (&'a Epoch, Option<Incarnation>);
 
-/// A life later than any that peers have known, made unique by `dice`.
+/// A life later than any that peers have known, made unique by `dice`. One that no replica can be in is only what a stranger
+/// told an older program.
 pub(super) fn new_life(begun: &[Begun<'_>], now_ms: u64, dice: u64) -> Incarnation {
-    let last = begun.iter().filter_map(|(_, later)| *later).max();
-    let number = last.map_or(0, |last| (last.0 >> 64) as u64 + 1).max(now_ms);
+    let known = begun.iter().filter_map(|(_, later)| *later);
+    let last = known.filter(|life| is_possible(*life, now_ms)).max();
+    let number = last.map_or(0, |last| number(last) + 1).max(now_ms);
     Incarnation(u128::from(number) << 64 | u128::from(dice))
 }
 

@@ -1,10 +1,13 @@
 //! Whom this replica is in touch with by now: members come and go.
 
+use super::call_back::Origin;
 use super::handshake::{About, Lane};
 use super::outgoing::Shared;
 use crate::metrics::PeerMetrics;
-use quorate_core::{Epoch, ReplicaId};
+use crate::run::random_u64;
+use quorate_core::{Boot, Epoch, ReplicaId};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -24,6 +27,10 @@ struct Contact {
     metrics: PeerMetrics,
     /// To wake a dialler when its peer calls.
     dialers: Vec<Arc<Shared>>,
+    /// What hellos to it carry; drawn for the first.
+    token: Option<Boot>,
+    /// What was found out about hellos from it.
+    origin: Arc<Origin>,
     /// What it said of itself last.
     about: Option<About>,
     /// The present connection from it on each lane; a new one ends the one before.
@@ -37,6 +44,8 @@ impl Contacts {
         let contact = state.peers.entry(peer).or_insert_with(|| Contact {
             metrics,
             dialers: Vec::new(),
+            token: None,
+            origin: Arc::default(),
             about: None,
             current: BTreeMap::new(),
         });
@@ -54,6 +63,46 @@ impl Contacts {
     pub(super) fn said(&self, peer: ReplicaId, about: Option<About>) {
         if let Some(contact) = self.state().peers.get_mut(&peer) {
             contact.about = about;
+        }
+    }
+
+    /// The token for hellos to a peer: the same for as long as it is one.
+    pub(super) fn token(&self, peer: ReplicaId) -> io::Result<Boot> {
+        let mut state = self.state();
+        let contact = state.peers.get_mut(&peer);
+        let contact = contact.ok_or_else(|| io::Error::other("it is no peer any more"))?;
+        match contact.token {
+            Some(token) => Ok(token),
+            None => Ok(*contact.token.insert(Boot(random_u64()?))),
+        }
+    }
+
+    /// Whether hellos to a peer carry this token.
+    pub(super) fn has_token(&self, peer: ReplicaId, token: Boot) -> bool {
+        let state = self.state();
+        let contact = state.peers.get(&peer);
+        contact.is_some_and(|contact| contact.token == Some(token))
+    }
+
+    /// What was found out about hellos from a peer, and where it is called back.
+    pub(super) fn origin(&self, peer: ReplicaId) -> Option<(Arc<Origin>, String)> {
+        let state = self.state();
+        let contact = state.peers.get(&peer)?;
+        let address = contact.dialers.last()?.address().to_owned();
+        Some((Arc::clone(&contact.origin), address))
+    }
+
+    /// A peer was dialled, and answered.
+    pub(super) fn dialled(&self, peer: ReplicaId) {
+        if let Some(contact) = self.state().peers.get(&peer) {
+            contact.origin.dialled();
+        }
+    }
+
+    /// A peer may be there again: whoever waits to dial it does so now.
+    pub(super) fn heard(&self, peer: ReplicaId) {
+        if let Some(contact) = self.state().peers.get(&peer) {
+            contact.dialers.iter().for_each(|dialer| dialer.heard());
         }
     }
 

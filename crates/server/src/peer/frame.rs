@@ -144,6 +144,11 @@ impl FrameDecoder {
         Ok(payloads)
     }
 
+    /// How long the payload is that arrives next, as far as its header is here and sensible.
+    pub(crate) fn expected(&self) -> usize {
+        self.promised().ok().flatten().unwrap_or(0)
+    }
+
     /// The length in the header, once that is here and sensible.
     fn promised(&self) -> Result<Option<usize>, FrameError> {
         let Some(bytes) = self.buffer.first_chunk::<4>() else {

@@ -1,10 +1,13 @@
 //! Connections of gateways apart: they dial every member's peer port, and one connection carries frames both
 //! ways. A replica answers on the connection that asked, and knows nothing else of a gateway.
 //!
-//! Who gets through is whoever may connect to the peer port: a gateway is trusted as a peer is.
+//! Who gets through is whoever may connect to the peer port: a gateway is trusted as a peer is. It holds no memory to
+//! speak of without sending: long frames of all gateways share a bounded room (`long_frames.rs`), and where all places
+//! are taken, the gateway gives way that has been silent for the longest.
 
 use super::frame::FrameDecoder;
 use super::handshake::{Lane, RejectCode, Rejection};
+use super::long_frames::{LongFrames, Room};
 use super::opening::{self, HandshakeError, Opening};
 use super::outgoing::{Framed, Outgoing, Shared, drain};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
@@ -15,10 +18,14 @@ use quorate_host::{Spoken, WireVersion};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 /// Gateways connected to a replica at once, at most.
 const GATEWAYS_MAX: usize = 256;
+/// A gateway that has sent nothing for so long gives way to another one, if there is no place left.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// As much as a list of members takes.
 const WELCOME_BYTES_MAX: usize = 256 << 10;
 const URL_BYTES_MAX: usize = 512;
@@ -121,14 +128,46 @@ impl Wire for GatewayWelcome {
 
 /// The gateways that are connected to a replica.
 #[derive(Debug, Default)]
-pub(super) struct Gateways(Mutex<BTreeMap<ReplicaId, Caller>>);
+pub(super) struct Gateways {
+    callers: Mutex<BTreeMap<ReplicaId, Caller>>,
+    long_frames: LongFrames,
+}
 
 #[derive(Debug)]
 struct Caller {
     boot: Boot,
     link: Arc<Outgoing>,
-    /// Ends the connection: the same gateway has another one.
+    /// When it sent something last.
+    heard: Arc<Heard>,
+    /// Ends the connection: the same gateway has another one, or another gateway its place.
     ends: Arc<Notify>,
+}
+
+/// When something arrived on a connection last.
+#[derive(Debug)]
+pub(crate) struct Heard(Mutex<Instant>);
+
+impl Heard {
+    pub(crate) fn now() -> Heard {
+        Heard(Mutex::new(Instant::now()))
+    }
+
+    fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn at(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of what arrives on a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inlet<'a> {
+    pub(crate) arrivals: &'a Arrivals,
+    pub(crate) metrics: &'a PeerMetrics,
+    pub(crate) long_frames: &'a LongFrames,
+    pub(crate) heard: &'a Heard,
 }
 
 impl Gateways {
@@ -152,7 +191,7 @@ impl Gateways {
                 let text = format!("another gateway has the number {}", hello.me);
                 reject(RejectCode::Taken, text)
             }
-            None if callers.len() >= GATEWAYS_MAX => {
+            None if callers.len() >= GATEWAYS_MAX && longest_silent(&callers).is_none() => {
                 let text = format!("{GATEWAYS_MAX} gateways are connected already");
                 reject(RejectCode::TooMany, text)
             }
@@ -181,8 +220,30 @@ impl Gateways {
     }
 
     fn callers(&self) -> MutexGuard<'_, BTreeMap<ReplicaId, Caller>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Gives a gateway a place. Ends the connection that it had, or another gateway's if there is no place left.
+    fn add(&self, me: ReplicaId, caller: Caller) {
+        let mut callers = self.callers();
+        if callers.len() >= GATEWAYS_MAX
+            && !callers.contains_key(&me)
+            && let Some(silent) = longest_silent(&callers)
+            && let Some(silent) = callers.remove(&silent)
+        {
+            silent.ends.notify_one();
+        }
+        if let Some(before) = callers.insert(me, caller) {
+            before.ends.notify_one();
+        }
+    }
+}
+
+/// The gateway that has been silent for the longest, if that is long.
+fn longest_silent(callers: &BTreeMap<ReplicaId, Caller>) -> Option<ReplicaId> {
+    let at = callers.iter().map(|(me, caller)| (caller.heard.at(), *me));
+    let (at, me) = at.min()?;
+    (at.elapsed() >= SILENT_AFTER).then_some(me)
 }
 
 /// Answers a gateway that calls. Whether its frames follow.
@@ -219,28 +280,38 @@ pub(super) async fn serve(
     let GatewayHello { me, boot, .. } = hello;
     let address = connection.peer_addr().map(|from| from.to_string());
     let address = address.unwrap_or_default();
-    tracing::info!(gateway = %me, address, "gateway connected");
+    let is_told = home.log.admit("gateway");
+    if let Some(left_out) = is_told {
+        tracing::info!(gateway = %me, address, left_out, "gateway connected");
+    }
     let link = Outgoing::new((me, Lane::Messages), address, metrics.clone());
     let (link, ends) = (Arc::new(link), Arc::new(Notify::new()));
+    let heard = Arc::new(Heard::now());
     let caller = Caller {
         boot,
         link: Arc::clone(&link),
+        heard: Arc::clone(&heard),
         ends: Arc::clone(&ends),
     };
-    let before = home.gateways.callers().insert(me, caller);
-    if let Some(before) = before {
-        before.ends.notify_one();
-    }
+    home.gateways.add(me, caller);
     let shared = link.shared();
-    let why = tokio::select! {
-        why = converse(&shared, connection, (me, version), arrivals, metrics) => why,
-        () = ends.notified() => "it has another connection".to_owned(),
+    let inlet = Inlet {
+        arrivals,
+        metrics,
+        long_frames: &home.gateways.long_frames,
+        heard: &heard,
     };
-    tracing::info!(gateway = %me, "gateway disconnected: {why}");
+    let why = tokio::select! {
+        why = converse(&shared, connection, (me, version), inlet) => why,
+        () = ends.notified() => "another connection has its place".to_owned(),
+    };
+    if is_told.is_some() {
+        tracing::info!(gateway = %me, "gateway disconnected: {why}");
+    }
     let is_last = {
         let mut callers = home.gateways.callers();
         let is_present = |caller: &Caller| Arc::ptr_eq(&caller.ends, &ends);
-        let is_last = callers.get(&me).is_some_and(is_present);
+        let is_last = callers.get(&me).is_none_or(is_present);
         if is_last {
             callers.remove(&me);
         }
@@ -256,40 +327,46 @@ pub(crate) async fn converse(
     shared: &Shared,
     connection: Connection,
     (peer, version): (ReplicaId, WireVersion),
-    arrivals: &Arrivals,
-    metrics: &PeerMetrics,
+    inlet: Inlet<'_>,
 ) -> String {
     let connection = Arc::new(connection);
     shared.attach(Some((Arc::clone(&connection), version)));
-    arrivals.link(peer, Some(version)).await;
+    inlet.arrivals.link(peer, Some(version)).await;
     let why = tokio::select! {
         why = drain(shared, &connection) => why,
-        why = read(&connection, peer, arrivals, metrics) => why,
+        why = read(&connection, peer, inlet) => why,
     };
     shared.attach(None);
     why
 }
 
-async fn read(
-    connection: &Connection,
-    from: ReplicaId,
-    arrivals: &Arrivals,
-    metrics: &PeerMetrics,
-) -> String {
+async fn read(connection: &Connection, from: ReplicaId, inlet: Inlet<'_>) -> String {
+    let Inlet {
+        arrivals, metrics, ..
+    } = inlet;
     let mut decoder = FrameDecoder::default();
+    let mut room = None;
     loop {
-        if let Err(error) = connection.readable().await {
-            return error.to_string();
+        if room.is_none() {
+            room = inlet.long_frames.room(decoder.expected()).await;
+        }
+        match readable(connection, room.as_ref()).await {
+            Ok(()) => {}
+            Err(why) => return why,
         }
         match connection.try_read_buf(&mut decoder.input()) {
             Ok(0) => return "closed by the other side".to_owned(),
-            Ok(count) => metrics.received_bytes.increment(count as u64),
+            Ok(count) => {
+                inlet.heard.note();
+                metrics.received_bytes.increment(count as u64);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return error.to_string(),
         }
         loop {
             match decoder.next() {
                 Ok(Some(payload)) => {
+                    room = None;
                     metrics.received_frames.increment(1);
                     if arrivals.frame(from, payload).await.is_none() {
                         return "nobody listens any more".to_owned();
@@ -300,6 +377,19 @@ async fn read(
             }
         }
     }
+}
+
+/// Waits for bytes, but not longer than the frame may take that has room.
+async fn readable(connection: &Connection, room: Option<&Room<'_>>) -> Result<(), String> {
+    let readable = connection.readable();
+    let readable = match room {
+        None => readable.await,
+        Some(room) => match timeout_at(room.until, readable).await {
+            Ok(readable) => readable,
+            Err(_) => return Err("a long frame took it too long".to_owned()),
+        },
+    };
+    readable.map_err(|error| error.to_string())
 }
 
 /// Connects a gateway to the member at an address.
@@ -362,8 +452,8 @@ mod tests {
         assert_eq!(GatewayHello::from_bytes(said.to_bytes()), Ok(said));
     }
 
-    #[test]
-    fn a_number_is_one_gateways_and_there_are_only_so_many() {
+    #[tokio::test]
+    async fn a_number_is_one_gateways_and_there_are_only_so_many() {
         let home = Home::alone(identity(1));
         let judge = |hello: &GatewayHello| {
             let judged = home.gateways.judge(&home, hello);
@@ -378,9 +468,10 @@ mod tests {
             let caller = Caller {
                 boot: Boot(boot),
                 link: Arc::new(link),
+                heard: Arc::new(Heard::now()),
                 ends: Arc::default(),
             };
-            home.gateways.callers().insert(ReplicaId(me), caller);
+            home.gateways.add(ReplicaId(me), caller);
         };
         assert_eq!(judge(&hello(40_000, 9)), Ok(()));
         assert_eq!(judge(&hello(2, 9)), Err(RejectCode::UnknownReplica));
@@ -395,5 +486,16 @@ mod tests {
         (0..GATEWAYS_MAX as u16 - 1).for_each(|more| connect(50_000 + more, 1));
         assert_eq!(judge(&hello(40_001, 8)), Err(RejectCode::TooMany));
         assert_eq!(judge(&hello(40_000, 9)), Ok(()));
+        let silent = {
+            let callers = home.gateways.callers();
+            let silent = &callers[&ReplicaId(50_007)];
+            *silent.heard.0.lock().unwrap() -= SILENT_AFTER;
+            Arc::clone(&silent.ends)
+        };
+        assert_eq!(judge(&hello(40_001, 8)), Ok(()));
+        connect(40_001, 8);
+        silent.notified().await;
+        assert_eq!(judge(&hello(40_002, 8)), Err(RejectCode::TooMany));
+        assert_eq!(home.gateways.count(), GATEWAYS_MAX);
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Hello {
     pub from: ReplicaId,
     /// The life of its promises.
     pub incarnation: Incarnation,
-    /// This start of its process.
+    /// This start of its process, by a number drawn for the receiver alone: the token of `call_back.rs`.
     pub boot: Boot,
     /// Whom it wants to reach.
     pub to: ReplicaId,
@@ -152,15 +152,33 @@ const CODES: [RejectCode; 10] = [
     RejectCode::TooMany,
 ];
 
+impl RejectCode {
+    /// Its name, for those who count.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RejectCode::WireVersion => "wire version",
+            RejectCode::Cluster => "cluster",
+            RejectCode::Recipient => "recipient",
+            RejectCode::UnknownReplica => "unknown replica",
+            RejectCode::Incarnation => "incarnation",
+            RejectCode::Protocol => "protocol",
+            RejectCode::Epoch => "epoch",
+            RejectCode::Datagrams => "datagrams",
+            RejectCode::Taken => "taken",
+            RejectCode::TooMany => "too many",
+        }
+    }
+}
+
 impl Identity {
-    /// The hello to a peer.
+    /// The hello to a peer, with the token drawn for that.
     #[must_use]
-    pub(crate) fn hello(&self, to: ReplicaId, lane: Lane) -> Hello {
+    pub(crate) fn hello(&self, to: ReplicaId, lane: Lane, token: Boot) -> Hello {
         Hello {
             cluster: self.cluster,
             from: self.me,
             incarnation: self.incarnation,
-            boot: self.boot,
+            boot: token,
             to,
             protocol: self.epoch.protocol.clone(),
             group: self.group,
@@ -183,13 +201,8 @@ impl Identity {
         }
     }
 
-    /// Whether frames of the replica that says `hello` may be taken, which is a peer or is not.
-    pub(crate) fn judge(
-        &self,
-        hello: &Hello,
-        lives: &Lives,
-        is_peer: bool,
-    ) -> Result<(), Rejection> {
+    /// Whether frames of the replica that says `hello` may be taken if it is genuine, in a life that goes on.
+    pub(crate) fn judge(&self, hello: &Hello, is_peer: bool) -> Result<(), Rejection> {
         let reject = |code, text| Err(Rejection { code, text });
         if hello.cluster != self.cluster {
             let text = format!(
@@ -228,11 +241,11 @@ impl Identity {
             );
             return reject(RejectCode::Epoch, text);
         }
-        // Last, for it may be noted for ever.
-        lives.admit(hello.from, hello.incarnation)
+        Ok(())
     }
 
-    /// Whether the answer comes from the replica that was dialled.
+    /// Whether the answer comes from the replica that was dialled. A later life of it is noted: it answers at its own
+    /// address.
     pub(crate) fn judge_welcome(
         &self,
         to: ReplicaId,
@@ -382,12 +395,6 @@ pub(crate) mod tests {
     use super::*;
     use quorate_core::Member;
 
-    fn lives() -> Lives {
-        let lives = Lives::of(&identity(1).epoch);
-        lives.admit(ReplicaId(1), Incarnation(12)).unwrap();
-        lives
-    }
-
     pub(crate) fn identity(me: u16) -> Identity {
         let members: Vec<_> = (1..=3)
             .map(|id| Member {
@@ -419,9 +426,9 @@ pub(crate) mod tests {
     #[test]
     fn members_of_one_epoch_take_each_other() {
         let lives = Lives::of(&identity(1).epoch);
-        let hello = identity(1).hello(ReplicaId(2), Lane::Messages);
+        let hello = identity(1).hello(ReplicaId(2), Lane::Messages, Boot(7));
         assert_eq!(Hello::from_bytes(hello.to_bytes()), Ok(hello.clone()));
-        assert_eq!(identity(2).judge(&hello, &lives, true), Ok(()));
+        assert_eq!(identity(2).judge(&hello, true), Ok(()));
         let welcome = identity(2).welcome(None);
         assert_eq!(Welcome::from_bytes(welcome.to_bytes()), Ok(welcome.clone()));
         let judge = |to| identity(1).judge_welcome(ReplicaId(to), &welcome, &lives);
@@ -432,7 +439,7 @@ pub(crate) mod tests {
     #[test]
     fn each_difference_is_refused_by_its_own_code() {
         type Change = fn(&mut Hello);
-        let cases: [(Change, RejectCode); 7] = [
+        let cases: [(Change, RejectCode); 6] = [
             (|hello| hello.cluster = ClusterId(1), RejectCode::Cluster),
             (|hello| hello.to = ReplicaId(3), RejectCode::Recipient),
             (
@@ -444,22 +451,17 @@ pub(crate) mod tests {
                 RejectCode::UnknownReplica,
             ),
             (
-                |hello| hello.incarnation = Incarnation(0),
-                RejectCode::Incarnation,
-            ),
-            (
                 |hello| hello.protocol = "chora".into(),
                 RejectCode::Protocol,
             ),
             (|hello| hello.epoch_digest = 0, RejectCode::Epoch),
         ];
         for (change, code) in cases {
-            let lives = lives();
-            let mut hello = identity(1).hello(ReplicaId(2), Lane::Messages);
-            hello.incarnation = Incarnation(12);
+            let lives = Lives::of(&identity(1).epoch);
+            let mut hello = identity(1).hello(ReplicaId(2), Lane::Messages, Boot(7));
             change(&mut hello);
             let is_peer = identity(2).epoch.index_of(hello.from).is_some();
-            let rejection = identity(2).judge(&hello, &lives, is_peer).unwrap_err();
+            let rejection = identity(2).judge(&hello, is_peer).unwrap_err();
             assert_eq!(rejection.code, code);
             let welcome = identity(2).welcome(Some(rejection.clone()));
             let back = Welcome::from_bytes(welcome.to_bytes()).unwrap();

@@ -2,8 +2,9 @@
 
 use super::frame::FrameDecoder;
 use super::gateways::{self, GatewayHello};
-use super::handshake::{Lane, RejectCode, Rejection};
+use super::handshake::{Hello, Lane, RejectCode, Rejection};
 use super::opening::{self, Caller, HandshakeError};
+use super::pending::Pending;
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
@@ -12,11 +13,8 @@ use quorate_host::WireVersion;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-
-/// Strangers that may be in a handshake at once.
-const STRANGERS_MAX: usize = 64;
+use tokio::time::timeout;
 
 /// What the acceptor knows of all peers.
 pub(super) struct Acceptor {
@@ -39,23 +37,24 @@ enum Welcomed {
 
 /// Takes connections for as long as the replica runs.
 pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let pending = Pending::default();
     // They end with this.
     let mut callers = JoinSet::new();
     loop {
         let (connection, from) = listener.accept().await;
         while callers.try_join_next().is_some() {}
-        let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else {
-            acceptor.strangers.increment(1);
-            continue;
-        };
+        let place = pending.begin(from.ip());
         let acceptor = Arc::clone(&acceptor);
         callers.spawn(async move {
             let mut connection = connection;
-            let greeted =
-                tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(&mut connection, &acceptor)).await;
-            drop(permit);
-            match greeted.unwrap_or(Err(HandshakeError::Timeout)) {
+            let greeted = tokio::select! {
+                greeted = timeout(HANDSHAKE_TIMEOUT, greet(&mut connection, &acceptor)) => {
+                    greeted.unwrap_or(Err(HandshakeError::Timeout))
+                }
+                () = place.gives_way() => Err(HandshakeError::Crowded),
+            };
+            drop(place);
+            match greeted {
                 Ok(None) => {}
                 Ok(Some(Welcomed::Peer(caller))) => {
                     serve_at_home(connection, caller, acceptor).await;
@@ -67,7 +66,10 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
                 }
                 Err(error) => {
                     acceptor.strangers.increment(1);
-                    tracing::warn!(%from, "connection to the peer port refused: {}", why(&error));
+                    if let Some(left_out) = acceptor.home.log.admit(error.kind()) {
+                        let why = why(&error);
+                        tracing::warn!(%from, left_out, "connection to the peer port refused: {why}");
+                    }
                 }
             }
         });
@@ -86,26 +88,20 @@ async fn greet(
     connection: &mut Connection,
     acceptor: &Acceptor,
 ) -> Result<Option<Welcomed>, HandshakeError> {
+    let home = &acceptor.home;
     let Home {
         identity,
         lives,
         contacts,
-        datagrams,
         ..
-    } = &acceptor.home;
+    } = home;
     let spoken = identity.spoken;
     let judged = match opening::receive_caller(connection, spoken).await {
-        Ok(Caller::Peer(hello, _)) => {
-            let caller = (hello.from, hello.lane);
-            let is_peer = contacts.knows(hello.from);
-            let mut judged = identity.judge(&hello, lives, is_peer);
-            if hello.lane == Lane::Datagrams && datagrams.is_none() {
-                judged = judged.and(Err(no_datagrams()));
-            }
-            if judged.is_ok() {
-                contacts.said(hello.from, hello.about);
-            }
-            judged.map(|()| caller)
+        Ok(Caller::Peer(hello, _)) => meet(&hello, home).await,
+        Ok(Caller::CallingBack(asked)) => {
+            let answer = home.answer_call_back(&asked);
+            let sent = opening::send(connection, &answer, spoken).await;
+            return sent.map(|()| None).map_err(HandshakeError::Io);
         }
         Ok(Caller::Gateway(hello, version)) => {
             gateways::welcome(connection, &hello, &acceptor.home).await?;
@@ -131,6 +127,23 @@ async fn greet(
         .map_err(HandshakeError::Io)?;
     let welcomed = judged.map(|caller| Some(Welcomed::Peer(caller)));
     welcomed.map_err(HandshakeError::Rejected)
+}
+
+/// Whose frames follow a hello, if any may.
+async fn meet(hello: &Hello, home: &Home) -> Result<(ReplicaId, Lane), Rejection> {
+    let Home {
+        identity,
+        contacts,
+        datagrams,
+        ..
+    } = home;
+    identity.judge(hello, contacts.knows(hello.from))?;
+    if hello.lane == Lane::Datagrams && datagrams.is_none() {
+        return Err(no_datagrams());
+    }
+    let about = home.verify(hello).await?;
+    contacts.said(hello.from, about);
+    Ok((hello.from, hello.lane))
 }
 
 fn no_datagrams() -> Rejection {
@@ -172,7 +185,12 @@ async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acc
         why = read(connection, caller, acceptor, &metrics) => {
             if let Some(why) = why {
                 acceptor.strangers.increment(1);
-                tracing::warn!(%peer, ?lane, ?from, "connection closed: the peer sent {why}");
+                if let Some(left_out) = acceptor.home.log.admit("frames") {
+                    tracing::warn!(
+                        %peer, ?lane, ?from, left_out,
+                        "connection closed: the peer sent {why}"
+                    );
+                }
             }
         }
     }

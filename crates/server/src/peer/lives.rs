@@ -3,9 +3,14 @@
 //! A replica that lost its promises comes back as a new incarnation. The epoch still names the first
 //! one, so the later ones are kept here, and in the file `lives` of the data folder, so that a
 //! restart forgets none: a copy of a data folder from before the loss must not vote again.
+//!
+//! What is noted here is never forgotten, so it is noted only of whoever answers at the peer's own address: when it is
+//! dialled, or called back (`call_back.rs`). Lives are numbered by the wall clock, upwards; one that is far ahead
+//! of the clock here is none, so that after every life there is room for a later one.
 
 use super::handshake::{RejectCode, Rejection};
 use crate::folder::FolderError;
+use crate::join::now_ms;
 use crate::meta::{seal, verify};
 use crate::twice;
 use quorate_core::{Epoch, Incarnation, ReplicaId};
@@ -14,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 const FILE: &str = "lives";
+/// How far the number of a life may be ahead of the clock here, in ms: 100 years. No clock is off by more, and a replica
+/// whose clock begins at 1970 takes the lives of others.
+const AHEAD_MS_MAX: u64 = 100 * 365 * 24 * 3600 * 1000;
 const HEAD: &str = "# Peers that came back in a later life. Written by the program: do not edit.\n";
 
 /// The latest known life of every peer.
@@ -34,8 +42,18 @@ impl Lives {
             why,
         };
         let found = twice::read_both(dir, FILE, |bytes| parse(bytes).map_err(damaged))?;
-        let later = found.content.unwrap_or_default();
-        if !found.is_alike {
+        let mut later = found.content.unwrap_or_default();
+        let now_ms = now_ms();
+        let none: Vec<_> = later
+            .extract_if(.., |_, life| !is_possible(*life, now_ms))
+            .collect();
+        for (peer, life) in &none {
+            tracing::warn!(
+                %peer, %life,
+                "a life that no replica can be in had been noted on a stranger's word; it is forgotten"
+            );
+        }
+        if !found.is_alike || !none.is_empty() {
             write(dir, &later)?;
         }
         Ok(Lives {
@@ -68,25 +86,47 @@ impl Lives {
         self.later(peer).or_else(|| self.first.get(&peer).copied())
     }
 
-    /// Takes a peer in its latest life, or in one later than any known before, which is noted.
+    /// Whether a peer may be in this life: its latest one, or one later than any known before. Notes nothing.
+    pub(crate) fn judge(&self, peer: ReplicaId, incarnation: Incarnation) -> Result<(), Rejection> {
+        self.is_new(peer, incarnation, self.later(peer)).map(drop)
+    }
+
+    /// Whether the life is later than any known before, of which `later` is the last if there was one after the
+    /// epoch's.
+    fn is_new(
+        &self,
+        peer: ReplicaId,
+        incarnation: Incarnation,
+        later: Option<Incarnation>,
+    ) -> Result<bool, Rejection> {
+        let is_first = self.first.get(&peer) == Some(&incarnation);
+        let text = match later {
+            Some(known) if known == incarnation => return Ok(false),
+            None if is_first => return Ok(false),
+            // Later lives are numbered upwards; the first one comes before them all.
+            Some(known) if is_first || incarnation.0 < known.0 => format!(
+                "replica {peer} is in incarnation {incarnation}, and has been here in the \
+                 later {known}: its data folder is an old copy; delete it, and the replica \
+                 comes back by itself"
+            ),
+            _ if is_possible(incarnation, now_ms()) => return Ok(true),
+            _ => format!(
+                "replica {peer} is in incarnation {incarnation}, which by the clock here begins in over \
+                 100 years: set the clocks of both machines right; if that of replica {peer} was wrong, \
+                 delete its data folder, and the replica comes back by itself"
+            ),
+        };
+        let code = RejectCode::Incarnation;
+        Err(Rejection { code, text })
+    }
+
+    /// Takes a peer that answered at its own address in its latest life, or in one later than any known before, which is
+    /// noted.
     pub(crate) fn admit(&self, peer: ReplicaId, incarnation: Incarnation) -> Result<(), Rejection> {
         let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = self.first.get(&peer) == Some(&incarnation);
-        match later.get(&peer) {
-            Some(known) if *known == incarnation => return Ok(()),
-            None if is_first => return Ok(()),
-            // Later lives are numbered upwards; the first one comes before them all.
-            Some(known) if is_first || incarnation.0 < known.0 => {
-                return Err(Rejection {
-                    code: RejectCode::Incarnation,
-                    text: format!(
-                        "replica {peer} is in incarnation {incarnation}, and has been here in the \
-                         later {known}: its data folder is an old copy; delete it, and the replica \
-                         comes back by itself"
-                    ),
-                });
-            }
-            _ => {}
+        let known = later.get(&peer).copied();
+        if !self.is_new(peer, incarnation, known)? {
+            return Ok(());
         }
         match self.first.get(&peer) {
             Some(_) => tracing::warn!(%peer, %incarnation, "the peer is back in a new life"),
@@ -97,7 +137,10 @@ impl Lives {
             None | Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
                 // Unnoted it is not taken: the next attempt may find the disk in better order.
-                later.remove(&peer);
+                match known {
+                    Some(known) => later.insert(peer, known),
+                    None => later.remove(&peer),
+                };
                 Err(Rejection {
                     code: RejectCode::Incarnation,
                     text: format!("its new life could not be noted: {error}"),
@@ -105,6 +148,16 @@ impl Lives {
             }
         }
     }
+}
+
+/// Whether a life other than the first can have such a number, by the clock here.
+pub(crate) fn is_possible(life: Incarnation, now_ms: u64) -> bool {
+    number(life) <= now_ms.saturating_add(AHEAD_MS_MAX)
+}
+
+/// The number by which a life comes after others: about when it began, in ms of the wall clock.
+pub(crate) fn number(life: Incarnation) -> u64 {
+    (life.0 >> 64) as u64
 }
 
 fn write(dir: &Path, later: &BTreeMap<ReplicaId, Incarnation>) -> Result<(), FolderError> {
@@ -132,6 +185,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::join::fresh_life;
     use crate::meta::tests::meta;
     use std::fs;
 
@@ -159,6 +213,29 @@ mod tests {
             }
             assert_eq!(lives.admit(peer, third), Ok(()));
         }
+    }
+
+    /// Scenario: a stranger's word was noted by a program that believed it, and the true replica comes back.
+    #[test]
+    fn a_life_that_leaves_no_later_one_is_neither_taken_nor_remembered() {
+        let home = tempfile::tempdir().unwrap();
+        let epoch = meta(1).epoch;
+        let (two, three) = (ReplicaId(2), ReplicaId(3));
+        let last = Incarnation(u128::MAX);
+        let later = Incarnation(u128::from(now_ms()) << 64);
+        write(home.path(), &[(two, last), (three, later)].into()).unwrap();
+        for _ in 0..2 {
+            let lives = Lives::open(home.path(), &epoch).unwrap();
+            assert_eq!((lives.later(two), lives.later(three)), (None, Some(later)));
+            assert_eq!(lives.admit(two, epoch.members[1].incarnation), Ok(()));
+            let refused = lives.admit(two, last).unwrap_err();
+            assert!(refused.text.contains("set the clocks"), "{}", refused.text);
+        }
+        let kept = fs::read(home.path().join(FILE)).unwrap();
+        assert_eq!(parse(&kept).unwrap(), [(three, later)].into());
+        // What the message advises: a folder that was deleted draws a life by a clock set right.
+        let lives = Lives::open(home.path(), &epoch).unwrap();
+        assert_eq!(lives.admit(two, fresh_life().unwrap()), Ok(()));
     }
 
     /// Each byte of the file and of its copy: made good from the other, and named where both are

@@ -3,6 +3,7 @@
 //! The core gives a turn's frames to a [`Transport`] and takes what peers did as [`Arrival`]s from a queue. Who a peer is,
 //! and whether it is taken, is the same whatever carries its frames ([`Home`]).
 
+pub(crate) mod call_back;
 mod contacts;
 pub(crate) mod datagrams;
 pub(crate) mod frame;
@@ -10,14 +11,17 @@ pub(crate) mod gateways;
 pub(crate) mod handshake;
 mod incoming;
 pub(crate) mod lives;
+pub(crate) mod long_frames;
 pub(crate) mod opening;
 pub(crate) mod outgoing;
+pub(crate) mod pending;
 pub(crate) mod question;
 pub(crate) mod rings;
 mod sockets;
 pub(crate) mod threads;
 pub(crate) mod transmit;
 
+use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
 use crate::security::Listener;
 use bytes::Bytes;
@@ -72,6 +76,8 @@ struct Home {
     /// What takes and sends datagrams, if frames may go that way.
     datagrams: Option<Arc<Datagrams>>,
     gateways: Arc<Gateways>,
+    /// For lines about strangers.
+    log: Arc<LogLimit>,
 }
 
 #[cfg(test)]
@@ -84,6 +90,7 @@ impl Home {
             contacts: Arc::default(),
             datagrams: None,
             gateways: Arc::default(),
+            log: Arc::default(),
         }
     }
 }
@@ -191,6 +198,7 @@ impl Links {
             contacts: Arc::default(),
             datagrams: None,
             gateways: Arc::default(),
+            log: Arc::default(),
         };
         let mut transport: Box<dyn Transport> = match way {
             Way::Sockets(listener, datagrams, threads) => {
@@ -257,7 +265,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::polling::Polling;
     use crate::security::{Door, bind};
-    use quorate_core::Peers;
+    use quorate_core::{Boot, Peers};
     use quorate_host::Spoken;
 
     pub(crate) struct Replica {
@@ -317,7 +325,7 @@ pub(crate) mod tests {
     }
 
     /// Two replicas, 1 and 2, each with the identity given.
-    fn pair(one: Identity, two: Identity) -> (Replica, Replica, String) {
+    pub(crate) fn pair(one: Identity, two: Identity) -> (Replica, Replica, String) {
         let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
         let [first, second] = ports
             .each_ref()
@@ -356,7 +364,7 @@ pub(crate) mod tests {
         }
     }
 
-    async fn expect_frame(replica: &mut Replica, expected: &[u8]) {
+    pub(crate) async fn expect_frame(replica: &mut Replica, expected: &[u8]) {
         match next(replica).await {
             Arrival::Frame { payload, .. } => assert!(payload == expected),
             Arrival::Link { .. } => panic!("a link changed where a frame was expected"),
@@ -493,6 +501,32 @@ pub(crate) mod tests {
         );
     }
 
+    /// Scenario: twice as many connections as there may be handshakes say nothing while a peer starts, and go on coming.
+    #[tokio::test]
+    async fn idle_strangers_keep_no_peer_out() {
+        let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
+        let [first, second] = ports
+            .each_ref()
+            .map(|port| port.local_addr().unwrap().to_string());
+        let [port, other] = ports.map(|port| (port, None));
+        let mut one = Replica::start(port, identity(1), (2, &second));
+        let mut idle = Vec::new();
+        for _ in 0..2 * pending::PENDING_MAX {
+            idle.push(tokio::net::TcpStream::connect(&first).await.unwrap());
+        }
+        let mut two = Replica::start(other, identity(2), (1, &first));
+        let flood = async {
+            loop {
+                idle.push(tokio::net::TcpStream::connect(&first).await.unwrap());
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            never = flood => never,
+            _ = async { (up(&mut one).await, up(&mut two).await) } => {}
+        }
+    }
+
     #[tokio::test]
     async fn hostile_bytes_on_the_peer_port_disturb_nobody() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -507,7 +541,7 @@ pub(crate) mod tests {
                 // A member's own voice, to get past the door.
                 opening::send(
                     &mut bytes,
-                    &identity(3).hello(ReplicaId(1), Lane::Messages),
+                    &identity(3).hello(ReplicaId(1), Lane::Messages, Boot(7)),
                     Spoken::SHIPPED,
                 )
                 .await

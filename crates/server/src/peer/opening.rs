@@ -5,6 +5,7 @@
 //! that two replicas without a common version can say so, and leaves the fields of a body where they
 //! are: a newer one may add fields behind them.
 
+use super::call_back::CallBack;
 use super::gateways::GatewayHello;
 use super::handshake::{Hello, Rejection};
 use super::question::Question;
@@ -34,6 +35,8 @@ pub(crate) enum Caller {
     Peer(Hello, WireVersion),
     /// A replica that does not know yet whether it may.
     Asking(Question),
+    /// A replica that was sent a hello, and asks whether it is genuine.
+    CallingBack(CallBack),
     /// A gateway apart, which wants to send frames and be sent some, in this version.
     Gateway(GatewayHello, WireVersion),
 }
@@ -58,6 +61,23 @@ pub(crate) enum HandshakeError {
     Rejected(Rejection),
     /// It took too long.
     Timeout,
+    /// Too many others began one.
+    Crowded,
+}
+
+impl HandshakeError {
+    /// What kind of trouble it is, for those who count.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            HandshakeError::Io(_) => "connection",
+            HandshakeError::NotAPeer => "magic",
+            HandshakeError::Version { .. } => "version",
+            HandshakeError::Malformed(_) => "malformed",
+            HandshakeError::Rejected(rejection) => rejection.code.name(),
+            HandshakeError::Timeout => "timeout",
+            HandshakeError::Crowded => "crowded",
+        }
+    }
 }
 
 impl fmt::Display for HandshakeError {
@@ -75,6 +95,7 @@ impl fmt::Display for HandshakeError {
             HandshakeError::Malformed(why) => write!(f, "a malformed handshake: {why}"),
             HandshakeError::Rejected(rejection) => f.write_str(&rejection.text),
             HandshakeError::Timeout => f.write_str("no handshake in time"),
+            HandshakeError::Crowded => f.write_str("too many handshakes at once"),
         }
     }
 }
@@ -120,6 +141,10 @@ pub(crate) async fn receive_caller(
         magic if magic == Question::MAGIC => {
             let (question, _) = receive_body(from, mine).await?;
             Ok(Caller::Asking(question))
+        }
+        magic if magic == CallBack::MAGIC => {
+            let (asked, _) = receive_body(from, mine).await?;
+            Ok(Caller::CallingBack(asked))
         }
         magic if magic == GatewayHello::MAGIC => {
             let (hello, version) = receive_body(from, mine).await?;
@@ -192,10 +217,10 @@ mod tests {
     use super::*;
     use crate::peer::handshake::Lane;
     use crate::peer::handshake::tests::identity;
-    use quorate_core::{Encoder, ReplicaId};
+    use quorate_core::{Boot, Encoder, ReplicaId};
 
     fn hello() -> Hello {
-        identity(1).hello(ReplicaId(2), Lane::Messages)
+        identity(1).hello(ReplicaId(2), Lane::Messages, Boot(7))
     }
 
     fn spoken(oldest: u32, newest: u32) -> Spoken {

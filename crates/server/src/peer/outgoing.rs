@@ -407,7 +407,9 @@ pub(super) async fn dial(
             .await
             .map_err(HandshakeError::Io)?;
         let spoken = home.identity.spoken;
-        let hello = home.identity.hello(shared.peer, lane);
+        let token = home.contacts.token(shared.peer);
+        let token = token.map_err(HandshakeError::Io)?;
+        let hello = home.identity.hello(shared.peer, lane, token);
         opening::send(&mut connection, &hello, spoken)
             .await
             .map_err(HandshakeError::Io)?;
@@ -415,6 +417,9 @@ pub(super) async fn dial(
         home.identity
             .judge_welcome(shared.peer, &welcome, &home.lives)
             .map_err(HandshakeError::Rejected)?;
+        if lane == Lane::Messages {
+            home.contacts.dialled(shared.peer);
+        }
         Ok((connection, version))
     };
     tokio::time::timeout(HANDSHAKE_TIMEOUT, greet)

@@ -19,7 +19,7 @@ use super::threads::LinksThread;
 use super::{Arrivals, Home, Transport, frame};
 use crate::metrics::{Metrics, PeerMetrics};
 use bytes::Bytes;
-use quorate_core::{Peers, ReplicaId};
+use quorate_core::{Boot, Peers, ReplicaId};
 use quorate_host::{Frame, WireVersion};
 use std::collections::BTreeMap;
 use std::io;
@@ -160,9 +160,11 @@ fn greet(from: &Home, to: &Home) -> Result<WireVersion, Rejection> {
         let code = RejectCode::WireVersion;
         return Err(Rejection { code, text });
     };
-    let hello = dialler.hello(acceptor.me, Lane::Messages);
+    // Nobody else is in this process: a token would tell nothing.
+    let hello = dialler.hello(acceptor.me, Lane::Messages, Boot(0));
     let is_peer = to.contacts.knows(dialler.me);
-    acceptor.judge(&hello, &to.lives, is_peer)?;
+    acceptor.judge(&hello, is_peer)?;
+    to.lives.admit(dialler.me, dialler.incarnation)?;
     to.contacts.said(dialler.me, hello.about);
     dialler.judge_welcome(acceptor.me, &acceptor.welcome(None), &from.lives)?;
     Ok(version)

@@ -74,6 +74,8 @@ struct Pair {
     network: Network,
     /// Where replica 2 is.
     receiver: SocketAddr,
+    /// Where replica 1 is, so that it can start there again.
+    port: std::net::TcpListener,
 }
 
 /// Two replicas that know each other; both take datagrams.
@@ -92,6 +94,7 @@ async fn start(rule: Option<Rule>) -> Pair {
     } else {
         receiver
     };
+    let kept = ports[0].try_clone().unwrap();
     let [port, its_port] = ports.map(|port| {
         let datagrams = Datagrams::new(bind_datagrams(&port).unwrap(), 1);
         (port, Some(datagrams.unwrap()))
@@ -105,6 +108,7 @@ async fn start(rule: Option<Rule>) -> Pair {
         two,
         network,
         receiver,
+        port: kept,
     }
 }
 
@@ -379,17 +383,25 @@ async fn what_has_no_secret_of_today_is_refused() {
     let refused = hostile.len() as u64;
     until(&pair.two, REFUSED, |count| count == refused).await;
 
-    // The peer starts again, elsewhere: its former datagrams are those of a stranger.
+    // The peer starts again: its former datagrams are those of a stranger.
     let Pair { one, mut two, .. } = pair;
     drop(one);
+    let free = async {
+        loop {
+            match bind_datagrams(&pair.port) {
+                Ok(socket) => return socket,
+                Err(_) => sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    let socket = timeout(Duration::from_secs(10), free).await;
+    let datagrams = Datagrams::new(socket.expect("the port stays taken"), 1).unwrap();
     let again = Identity {
         boot: Boot(7777),
         ..identity(1)
     };
-    let port = bind("127.0.0.1:0").unwrap();
-    let datagrams = Datagrams::new(bind_datagrams(&port).unwrap(), 1).unwrap();
     let peer = (2, &*pair.receiver.to_string());
-    let mut one = Replica::start((port, Some(datagrams)), again, peer);
+    let mut one = Replica::start((pair.port, Some(datagrams)), again, peer);
     until(&one, OPEN, |open| open == 1).await;
     for datagram in &overheard {
         stranger.send_to(datagram, pair.receiver).unwrap();
