@@ -68,6 +68,11 @@ pub(crate) struct GatewayOptions {
     )]
     request_timeout_ms: u64,
 
+    /// Most memory for requests that are being received and answers that clients have not taken yet, in bytes; no
+    /// connection gets more than three quarters of it. Beyond, requests are refused [default: 268435456]
+    #[arg(long, env = "QUORATE_MAX_CLIENT_MEMORY", value_name = "BYTES")]
+    max_client_memory: Option<usize>,
+
     /// Who says how far this machine's clock may be off: the kernel (kernel), or you (declared:ERROR, as in
     /// declared:1ms). A wrong clock costs speed, never safety [default: kernel]
     #[arg(long, env = "QUORATE_CLOCK", value_name = "SOURCE")]
@@ -116,6 +121,8 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
     let address = address.map_err(Failure::Usage)?;
     let request_bytes_max = serve::request_bytes(options.max_request_bytes);
     let request_bytes_max = request_bytes_max.map_err(Failure::Usage)?;
+    let client_memory = serve::client_memory(options.max_client_memory);
+    let client_memory = client_memory.map_err(Failure::Usage)?;
     let cluster = options.cluster_id.as_deref().map(serve::cluster_id);
     let cluster = cluster.transpose().map_err(Failure::Usage)?;
     let clock = serve::clock(options.clock.as_deref()).map_err(Failure::Usage)?;
@@ -136,6 +143,7 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
             ..Limits::default()
         },
         request_timeout: Duration::from_millis(options.request_timeout_ms),
+        client_memory,
         clock,
         test_source,
         ..ServerOptions::to(members)

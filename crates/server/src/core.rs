@@ -239,6 +239,7 @@ impl<A: Application> Core<A> {
                 body,
                 payloads,
                 principal,
+                room: _,
                 reply,
             } => {
                 if self.disk_is_full() {

@@ -1,5 +1,6 @@
 //! The bounded ring between faces and a replica's core.
 
+use crate::budget::{Account, Budget, Charge};
 use crate::group::{Change, ChangeError};
 use crate::status::Status;
 use bytes::Bytes;
@@ -15,6 +16,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// How long a change of the group is asked for that comes too early, and how often.
 const CHANGE_WAITS_MAX: Duration = Duration::from_secs(3);
 const CHANGE_RETRY: Duration = Duration::from_millis(50);
+
+/// The budget for commands that wait between faces and the core, in bytes. A face holds its requests until they are
+/// answered, but a client that leaves takes that away while its command still waits here.
+const WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// What a read may return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +71,8 @@ pub enum Request<A: Application> {
         payloads: Vec<Payload>,
         /// Who asks.
         principal: Principal,
+        /// What it takes of the bytes that may wait for the core.
+        room: Charge,
         /// Where the answer goes.
         reply: oneshot::Sender<Result<Bytes, Failure>>,
     },
@@ -152,6 +159,8 @@ impl Default for Apart {
 /// How faces reach a replica: cheap to clone, bounded, without locks.
 pub struct Handle<A: Application> {
     requests: mpsc::Sender<Request<A>>,
+    /// The commands that wait for the core.
+    waiting: Account,
     applied: Arc<watch::Sender<Slot>>,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
@@ -168,6 +177,7 @@ impl<A: Application> Clone for Handle<A> {
     fn clone(&self) -> Self {
         Handle {
             requests: self.requests.clone(),
+            waiting: self.waiting.clone(),
             applied: Arc::clone(&self.applied),
             latency: self.latency.clone(),
             apart: self.apart.clone(),
@@ -176,12 +186,13 @@ impl<A: Application> Clone for Handle<A> {
 }
 
 impl<A: Application> Handle<A> {
-    /// A handle, and the end the core drains. `capacity` bounds what waits between them.
+    /// A handle, and the end the core drains. At most `capacity` requests wait between them.
     #[must_use]
     pub fn new(capacity: usize) -> (Self, mpsc::Receiver<Request<A>>) {
         let (requests, incoming) = mpsc::channel(capacity);
         let handle = Handle {
             requests,
+            waiting: Budget::new(WAITING_BYTES_MAX).account(),
             applied: Arc::new(watch::Sender::new(Slot(0))),
             latency: None,
             apart: Apart::default(),
@@ -229,6 +240,9 @@ impl<A: Application> Handle<A> {
     }
 
     /// Applies a command and returns the application's result.
+    ///
+    /// # Errors
+    /// Why there is none; [`Failure::Overloaded`] if too many requests, or too many bytes of commands, wait already.
     pub async fn write(&self, body: Bytes, principal: Principal) -> Result<Bytes, Failure> {
         self.write_with(body, Vec::new(), principal).await
     }
@@ -240,11 +254,16 @@ impl<A: Application> Handle<A> {
         payloads: Vec<Payload>,
         principal: Principal,
     ) -> Result<Bytes, Failure> {
+        let mut room = self.waiting.charge();
+        let bulk = payloads.iter().map(|payload| payload.len as usize);
+        room.add(body.len() + bulk.sum::<usize>())
+            .map_err(|_| Failure::Overloaded)?;
         let (reply, answer) = oneshot::channel();
         self.enqueue(Request::Write {
             body,
             payloads,
             principal,
+            room,
             reply,
         })?;
         self.wait(answer).await?
@@ -335,5 +354,37 @@ impl<A: Application> Handle<A> {
             latency.record(began.elapsed());
         }
         Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    /// An application of which nothing is asked here.
+    type Nothing = quorate_plain::Store;
+
+    /// Scenario: clients ask for a write of 1 MiB each and leave at once, while the core does something else.
+    #[tokio::test]
+    async fn commands_whose_clients_left_are_bounded_in_bytes_until_the_core_takes_them() {
+        let (handle, mut requests) = Handle::<Nothing>::new(10_000);
+        let body = Bytes::from(vec![0; 1 << 20]);
+        let mut waiting = 0;
+        loop {
+            let mut write = pin!(handle.write(body.clone(), Principal::default()));
+            let polled = poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await;
+            match polled {
+                Poll::Pending => waiting += 1,
+                Poll::Ready(refused) => break assert_eq!(refused, Err(Failure::Overloaded)),
+            }
+        }
+        assert!(waiting << 20 <= WAITING_BYTES_MAX && waiting << 21 > WAITING_BYTES_MAX);
+        drop(requests.recv().await);
+        let mut room = handle.waiting.charge();
+        assert_eq!(room.add(1 << 20), Ok(()));
+        assert!(room.add(1 << 20).is_err());
     }
 }

@@ -10,6 +10,7 @@
 )]
 
 mod aside;
+mod budget;
 mod clock;
 mod core;
 mod disk;
@@ -41,6 +42,7 @@ mod timed;
 mod twice;
 mod upkeep;
 
+pub use budget::{Account, Budget, CLIENT_MEMORY, Charge, Exhausted};
 pub use clock::{ClockError, ClockSource};
 pub use disk::DiskError;
 pub use error::ServerError;

@@ -4,12 +4,15 @@ mod clock;
 mod connections;
 mod datagrams;
 mod figures;
+mod memory;
 mod storage;
 
+use crate::budget::Budget;
 use clock::ClockMetrics;
 pub use connections::ConnectionCounts;
 use datagrams::DatagramMetrics;
 pub(crate) use figures::Figures;
+use memory::MemoryMetrics;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use quorate_core::ReplicaId;
@@ -71,6 +74,7 @@ pub struct Metrics {
     pub(crate) bulk: Histogram,
     pub(crate) snapshots: SnapshotMetrics,
     pub(crate) storage: StorageMetrics,
+    memory: MemoryMetrics,
     places: [Histogram; 4],
 }
 
@@ -280,6 +284,7 @@ impl Metrics {
             bulk: on.place("bulk"),
             snapshots: SnapshotMetrics::new(&on),
             storage: StorageMetrics::new(&on),
+            memory: MemoryMetrics::new(&on),
             places: ["ring", "order", "log", "total"].map(|place| on.place(place)),
             handle,
             recorder,
@@ -289,7 +294,13 @@ impl Metrics {
     /// The text of a Prometheus scrape.
     #[must_use]
     pub fn render(&self) -> String {
+        self.memory.publish();
         self.handle.render()
+    }
+
+    /// Shows from now on what clients take of this budget. There is one for each process.
+    pub fn show_client_memory(&self, budget: Budget) {
+        self.memory.show(budget);
     }
 
     /// The metrics of the link to `peer`.
@@ -451,6 +462,10 @@ mod tests {
         metrics.branch("catch-up").increment(1);
         metrics.peer(ReplicaId(2)).sent_frames.increment(3);
         metrics.spent(Place::Log, 150_000);
+        let budget = Budget::new(1000);
+        let mut charge = budget.account().charge();
+        charge.resize_anyway(10);
+        metrics.show_client_memory(budget);
         let text = metrics.render();
         for line in [
             "quorate_commands_applied_total 5",
@@ -459,6 +474,9 @@ mod tests {
             "quorate_peer_sent_frames_total{peer=\"2\"} 3",
             "quorate_latency_seconds_bucket{place=\"log\",le=\"0.00025\"} 1",
             "# HELP quorate_slots_total Slots applied.",
+            "quorate_client_memory_bytes 10",
+            "quorate_client_memory_limit_bytes 1000",
+            "quorate_client_memory_refused_total 0",
         ] {
             assert!(text.contains(line), "{line} is missing from\n{text}");
         }

@@ -3,6 +3,7 @@
 mod open;
 
 use crate::aside::Aside;
+use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::clock::{Clock, ClockSource};
 use crate::core::{Core, Inputs, State as CoreState};
 use crate::disk::Disk;
@@ -69,6 +70,8 @@ pub struct ServerConfig {
     pub queue_max: usize,
     /// How long a request may wait for its answer.
     pub request_timeout: Duration,
+    /// Most bytes that requests being received and answers not yet taken may have in memory.
+    pub client_memory: usize,
     /// What runs on which thread.
     pub layout: Layout,
     /// On which cores, and whether they sleep.
@@ -103,6 +106,7 @@ impl ServerConfig {
             limits: Limits::default(),
             queue_max: QUEUE_MAX,
             request_timeout: REQUEST_TIMEOUT,
+            client_memory: CLIENT_MEMORY,
             layout: Layout::Threaded,
             polling: Polling::default(),
             clock: ClockSource::default(),
@@ -240,10 +244,14 @@ where
     A::Answer: Send + 'static,
     A::Cut: Send,
 {
+    let client_memory = Budget::new(config.client_memory);
     let mut embedded = embed(config, app).await?;
+    (embedded.metrics).show_client_memory(client_memory.clone());
     let (tell_face, stopping) = watch::channel(false);
     let listener = Listener::new(client_port, Door::Client)?;
-    let listener = listener.counted(embedded.metrics.client_connections());
+    let listener = listener
+        .counted(embedded.metrics.client_connections())
+        .budgeted(client_memory);
     let face = tokio::spawn(face(FaceContext {
         handle: embedded.handle.clone(),
         listener,

@@ -1,5 +1,6 @@
 //! The one place every connection passes, in and out: where TLS and authentication attach.
 
+use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::metrics::ConnectionCounts;
 use rustix::net::sockopt;
 use std::io;
@@ -33,6 +34,7 @@ pub struct Listener {
     inner: TcpListener,
     door: Door,
     counts: Arc<ConnectionCounts>,
+    budget: Budget,
 }
 
 impl Listener {
@@ -43,6 +45,7 @@ impl Listener {
             inner: TcpListener::from_std(port)?,
             door,
             counts: Arc::new(ConnectionCounts::unseen()),
+            budget: Budget::new(CLIENT_MEMORY),
         })
     }
 
@@ -57,6 +60,18 @@ impl Listener {
     #[must_use]
     pub fn counts(&self) -> Arc<ConnectionCounts> {
         Arc::clone(&self.counts)
+    }
+
+    /// Bounds what requests and answers on its connections take.
+    #[must_use]
+    pub fn budgeted(self, budget: Budget) -> Self {
+        Listener { budget, ..self }
+    }
+
+    /// For what requests and answers on its connections take.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        self.budget.clone()
     }
 
     /// Where it listens.

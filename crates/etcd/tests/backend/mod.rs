@@ -90,6 +90,7 @@ async fn run(
                 body,
                 payloads,
                 principal,
+                room: _,
                 reply,
             } => {
                 let at = at(applied, principal);

@@ -5,7 +5,7 @@ mod settings;
 
 pub(crate) use options::ServeOptions;
 pub(crate) use settings::{
-    REQUEST_TIMEOUT_MS, TXN_OPS, clock, cluster_id, request_bytes, test_source,
+    REQUEST_TIMEOUT_MS, TXN_OPS, client_memory, clock, cluster_id, request_bytes, test_source,
 };
 
 use crate::Failure;
@@ -207,6 +207,7 @@ impl Replica {
             limits,
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
+            client_memory: settings.client_memory,
             layout: settings.layout,
             polling: settings.polling,
             clock: settings.clock,

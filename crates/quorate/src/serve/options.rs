@@ -116,6 +116,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_REQUEST_TIMEOUT_MS", value_name = "MS")]
     pub(super) request_timeout_ms: Option<u64>,
 
+    /// Most memory for requests that are being received and answers that clients have not taken yet, in bytes; no
+    /// connection gets more than three quarters of it. Beyond, requests are refused [default: 268435456]
+    #[arg(long, env = "QUORATE_MAX_CLIENT_MEMORY", value_name = "BYTES")]
+    pub(super) max_client_memory: Option<usize>,
+
     /// Bytes of large values kept whole in memory, for those who read them next [default: 268435456]
     #[arg(long, env = "QUORATE_VALUE_CACHE_BYTES", value_name = "BYTES")]
     pub(super) value_cache_bytes: Option<usize>,

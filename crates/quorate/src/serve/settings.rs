@@ -12,7 +12,7 @@ use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
 use quorate_server::{
-    ClockSource, Layout, MemberInfo, Polling, Reaction, Rejoin, Spoken, TestSource,
+    CLIENT_MEMORY, ClockSource, Layout, MemberInfo, Polling, Reaction, Rejoin, Spoken, TestSource,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ const PROTOCOL: &str = "rabia";
 const REQUEST_BYTES: usize = 1_572_864;
 /// One value of the greatest length, and room for what is around it.
 const REQUEST_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
+/// Room for some requests of the usual greatest length.
+const CLIENT_MEMORY_MIN: usize = 16 << 20;
 pub(crate) const TXN_OPS: usize = 128;
 /// Less than the five seconds after which etcdctl gives up: its user gets an answer.
 pub(crate) const REQUEST_TIMEOUT_MS: u64 = 4_000;
@@ -63,6 +65,7 @@ pub(super) struct Settings {
     pub(super) max_request_bytes: usize,
     pub(super) max_txn_ops: usize,
     pub(super) request_timeout: Duration,
+    pub(super) client_memory: usize,
     pub(super) value_cache_bytes: usize,
     pub(super) reaction: Reaction,
     pub(super) rejoin: Rejoin,
@@ -152,6 +155,7 @@ impl Settings {
             request_timeout: Duration::from_millis(
                 options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
             ),
+            client_memory: client_memory(options.max_client_memory)?,
             value_cache_bytes: options
                 .value_cache_bytes
                 .unwrap_or(Limits::default().payload_cache_bytes_max),
@@ -256,6 +260,16 @@ pub(crate) fn request_bytes(given: Option<usize>) -> Result<usize, String> {
         Some(bytes) if (1..=REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),
         Some(bytes) => Err(format!(
             "--max-request-bytes {bytes} is not between 1 and {REQUEST_BYTES_MAX}"
+        )),
+    }
+}
+
+pub(crate) fn client_memory(given: Option<usize>) -> Result<usize, String> {
+    match given {
+        None => Ok(CLIENT_MEMORY),
+        Some(bytes) if bytes >= CLIENT_MEMORY_MIN => Ok(bytes),
+        Some(bytes) => Err(format!(
+            "--max-client-memory {bytes} is less than {CLIENT_MEMORY_MIN}"
         )),
     }
 }
@@ -375,7 +389,7 @@ mod tests {
     #[test]
     fn every_contradiction_is_named() {
         type Change = fn(&mut ServeOptions);
-        let cases: [(Change, &str); 17] = [
+        let cases: [(Change, &str); 18] = [
             (|o| o.id = Some(0), "numbered from 1"),
             (|o| o.id = Some(4), "does not list --id 4"),
             (
@@ -405,6 +419,10 @@ mod tests {
             (
                 |o| o.max_request_bytes = Some(1 << 30),
                 "is not between 1 and",
+            ),
+            (
+                |o| o.max_client_memory = Some(1 << 20),
+                "--max-client-memory 1048576 is less than 16777216",
             ),
             (|o| o.param = vec!["x".into()], "name=value"),
             (

@@ -254,6 +254,7 @@ impl<A: Application> Core<A> {
                 body,
                 payloads,
                 principal,
+                room: _,
                 reply,
             } => {
                 let Some((_, gateway)) = &mut self.life else {

@@ -7,6 +7,7 @@
 mod core;
 mod members;
 
+use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::clock::{Clock, ClockSource};
 use crate::error::ServerError;
 use crate::handle::Handle;
@@ -45,6 +46,8 @@ pub struct GatewayOptions {
     pub queue_max: usize,
     /// How long a request may wait for its answer.
     pub request_timeout: Duration,
+    /// Most bytes that requests being received and answers not yet taken may have in memory.
+    pub client_memory: usize,
     /// Who says how far its clock may be off.
     pub clock: ClockSource,
     /// What a test says of the clock.
@@ -63,6 +66,7 @@ impl GatewayOptions {
             limits: Limits::default(),
             queue_max: QUEUE_MAX,
             request_timeout: REQUEST_TIMEOUT,
+            client_memory: CLIENT_MEMORY,
             clock: ClockSource::default(),
             test_source: TestSource::default(),
         }
@@ -236,6 +240,7 @@ pub struct Starting {
     reached: Reached,
     client_port: TcpListener,
     request_timeout: Duration,
+    client_memory: Budget,
     ready: Box<dyn FnOnce()>,
     signal: Pin<Box<dyn Future<Output = &'static str>>>,
 }
@@ -266,11 +271,13 @@ impl Starting {
         A::Answer: Send + 'static,
     {
         let mut linked = self.reached.link::<A>();
+        (linked.metrics).show_client_memory(self.client_memory.clone());
         let (tell_face, stopping) = watch::channel(false);
         let face = tokio::spawn(face(GatewayContext {
             handle: linked.handle.clone(),
             listener: Listener::new(self.client_port, Door::Client)?
-                .counted(linked.metrics.client_connections()),
+                .counted(linked.metrics.client_connections())
+                .budgeted(self.client_memory),
             metrics: linked.metrics(),
             upstream: linked.upstream.clone(),
             request_timeout: self.request_timeout,
@@ -304,6 +311,7 @@ where
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let request_timeout = options.request_timeout;
+        let client_memory = Budget::new(options.client_memory);
         let mut signal = Box::pin(stop_signal()?);
         let reached = tokio::select! {
             reached = reach(options) => reached?,
@@ -316,6 +324,7 @@ where
             reached,
             client_port,
             request_timeout,
+            client_memory,
             ready: Box::new(ready),
             signal,
         };
