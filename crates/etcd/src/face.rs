@@ -8,7 +8,7 @@ use quorate_etcd_api::errors::{self, Error};
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_kv::{Answer, Status as StoreStatus};
 use quorate_kv::{Applied, Query, Refused, Store, decode_result};
-use quorate_server::{Consistency, Failure, Handle};
+use quorate_server::{Account, Charge, Consistency, Failure, Handle};
 use quorate_web::{ConnectionLimits, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct Limits {
     pub streams_max: u32,
     /// Largest HTTP/2 frame taken.
     pub frame_bytes_max: u32,
-    /// Bytes a client may send ahead on one stream; a connection gets four times as many.
+    /// Bytes a client may send ahead on a connection; it gets fewer where many are connected.
     pub window_bytes: u32,
     /// How long a connection may be silent before it is asked for a sign of life.
     pub keepalive_interval: Duration,
@@ -86,6 +86,8 @@ pub(crate) struct Face {
     /// Whoever reads a slice of something large holds it.
     pub(crate) slices: Arc<Semaphore>,
     pub(crate) gatherer: Gatherer,
+    /// What requests and answers are charged to: their connection, except for those that come by the routes.
+    pub(crate) account: Account,
     identity: Arc<OnceCell<Identity>>,
 }
 
@@ -108,7 +110,12 @@ impl Identity {
 
 impl Face {
     /// The face of the replica behind `handle`.
-    pub(crate) fn new(handle: Handle<Store>, limits: Limits, metrics: Option<Metrics>) -> Self {
+    pub(crate) fn new(
+        handle: Handle<Store>,
+        limits: Limits,
+        metrics: Option<Metrics>,
+        account: Account,
+    ) -> Self {
         Face {
             hub: Arc::new(Hub::default()),
             slices: Arc::new(Semaphore::new(1)),
@@ -116,7 +123,16 @@ impl Face {
             handle,
             limits,
             metrics,
+            account,
             identity: Arc::default(),
+        }
+    }
+
+    /// The same for one connection.
+    pub(crate) fn on_connection(&self, account: Account) -> Self {
+        Face {
+            account,
+            ..self.clone()
         }
     }
 
@@ -171,7 +187,8 @@ impl Face {
             Ok(applied) if applied.is_unfilled => {
                 Ok(Ok(Box::pin(self.fill(&body, applied)).await?))
             }
-            applied => Ok(applied),
+            Ok(applied) => Ok(Ok(self.charged(applied)?)),
+            refused => Ok(refused),
         }
     }
 
@@ -181,23 +198,24 @@ impl Face {
         query: Query,
         consistency: Consistency,
     ) -> Result<Answer, Status> {
-        let answer = self.ask(query, consistency).await?;
-        match answer {
+        let mut charge = self.account.charge();
+        match self.ask(query, consistency, &mut charge).await? {
             Answer::Refused(reason) => Err(refused(reason)),
             answer => Ok(answer),
         }
     }
 
-    /// The same, with the store's refusal as an answer.
+    /// The same, with the store's refusal as an answer. What a large answer takes is added to `charge`.
     pub(crate) async fn ask(
         &self,
         query: Query,
         consistency: Consistency,
+        charge: &mut Charge,
     ) -> Result<Answer, Status> {
         match self.handle.read(query, consistency).await.map_err(failed)? {
             first @ (Answer::Large(_) | Answer::HashRest(_) | Answer::Unfilled(_)) => {
                 // Rare and large: it is not to make room for every read.
-                Box::pin(self.complete(first, consistency)).await
+                Box::pin(self.complete(first, consistency, charge)).await
             }
             answer => Ok(answer),
         }

@@ -12,13 +12,16 @@ use crate::server::Kv;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use prost::Message;
+use quorate_server::{Account, Charge};
+use quorate_web::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::time::Instant;
 use tonic::body::Body as AnyBody;
-use tonic::codegen::Service;
 use tonic::codegen::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tonic::codegen::http::{Method, Request, Response};
 use tonic::metadata::GRPC_CONTENT_TYPE;
@@ -29,7 +32,7 @@ use tonic::{Request as Asked, Response as Answered, Status};
 #[derive(Clone)]
 pub(crate) struct Front {
     face: Arc<Face>,
-    routes: Routes,
+    routes: Metered,
     message_bytes_max: usize,
 }
 
@@ -38,6 +41,7 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible
 impl Front {
     /// In front of `routes`; messages are bounded as there.
     pub(crate) fn new(face: Arc<Face>, routes: Routes, message_bytes_max: usize) -> Self {
+        let routes = Metered::new(routes, face.account.clone());
         Front {
             face,
             routes,
@@ -60,27 +64,30 @@ impl Front {
         let (face, bytes_max) = (Arc::clone(&self.face), self.message_bytes_max);
         Box::pin(async move {
             let answered = async {
-                let message = receive(request.into_body(), bytes_max).await?;
-                ask(face, Asked::new(decode(message)?)).await
+                let mut charge = admit(&face.account, 0).map_err(exhausted)?;
+                let message = receive(request.into_body(), bytes_max, &mut charge).await?;
+                let reply = ask(face, Asked::new(decode(message)?)).await?;
+                respond(reply.into_inner(), charge).await
             };
-            Ok(match answered.await {
-                Ok(answered) => respond(answered.into_inner()),
-                Err(status) => status.into_http().map(Answer::Routed),
-            })
+            let answered = answered.await;
+            Ok(answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed)))
         })
     }
 }
 
-impl Service<Request<AnyBody>> for Front {
-    type Response = Response<Answer>;
-    type Error = Infallible;
-    type Future = Answering;
+impl quorate_web::Face for Front {
+    type Body = Answer;
+    type Answering = Answering;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Service::<Request<AnyBody>>::poll_ready(&mut self.routes, context)
+    fn on_connection(&self, account: Account) -> Self {
+        Front {
+            face: Arc::new(self.face.on_connection(account.clone())),
+            routes: self.routes.on_connection(account),
+            ..*self
+        }
     }
 
-    fn call(&mut self, request: Request<AnyBody>) -> Answering {
+    fn answer(self, request: Request<AnyBody>) -> Answering {
         if is_plain(&request) {
             match request.uri().path() {
                 "/etcdserverpb.KV/Put" => {
@@ -96,17 +103,8 @@ impl Service<Request<AnyBody>> for Front {
                 _ => {}
             }
         }
-        let routed = self.routes.call(request);
+        let routed = self.routes.answer(request);
         Box::pin(async move { Ok(routed.await?.map(Answer::Routed)) })
-    }
-}
-
-impl quorate_web::Face for Front {
-    type Body = Answer;
-    type Answering = Answering;
-
-    fn answer(mut self, request: Request<AnyBody>) -> Answering {
-        self.call(request)
     }
 
     fn is_stream(path: &str) -> bool {
@@ -128,46 +126,50 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// A part of a response that is encoded already is not copied if it is this long.
 const SENT_AS_IT_IS_BYTES_MIN: usize = 64 << 10;
 
+/// A longer answer has a buffer of its own, besides its charge.
+const SHORT_BYTES_MAX: usize = 256;
+
 /// In front of every message: whether it is compressed, and its length.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
-/// Takes the one message of a request's body. Usually it comes in one frame and is not copied.
-pub(crate) async fn receive(body: AnyBody, bytes_max: usize) -> Result<Bytes, Status> {
+/// Takes the one message of a request's body, charged as it comes. Usually it comes in one frame and is not copied.
+pub(crate) async fn receive(
+    body: AnyBody,
+    bytes_max: usize,
+    charge: &mut Charge,
+) -> Result<Bytes, Status> {
     let mut body = pin!(body);
-    let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     loop {
-        let received = if whole.is_empty() {
-            &first[..]
-        } else {
-            &whole[..]
-        };
-        if let Some(length) = message_length(received, bytes_max)?
-            && received.len() >= PREFIX_BYTES + length
-        {
-            let message = PREFIX_BYTES..PREFIX_BYTES + length;
-            return Ok(if whole.is_empty() {
-                first.slice(message)
-            } else {
-                whole.freeze().slice(message)
-            });
-        }
         let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await else {
             return Err(Status::internal("the request ended before its message did"));
         };
         let Ok(data) = frame?.into_data() else {
             continue;
         };
-        if first.is_empty() {
-            first = data;
-        } else {
-            if whole.is_empty() {
-                whole.put_slice(&first);
-            }
-            make_room(&mut whole, bytes_max)?;
-            whole.put_slice(&data);
+        charge.add(data.len()).map_err(exhausted)?;
+        if whole.is_empty()
+            && let Some(message) = message_in(&data, bytes_max)?
+        {
+            return Ok(data.slice(message));
         }
+        // What is not complete is copied, for the frame may be a small part of a buffer.
+        whole.put_slice(&data);
+        if let Some(message) = message_in(&whole, bytes_max)? {
+            return Ok(whole.freeze().slice(message));
+        }
+        make_room(&mut whole, bytes_max)?;
+        let kept = REQUEST_BYTES + whole.capacity();
+        let more = kept.saturating_sub(charge.bytes());
+        charge.add(more).map_err(exhausted)?;
     }
+}
+
+/// Where the message is in the bytes that were received, once it is complete.
+fn message_in(received: &[u8], bytes_max: usize) -> Result<Option<Range<usize>>, Status> {
+    let length = message_length(received, bytes_max)?;
+    let message = length.map(|length| PREFIX_BYTES..PREFIX_BYTES + length);
+    Ok(message.filter(|message| received.len() >= message.end))
 }
 
 /// Makes room for the rest of a message once enough of it is here to believe its length: otherwise
@@ -200,7 +202,12 @@ pub(crate) fn message_length(received: &[u8], bytes_max: usize) -> Result<Option
     Ok(Some(length))
 }
 
-pub(crate) fn respond(reply: Reply<impl Message>) -> Response<Answer> {
+/// Makes the answer of a reply, once there is room for it. From then on `charge` is for the answer, until the client has
+/// taken it. What is encoded already and long has a charge of its own.
+pub(crate) async fn respond(
+    reply: Reply<impl Message>,
+    mut charge: Charge,
+) -> Result<Response<Answer>, Status> {
     let length = reply.encoded_len();
     let (reply, rest) = match reply {
         Reply::Encoded(header, rest) if rest.len() >= SENT_AS_IT_IS_BYTES_MIN => {
@@ -208,15 +215,46 @@ pub(crate) fn respond(reply: Reply<impl Message>) -> Response<Answer> {
         }
         reply => (reply, Bytes::new()),
     };
-    let mut out = BytesMut::with_capacity(PREFIX_BYTES + length - rest.len());
-    out.put_u8(0);
-    // A response longer than that could not have been put together.
-    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    reply.encode_raw(&mut out);
-    let mut response = Response::new(Answer::Message([out.freeze(), rest]));
+    let here = PREFIX_BYTES + length - rest.len();
+    let room = here.max(REQUEST_BYTES);
+    match room.checked_sub(charge.bytes()) {
+        None | Some(0) => charge.give_back(charge.bytes() - room),
+        Some(more) => {
+            let waited = charge.add_by(more, Instant::now() + ROOM_PATIENCE);
+            waited.await.map_err(exhausted)?;
+        }
+    }
+    let write = |mut out: &mut dyn BufMut| {
+        out.put_u8(0);
+        // A response longer than that could not have been put together.
+        out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+        reply.encode_raw(&mut out);
+    };
+    let first = match here {
+        0..=SHORT_BYTES_MAX => {
+            let mut short = [0; SHORT_BYTES_MAX];
+            write(&mut &mut short[..]);
+            charge.attach(Short(short, here))
+        }
+        _ => {
+            let mut out = BytesMut::with_capacity(here);
+            write(&mut out);
+            charge.attach(out)
+        }
+    };
+    let mut response = Response::new(Answer::Message([first, rest]));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
-    response
+    Ok(response)
+}
+
+/// An answer that needs no buffer of its own.
+struct Short([u8; SHORT_BYTES_MAX], usize);
+
+impl AsRef<[u8]> for Short {
+    fn as_ref(&self) -> &[u8] {
+        &self.0[..self.1]
+    }
 }
 
 /// The body of a response.
@@ -269,6 +307,7 @@ impl Body for Answer {
 mod tests {
     use super::*;
     use quorate_etcd_api::etcdserverpb::{RangeResponse, ResponseHeader};
+    use quorate_server::Budget;
     use std::collections::VecDeque;
     use tonic::Code;
 
@@ -289,7 +328,8 @@ mod tests {
 
     async fn received(bytes: &[u8], piece_bytes: usize) -> Result<Bytes, Status> {
         let pieces = bytes.chunks(piece_bytes).map(Bytes::copy_from_slice);
-        receive(AnyBody::new(Pieces(pieces.collect())), 100).await
+        let body = AnyBody::new(Pieces(pieces.collect()));
+        receive(body, 100, &mut Budget::new(1 << 20).account().charge()).await
     }
 
     #[tokio::test]
@@ -328,7 +368,8 @@ mod tests {
             };
             let rest = Bytes::from(vec![7; length]);
             let reply = || Reply::<RangeResponse>::Encoded(header, rest.clone());
-            let mut body = pin!(respond(reply()).into_body());
+            let response = respond(reply(), Budget::new(1 << 20).account().charge()).await;
+            let mut body = pin!(response.expect("there is room").into_body());
             let mut sent = Vec::new();
             while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
                 if let Ok(data) = frame.expect("no error").into_data() {

@@ -11,8 +11,8 @@ use axum::body::Body as PlainBody;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_kv::{Refused, Store, check};
-use quorate_server::GatewayContext;
-use quorate_web::{Members, Metrics, metrics_page};
+use quorate_server::{Account, Charge, GatewayContext};
+use quorate_web::{Members, Metrics, admit, exhausted, metered, metrics_page};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -33,7 +33,12 @@ pub async fn serve_gateway(
     let connections = limits.connections();
     let bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
     let upstream = context.upstream.borrow().clone();
-    let face = Face::new(context.handle, limits, None);
+    let face = Face::new(
+        context.handle,
+        limits,
+        None,
+        context.listener.budget().account(),
+    );
     let gate = Gate {
         face: Arc::new(face.named(upstream.cluster, upstream.me)),
         members: Members::new(context.upstream, context.request_timeout),
@@ -65,6 +70,13 @@ impl quorate_web::Face for Gate {
     type Body = Answer;
     type Answering = Answering;
 
+    fn on_connection(&self, account: Account) -> Self {
+        Gate {
+            face: Arc::new(self.face.on_connection(account)),
+            ..self.clone()
+        }
+    }
+
     fn answer(self, request: Request<Body>) -> Answering {
         Box::pin(async move { Ok(Gate::answer(self, request).await) })
     }
@@ -93,26 +105,26 @@ impl Gate {
     }
 
     async fn range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
-        let (parts, message) = self.take(request).await?;
+        let (parts, message, _charge) = self.take(request).await?;
         self.read(&parts, &message).await
     }
 
     async fn put(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
-        let (_, message) = self.take(request).await?;
-        let put = decode(message)?;
-        Ok(respond(self.face.put(Asked::new(put)).await?.into_inner()))
+        let (_, message, charge) = self.take(request).await?;
+        let put = Asked::new(decode(message)?);
+        respond(self.face.put(put).await?.into_inner(), charge).await
     }
 
     async fn delete_range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
-        let (_, message) = self.take(request).await?;
+        let (_, message, charge) = self.take(request).await?;
         let deletion = Asked::new(decode(message)?);
         let deleted = self.face.delete_range(deletion).await?;
-        Ok(respond(deleted.into_inner()))
+        respond(deleted.into_inner(), charge).await
     }
 
     /// One that only reads is a member's.
     async fn txn(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
-        let (parts, message) = self.take(request).await?;
+        let (parts, message, charge) = self.take(request).await?;
         let txn: TxnRequest = decode_txn(message.clone())?;
         check::txn(&txn, self.face.limits.txn_ops_max).map_err(refused)?;
         if check::is_read_only(&txn) {
@@ -125,7 +137,7 @@ impl Gate {
                 applied => {
                     let applied = applied.map_err(refused)?;
                     let reply = self.face.reply::<TxnResponse>(applied).await?;
-                    return Ok(respond(reply.into_inner()));
+                    return respond(reply.into_inner(), charge).await;
                 }
             }
         }
@@ -133,21 +145,28 @@ impl Gate {
         self.pass(Request::from_parts(parts, Body::new(body))).await
     }
 
-    /// Takes a call's one message.
-    async fn take(&self, request: Request<Body>) -> Result<(Parts, Bytes), Status> {
+    /// Takes a call's one message, and what is charged for it.
+    async fn take(&self, request: Request<Body>) -> Result<(Parts, Bytes, Charge), Status> {
         let (parts, body) = request.into_parts();
-        Ok((parts, receive(body, self.bytes_max).await?))
+        let mut charge = admit(&self.face.account, 0).map_err(exhausted)?;
+        let message = receive(body, self.bytes_max, &mut charge).await?;
+        Ok((parts, message, charge))
     }
 
     /// To one member, as it is.
     async fn pass(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
-        let passed = self.members.pass(request).await.map_err(unavailable)?;
+        let account = &self.face.account;
+        let room = self.members.room(account).map_err(exhausted)?;
+        let pass = async |request| self.members.pass(request, room).await;
+        let passed = metered(account, request, pass).await.map_err(unavailable)?;
         Ok(passed.map(Answer::Routed))
     }
 
     /// A call of one message each way which changes nothing.
     async fn read(&self, parts: &Parts, message: &Bytes) -> Result<Response<Answer>, Status> {
-        let asked = self.members.read(|| call(parts, message), is_unavailable);
+        let room = self.members.room(&self.face.account).map_err(exhausted)?;
+        let request = || call(parts, message);
+        let asked = self.members.read(request, is_unavailable, room);
         Ok(asked.await.map_err(unavailable)?.map(Answer::Routed))
     }
 }

@@ -24,14 +24,17 @@ impl Kv for Face {
         let request = request.into_inner();
         check::range(&request).map_err(refused)?;
         let consistency = consistency(request.serializable);
-        let Answer::Range(mut response) = self.read(Query::Range(request), consistency).await?
-        else {
-            return Err(mismatch());
+        let mut charge = self.account.charge();
+        let query = Query::Range(request);
+        let mut response = match self.ask(query, consistency, &mut charge).await? {
+            Answer::Range(response) => response,
+            Answer::Refused(reason) => return Err(refused(reason)),
+            _ => return Err(mismatch()),
         };
         let revision = response.header.take().map_or(0, |header| header.revision);
         let header = self.header(revision).await?;
         if are_many(&response.kvs) {
-            return encode_elsewhere(header, response).await;
+            return encode_elsewhere(header, response, charge).await;
         }
         response.header = Some(header);
         Ok(Response::new(Reply::Message(response)))
@@ -130,11 +133,14 @@ impl Face {
     async fn read_txn(&self, request: TxnRequest) -> Answered<Reply<TxnResponse>> {
         let consistency = consistency(check::is_serializable(&request));
         let again = ordering::orders_values(&request).then(|| request.clone());
-        let answer = self.ask(Query::Txn(request), consistency).await?;
+        let mut charge = self.account.charge();
+        let query = Query::Txn(request);
+        let answer = self.ask(query, consistency, &mut charge).await?;
         let mut response = match (answer, again) {
             (Answer::Txn(response), _) => response,
             (Answer::Refused(Refused::NeedsValue), Some(request)) => {
-                self.read_txn_decided(request, consistency).await?
+                self.read_txn_decided(request, consistency, &mut charge)
+                    .await?
             }
             (Answer::Refused(reason), _) => return Err(refused(reason)),
             _ => return Err(mismatch()),
@@ -146,7 +152,7 @@ impl Face {
             _ => &[],
         });
         if are_many(kvs.flatten()) {
-            return encode_elsewhere(header, response).await;
+            return encode_elsewhere(header, response, charge).await;
         }
         response.header = Some(header);
         Ok(Response::new(Reply::Message(response)))

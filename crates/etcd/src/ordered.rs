@@ -7,7 +7,7 @@ use crate::reply::Reply;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_kv::{Answer, Query, Refused, ordering};
-use quorate_server::Consistency;
+use quorate_server::{Charge, Consistency};
 use tonic::{Response, Status};
 
 /// How often such a transaction is tried before its client is asked to.
@@ -41,10 +41,11 @@ impl Face {
         &self,
         request: TxnRequest,
         consistency: Consistency,
+        charge: &mut Charge,
     ) -> Result<TxnResponse, Status> {
         for _ in 0..TRIES_MAX {
             let decided = self.decide(&request, consistency).await?;
-            match self.ask(Query::Txn(decided), consistency).await? {
+            match self.ask(Query::Txn(decided), consistency, charge).await? {
                 Answer::Txn(outer) => {
                     if let Some(inner) = ordering::answer(outer) {
                         return Ok(inner);

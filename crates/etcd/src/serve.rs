@@ -25,9 +25,11 @@ fn router(face: &Arc<Face>, message_bytes_max: usize) -> Router {
             .max_encoding_message_size(usize::MAX),
     )
     .add_service(WatchServer::from_arc(face.clone()).max_encoding_message_size(usize::MAX))
-    .add_service(LeaseServer::from_arc(face.clone()))
-    .add_service(ClusterServer::from_arc(face.clone()))
-    .add_service(MaintenanceServer::from_arc(face.clone()));
+    .add_service(LeaseServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX))
+    .add_service(ClusterServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX))
+    .add_service(
+        MaintenanceServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX),
+    );
     health::add_routes(services.into_axum_router(), face).fallback(unknown)
 }
 
@@ -43,7 +45,12 @@ pub async fn serve(
     // A message is the request and a little around it; a write that is too large is refused with
     // etcd's own text rather than by the transport.
     let message_bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
-    let face = Arc::new(Face::new(handle, limits, metrics));
+    let face = Arc::new(Face::new(
+        handle,
+        limits,
+        metrics,
+        listener.budget().account(),
+    ));
     let routes = Routes::from(router(&face, message_bytes_max)).prepare();
     let front = Front::new(face, routes, message_bytes_max);
     quorate_web::serve(listener, front, &connections, Tolerant::new, shutdown).await;
@@ -67,5 +74,8 @@ pub(crate) fn is_stream(path: &str) -> bool {
     )
 }
 
+/// The largest request of services that take no keys or values. A message of empty texts takes a dozen times its length
+/// once it is decoded.
+const SMALL_BYTES_MAX: usize = 64 << 10;
 /// Room for what surrounds a request of the largest size.
 pub(crate) const MESSAGE_BYTES_EXTRA: usize = 512 << 10;

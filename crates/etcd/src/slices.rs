@@ -8,13 +8,19 @@ use bytes::Bytes;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_kv::{Answer, Applied, LargeRead, Query, Unfilled};
-use quorate_server::{Consistency, Failure};
+use quorate_kv::{Answer, Applied, LargeRead, Query, Reference, Unfilled};
+use quorate_server::{Charge, Consistency, Exhausted, Failure};
+use quorate_web::{REQUEST_BYTES, ROOM_PATIENCE, exhausted};
+use std::fmt::Display;
 use std::time::Duration;
+use tokio::time::Instant;
 use tonic::{Response, Status};
 
 /// How long to wait when the replica takes no more requests.
 const RETRY: Duration = Duration::from_millis(2);
+
+/// How long a large read for which there was no room waits before it begins again, the first time.
+const ROOM_RETRY: Duration = Duration::from_millis(50);
 
 /// How often a read is asked again because values that it names were compacted.
 const LOST_MAX: u32 = 16;
@@ -48,35 +54,61 @@ pub(crate) async fn elsewhere<T: Send + 'static>(
     done.map_err(|error| Status::internal(error.to_string()))
 }
 
-/// Encodes a large response, given without its header, where nobody waits meanwhile.
+/// Encodes a large response, given without its header, where nobody waits meanwhile, once there is room for it.
 pub(crate) async fn encode_elsewhere<M: Message + 'static>(
     header: ResponseHeader,
     response: M,
+    mut charge: Charge,
 ) -> Result<Response<Reply<M>>, Status> {
+    let more = response.encoded_len().saturating_sub(charge.bytes());
+    (charge.add_by(more, Instant::now() + ROOM_PATIENCE).await).map_err(exhausted)?;
     let encoded = elsewhere(move || response.encode_to_vec()).await?;
-    Ok(Response::new(Reply::Encoded(header, encoded.into())))
+    charge.resize_anyway(encoded.len());
+    let encoded = charge.attach(encoded);
+    Ok(Response::new(Reply::Encoded(header, encoded)))
 }
 
 impl Face {
     /// Reads on until an answer is whole. Every slice is read from this replica's own state, as of the
-    /// revision that the first one fixed. What has lost a value to a compaction is asked again.
+    /// revision that the first one fixed. What has lost a value to a compaction is asked again. The bytes of the
+    /// answer are added to `charge`.
     pub(crate) async fn complete(
         &self,
         first: Answer,
         consistency: Consistency,
+        charge: &mut Charge,
     ) -> Result<Answer, Status> {
+        let deadline = Instant::now() + ROOM_PATIENCE;
         let mut answer = first;
-        let mut lost = 0;
+        let (mut lost, mut pause) = (0, ROOM_RETRY);
         loop {
             answer = match answer {
-                Answer::Large(read) => self.read_large(read).await?,
+                Answer::Large(read) => {
+                    let query = read.query();
+                    match self.read_large(read, charge).await? {
+                        Ok(answer) => answer,
+                        // What was read is given up, so that reads which wait do not keep room from each other.
+                        Err(_) if Instant::now() + pause > deadline => {
+                            return Err(exhausted(charge.refuse()));
+                        }
+                        Err(_) => {
+                            charge.give_back(charge.bytes());
+                            tokio::time::sleep(pause).await;
+                            pause *= 2;
+                            self.handle.read(query, consistency).await.map_err(failed)?
+                        }
+                    }
+                }
                 Answer::HashRest(rest) => self.slice(Query::HashRest(rest)).await?,
                 Answer::Unfilled(unfilled) => {
                     let references = unfilled.references().map_err(refused)?;
+                    let bytes = bytes(&references);
+                    charge.add_by(bytes, deadline).await.map_err(exhausted)?;
                     match (self.gatherer.gather(references).await, unfilled.query()) {
                         (Ok(values), _) => unfilled.fill(values).map_err(refused)?,
                         (Err(Missing::Dead), Some(query)) if lost < LOST_MAX => {
                             lost += 1;
+                            charge.give_back(charge.bytes());
                             tokio::time::sleep(RETRY).await;
                             self.handle.read(query, consistency).await.map_err(failed)?
                         }
@@ -93,6 +125,9 @@ impl Face {
     pub(crate) async fn fill(&self, body: &Bytes, applied: Applied) -> Result<Applied, Status> {
         let unfilled = Unfilled::of_result(body, &applied).map_err(refused)?;
         let references = unfilled.references().map_err(refused)?;
+        let mut charge = self.account.charge();
+        let room = charge.add_by(bytes(&references), Instant::now() + ROOM_PATIENCE);
+        room.await.map_err(no_room)?;
         match self.gatherer.gather(references).await {
             Ok(values) => {
                 let bytes = values.iter().map(Bytes::len).sum();
@@ -101,32 +136,51 @@ impl Face {
                     false => unfilled.encode(values),
                 };
                 Ok(Applied {
-                    response,
+                    response: charge.attach(response),
                     is_unfilled: false,
                     ..applied
                 })
             }
-            Err(Missing::Dead) => Err(Status::unknown(
-                "etcdserver: the request was carried out, and a value that it returns was \
-                 compacted since",
+            Err(Missing::Dead) => Err(carried_out(
+                "etcdserver: a value that it returns was compacted since",
             )),
-            Err(Missing::Failed(status)) => Err(Status::unknown(format!(
-                "{}; the request was carried out",
-                status.message()
-            ))),
+            Err(Missing::Failed(status)) => Err(carried_out(status.message())),
         }
     }
 
-    async fn read_large(&self, mut read: Box<LargeRead>) -> Result<Answer, Status> {
+    /// The same result, a long response charged until its client has taken it.
+    pub(crate) fn charged(&self, applied: Applied) -> Result<Applied, Status> {
+        if applied.response.len() < REQUEST_BYTES {
+            return Ok(applied);
+        }
+        let mut charge = self.account.charge();
+        charge.add(applied.response.len()).map_err(no_room)?;
+        Ok(Applied {
+            response: charge.attach(applied.response),
+            ..applied
+        })
+    }
+
+    /// Reads all slices of a large answer, unless there is no room for them.
+    async fn read_large(
+        &self,
+        mut read: Box<LargeRead>,
+        charge: &mut Charge,
+    ) -> Result<Result<Answer, Exhausted>, Status> {
         while let Some(query) = read.next() {
             match self.slice(query).await? {
-                Answer::RangePart(part) => read.add(part),
+                Answer::RangePart(part) => {
+                    if let Err(why) = charge.try_add(part.bytes()) {
+                        return Ok(Err(why));
+                    }
+                    read.add(part);
+                }
                 Answer::Refused(reason) => return Err(refused(reason)),
                 _ => return Err(mismatch()),
             }
         }
         // Sorting many keys takes long, and the core may share this thread.
-        elsewhere(move || read.finish()).await
+        elsewhere(move || read.finish()).await.map(Ok)
     }
 
     /// Asks for one slice. Of all large reads one has its turn at a time, so that together they take
@@ -141,6 +195,20 @@ impl Face {
             }
         }
     }
+}
+
+fn bytes(references: &[Reference]) -> usize {
+    references.iter().map(|one| one.len as usize).sum()
+}
+
+/// There is no room for the response of a command.
+fn no_room(why: Exhausted) -> Status {
+    carried_out(exhausted(why).message())
+}
+
+/// The response of a command cannot be had.
+fn carried_out(why: impl Display) -> Status {
+    Status::unknown(format!("{why}; the request was carried out"))
 }
 
 fn compacted_again() -> Status {

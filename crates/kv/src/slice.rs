@@ -84,6 +84,15 @@ pub struct RangePart {
     after: Option<Bytes>,
 }
 
+impl RangePart {
+    /// Bytes that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let bytes = |kv: &KeyValue| size_of::<KeyValue>() + kv.key.len() + kv.value.len();
+        self.kvs.iter().map(bytes).sum()
+    }
+}
+
 /// A read that takes more than one slice.
 ///
 /// Whoever asked puts [`LargeRead::next`] to the same replica and gives the answer to
@@ -114,6 +123,16 @@ struct LargeRange {
 }
 
 impl LargeRead {
+    /// The query that it answers, to be asked again from the beginning.
+    #[must_use]
+    pub fn query(&self) -> Query {
+        match (&self.whole, self.ranges.first()) {
+            (Whole::Txn(whole), _) => Query::Txn(whole.0.clone()),
+            (Whole::Range, Some(range)) => Query::Range(range.rest.request.clone()),
+            (Whole::Range, None) => Query::Range(RangeRequest::default()),
+        }
+    }
+
     /// What to ask next; nothing once all is read.
     #[must_use]
     pub fn next(&self) -> Option<Query> {

@@ -16,18 +16,24 @@
 
 use crate::reply::{bad, failed, mismatch};
 use crate::serve::{Face, KEY_BYTES_MAX};
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use quorate_plain::{Item, Outcome, Version, Write};
-use quorate_server::Consistency;
-use quorate_web::json;
+use quorate_server::{Account, Consistency};
+use quorate_web::{ROOM_PATIENCE, charged, json, overloaded};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use tonic::body::Body as AnyBody;
 
 /// Keys that one request may name: more would conflict with everything anyway.
 const KEYS_MAX: usize = 128;
+
+/// What an item takes besides its value.
+const ITEM_BYTES: usize = 128;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -100,8 +106,8 @@ pub(crate) async fn write(face: &Face, body: &Bytes) -> Response {
     respond(code, &Done { done, versions })
 }
 
-/// `POST /read`.
-pub(crate) async fn read(face: &Face, body: &Bytes) -> Response {
+/// `POST /read`. The answer is charged to this account.
+pub(crate) async fn read(face: &Face, account: &Account, body: &Bytes) -> Response {
     let wanted: Wanted = match serde_json::from_slice(body) {
         Ok(wanted) => wanted,
         Err(error) => return bad(error.to_string()),
@@ -111,12 +117,20 @@ pub(crate) async fn read(face: &Face, body: &Bytes) -> Response {
     }
     let keys = wanted.keys.into_iter().map(Bytes::from).collect();
     match face.read(keys, Consistency::Linearizable).await {
-        Ok(items) => {
-            let items = items.into_iter().map(|item| item.map(found)).collect();
-            respond(StatusCode::OK, &Read { items })
-        }
+        Ok(items) => read_answer(account, items).await,
         Err(failure) => failed(failure),
     }
+}
+
+async fn read_answer(account: &Account, items: Vec<Option<Item>>) -> Response {
+    let mut charge = account.charge();
+    let bytes = items.iter().flatten().map(json_bytes).sum();
+    if let Err(why) = charge.add_by(bytes, Instant::now() + ROOM_PATIENCE).await {
+        return overloaded(why).map(Body::new);
+    }
+    let items = items.into_iter().map(|item| item.map(found)).collect();
+    let answer = respond(StatusCode::OK, &Read { items });
+    answer.map(|body| Body::new(charged(AnyBody::new(body), charge)))
 }
 
 fn asked_write(asked: Asked) -> Result<Write, String> {
@@ -165,6 +179,13 @@ fn found(Item { version, value }: Item) -> Found {
         value: text,
         base64,
     }
+}
+
+/// What an item takes while it becomes JSON, in bytes: a copy as text, and the text with its escapes.
+fn json_bytes(item: &Item) -> usize {
+    let is_escaped = |byte: &&u8| matches!(byte, 0..0x20 | b'"' | b'\\');
+    let escaped = item.value.iter().filter(is_escaped).count();
+    2 * (item.value.len() / 3 * 4 + ITEM_BYTES) + 5 * escaped
 }
 
 fn respond(code: StatusCode, body: &impl Serialize) -> Response {

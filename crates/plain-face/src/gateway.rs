@@ -3,17 +3,17 @@
 
 use crate::reply::unavailable;
 use crate::serve::{Face, KEY, Limits, READ, serve_router, writes};
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, Response as Answer, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use bytes::Bytes;
 use quorate_plain::Store;
-use quorate_server::{GatewayContext, Handle};
-use quorate_web::{Members, Metrics, metrics_page};
+use quorate_server::{Account, GatewayContext, Handle};
+use quorate_web::{Members, Metrics, metrics_page, overloaded};
 use std::future::Future;
 use tonic::body::Body as AnyBody;
 
@@ -55,47 +55,71 @@ fn router(gate: Gate, request_bytes_max: usize) -> Router {
 }
 
 /// A write: a member's where the protocol has no gateways apart.
-async fn order_or_pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+async fn order_or_pass(
+    State(gate): State<Gate>,
+    Extension(account): Extension<Account>,
+    request: Request,
+    next: Next,
+) -> Response {
     match gate.members.leave_writes() {
         true => next.run(request).await,
-        false => gate.pass(request).await,
+        false => gate.pass(request, &account).await,
     }
 }
 
-async fn read(State(gate): State<Gate>, request: Request) -> Response {
+async fn read(
+    State(gate): State<Gate>,
+    Extension(account): Extension<Account>,
+    request: Request,
+) -> Response {
     let (parts, _) = request.into_parts();
-    gate.read(|| Request::from_parts(parts.clone(), Body::empty()))
-        .await
+    let request = || Request::from_parts(parts.clone(), Body::empty());
+    gate.read(request, &account).await
 }
 
-async fn read_several(State(gate): State<Gate>, uri: Uri, body: Bytes) -> Response {
-    gate.read(|| {
+async fn read_several(
+    State(gate): State<Gate>,
+    Extension(account): Extension<Account>,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
+    let request = || {
         let mut request = Request::new(Body::from(body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri.clone();
         request
-    })
-    .await
+    };
+    gate.read(request, &account).await
 }
 
 async fn metrics(State(gate): State<Gate>) -> Response {
     metrics_page(&gate.handle, Some(&gate.metrics)).await
 }
 
-async fn pass(State(gate): State<Gate>, request: Request) -> Response {
-    gate.pass(request).await
+async fn pass(
+    State(gate): State<Gate>,
+    Extension(account): Extension<Account>,
+    request: Request,
+) -> Response {
+    gate.pass(request, &account).await
 }
 
 impl Gate {
     /// To one member, as it is.
-    async fn pass(&self, request: Request) -> Response {
-        answered(self.members.pass(request.map(AnyBody::new)).await)
+    async fn pass(&self, request: Request, account: &Account) -> Response {
+        match self.members.room(account) {
+            Ok(room) => answered(self.members.pass(request.map(AnyBody::new), room).await),
+            Err(why) => overloaded(why).map(Body::new),
+        }
     }
 
     /// What changes nothing: to one member after the other, until one can serve.
-    async fn read(&self, request: impl Fn() -> Request) -> Response {
+    async fn read(&self, request: impl Fn() -> Request, account: &Account) -> Response {
         let request = || request().map(AnyBody::new);
-        answered(self.members.read(request, is_unavailable).await)
+        match self.members.room(account) {
+            Ok(room) => answered(self.members.read(request, is_unavailable, room).await),
+            Err(why) => overloaded(why).map(Body::new),
+        }
     }
 }
 

@@ -1,16 +1,16 @@
 //! Listening and serving.
 
 use crate::{batch, keys};
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, RawQuery};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post, put};
+use axum::{Extension, Router};
 use bytes::Bytes;
 use quorate_core::{Principal, Wire};
 use quorate_plain::{Answer, Item, Malformed, Outcome, Query, Store, Write};
-use quorate_server::{Consistency, Failure, Handle, Listener};
-use quorate_web::{ConnectionLimits, Console, Metrics, Probing, json};
+use quorate_server::{Account, Consistency, Failure, Handle, Listener};
+use quorate_web::{ConnectionLimits, Console, Metered, Metrics, Probing, json};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,8 @@ pub(crate) async fn serve_router(
     limits: &Limits,
     shutdown: impl Future<Output = ()>,
 ) {
-    let routes = Routes::from(router).prepare();
+    let account = listener.budget().account();
+    let routes = Metered::new(Routes::from(router).prepare(), account);
     let connections = ConnectionLimits {
         connections_max: limits.connections_max,
         drain: limits.drain,
@@ -130,7 +131,11 @@ fn router(face: &Face, metrics: Option<Metrics>, request_bytes_max: usize) -> Ro
     };
     let reads = Router::new().route(KEY, get(read)).route(
         READ,
-        post(async move |body: Bytes| batch::read(&several, &body).await),
+        post(
+            async move |Extension(account): Extension<Account>, body: Bytes| {
+                batch::read(&several, &account, &body).await
+            },
+        ),
     );
     let router = reads
         .merge(writes(face))

@@ -4,7 +4,8 @@
 //! again there; of everything else the client is told that the member is unavailable, and does as with any
 //! server that goes away.
 
-use quorate_server::Upstream;
+use crate::metered::{admit, charged};
+use quorate_server::{Account, Charge, Exhausted, Upstream};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
@@ -25,6 +26,10 @@ const SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Rounds through the members before a client is told that none can be reached, and the pause between two.
 const ROUNDS_MAX: usize = 3;
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
+/// What a member may send of an answer that the client does not take, in bytes.
+const ANSWER_AHEAD_BYTES: u32 = 128 << 10;
+/// The most that a window of HTTP/2 may be.
+const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 /// Members to which connections are kept.
 const CHANNELS_MAX: usize = 64;
 
@@ -72,19 +77,32 @@ impl Members {
         self.upstream.borrow().orders
     }
 
-    /// Passes a request on as it is, to one member.
+    /// Room for what a member may send of an answer before the client takes it.
+    ///
+    /// # Errors
+    /// There is none: the request is to be refused.
+    pub fn room(&self, account: &Account) -> Result<Charge, Exhausted> {
+        admit(account, ANSWER_AHEAD_BYTES as usize)
+    }
+
+    /// Passes a request on as it is, to one member. `room` is that for the answer.
     ///
     /// # Errors
     /// Why that one gave no answer, for people: what was asked may have been done.
-    pub async fn pass(&self, request: Request<Body>) -> Result<Response<Body>, String> {
+    pub async fn pass(
+        &self,
+        request: Request<Body>,
+        room: Charge,
+    ) -> Result<Response<Body>, String> {
         self.wait_for_somebody().await;
         let (turn, mut channel) = self.pick().ok_or(NOBODY)?;
         let answer = ask(&mut channel, request).await;
-        answer.inspect_err(|_| self.failed(turn))
+        let answer = answer.inspect_err(|_| self.failed(turn))?;
+        Ok(answer.map(|body| charged(body, room)))
     }
 
     /// Asks for what changes nothing: one member after the other, until one gives an answer that does not say
-    /// that it cannot serve.
+    /// that it cannot serve. `room` is that for the answer.
     ///
     /// # Errors
     /// Why the last of them gave no answer, for people.
@@ -92,6 +110,7 @@ impl Members {
         &self,
         request: impl Fn() -> Request<Body>,
         is_unavailable: impl Fn(&Response<Body>) -> bool,
+        room: Charge,
     ) -> Result<Response<Body>, String> {
         self.wait_for_somebody().await;
         let mut last = Err(NOBODY.to_owned());
@@ -106,7 +125,9 @@ impl Members {
                 };
                 let asked = tokio::time::timeout(self.patience, ask(&mut channel, request())).await;
                 last = match asked {
-                    Ok(Ok(response)) if !is_unavailable(&response) => return Ok(response),
+                    Ok(Ok(response)) if !is_unavailable(&response) => {
+                        return Ok(response.map(|body| charged(body, room)));
+                    }
                     Ok(answer) => answer,
                     Err(_) => Err("it did not answer in time".to_owned()),
                 };
@@ -145,6 +166,9 @@ impl Members {
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(SIGN_OF_LIFE_EVERY)
             .keep_alive_timeout(SIGN_OF_LIFE_TIMEOUT)
+            .initial_stream_window_size(ANSWER_AHEAD_BYTES)
+            // A client that does not take its answer holds up no other one's.
+            .initial_connection_window_size(WINDOW_BYTES_MAX)
             .tcp_nodelay(true)
             .connect_lazy();
         channels.insert(url, channel.clone());

@@ -6,8 +6,12 @@
 
 mod connections;
 mod forward;
+mod metered;
 mod routes;
 
-pub use connections::{ConnectionLimits, Face, Heads, serve};
+pub use connections::{Backpressure, ConnectionLimits, Face, Heads, serve};
 pub use forward::Members;
+pub use metered::{
+    Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, charged, exhausted, metered, overloaded,
+};
 pub use routes::{Console, Metrics, Probe, Probing, add_routes, json, metrics_page};

@@ -16,6 +16,7 @@ use crate::face::{Face, failed, status};
 use crate::server::Watch;
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
+use quorate_server::Account;
 use stream::WatchStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -42,7 +43,9 @@ impl Watch for Face {
         }
         self.hub.start(&self.handle);
         let (responses, answer) = mpsc::channel(RESPONSES_WAITING_MAX);
-        let stream = WatchStream::new(self, self.header(0).await?, responses);
+        let account = request.extensions().get::<Account>();
+        let account = account.unwrap_or(&self.account).clone();
+        let stream = WatchStream::new(self, self.header(0).await?, responses, account);
         tokio::spawn(stream.run(request.into_inner()));
         Ok(Response::new(ReceiverStream::new(answer)))
     }

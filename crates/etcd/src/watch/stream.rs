@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{ResponseHeader, WatchRequest, WatchResponse};
 use quorate_etcd_api::mvccpb::Event;
 use quorate_kv::{Answer, Keys, Query, Status as Figures, Store, Watched, event_references};
-use quorate_server::{Consistency, Handle};
+use quorate_server::{Account, Charge, Consistency, Handle};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(crate) struct WatchStream {
     progress_wanted: Option<i64>,
     progress_interval: Duration,
     fragment_bytes: usize,
+    /// What watches are charged to.
+    account: Account,
 }
 
 /// One watch.
@@ -54,6 +56,7 @@ struct Watching {
     member: Option<MemberId>,
     /// A response waits for values, and whatever comes after it waits in the store.
     waits: bool,
+    _charge: Charge,
 }
 
 /// Why a stream ends.
@@ -79,6 +82,7 @@ impl WatchStream {
         face: &Face,
         header: ResponseHeader,
         responses: mpsc::Sender<Result<WatchResponse, Status>>,
+        account: Account,
     ) -> Self {
         WatchStream {
             inbox: face.hub.inbox(),
@@ -93,6 +97,7 @@ impl WatchStream {
             progress_wanted: None,
             progress_interval: face.limits.watch_progress_interval,
             fragment_bytes: face.limits.watch_fragment_bytes,
+            account,
         }
     }
 

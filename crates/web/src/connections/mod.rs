@@ -4,33 +4,34 @@
 //! ([`Heads`]) or whose body comes too slowly ([`Exchange`]) is closed. All others stay open for as long as
 //! their clients want, unless the bound is reached and others are wanted more.
 
+mod backpressure;
 mod exchange;
 mod frames;
 mod heads;
 mod registry;
 #[cfg(test)]
 mod tests;
+mod windows;
 
+pub use backpressure::Backpressure;
 pub use heads::Heads;
 
 use exchange::Exchange;
 use http_body::Body;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use quorate_server::{Connection, Listener};
+use quorate_server::{Account, Connection, Listener};
 use registry::{IDLE_AFTER, Order, Place, Registry};
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::body::Body as AnyBody;
-use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
-use tonic::service::Routes;
+use windows::{Window, Windows};
 
 /// What clients may do with connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +46,7 @@ pub struct ConnectionLimits {
     pub streams_max: u32,
     /// Largest HTTP/2 frame taken, in bytes.
     pub frame_bytes_max: u32,
-    /// Bytes that a client may send ahead on one HTTP/2 stream; a connection gets four times as many.
+    /// Bytes that a client may send ahead on an HTTP/2 connection; it gets fewer where many are connected.
     pub window_bytes: u32,
     /// How long an HTTP/2 connection may be silent before it is asked for a sign of life.
     pub keepalive_interval: Duration,
@@ -71,6 +72,9 @@ impl Default for ConnectionLimits {
     }
 }
 
+/// The longest head of a request over HTTP/1, in bytes; bodies come through the same buffer.
+const HTTP1_BUFFER_BYTES: usize = 32 << 10;
+
 /// What answers the requests of a face.
 pub trait Face: Clone + Send + 'static {
     /// The body of an answer.
@@ -81,25 +85,15 @@ pub trait Face: Clone + Send + 'static {
         + Unpin
         + 'static;
 
+    /// The same for one connection: what its requests and answers take is charged to `account`.
+    #[must_use]
+    fn on_connection(&self, account: Account) -> Self;
+
     /// Answers a request.
     fn answer(self, request: Request<AnyBody>) -> Self::Answering;
 
     /// Whether the body of a request to `path` is a stream of messages, which may come as slowly as its client likes.
     fn is_stream(path: &str) -> bool;
-}
-
-/// Routes whose requests have bodies of one message.
-impl Face for Routes {
-    type Body = AnyBody;
-    type Answering = <Routes as Service<Request<AnyBody>>>::Future;
-
-    fn answer(mut self, request: Request<AnyBody>) -> Self::Answering {
-        self.call(request)
-    }
-
-    fn is_stream(_: &str) -> bool {
-        false
-    }
 }
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while. `wrap` may put something
@@ -108,11 +102,12 @@ pub async fn serve<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     listener: Listener,
     face: impl Face,
     limits: &ConnectionLimits,
-    wrap: impl Fn(Heads<Connection>) -> T,
+    wrap: impl Fn(Heads<Backpressure<Connection>>) -> T,
     shutdown: impl Future<Output = ()>,
 ) {
     let registry = Registry::new(limits.connections_max, IDLE_AFTER, listener.counts());
-    let http = Arc::new(http(limits));
+    let budget = listener.budget();
+    let windows = Windows::default();
     let mut shutdown = pin!(shutdown);
     loop {
         let (connection, _) = tokio::select! {
@@ -122,9 +117,16 @@ pub async fn serve<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         let Some(place) = registry.admit().await else {
             continue; // Dropped, and thereby closed.
         };
-        let io = wrap(Heads::new(connection, place.state(), limits.head_timeout));
-        let exchange = Exchange::new(face.clone(), place.state(), limits.body_window);
-        tokio::spawn(serve_connection(io, exchange, Arc::clone(&http), place));
+        let io = Heads::new(
+            Backpressure::new(connection),
+            place.state(),
+            limits.head_timeout,
+        );
+        let face = face.on_connection(budget.account());
+        let exchange = Exchange::new(face, place.state(), limits.body_window);
+        let window = windows.next(limits.window_bytes);
+        let http = http(limits, &window);
+        tokio::spawn(serve_connection(wrap(io), exchange, http, window, place));
     }
     drop(listener);
     let finished = tokio::time::timeout(limits.drain, registry.finish_all()).await;
@@ -133,18 +135,20 @@ pub async fn serve<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     }
 }
 
-fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
+fn http(limits: &ConnectionLimits, window: &Window) -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http2()
         .timer(TokioTimer::new())
-        .initial_stream_window_size(limits.window_bytes)
-        .initial_connection_window_size(limits.window_bytes.saturating_mul(4))
+        .initial_stream_window_size(window.bytes())
+        .initial_connection_window_size(window.bytes())
         .max_concurrent_streams(limits.streams_max)
-        .max_frame_size(limits.frame_bytes_max)
+        .max_frame_size(window.frame_bytes_max().min(limits.frame_bytes_max))
         .keep_alive_interval(limits.keepalive_interval)
         .keep_alive_timeout(limits.keepalive_timeout);
     // The library would end a connection also between two requests; `Heads` has the deadline.
-    http.http1().header_read_timeout(None);
+    http.http1()
+        .header_read_timeout(None)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
     http
 }
 
@@ -152,7 +156,8 @@ fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
 async fn serve_connection(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     exchange: Exchange<impl Face>,
-    http: Arc<Builder<TokioExecutor>>,
+    http: Builder<TokioExecutor>,
+    _window: Window,
     place: Place,
 ) {
     // The connection is closed before its place is free.

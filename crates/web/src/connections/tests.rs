@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use quorate_server::ConnectionCounts;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
@@ -26,6 +27,10 @@ struct Echo;
 impl Face for Echo {
     type Body = Answer;
     type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+
+    fn on_connection(&self, _: Account) -> Self {
+        self.clone()
+    }
 
     fn answer(self, request: Request<AnyBody>) -> Self::Answering {
         Box::pin(async move {
@@ -94,7 +99,9 @@ async fn open(limits: &ConnectionLimits) -> (DuplexStream, JoinHandle<()>) {
     let (client, server) = duplex(64 << 10);
     let heads = Heads::new(server, place.state(), limits.head_timeout);
     let exchange = Exchange::new(Echo, place.state(), limits.body_window);
-    let serving = serve_connection(heads, exchange, Arc::new(http(limits)), place);
+    let window = Windows::default().next(limits.window_bytes);
+    let http = http(limits, &window);
+    let serving = serve_connection(heads, exchange, http, window, place);
     (client, tokio::spawn(serving))
 }
 

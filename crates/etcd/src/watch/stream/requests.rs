@@ -6,6 +6,11 @@ use bytes::Bytes;
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest};
+use quorate_server::Charge;
+use quorate_web::exhausted;
+
+/// What a watch takes besides its keys.
+const WATCH_BYTES: usize = 1 << 10;
 
 impl WatchStream {
     /// Does what the client asks.
@@ -32,12 +37,13 @@ impl WatchStream {
             // The least key there can be.
             request.key = Bytes::from_static(b"\0");
         }
-        let id = match self.judge(&request) {
-            Ok(id) => id,
+        let judged = self.judge(&request).map_err(str::to_owned);
+        let (id, charge) = match judged.and_then(|id| Ok((id, self.room_for(&request)?))) {
+            Ok(admitted) => admitted,
             Err(why) => {
                 let mut response = self.response(NO_WATCH, revision);
                 (response.created, response.canceled) = (true, true);
-                response.cancel_reason = why.to_owned();
+                response.cancel_reason = why;
                 return self.send(response).await;
             }
         };
@@ -57,6 +63,7 @@ impl WatchStream {
             },
             member: None,
             waits: false,
+            _charge: charge,
         };
         self.next_serial += 1;
         let is_new = watching.next > revision;
@@ -89,6 +96,16 @@ impl WatchStream {
         }
         self.next_id += 1;
         Ok(self.next_id - 1)
+    }
+
+    /// Charges a new watch to its connection, or says that there is no room for it.
+    fn room_for(&self, request: &WatchCreateRequest) -> Result<Charge, String> {
+        // The index has the keys, too.
+        let keys = 2 * (request.key.len() + request.range_end.len());
+        let mut charge = self.account.charge();
+        let added = charge.add(WATCH_BYTES + keys);
+        added.map_err(|why| exhausted(why).message().to_owned())?;
+        Ok(charge)
     }
 
     async fn cancel(&mut self, id: i64) -> Result<(), End> {
