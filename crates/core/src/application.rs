@@ -18,6 +18,21 @@ pub struct At {
     pub principal: Principal,
     /// The name of the command's first payload; the others follow.
     pub payload: PayloadId,
+    /// What the group's alarms leave to be carried out.
+    pub admission: Admission,
+}
+
+/// Which commands are carried out. It follows from the group's alarms, and is equal on every replica where a
+/// command is applied.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Admission {
+    /// All commands.
+    #[default]
+    All,
+    /// Commands that do not make the state larger ([`Application::grows`]): space is short.
+    NoGrowth,
+    /// No commands: replicas hold different states, and nobody knows which one is right.
+    Nothing,
 }
 
 /// Something that shall happen after a time unless something else happens first.
@@ -67,7 +82,17 @@ pub trait Application: Sized {
     ///
     /// Of `payloads` length and digest are known and no bytes: what must be deterministic cannot
     /// depend on those. An application keeps the names of the payloads it will want to read.
+    ///
+    /// What [`At::admission`] does not allow changes nothing, and has a result that says so.
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes;
+
+    /// Whether the command with this body may make the state larger. Where space is short, such commands are
+    /// refused and all others are carried out.
+    #[must_use]
+    fn grows(body: &Bytes) -> bool {
+        let _ = body;
+        true
+    }
 
     /// What commands touch, if those that touch nothing in common commute: in either order they come to
     /// the same results and the same state, whatever slot, time and place in an entry they get. Protocols

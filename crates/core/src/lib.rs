@@ -25,7 +25,7 @@ mod step;
 mod time;
 mod wire;
 
-pub use application::{Application, At, Countdown, Touches};
+pub use application::{Admission, Application, At, Countdown, Touches};
 pub use carried::{carried, hollow_share};
 pub use coin::coin;
 pub use command::{Class, Command, Principal, RequestId};

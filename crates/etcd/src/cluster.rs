@@ -119,7 +119,7 @@ impl Face {
     }
 }
 
-fn not_changed(error: ChangeError) -> Status {
+pub(crate) fn not_changed(error: ChangeError) -> Status {
     match error {
         ChangeError::Failed(failure) => failed(failure),
         ChangeError::Unknown(_) => status(errors::MEMBER_NOT_FOUND),

@@ -255,6 +255,7 @@ pub(crate) fn failed(failure: Failure) -> Status {
         Failure::NotServing => errors::NO_LEADER,
         Failure::Stopping => errors::STOPPED,
         Failure::NoSpace => errors::NO_SPACE,
+        Failure::Corrupt => errors::CORRUPT,
     })
 }
 

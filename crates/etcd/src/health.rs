@@ -22,7 +22,7 @@ pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
     quorate_web::add_routes(router, console).route("/version", get(version))
 }
 
-/// No alarm makes a member unhealthy that still answers reads.
+/// Whether a read of the store works.
 fn probe(face: Arc<Face>, consistency: Consistency) -> Probing {
     Box::pin(async move {
         let figures = face.figures(consistency).await;

@@ -9,9 +9,10 @@ use quorate_etcd::{Limits, Metrics, serve};
 use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
-    AlarmRequest, CompactionRequest, Compare, DefragmentRequest, DeleteRangeRequest, HashKvRequest,
-    LeaseGrantRequest, LeaseGrantResponse, MemberListRequest, PutRequest, RangeRequest,
-    ResponseHeader, SortOrder, SortTarget, StatusRequest, TxnRequest,
+    AlarmAction, AlarmMember, AlarmRequest, AlarmType, CompactionRequest, Compare,
+    DefragmentRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, LeaseGrantResponse,
+    MemberListRequest, PutRequest, RangeRequest, ResponseHeader, SortOrder, SortTarget,
+    StatusRequest, TxnRequest,
 };
 use quorate_kv::Store;
 use quorate_server::Handle;
@@ -368,6 +369,7 @@ async fn status_digest_and_members() {
         (2, 1, 1)
     );
     assert!(status.db_size > 0 && status.errors.is_empty());
+    assert!(status.db_size_in_use > 0 && status.db_size_quota >= status.db_size);
 
     let hash = maintenance.hash_kv(HashKvRequest { revision: 0 }).await;
     let hash = hash.expect("hash").into_inner();
@@ -420,7 +422,10 @@ async fn plain_routes_share_the_port() {
         ("/livez", "ok\n".to_owned()),
         ("/livez?verbose", format!("{local}ok\n")),
         ("/readyz", "ok\n".to_owned()),
-        ("/readyz?verbose", format!("{local}{cluster}ok\n")),
+        (
+            "/readyz?verbose",
+            format!("[+]data_corruption ok\n{local}{cluster}ok\n"),
+        ),
         (
             "/version",
             r#"{"etcdserver":"3.7.0","etcdcluster":"3.7.0"}"#.to_owned(),
@@ -429,6 +434,84 @@ async fn plain_routes_share_the_port() {
     ] {
         assert_eq!(get(address, path).await, (200, body), "{path}");
     }
+}
+
+/// An alarm as clients name it.
+fn alarm(action: AlarmAction, member_id: u64, kind: AlarmType) -> AlarmRequest {
+    AlarmRequest {
+        action: action as i32,
+        member_id,
+        alarm: kind as i32,
+    }
+}
+
+#[tokio::test]
+async fn alarms_are_raised_listed_and_ended_and_refuse_what_etcd_refuses() {
+    let address = start(backend::start(), Limits::default()).await;
+    let channel = connect(address).await;
+    let (mut kv, mut maintenance) = (
+        KvClient::new(channel.clone()),
+        MaintenanceClient::new(channel),
+    );
+    kv.put(put("a", "1")).await.expect("put");
+    let member = |member_id, kind: AlarmType| AlarmMember {
+        member_id,
+        alarm: kind as i32,
+    };
+    let mut ask = async |request: AlarmRequest| {
+        let answer = maintenance.alarm(request).await.expect("answered");
+        answer.into_inner().alarms
+    };
+    let none = AlarmType::None;
+    assert_eq!(ask(alarm(AlarmAction::Activate, 123, none)).await, []);
+    let no_space = member(123, AlarmType::Nospace);
+    let raised = ask(alarm(AlarmAction::Activate, 123, AlarmType::Nospace)).await;
+    assert_eq!(raised, [no_space]);
+    assert_eq!(ask(alarm(AlarmAction::Get, 0, none)).await, [no_space]);
+    let corrupt = alarm(AlarmAction::Get, 0, AlarmType::Corrupt);
+    assert_eq!(ask(corrupt).await, []);
+
+    let refused = kv.put(put("a", "2")).await.expect_err("no space");
+    let text = "etcdserver: mvcc: database space exceeded";
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (Code::ResourceExhausted, text)
+    );
+    let deletion = DeleteRangeRequest {
+        key: "a".into(),
+        ..DeleteRangeRequest::default()
+    };
+    kv.delete_range(deletion).await.expect("it makes space");
+    let health = |reason: &str| format!(r#"{{"health":"false","reason":"{reason}"}}"#);
+    let well = r#"{"health":"true","reason":""}"#.to_owned();
+    let no_space_health = (503, health("ALARM NOSPACE"));
+    assert_eq!(get(address, "/health").await, no_space_health);
+    let corrupt_left_out = get(address, "/health?exclude=CORRUPT").await;
+    assert_eq!(corrupt_left_out, no_space_health);
+    let excluded = get(address, "/health?exclude=CORRUPT&exclude=NOSPACE").await;
+    assert_eq!(excluded, (200, well.clone()));
+    assert_eq!(get(address, "/readyz").await.0, 200);
+
+    let raised = ask(alarm(AlarmAction::Activate, 2, AlarmType::Corrupt)).await;
+    assert_eq!(raised, [member(2, AlarmType::Corrupt)]);
+    let refused = kv.put(put("a", "2")).await.expect_err("corrupt");
+    let text = "etcdserver: corrupt cluster";
+    assert_eq!((refused.code(), refused.message()), (Code::DataLoss, text));
+    let list = "[-]data_corruption failed: ALARM CORRUPT\n";
+    let (code, said) = get(address, "/readyz").await;
+    assert!(code == 503 && said.starts_with(list), "{said}");
+
+    for end in [no_space, member(2, AlarmType::Corrupt)] {
+        let request = AlarmRequest {
+            action: AlarmAction::Deactivate as i32,
+            member_id: end.member_id,
+            alarm: end.alarm,
+        };
+        assert_eq!(ask(request).await, [end]);
+        assert_eq!(ask(request).await, [], "it has ended");
+    }
+    kv.put(put("a", "2")).await.expect("put");
+    assert_eq!(get(address, "/health").await, (200, well));
 }
 
 #[tokio::test]

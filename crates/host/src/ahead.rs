@@ -155,6 +155,8 @@ impl<A: Application> Applier<A> {
                 stamp_ns,
                 principal: command.principal,
                 payload,
+                // Orders are alone in their entries, and nothing is executed ahead behind one.
+                admission: self.admission(),
             };
             let result = self.app_mut().attempt(at, &command.body);
             results.push((command.id, result));

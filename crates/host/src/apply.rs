@@ -8,8 +8,8 @@ use crate::sessions::{Sessions, Verdict};
 use crate::version::FIRST_LEVEL;
 use bytes::Bytes;
 use quorate_core::{
-    Application, At, Catalogue, Class, Command, Decoder, Encoder, Entry, Epoch, PayloadId, Refusal,
-    RequestId, Slot, Wire, WireError,
+    Admission, Application, At, Catalogue, Class, Command, Decoder, Encoder, Entry, Epoch,
+    PayloadId, Refusal, RequestId, Slot, Wire, WireError,
 };
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -101,6 +101,8 @@ pub(crate) struct Applier<A> {
     app: A,
     sessions: Sessions,
     epochs: State,
+    /// What the alarms in `epochs` leave to be carried out.
+    admission: Admission,
     catalogue: &'static dyn Catalogue,
     /// The first slot not applied.
     next: Slot,
@@ -130,6 +132,7 @@ impl<A: Application> Applier<A> {
             sessions: Sessions::new(limits.sessions_max),
             next: first.first_slot,
             epochs: first_state(first),
+            admission: Admission::All,
             catalogue: config.catalogue,
             stamp_ns: 0,
             digest: 0,
@@ -180,6 +183,11 @@ impl<A: Application> Applier<A> {
         &self.epochs
     }
 
+    /// Which commands are carried out at present.
+    pub(crate) fn admission(&self) -> Admission {
+        self.admission
+    }
+
     /// What protocols there are.
     pub(crate) fn catalogue(&self) -> &'static dyn Catalogue {
         self.catalogue
@@ -218,6 +226,7 @@ impl<A: Application> Applier<A> {
         Applier {
             app,
             sessions,
+            admission: state.epochs.admission(self.catalogue),
             epochs: state.epochs,
             catalogue: self.catalogue,
             next,
@@ -286,6 +295,7 @@ impl<A: Application> Applier<A> {
     pub(crate) fn force(&mut self, next: Epoch) {
         self.apply(self.next, None, |_, _| {});
         self.epochs.force(next);
+        self.admission = self.epochs.admission(self.catalogue);
     }
 
     fn apply_entry(
@@ -354,6 +364,7 @@ impl<A: Application> Applier<A> {
                     stamp_ns: self.stamp_ns,
                     principal: command.principal,
                     payload,
+                    admission: self.admission,
                 };
                 self.epochs.has_payloads |= !command.payloads.is_empty();
                 let result = match command.class {
@@ -379,7 +390,9 @@ impl<A: Application> Applier<A> {
         let Ok(order) = Order::from_bytes(command.body.clone()) else {
             return Effect::Nothing;
         };
-        self.epochs.apply(slot, &order, self.catalogue)
+        let effect = self.epochs.apply(slot, &order, self.catalogue);
+        self.admission = self.epochs.admission(self.catalogue);
+        effect
     }
 
     fn digest_result(&mut self, id: RequestId, applied: &Applied) {

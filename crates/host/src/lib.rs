@@ -82,5 +82,5 @@ pub use requests::Join;
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };
-pub use version::{FIRST_LEVEL, Spoken, WireVersion};
+pub use version::{ALARM_LEVEL, FIRST_LEVEL, Spoken, WireVersion};
 pub use words::frame_in_words;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | 1 | |
 //! | 2 | a handshake says where its sender serves clients, its name, and the feature level it knows |
+//! | 3 | feature level 3 |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -17,6 +18,7 @@
 //! |---|---|
 //! | 1 | |
 //! | 2 | names of replicas, and where they serve clients, are part of the state |
+//! | 3 | alarms are part of the state, and commands are refused because of them |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
@@ -26,6 +28,8 @@ use std::fmt;
 pub const FIRST_LEVEL: u32 = 1;
 /// From this one on names of replicas, and where they serve clients, are part of the state.
 pub(crate) const PUBLISHING_LEVEL: u32 = 2;
+/// From this feature level on alarms are part of the state.
+pub const ALARM_LEVEL: u32 = 3;
 
 /// A version of frames and of everything in them, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -44,7 +48,7 @@ impl Spoken {
     /// What this program speaks.
     pub const SHIPPED: Spoken = Spoken {
         oldest: WireVersion(1),
-        newest: WireVersion(2),
+        newest: WireVersion(3),
     };
 
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
@@ -72,9 +76,10 @@ impl Spoken {
     /// The highest feature level that a program knows which speaks these.
     #[must_use]
     pub fn level(self) -> u32 {
-        match self.says_more() {
-            true => PUBLISHING_LEVEL,
-            false => FIRST_LEVEL,
+        match self.newest.0 {
+            0..=1 => FIRST_LEVEL,
+            2 => PUBLISHING_LEVEL,
+            _ => ALARM_LEVEL,
         }
     }
 

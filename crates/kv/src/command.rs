@@ -33,6 +33,7 @@ use crate::refused::Refused;
 use crate::unfilled::MayWait;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
+use quorate_core::Admission;
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseRevokeRequest, PutRequest, TxnRequest,
@@ -61,6 +62,15 @@ const REFUSED: u8 = 0x1f;
 /// Whether a command changes keys and nothing else, whatever comes of it.
 pub(crate) fn changes_keys_alone(body: &[u8]) -> bool {
     matches!(body.first(), Some(&(PUT | DELETE_RANGE | TXN)))
+}
+
+/// Whether a command may make the store larger. Bytes that are no command change nothing.
+pub(crate) fn grows(body: &Bytes) -> bool {
+    match body.first() {
+        Some(&(PUT | PUT_APART | TXN_APART | LEASE_GRANT)) => true,
+        Some(&TXN) => Command::decode(body).is_ok_and(|command| command.grows()),
+        _ => false,
+    }
 }
 
 /// A decoded command. Keys and values are slices of the body.
@@ -116,6 +126,38 @@ impl Command {
         let command = decoded.map_err(|_| Refused::Malformed)?;
         split::check(&command)?;
         Ok(command)
+    }
+
+    /// Whether it may make the store larger: as in etcd, what puts a key, in whichever branch of a transaction, or grants
+    /// a lease. Deletions are versions, too, but with them and with compactions space is made.
+    fn grows(&self) -> bool {
+        match self {
+            Command::Put(_)
+            | Command::PutApart(_)
+            | Command::TxnApart(..)
+            | Command::LeaseGrant(_) => true,
+            Command::Txn(request) => {
+                let mut puts = false;
+                each_put_of(&request.success, &mut |_| puts = true);
+                each_put_of(&request.failure, &mut |_| puts = true);
+                puts
+            }
+            Command::DeleteRange(_)
+            | Command::Compact(_)
+            | Command::LeaseRevoke(_)
+            | Command::LeaseRenew(_)
+            | Command::LeaseExpire(_) => false,
+        }
+    }
+
+    /// Refuses what the group's alarms do not allow.
+    pub(crate) fn admit(&self, admission: Admission) -> Result<(), Refused> {
+        match admission {
+            Admission::All => Ok(()),
+            Admission::NoGrowth if self.grows() => Err(Refused::NoSpace),
+            Admission::NoGrowth => Ok(()),
+            Admission::Nothing => Err(Refused::Corrupt),
+        }
     }
 
     /// The puts that have a payload each, by their numbers among all of the command's, ascending.
@@ -299,7 +341,7 @@ mod tests {
                 is_unfilled: false
             })
         );
-        for code in 1..=14 {
+        for code in 1..=16 {
             let reason = Refused::from_code(code).expect("the numbers are dense");
             assert_eq!(decode_result(&refused(reason)), Err(reason));
         }

@@ -71,6 +71,10 @@ refused! {
         code: Code::Unavailable,
         text: "etcdserver: a value that is compared is not at hand",
     },
+    /// Space is short, and the command would make the store larger.
+    NoSpace = 15 => errors::NO_SPACE,
+    /// Replicas hold different states, and nobody knows which one is right.
+    Corrupt = 16 => errors::CORRUPT,
 }
 
 impl fmt::Display for Refused {

@@ -151,7 +151,7 @@ impl Store {
             revision: self.revision,
             compacted: self.compacted,
             keys: self.live,
-            bytes: self.bytes + self.journal.bytes(),
+            bytes: STORE_BYTES + self.bytes + self.journal.bytes(),
             tidy: self.is_tidy(),
         }
     }
@@ -169,6 +169,7 @@ impl Store {
         if puts.len() != payloads.len() {
             return Err(Refused::Malformed);
         }
+        command.admit(at.admission)?;
         let mut parts = Parts::new(at.payload, payloads, puts);
         match &command {
             Command::Put(request) | Command::PutApart(request) => self.put(request, &mut parts),
@@ -243,6 +244,10 @@ impl Application for Store {
         self.payloads.settle(at.payload, payloads.len());
         self.free(CHANGES_FREED_PER_COMMAND);
         result
+    }
+
+    fn grows(body: &Bytes) -> bool {
+        command::grows(body)
     }
 
     fn is_retractable(&self, body: &Bytes) -> bool {
@@ -341,6 +346,9 @@ const CHANGES_FREED_PER_COMMAND: usize = 4;
 
 /// Changes a compaction frees at a time when nothing else is to be done: well under a millisecond.
 const CHANGES_FREED_PER_SLICE: usize = 512;
+
+/// Memory of a store without keys.
+const STORE_BYTES: u64 = size_of::<Store>() as u64;
 
 /// Estimated memory of a version without its value: the record and the allocations around both.
 pub(crate) const VERSION_BYTES: u64 = size_of::<Version>() as u64 + 24;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message;
-use quorate_core::{Application, At, Countdown};
+use quorate_core::{Admission, Application, At, Countdown};
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -570,4 +570,76 @@ fn keys_without_values_come_without_leases() {
         };
         assert_eq!(found.kvs[0].lease, lease);
     }
+}
+
+/// What etcd refuses while its NOSPACE alarm is on, and what it does not; and CORRUPT refuses all.
+#[test]
+fn alarms_refuse_what_would_make_the_store_larger_or_everything() {
+    let mut store = Store::new();
+    put(&mut store, "a", "1");
+    let put_op = |key| RequestOp {
+        request: Some(Request::RequestPut(put_request(key, "2"))),
+    };
+    let delete_op = RequestOp {
+        request: Some(Request::RequestDeleteRange(DeleteRangeRequest {
+            key: bytes("a"),
+            ..DeleteRangeRequest::default()
+        })),
+    };
+    let nested = TxnRequest {
+        failure: vec![put_op("b")],
+        ..TxnRequest::default()
+    };
+    let nested = RequestOp {
+        request: Some(Request::RequestTxn(nested)),
+    };
+    let txn = |op| {
+        Store::encode_txn(&TxnRequest {
+            success: vec![op],
+            ..TxnRequest::default()
+        })
+    };
+    let grant = LeaseGrantRequest { id: 7, ttl: 60 };
+    let compaction = CompactionRequest {
+        revision: 2,
+        ..CompactionRequest::default()
+    };
+    let deletion = DeleteRangeRequest {
+        key: bytes("none"),
+        ..DeleteRangeRequest::default()
+    };
+    let cases = [
+        (Store::encode_put(&put_request("b", "2")), true),
+        (txn(put_op("b")), true),
+        (txn(nested), true),
+        (command::encode_lease_grant(&grant), true),
+        (txn(delete_op), false),
+        (Store::encode_delete_range(&deletion), false),
+        (Store::encode_compact(&compaction), false),
+        (
+            command::encode_lease_renew(&LeaseKeepAliveRequest { id: 7 }),
+            false,
+        ),
+    ];
+    let mut apply = |admission, body: &Bytes| {
+        let at = At {
+            admission,
+            ..At::default()
+        };
+        decode_result(&store.apply(at, body, &[])).map(drop)
+    };
+    for (body, grows) in &cases {
+        assert_eq!(Store::grows(body), *grows, "{body:?}");
+        let corrupt = apply(Admission::Nothing, body);
+        assert_eq!(corrupt, Err(Refused::Corrupt), "{body:?}");
+        let expected = if *grows {
+            Err(Refused::NoSpace)
+        } else {
+            Ok(())
+        };
+        assert_eq!(apply(Admission::NoGrowth, body), expected, "{body:?}");
+    }
+    assert_eq!(store.revision(), 3, "the deletion alone was done");
+    let garbage = Bytes::from_static(b"\x7f");
+    assert!(!Store::grows(&garbage));
 }

@@ -14,6 +14,7 @@ pub(crate) fn failed(failure: Failure) -> Response {
         Failure::Timeout => StatusCode::GATEWAY_TIMEOUT,
         Failure::NotServing | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         Failure::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+        Failure::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
     };
     (code, format!("{failure}\n")).into_response()
 }

@@ -8,7 +8,7 @@ use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use bytes::Bytes;
 use quorate_core::{Principal, Wire};
-use quorate_plain::{Answer, Item, Malformed, Outcome, Query, Store, Write};
+use quorate_plain::{Answer, Item, Outcome, Query, Refused, Store, Write};
 use quorate_server::{Account, Consistency, Failure, Handle, Listener};
 use quorate_web::{ConnectionLimits, Console, Metered, Metrics, Probing, json};
 use std::future::Future;
@@ -56,13 +56,17 @@ impl Face {
     }
 
     /// Writes, and says what it came to.
-    pub(crate) async fn write(&self, write: &Write) -> Result<Result<Outcome, Malformed>, Failure> {
+    pub(crate) async fn write(&self, write: &Write) -> Result<Result<Outcome, Refused>, Failure> {
         // Until there is authentication, everybody is the operator.
         let result = self
             .handle
             .write(write.to_bytes(), Principal::default())
             .await;
-        result.map(|result| Outcome::decode(&result))
+        match Outcome::decode(&result?) {
+            Err(Refused::NoSpace) => Err(Failure::NoSpace),
+            Err(Refused::Corrupt) => Err(Failure::Corrupt),
+            outcome => Ok(outcome),
+        }
     }
 
     /// Reads keys at one time.

@@ -2,7 +2,7 @@
 
 use crate::store::Version;
 use bytes::Bytes;
-use quorate_core::{Decoder, Encoder, Wire, WireError};
+use quorate_core::{Admission, Decoder, Encoder, Wire, WireError};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A key and what it must be for a write to be done.
@@ -42,9 +42,16 @@ pub enum Outcome {
     Unmet(Vec<Option<Version>>),
 }
 
-/// The bytes are no write: nothing was done.
+/// Why nothing was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed;
+pub enum Refused {
+    /// The bytes are no write.
+    Malformed,
+    /// Space is short, and the write stores a value.
+    NoSpace,
+    /// Replicas hold different states, and nobody knows which one is right.
+    Corrupt,
+}
 
 /// Numbers of buckets. More of them would be more to keep for every view, fewer would have keys that differ
 /// conflict.
@@ -59,6 +66,8 @@ const PART_BYTES_MIN: usize = 2;
 const MALFORMED: u8 = 0;
 const DONE: u8 = 1;
 const UNMET: u8 = 2;
+const NO_SPACE: u8 = 3;
+const CORRUPT: u8 = 4;
 
 impl Write {
     /// Stores a value.
@@ -93,6 +102,26 @@ impl Write {
     pub fn keys(&self) -> impl Iterator<Item = &Bytes> {
         let conditions = self.conditions.iter().map(|condition| &condition.key);
         conditions.chain(self.changes.iter().map(|change| &change.key))
+    }
+
+    /// Refuses what the group's alarms do not allow.
+    pub(crate) fn admit(&self, admission: Admission) -> Result<(), Refused> {
+        match admission {
+            Admission::All => Ok(()),
+            Admission::NoGrowth if self.stores() => Err(Refused::NoSpace),
+            Admission::NoGrowth => Ok(()),
+            Admission::Nothing => Err(Refused::Corrupt),
+        }
+    }
+
+    /// Whether it stores a value.
+    fn stores(&self) -> bool {
+        self.changes.iter().any(|change| change.value.is_some())
+    }
+
+    /// Whether the command with this body may make the store larger; see [`quorate_core::Application::grows`].
+    pub(crate) fn grows(body: &Bytes) -> bool {
+        Write::from_bytes(body.clone()).is_ok_and(|write| write.stores())
     }
 
     /// What the command with this body touches; see [`quorate_core::Application::touches`]. What is no
@@ -156,13 +185,15 @@ impl Wire for Write {
 }
 
 impl Outcome {
-    /// The result of a command, or of what was none.
-    pub(crate) fn encode(outcome: Result<&Outcome, Malformed>) -> Bytes {
+    /// The result of a command, or of what was refused.
+    pub(crate) fn encode(outcome: Result<&Outcome, Refused>) -> Bytes {
         let mut out = Encoder::new();
         let (tag, versions) = match outcome {
             Ok(Outcome::Done(versions)) => (DONE, &versions[..]),
             Ok(Outcome::Unmet(versions)) => (UNMET, &versions[..]),
-            Err(Malformed) => (MALFORMED, &[][..]),
+            Err(Refused::Malformed) => (MALFORMED, &[][..]),
+            Err(Refused::NoSpace) => (NO_SPACE, &[][..]),
+            Err(Refused::Corrupt) => (CORRUPT, &[][..]),
         };
         out.u8(tag);
         out.varint(versions.len() as u64);
@@ -175,22 +206,24 @@ impl Outcome {
     /// What the result of a command says.
     ///
     /// # Errors
-    /// When it says that the command was none. Bytes that are no result say so, too.
-    pub fn decode(result: &Bytes) -> Result<Outcome, Malformed> {
+    /// Why nothing was done. Bytes that are no result say that the command was none.
+    pub fn decode(result: &Bytes) -> Result<Outcome, Refused> {
         let mut input = Decoder::new(result.clone());
-        let decoded = (|| {
+        let decoded: Result<_, WireError> = (|| {
             let tag = input.u8()?;
             let count = input.count(1)?;
             let versions = (0..count).map(|_| decode_version(&mut input));
             let versions = versions.collect::<Result<_, WireError>>()?;
             input.finish()?;
             match tag {
-                DONE => Ok(Outcome::Done(versions)),
-                UNMET => Ok(Outcome::Unmet(versions)),
+                DONE => Ok(Ok(Outcome::Done(versions))),
+                UNMET => Ok(Ok(Outcome::Unmet(versions))),
+                NO_SPACE => Ok(Err(Refused::NoSpace)),
+                CORRUPT => Ok(Err(Refused::Corrupt)),
                 tag => Err(WireError::Tag("outcome", tag)),
             }
         })();
-        decoded.map_err(|_: WireError| Malformed)
+        decoded.unwrap_or(Err(Refused::Malformed))
     }
 }
 

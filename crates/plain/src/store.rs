@@ -1,6 +1,6 @@
 //! The store as an application.
 
-use crate::command::{Malformed, Outcome, Write};
+use crate::command::{Outcome, Refused, Write};
 use crate::snapshot::{Cut, Cutting, Loading};
 use bytes::Bytes;
 use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
@@ -76,8 +76,9 @@ impl Store {
         Store::default()
     }
 
-    fn execute(&mut self, at: At, body: &Bytes) -> Result<Outcome, Malformed> {
-        let write = Write::from_bytes(body.clone()).map_err(|_| Malformed)?;
+    fn execute(&mut self, at: At, body: &Bytes) -> Result<Outcome, Refused> {
+        let write = Write::from_bytes(body.clone()).map_err(|_| Refused::Malformed)?;
+        write.admit(at.admission)?;
         let version = |key: &Bytes| self.keys.get(&key[..]).map(|item| item.version);
         let conditions = write.conditions.iter();
         let found: Vec<_> = conditions.map(|wanted| version(&wanted.key)).collect();
@@ -141,6 +142,10 @@ impl Application for Store {
         // What is applied for good is taken back by nobody. Nothing is ahead of it by then.
         debug_assert!(self.attempts.is_empty(), "decided behind what is not");
         Outcome::encode(self.execute(at, body).as_ref().map_err(|wrong| *wrong))
+    }
+
+    fn grows(body: &Bytes) -> bool {
+        Write::grows(body)
     }
 
     fn touches() -> Option<Touches> {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_core::{Application, At, Wire};
-use quorate_plain::{Answer, Item, Malformed, Outcome, Query, Store, Version, Write};
+use quorate_core::{Admission, Application, At, Wire};
+use quorate_plain::{Answer, Item, Outcome, Query, Refused, Store, Version, Write};
 
 fn at(entry: u64) -> At {
     let mut at = At::default();
@@ -99,7 +99,11 @@ fn what_is_no_command_is_said_to_be_none_and_does_nothing() {
     let before = content(&mut store);
     for body in [&b""[..], b"\x01", b"\x01\x00\xff", b"\x09\x00\x00"] {
         let result = store.apply(at(1), &Bytes::from_static(body), &[]);
-        assert_eq!(Outcome::decode(&result), Err(Malformed), "{body:?}");
+        assert_eq!(
+            Outcome::decode(&result),
+            Err(Refused::Malformed),
+            "{body:?}"
+        );
     }
     assert_eq!(content(&mut store), before);
 }
@@ -219,4 +223,23 @@ fn damaged_snapshots_are_refused() {
         load([&whole[..], &whole[..]].concat().into()).is_err(),
         "twice"
     );
+}
+
+#[test]
+fn alarms_refuse_what_stores_a_value_or_everything() {
+    let mut store = Store::new();
+    let deletion = Write::default().and_delete(key(1));
+    let both = Write::put(key(1), key(1)).and_delete(key(2));
+    let mut apply = |admission, write: &Write| {
+        let at = At { admission, ..at(1) };
+        Outcome::decode(&store.apply(at, &write.to_bytes(), &[])).map(drop)
+    };
+    for write in [&deletion, &both] {
+        let refused = apply(Admission::Nothing, write);
+        assert_eq!(refused, Err(Refused::Corrupt));
+    }
+    assert_eq!(apply(Admission::NoGrowth, &deletion), Ok(()));
+    assert_eq!(apply(Admission::NoGrowth, &both), Err(Refused::NoSpace));
+    assert!(Store::grows(&both.to_bytes()) && !Store::grows(&deletion.to_bytes()));
+    assert_eq!(get(&store, 1), None);
 }

@@ -10,6 +10,7 @@ mod support;
 
 use quorate_etcd::client::ClusterClient;
 use quorate_etcd_api::etcdserverpb::MemberListRequest;
+use quorate_server::Spoken;
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -173,7 +174,8 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
         (trio.known_to(0).await == expected).then_some(())
     })
     .await;
-    assert!(trio.said(0).contains("wire_version=2"), "{}", trio.said(0));
+    let newest = format!("wire_version={}", Spoken::SHIPPED.newest);
+    assert!(trio.said(0).contains(&newest), "{}", trio.said(0));
     trio.replace(1, OLD).await;
     trio.replace(0, OLD).await;
     more(20).await;
@@ -183,7 +185,7 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
     }
     for at in 0..3 {
         eventually("the level is raised", || async {
-            (trio.level(at).await == 2.0).then_some(())
+            (trio.level(at).await == f64::from(Spoken::SHIPPED.level())).then_some(())
         })
         .await;
     }
@@ -208,8 +210,9 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
     })
     .await;
     assert_eq!(status.code(), Some(1));
-    let why = "the cluster is at feature level 2, and this program knows 1";
-    assert!(trio.said(2).contains(why), "{}", trio.said(2));
+    let level = Spoken::SHIPPED.level();
+    let why = format!("the cluster is at feature level {level}, and this program knows 1");
+    assert!(trio.said(2).contains(&why), "{}", trio.said(2));
     trio.start(2, &[]);
     let url = trio.url(2);
     eventually("the new one serves", || Client::try_connect(&url)).await;

@@ -19,7 +19,8 @@ use crate::replies::{Replies, Reply};
 use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
-use quorate_core::{Application, Event, Now, ReplicaId};
+use bytes::Bytes;
+use quorate_core::{Admission, Application, Event, Now, ReplicaId};
 use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
 use quorate_protocols::AnyMachine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +76,8 @@ pub(crate) struct State<A: Application> {
     pub(crate) replies: Replies<A::Answer>,
     countdowns: Countdowns,
     pub(crate) links_up: BTreeSet<ReplicaId>,
+    /// When to look whether the group's alarms about this replica are right.
+    pub(crate) alarms_at: Option<u64>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     figures: Figures,
     upkeep: Upkeep,
@@ -91,6 +94,7 @@ impl<A: Application> State<A> {
             replies: Replies::new(patience),
             countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),
+            alarms_at: Some(0),
             branches: BTreeMap::new(),
             figures: Figures::default(),
             upkeep: Upkeep::default(),
@@ -143,6 +147,7 @@ impl<A: Application> Core<A> {
                 self.volunteers_at(),
                 self.reacts_at(),
                 self.group.upkeep_at,
+                self.state.alarms_at,
                 self.held
                     .as_ref()
                     .map(|_| self.clock.now().mono_ns + SPACE_RETRY_NS),
@@ -188,6 +193,7 @@ impl<A: Application> Core<A> {
             self.look_after_volunteers(now);
             self.react(now);
             self.keep_up(now);
+            self.keep_alarms(now);
             self.state.replies.expire(now.mono_ns);
             self.turn()?;
             self.metrics.turn.record(began.elapsed());
@@ -242,10 +248,10 @@ impl<A: Application> Core<A> {
                 room: _,
                 reply,
             } => {
-                if self.disk_is_full() {
+                if let Some(failure) = self.refusal_of_write(&body) {
                     self.metrics.refused.increment(1);
                     // The client may have left.
-                    let _ = reply.send(Err(Failure::NoSpace));
+                    let _ = reply.send(Err(failure));
                     return;
                 }
                 let token = self.state.replies.insert(now.mono_ns, Reply::Write(reply));
@@ -265,6 +271,12 @@ impl<A: Application> Core<A> {
                 consistency,
                 reply,
             } => {
+                let is_local = consistency == Consistency::Serializable;
+                if self.host.admission() == Admission::Nothing && !is_local {
+                    self.metrics.refused.increment(1);
+                    let _ = reply.send(Err(Failure::Corrupt));
+                    return;
+                }
                 let token = self.state.replies.insert(now.mono_ns, Reply::Read(reply));
                 tracing::trace!(token, ?consistency, "read taken");
                 let request = match consistency {
@@ -316,10 +328,9 @@ impl<A: Application> Core<A> {
             let Some(body) = self.state.countdowns.take_due(now.mono_ns) else {
                 return;
             };
-            if self.disk_is_full() {
-                return;
+            if self.refusal_of_write(&body).is_none() {
+                self.host.order_due(now, body);
             }
-            self.host.order_due(now, body);
         }
     }
 
@@ -376,6 +387,7 @@ impl<A: Application> Core<A> {
         let Some(flush) = held.or_else(|| self.host.take_flush(now)) else {
             return Ok(false);
         };
+        self.watch_space(now, &flush);
         if let Some(disk) = &mut self.disk
             && let Err(error) = disk.flush(&flush)
         {
@@ -490,9 +502,21 @@ impl<A: Application> Core<A> {
         }
     }
 
+    /// Why this replica does not take a write, if it does not. Where space is short, what is left of the log is for what
+    /// makes space.
+    fn refusal_of_write(&mut self, body: &Bytes) -> Option<Failure> {
+        let admission = self.host.admission();
+        if admission == Admission::Nothing {
+            return Some(Failure::Corrupt);
+        }
+        let is_short = self.disk_is_full() || admission == Admission::NoGrowth;
+        let is_refused = is_short && (self.held.is_some() || A::grows(body));
+        is_refused.then_some(Failure::NoSpace)
+    }
+
     /// Whether the next segment could not be prepared for want of space. Asks for another attempt:
     /// space may have been freed since.
-    fn disk_is_full(&mut self) -> bool {
+    pub(crate) fn disk_is_full(&mut self) -> bool {
         let Some(disk) = &mut self.disk else {
             return false;
         };
@@ -533,6 +557,10 @@ impl<A: Application> Core<A> {
             quorum: self.has_quorum(),
             clock: self.clock.error(self.clock.mono_ns()),
             alarms: self.alarms(),
+            raised: self.raised(),
+            fragment_bytes: self.host.bulk_live_bytes(),
+            fragment_file_bytes: self.disk.as_ref().map_or(0, Disk::bulk_bytes),
+            free_bytes: self.disk.as_ref().and_then(Disk::free_bytes),
         }
     }
 }

@@ -9,8 +9,10 @@ use crate::replies::Reply;
 use bytes::Bytes;
 use quorate_core::{Application, Member, Now, ReplicaId, Wire};
 use quorate_host::epochs::rails::{NotReady, Refused};
-use quorate_host::epochs::{Edit, Effect, Expect, Order, Reconfigure, State};
-use quorate_host::{FIRST_LEVEL, Request as HostRequest};
+use quorate_host::epochs::{
+    Alarm, AlarmChange, Edit, Effect, Expect, Order, Reconfigure, Scope, State,
+};
+use quorate_host::{ALARM_LEVEL, FIRST_LEVEL, Request as HostRequest};
 use quorate_protocols::{AnyConfig, names, unknown_protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -46,6 +48,13 @@ pub enum Change {
         name: String,
         /// All its parameters that are not to have their defaults.
         params: BTreeMap<String, String>,
+    },
+    /// An alarm is raised for the whole group, or ends.
+    Alarm {
+        /// Which alarm.
+        alarm: Alarm,
+        /// Whether it is raised.
+        is_raised: bool,
     },
 }
 
@@ -373,6 +382,20 @@ impl<A: Application> Core<A> {
             Change::Protocol { name, params } => self.reconfigure(&Edit::Protocol {
                 name: name.clone(),
                 params: params.clone(),
+            }),
+            Change::Alarm { .. } if state.level < ALARM_LEVEL => {
+                Err(ChangeError::Refused(format!(
+                    "alarms take feature level {ALARM_LEVEL}, and this cluster is at {}: it is raised by itself once all \
+                     replicas run a program that knows it",
+                    state.level
+                )))
+            }
+            Change::Alarm { alarm, is_raised } => Ok(Order::Alarm {
+                alarm: *alarm,
+                change: match is_raised {
+                    true => AlarmChange::Raise(Scope::Group),
+                    false => AlarmChange::End(Scope::Group),
+                },
             }),
             // Whether one that came back in a new life is to be replaced by that, it says itself.
             Change::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),

@@ -43,8 +43,11 @@ pub enum Failure {
     NotServing,
     /// The replica is shutting down; a write may still take effect.
     Stopping,
-    /// The disk is full: writes are refused, reads go on.
+    /// Space is short: what would make the state larger is refused, and reads go on. Nothing was done.
     NoSpace,
+    /// Replicas hold different states, and nobody knows which one is right: only this replica's own state can be
+    /// read. Nothing was done.
+    Corrupt,
 }
 
 impl fmt::Display for Failure {
@@ -55,7 +58,10 @@ impl fmt::Display for Failure {
             Failure::Timeout => "no quorum of replicas answered in time",
             Failure::NotServing => "this replica takes no requests in its present role",
             Failure::Stopping => "the replica is shutting down",
-            Failure::NoSpace => "no space left on the replica's disk",
+            Failure::NoSpace => "space is short: nothing that makes the state larger is taken",
+            Failure::Corrupt => {
+                "replicas hold different states: only serializable reads are answered"
+            }
         })
     }
 }

@@ -9,6 +9,7 @@
     reason = "the outer ring knows clocks and threads"
 )]
 
+mod alarms;
 mod aside;
 mod budget;
 mod clock;
@@ -59,9 +60,12 @@ pub use meta::{META_FORMAT, Meta, MetaError, State};
 pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
 pub use peer::rings::Rings;
 pub use polling::{Polling, TooManyPollers};
+pub use quorate_host::epochs::{Alarm, AlarmKind};
 pub use quorate_host::{PayloadGone, Spoken};
 pub use react::Reaction;
 pub use run::{Embedded, FaceContext, Layout, PeerWay, ServerConfig, Serving, embed, run};
 pub use security::{Connection, Door, Listener, bind, bind_datagrams};
-pub use status::{ClockPage, EpochPage, MemberPage, ProtocolPage, Role, Status, StatusPage};
+pub use status::{
+    ClockPage, EpochPage, MemberPage, ProtocolPage, RaisedAlarm, Role, Status, StatusPage,
+};
 pub use test_source::TestSource;

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::disk::Disk;
 use quorate_core::{Application, ReplicaId};
+use quorate_host::epochs::{Alarm, AlarmKind, Scope};
 
 impl<A: Application> Core<A> {
     /// Whether so many members are there that they decide.
@@ -27,7 +28,17 @@ impl<A: Application> Core<A> {
     pub(crate) fn alarms(&self) -> Vec<String> {
         let trouble = self.disk.as_ref().and_then(Disk::trouble);
         let full = trouble.map(|why| format!("NOSPACE: {why}"));
-        full.into_iter().chain(self.no_quorum()).collect()
+        let raised = self.host.epochs().alarms.iter();
+        let known = raised.filter(|(alarm, _)| {
+            let is_own = *alarm == self.own_alarm(AlarmKind::NoSpace);
+            !(is_own && full.is_some())
+        });
+        let known = known.map(|(alarm, scope)| in_words(alarm, scope));
+        let known: Vec<String> = known.collect();
+        full.into_iter()
+            .chain(known)
+            .chain(self.no_quorum())
+            .collect()
     }
 
     /// In words, when too few members can be reached from here.
@@ -57,6 +68,29 @@ impl<A: Application> Core<A> {
             );
         }
         Some(text)
+    }
+}
+
+/// What an alarm means, and what to do.
+fn in_words(Alarm { kind, id }: Alarm, scope: Scope) -> String {
+    match (kind, scope) {
+        (AlarmKind::NoSpace, Scope::Member) => format!(
+            "NOSPACE: the disk of replica {id} is full, and it takes no writes; free some space there, and this ends \
+             by itself"
+        ),
+        (AlarmKind::NoSpace, Scope::Group) => format!(
+            "NOSPACE: raised for all replicas (member {id}), which take no writes that store anything; delete what \
+             is not needed, compact, and disarm it"
+        ),
+        (AlarmKind::Corrupt, Scope::Member) => format!(
+            "CORRUPT: the state of replica {id} differs from that of the majority; replace it by one with an empty \
+             folder"
+        ),
+        (AlarmKind::Corrupt, Scope::Group) => format!(
+            "CORRUPT: replicas hold different states (member {id}), and nobody knows which one is right: only \
+             serializable reads are answered; add a member that is right to decide, or begin anew from the right \
+             one with `quorate cluster force-new`, then disarm it"
+        ),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::clock::ClockError;
 use crate::handle::MemberInfo;
 use quorate_core::{ClusterId, Durability, Epoch, Incarnation, ReplicaId, Slot};
 use quorate_host::Recoded;
+use quorate_host::epochs::AlarmKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,6 +64,25 @@ pub struct Status {
     pub uptime: Duration,
     /// Trouble an operator should know of, in words; empty when all is well.
     pub alarms: Vec<String>,
+    /// The alarms of the group, and this replica's own where the group does not know of it yet.
+    pub raised: Vec<RaisedAlarm>,
+    /// Bytes of fragments of large values that this replica keeps.
+    pub fragment_bytes: u64,
+    /// Bytes of the files that these are in.
+    pub fragment_file_bytes: u64,
+    /// Bytes that are free on the disk of its data; `None` for a replica that lives in memory.
+    pub free_bytes: Option<u64>,
+}
+
+/// An alarm as faces show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RaisedAlarm {
+    /// What is wrong.
+    pub kind: AlarmKind,
+    /// Which replica it is about.
+    pub id: ReplicaId,
+    /// Whether requests to the replica that tells of it are refused because of it.
+    pub hinders: bool,
 }
 
 /// What is posted to `/cluster/protocol`: how the cluster is to agree from then on.

@@ -51,6 +51,10 @@ impl<A: Application> Application for Timed<A> {
         result
     }
 
+    fn grows(body: &Bytes) -> bool {
+        A::grows(body)
+    }
+
     fn is_retractable(&self, body: &Bytes) -> bool {
         self.inner.is_retractable(body)
     }

@@ -94,7 +94,7 @@ impl<A: Application> Core<A> {
     }
 
     /// Nobody waits for what it comes to: it is looked at again.
-    fn order(&mut self, now: Now, order: Order) {
+    pub(crate) fn order(&mut self, now: Now, order: Order) {
         let (reply, _) = oneshot::channel::<Result<(), ChangeError>>();
         let token = self.state.replies.insert(now.mono_ns, Reply::Change(reply));
         self.host.submit(now, token, HostRequest::Order(order));

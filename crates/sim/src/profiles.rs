@@ -324,8 +324,13 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
     Profile {
         name: LEVELS,
-        what: "the group raises its feature level, and replicas publish where they serve clients",
-        shows: &["feature level raised", "published"],
+        what: "the group raises its feature level, replicas publish where they serve clients, and alarms are raised and end",
+        shows: &[
+            "feature level raised",
+            "published",
+            "alarm raised",
+            "alarm ended",
+        ],
         hurt: |d| d.strike(Fault::Upkeep, 100..1_000),
     },
     Profile {

@@ -14,4 +14,4 @@ pub use forward::Members;
 pub use metered::{
     Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, charged, exhausted, metered, overloaded,
 };
-pub use routes::{Console, Metrics, Probe, Probing, add_routes, json, metrics_page};
+pub use routes::{Console, Metrics, Probe, Probing, add_routes, alarm_name, json, metrics_page};

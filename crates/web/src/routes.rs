@@ -7,7 +7,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use quorate_core::Application;
-use quorate_server::{Change, ChangeError, Consistency, Handle, ProtocolPage, StatusPage};
+use quorate_server::{
+    AlarmKind, Change, ChangeError, Consistency, Handle, ProtocolPage, StatusPage,
+};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -59,7 +61,8 @@ where
         .route("/readyz", {
             let console = console.clone();
             get(async move |RawQuery(query)| {
-                checks(&console, query.as_deref(), &[LOCAL, ALL]).await
+                let all = [Check::NoCorruption, LOCAL, ALL];
+                checks(&console, query.as_deref(), &all).await
             })
         })
         .route("/status", {
@@ -76,17 +79,20 @@ where
         })
 }
 
-/// Whether a read works: through the cluster, or on this member with `?serializable=true`.
-/// `?exclude=` is accepted; no alarm makes a member unhealthy that still answers reads.
+/// Whether no alarm hinders this member, and a read works: through the cluster, or on this member with
+/// `?serializable=true`. Alarms that are named with `?exclude=` do not count.
 async fn health<A: Application>(console: &Console<A>, query: Option<&str>) -> Response {
-    let (_, consistency) = if flag(query, "serializable") {
-        LOCAL
-    } else {
-        ALL
+    let consistency = match flag(query, "serializable") {
+        true => Consistency::Serializable,
+        false => Consistency::Linearizable,
     };
-    let (code, healthy, reason) = match (console.probe)(consistency).await {
-        Ok(_) => (StatusCode::OK, true, String::new()),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, false, error),
+    let well = async {
+        no_alarm(console, |kind| !is_excluded(query, kind)).await?;
+        (console.probe)(consistency).await
+    };
+    let (code, healthy, reason) = match well.await {
+        Ok(()) => (StatusCode::OK, true, String::new()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, false, why),
     };
     json(
         code,
@@ -94,11 +100,66 @@ async fn health<A: Application>(console: &Console<A>, query: Option<&str>) -> Re
     )
 }
 
-/// A check by its name, which says how fresh a read has to work.
-type Check = (&'static str, Consistency);
+/// The name of an alarm, as etcd has it.
+#[must_use]
+pub fn alarm_name(kind: AlarmKind) -> &'static str {
+    match kind {
+        AlarmKind::NoSpace => "NOSPACE",
+        AlarmKind::Corrupt => "CORRUPT",
+    }
+}
 
-const LOCAL: Check = ("serializable_read", Consistency::Serializable);
-const ALL: Check = ("linearizable_read", Consistency::Linearizable);
+/// Finds no alarm that hinders this member and counts; or says which one does.
+async fn no_alarm<A: Application>(
+    console: &Console<A>,
+    counts: impl Fn(AlarmKind) -> bool,
+) -> Result<(), String> {
+    // Why a replica says nothing of itself is said by the read that follows.
+    let status = console.handle.status().await;
+    let raised = status.map_or_else(|_| Vec::new(), |status| status.raised);
+    let found = raised
+        .iter()
+        .find(|alarm| alarm.hinders && counts(alarm.kind));
+    found.map_or(Ok(()), |alarm| {
+        Err(format!("ALARM {}", alarm_name(alarm.kind)))
+    })
+}
+
+/// Whether a query string leaves an alarm out: `exclude=NOSPACE`, once for each.
+fn is_excluded(query: Option<&str>, kind: AlarmKind) -> bool {
+    let mut pairs = query.unwrap_or_default().split('&');
+    pairs.any(|pair| pair.split_once('=') == Some(("exclude", alarm_name(kind))))
+}
+
+/// What a probe of Kubernetes asks.
+#[derive(Clone, Copy)]
+enum Check {
+    /// No alarm says that states differ.
+    NoCorruption,
+    /// So fresh a read works.
+    Read(Consistency),
+}
+
+const LOCAL: Check = Check::Read(Consistency::Serializable);
+const ALL: Check = Check::Read(Consistency::Linearizable);
+
+impl Check {
+    /// Its name, as etcd has it.
+    fn name(self) -> &'static str {
+        match self {
+            Check::NoCorruption => "data_corruption",
+            Check::Read(Consistency::Serializable) => "serializable_read",
+            Check::Read(Consistency::Linearizable) => "linearizable_read",
+        }
+    }
+
+    async fn run<A: Application>(self, console: &Console<A>) -> Result<(), String> {
+        match self {
+            Check::NoCorruption => no_alarm(console, |kind| kind == AlarmKind::Corrupt).await,
+            Check::Read(consistency) => (console.probe)(consistency).await,
+        }
+    }
+}
 
 /// Runs checks; lists them with `?verbose`, or when one fails.
 async fn checks<A: Application>(
@@ -108,11 +169,12 @@ async fn checks<A: Application>(
 ) -> Response {
     let mut list = String::new();
     let mut code = StatusCode::OK;
-    for &(name, consistency) in checks {
-        match (console.probe)(consistency).await {
-            Ok(_) => list += &format!("[+]{name} ok\n"),
+    for check in checks {
+        let name = check.name();
+        match check.run(console).await {
+            Ok(()) => list += &format!("[+]{name} ok\n"),
             Err(error) => {
-                list += &format!("[-]{name} failed: {}\n", error);
+                list += &format!("[-]{name} failed: {error}\n");
                 code = StatusCode::SERVICE_UNAVAILABLE;
             }
         }

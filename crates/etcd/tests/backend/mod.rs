@@ -5,11 +5,13 @@ pub(crate) mod shelf;
 
 use bytes::Bytes;
 use quorate_core::{
-    Application, At, ClusterId, Countdown, Durability, EntryId, Incarnation, PayloadId, Principal,
-    ReplicaId, Slot,
+    Admission, Application, At, ClusterId, Countdown, Durability, EntryId, Incarnation, PayloadId,
+    Principal, ReplicaId, Slot,
 };
 use quorate_kv::Store;
-use quorate_server::{ChangeError, ClockError, Handle, MemberInfo, Request, Status};
+use quorate_server::{
+    AlarmKind, Change, ChangeError, ClockError, Handle, MemberInfo, RaisedAlarm, Request, Status,
+};
 use shelf::Shelf;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,6 +50,7 @@ async fn run(
 ) {
     let mut store = Store::new();
     let mut applied = 0;
+    let mut raised = Vec::new();
     let mut countdowns: BTreeMap<u64, (Instant, Bytes)> = BTreeMap::new();
     loop {
         store.tidy();
@@ -93,7 +96,10 @@ async fn run(
                 room: _,
                 reply,
             } => {
-                let at = at(applied, principal);
+                let at = At {
+                    admission: admission(&raised),
+                    ..at(applied, principal)
+                };
                 shelf.put(at.payload, &payloads);
                 let _ = reply.send(Ok(store.apply(at, &body, &payloads)));
                 applied += 1;
@@ -107,19 +113,46 @@ async fn run(
                 let end = countdowns.get(&id).map(|(end, _)| *end);
                 let _ = reply.send(end.map(|end| end.saturating_duration_since(Instant::now())));
             }
+            Request::Change {
+                change: Change::Alarm { alarm, is_raised },
+                reply,
+            } => {
+                raised
+                    .retain(|known: &RaisedAlarm| (known.kind, known.id) != (alarm.kind, alarm.id));
+                raised.extend(is_raised.then_some(RaisedAlarm {
+                    kind: alarm.kind,
+                    id: alarm.id,
+                    hinders: true,
+                }));
+                let _ = reply.send(Ok(()));
+            }
             Request::Change { reply, .. } => {
                 let why = "there is no group here".to_owned();
                 let _ = reply.send(Err(ChangeError::Refused(why)));
             }
             Request::Status { reply } => {
-                let _ = reply.send(status(applied));
+                let raised = raised.clone();
+                let _ = reply.send(Status {
+                    raised,
+                    ..status(applied)
+                });
             }
         }
     }
 }
 
+fn admission(raised: &[RaisedAlarm]) -> Admission {
+    let is_raised = |kind| raised.iter().any(|alarm| alarm.kind == kind);
+    match (is_raised(AlarmKind::Corrupt), is_raised(AlarmKind::NoSpace)) {
+        (true, _) => Admission::Nothing,
+        (false, true) => Admission::NoGrowth,
+        (false, false) => Admission::All,
+    }
+}
+
 fn at(applied: u64, principal: Principal) -> At {
     At {
+        admission: Admission::All,
         slot: Slot(applied),
         index: 0,
         stamp_ns: applied,
@@ -172,5 +205,9 @@ fn status(applied: u64) -> Status {
             estimated_ns: None,
         },
         alarms: Vec::new(),
+        raised: Vec::new(),
+        fragment_bytes: 0,
+        fragment_file_bytes: 0,
+        free_bytes: None,
     }
 }

@@ -1,5 +1,6 @@
 //! Orders: what operators and hosts have a group decide about itself.
 
+use super::alarms::{Alarm, AlarmChange};
 use quorate_core::{Decoder, Encoder, Epoch, Member, ReplicaId, Slot, Wire, WireError};
 use std::collections::BTreeMap;
 
@@ -206,6 +207,13 @@ pub enum Order {
         /// What it says.
         face: Face,
     },
+    /// An alarm is raised, or ends; nothing before feature level 3.
+    Alarm {
+        /// Which alarm.
+        alarm: Alarm,
+        /// How it changes.
+        change: AlarmChange,
+    },
 }
 
 const RECONFIGURE: u8 = 0;
@@ -214,6 +222,7 @@ const SETTLED: u8 = 2;
 const ADDRESS: u8 = 3;
 const LEVEL: u8 = 4;
 const PUBLISH: u8 = 5;
+const ALARM: u8 = 6;
 
 impl Order {
     /// Whether it may end its epoch: machines answer nothing early behind such a command, and quorum
@@ -261,6 +270,11 @@ impl Wire for Order {
                 id.encode(out);
                 face.encode(out);
             }
+            Order::Alarm { alarm, change } => {
+                out.u8(ALARM);
+                alarm.encode(out);
+                change.encode(out);
+            }
         }
     }
 
@@ -290,6 +304,10 @@ impl Wire for Order {
             PUBLISH => Order::Publish {
                 id: ReplicaId::decode(input)?,
                 face: Face::decode(input)?,
+            },
+            ALARM => Order::Alarm {
+                alarm: Alarm::decode(input)?,
+                change: AlarmChange::decode(input)?,
             },
             tag => return Err(WireError::Tag("order", tag)),
         })

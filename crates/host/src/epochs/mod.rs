@@ -19,6 +19,7 @@
 //!
 //! All of these are stable: once true, anybody may repeat them.
 
+mod alarms;
 mod change;
 mod edit;
 pub mod handoff;
@@ -31,6 +32,7 @@ mod succession;
 mod tests;
 mod window;
 
+pub use alarms::{Alarm, AlarmChange, AlarmKind, Alarms, Scope};
 pub use change::{Configuration, Expect, Face, Order, Reconfigure};
 pub use edit::{Edit, EditError};
 pub use note::{Known, Note, Record};

@@ -1,11 +1,14 @@
 //! The part of the replicated state that is about the group itself.
 
+use super::alarms::{Alarm, AlarmChange, Alarms};
 use super::change::{self, Expect, Face, Order};
 use super::handoff;
 use super::note::{self, ADDRESSES_MAX};
 use super::rule::{Invalid, judge};
-use crate::version::PUBLISHING_LEVEL;
-use quorate_core::{Catalogue, Chain, Decoder, Encoder, Epoch, ReplicaId, Slot, Wire, WireError};
+use crate::version::{ALARM_LEVEL, PUBLISHING_LEVEL};
+use quorate_core::{
+    Admission, Catalogue, Chain, Decoder, Encoder, Epoch, ReplicaId, Slot, Wire, WireError,
+};
 use std::collections::BTreeMap;
 
 /// What a group knows of itself. It is in every snapshot, and changes with applied orders alone.
@@ -32,6 +35,8 @@ pub struct State {
     /// What members and those with an address say of themselves to clients; nothing before feature
     /// level 2.
     pub faces: BTreeMap<ReplicaId, Face>,
+    /// The alarms that are raised; none before feature level 3.
+    pub alarms: Alarms,
 }
 
 /// In the place of the first unsettled epoch: no command has had payloads.
@@ -66,7 +71,17 @@ impl State {
             settled: 0,
             has_payloads: false,
             faces: BTreeMap::new(),
+            alarms: Alarms::default(),
         }
+    }
+
+    /// Which commands are carried out while these alarms are raised.
+    #[must_use]
+    pub fn admission(&self, catalogue: &(impl Catalogue + ?Sized)) -> Admission {
+        let newest = self.chain.newest();
+        let numbers = catalogue.numbers(self.level, newest);
+        let failures = numbers.map_or(0, |numbers| numbers.failures);
+        self.alarms.admission(newest, failures)
     }
 
     /// Applies an order at its slot.
@@ -97,7 +112,7 @@ impl State {
             Order::Address { id, address } if address.is_empty() => {
                 match self.addresses.remove(id) {
                     Some(_) => {
-                        self.forget_faces();
+                        self.forget_left(&[*id]);
                         Effect::Noted
                     }
                     None => Effect::Nothing,
@@ -117,6 +132,15 @@ impl State {
             }
             Order::Level { .. } => Effect::Nothing,
             Order::Publish { id, face } => self.publish(*id, face),
+            Order::Alarm { alarm, change } => self.change_alarm(*alarm, *change),
+        }
+    }
+
+    /// An alarm is raised or ends.
+    fn change_alarm(&mut self, alarm: Alarm, change: AlarmChange) -> Effect {
+        match self.level >= ALARM_LEVEL && self.alarms.change(alarm, change) {
+            true => Effect::Noted,
+            false => Effect::Nothing,
         }
     }
 
@@ -134,11 +158,14 @@ impl State {
         self.chain.newest().index_of(id).is_some() || self.addresses.contains_key(&id)
     }
 
-    /// Who has left needs none.
-    fn forget_faces(&mut self) {
+    /// These may have left the group: then what they said of themselves goes, and so do their alarms.
+    fn forget_left(&mut self, candidates: &[ReplicaId]) {
         let mut faces = std::mem::take(&mut self.faces);
         faces.retain(|id, _| self.is_of_group(*id));
         self.faces = faces;
+        let mut alarms = std::mem::take(&mut self.alarms);
+        alarms.forget(|id| candidates.contains(&id) && !self.is_of_group(id));
+        self.alarms = alarms;
     }
 
     /// A new cluster begins with this epoch, which was made by hand, and has all payloads there are, whole.
@@ -146,9 +173,17 @@ impl State {
         self.places = (0..).zip(&next.members).map(|(at, m)| (m.id, at)).collect();
         self.addresses.clear();
         (self.unsettled, self.settled) = (None, next.number);
+        let former = self.member_ids();
         let pushed = self.chain.push(next);
         pushed.expect("an epoch made behind the newest follows it");
-        self.forget_faces();
+        self.forget_left(&former);
+        // What was made by hand is what is right.
+        self.alarms.clear();
+    }
+
+    fn member_ids(&self) -> Vec<ReplicaId> {
+        let members = self.chain.newest().members.iter();
+        members.map(|member| member.id).collect()
     }
 
     fn seal(&mut self, next: Epoch, catalogue: &(impl Catalogue + ?Sized)) -> Effect {
@@ -157,10 +192,10 @@ impl State {
             self.unsettled = Some(next.number);
         }
         self.places = places_behind(&self.places, &next);
-        let expect = Expect::of(&next);
+        let (expect, former) = (Expect::of(&next), self.member_ids());
         let pushed = self.chain.push(next);
         pushed.expect("an epoch made behind the newest follows it");
-        self.forget_faces();
+        self.forget_left(&former);
         Effect::Sealed(expect)
     }
 }
@@ -200,6 +235,9 @@ impl Wire for State {
                 face.encode(out);
             }
         }
+        if self.level >= ALARM_LEVEL {
+            self.alarms.encode(out);
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -229,7 +267,12 @@ impl Wire for State {
             true => decode_faces(input)?,
             false => BTreeMap::new(),
         };
+        let alarms = match level >= ALARM_LEVEL {
+            true => Alarms::decode(input)?,
+            false => Alarms::default(),
+        };
         Ok(State {
+            alarms,
             faces,
             places,
             chain,

@@ -6,7 +6,7 @@ use crate::epochs::rails::{self, Limits, Refused, Seen, View};
 use crate::epochs::{Note, Reconfigure, Succession};
 use crate::frame::Body;
 use crate::version::Spoken;
-use quorate_core::{Application, Catalogue, Machine, Member, Peers, ReplicaId, Slot};
+use quorate_core::{Admission, Application, Catalogue, Machine, Member, Peers, ReplicaId, Slot};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Everybody this replica should be in touch with, ascending: the other members of the newest epoch
@@ -34,6 +34,12 @@ impl<M: Machine, A: Application> Host<M, A> {
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.epoch().n() - self.applier.failures()
+    }
+
+    /// Which commands are carried out at present: what the group's alarms leave.
+    #[must_use]
+    pub fn admission(&self) -> Admission {
+        self.applier.admission()
     }
 
     /// The versions of frames that this replica speaks.

@@ -3,6 +3,7 @@
 mod error;
 mod pool;
 mod segments;
+mod space;
 mod spare;
 mod sync;
 #[cfg(test)]
@@ -177,6 +178,18 @@ impl Disk {
     pub(crate) fn trouble(&self) -> Option<String> {
         let log = self.log.spare.trouble();
         log.or_else(|| self.bulk.spare.trouble())
+    }
+
+    /// Whether a next segment is being prepared: whether there is space for it is not known yet.
+    #[must_use]
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.log.spare.is_preparing() || self.bulk.spare.is_preparing()
+    }
+
+    /// Bytes that are free for this process on the disk that the log is on.
+    #[must_use]
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        space::free_bytes(self.log.dir())
     }
 
     /// Tries again to prepare the next segments, if that failed a while ago.

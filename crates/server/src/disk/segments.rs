@@ -69,6 +69,11 @@ impl Segments {
         Ok(segments)
     }
 
+    /// The folder that they are in.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     fn listed(&self) -> Result<Vec<u64>, DiskError> {
         self.list()
             .map_err(|error| DiskError::new("list", &self.dir, &error))

@@ -5,6 +5,7 @@
 
 use super::error::is_full;
 use super::pool::Pool;
+use super::space;
 use super::turnover::Turnover;
 use rustix::fs::FallocateFlags;
 use std::fs::{self, File};
@@ -40,6 +41,8 @@ pub(super) struct Spare {
     size: u64,
     /// When the last one was asked for.
     taken: Option<Instant>,
+    /// Why there was no space for the preparation before the one that is under way.
+    short: Option<String>,
     state: Arc<(Mutex<State>, Condvar)>,
     turnover: Arc<Turnover>,
 }
@@ -87,6 +90,7 @@ impl Spare {
             pool: Pool::new(dir, kept_max, Arc::clone(&turnover)),
             size: 0,
             taken: None,
+            short: None,
             state: Arc::new((Mutex::new(State::None), Condvar::new())),
             turnover,
         }
@@ -108,7 +112,7 @@ impl Spare {
             fs::rename(released, path)?;
             self.turnover.reused();
             if self.pool.is_empty() && !self.is_ready() {
-                self.prepare(lasted);
+                self.prepare(lasted, None);
             }
             return Ok(());
         }
@@ -122,7 +126,7 @@ impl Spare {
             filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
         }
         fs::rename(&self.path, path)?;
-        self.prepare(lasted);
+        self.prepare(lasted, None);
         Ok(())
     }
 
@@ -130,7 +134,7 @@ impl Spare {
     pub(super) fn expect(&mut self, size: u64) {
         self.size = size;
         if self.pool.is_empty() {
-            self.prepare(None);
+            self.prepare(None, None);
         }
     }
 
@@ -144,7 +148,7 @@ impl Spare {
         &self.turnover
     }
 
-    /// Why the disk refused the last attempt for want of space.
+    /// Why the disk refused the last attempt for want of space, also while the next attempt is under way.
     pub(super) fn trouble(&self) -> Option<String> {
         if !self.pool.is_empty() {
             return None;
@@ -153,17 +157,26 @@ impl Spare {
             State::Failed {
                 why, full: true, ..
             } => Some(why.clone()),
+            state if state.is_under_way() => self.short.clone(),
             _ => None,
         }
     }
 
+    /// Whether a preparation is under way.
+    pub(super) fn is_preparing(&self) -> bool {
+        lock(&self.state.0).is_under_way()
+    }
+
+    /// Prepares again what failed a while ago.
     pub(super) fn retry(&mut self) {
-        let due = match &*lock(&self.state.0) {
-            State::Failed { at, .. } => at.elapsed() >= RETRY_AFTER,
-            _ => false,
+        let failed = match &*lock(&self.state.0) {
+            State::Failed { why, full, at } if at.elapsed() >= RETRY_AFTER => {
+                Some(full.then(|| why.clone()))
+            }
+            _ => None,
         };
-        if due {
-            self.prepare(None);
+        if let Some(short) = failed {
+            self.prepare(None, short);
         }
     }
 
@@ -212,8 +225,11 @@ impl Spare {
         state.is_under_way() || matches!(*state, State::Ready(_))
     }
 
-    /// The last segment lasted so long, if that is known.
-    fn prepare(&mut self, lasted: Option<Duration>) {
+    /// The last segment lasted so long, if that is known; the last attempt failed for want of space, if it did, as
+    /// `short` says.
+    fn prepare(&mut self, lasted: Option<Duration>, short: Option<String>) {
+        let is_retry = short.is_some();
+        self.short = short;
         *lock(&self.state.0) = State::Preparing;
         let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
         let turnover = Arc::clone(&self.turnover);
@@ -221,15 +237,24 @@ impl Spare {
         let work = move || {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
-            let result = fill(&path, size, &turnover, |took| {
-                rest(&shared, slice_takes.saturating_sub(took));
-            });
-            if let Err(error) = &result {
-                tracing::warn!(
+            // Where space was short, what little there is is not taken from others again and again.
+            let has_space = !is_retry || space::has_free(&path, size);
+            let result = match has_space {
+                true => fill(&path, size, &turnover, |took| {
+                    rest(&shared, slice_takes.saturating_sub(took));
+                }),
+                false => Err(io::ErrorKind::StorageFull.into()),
+            };
+            match &result {
+                Err(error) if !is_retry => tracing::warn!(
                     path = %path.display(),
                     "cannot prepare the next log segment: {error}; without space on this disk \
                      writes are refused and reads go on"
-                );
+                ),
+                Err(error) => {
+                    tracing::debug!("there is no space for the next segment yet: {error}")
+                }
+                Ok(()) => {}
             }
             let (state, changed) = &*shared;
             *lock(state) = State::after(size, result);
@@ -467,10 +492,19 @@ mod tests {
     fn a_full_disk_is_noticed_before_the_segment_is_needed() {
         // Every write to /dev/full fails with ENOSPC; its length cannot be set, so fill is
         // bypassed and only the judgement is tested.
-        let spare = Spare::new(Path::new("/nonexistent"), 2);
+        let mut spare = Spare::new(Path::new("/nonexistent"), 2);
         let full = io::Error::from(io::ErrorKind::StorageFull);
         *lock(&spare.state.0) = State::after(1, Err(full));
         assert!(spare.trouble().is_some());
+        if let State::Failed { at, .. } = &mut *lock(&spare.state.0) {
+            *at -= RETRY_AFTER;
+        }
+        spare.retry();
+        spare.wait();
+        *lock(&spare.state.0) = State::Preparing;
+        assert!(spare.trouble().is_some(), "while it is tried again");
+        *lock(&spare.state.0) = State::Ready(1);
+        assert_eq!(spare.trouble(), None);
         let other = io::Error::from(io::ErrorKind::PermissionDenied);
         *lock(&spare.state.0) = State::after(1, Err(other));
         assert_eq!(spare.trouble(), None);

@@ -5,8 +5,10 @@ use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World, replica};
 use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member};
-use quorate_host::epochs::{Configuration, Edit, Expect, Face, Order, Reconfigure};
-use quorate_host::{Request, Spoken, Token};
+use quorate_host::epochs::{
+    Alarm, AlarmChange, AlarmKind, Configuration, Edit, Expect, Face, Order, Reconfigure, Scope,
+};
+use quorate_host::{Host, Request, Spoken, Token};
 use quorate_protocols::{Registered, names};
 use std::collections::BTreeMap;
 
@@ -91,7 +93,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// The group notes that all know a higher feature level, and then what replicas say of themselves to
-    /// clients.
+    /// clients, and alarms.
     pub(super) fn keep_up(&mut self) {
         let Some((via, _, level)) = self.asked() else {
             return;
@@ -100,6 +102,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let order = if level < known {
             self.totals.hit("feature level raised");
             Order::Level { level: known }
+        } else if self.nemesis.rng.bool() {
+            self.alarm(via)
         } else {
             self.totals.hit("published");
             let port = self.nemesis.rng.u16(1..4);
@@ -111,6 +115,26 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Order::Publish { id, face }
         };
         self.send_request(via, ORDER, Request::Order(order));
+    }
+
+    /// An alarm that is raised ends, or else one begins.
+    fn alarm(&mut self, via: usize) -> Order {
+        let state = self.nodes[via].host.as_ref().map(Host::epochs);
+        let raised = state.and_then(|state| state.alarms.iter().next());
+        if let Some((alarm, scope)) = raised {
+            self.totals.hit("alarm ended");
+            let change = AlarmChange::End(scope);
+            return Order::Alarm { alarm, change };
+        }
+        self.totals.hit("alarm raised");
+        let rng = &mut self.nemesis.rng;
+        let alarm = Alarm {
+            kind: [AlarmKind::NoSpace, AlarmKind::Corrupt][rng.usize(..2)],
+            id: replica(via),
+        };
+        let scope = [Scope::Member, Scope::Group][rng.usize(..2)];
+        let change = AlarmChange::Raise(scope);
+        Order::Alarm { alarm, change }
     }
 
     /// Some member is asked to have the group change.

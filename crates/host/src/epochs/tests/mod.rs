@@ -1,5 +1,6 @@
 //! The rules, each by itself, and a model that attacks them together.
 
+mod alarms;
 mod handoff;
 mod model;
 mod pairs;

@@ -1,10 +1,12 @@
 //! Everything about epochs that is written or sent, from hostile bytes.
 
-use super::model::{first_epoch, member};
+use super::model::{Sample, first_epoch, member};
 use crate::epochs::{
-    Configuration, Effect, Expect, Face, Invalid, Known, Note, Order, Reconfigure, Record, State,
+    Alarm, AlarmChange, AlarmKind, Configuration, Effect, Expect, Face, Invalid, Known, Note,
+    Order, Reconfigure, Record, Scope, State,
 };
 use crate::fuzz::fuzz;
+use crate::version::ALARM_LEVEL;
 use quorate_core::{ReplicaId, Slot, Wire};
 use quorate_fuzz::Limits;
 
@@ -31,8 +33,21 @@ fn orders() -> Vec<Order> {
             id: ReplicaId(300),
             face: face(),
         },
+        Order::Alarm {
+            alarm: ALARM,
+            change: AlarmChange::Raise(Scope::Member),
+        },
+        Order::Alarm {
+            alarm: ALARM,
+            change: AlarmChange::End(Scope::Group),
+        },
     ]
 }
+
+const ALARM: Alarm = Alarm {
+    kind: AlarmKind::Corrupt,
+    id: ReplicaId(300),
+};
 
 fn face() -> Face {
     Face {
@@ -108,13 +123,31 @@ fn the_state_of_a_group_bears_any_bytes() {
     for id in [1, 300] {
         published.faces.insert(ReplicaId(id), face());
     }
+    let mut alarmed = published.clone();
+    alarmed.level = ALARM_LEVEL;
+    for id in [2, 300] {
+        let alarm = Alarm {
+            id: ReplicaId(id),
+            ..ALARM
+        };
+        let order = Order::Alarm {
+            alarm,
+            change: AlarmChange::Raise(Scope::Group),
+        };
+        alarmed.apply(Slot(9), &order, &Sample);
+    }
     let limits = Limits {
         // An epoch of 14 bytes is ten times as long in memory, in a queue that has just doubled.
         bytes_per_byte: 48,
         ..Limits::default()
     };
     fuzz("group-state")
-        .seeds([plain, state.to_bytes(), published.to_bytes()])
+        .seeds([
+            plain,
+            state.to_bytes(),
+            published.to_bytes(),
+            alarmed.to_bytes(),
+        ])
         .limits(limits)
         .run_wire::<State>();
 }

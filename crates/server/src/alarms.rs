@@ -1,0 +1,82 @@
+//! Alarms that this replica raises about itself, and those that it shows.
+
+use crate::core::Core;
+use crate::disk::Disk;
+use crate::status::RaisedAlarm;
+use quorate_core::{Admission, Application, Now};
+use quorate_host::epochs::{Alarm, AlarmChange, AlarmKind, Order, Scope};
+use quorate_host::{ALARM_LEVEL, Flush};
+
+/// Between two looks at the space on the disk, while it is short or about to be known, in ns.
+const LOOKS_AGAIN_NS: u64 = 1_000_000_000;
+
+impl<A: Application> Core<A> {
+    /// The next segment is prepared once one is begun: whether there was space for it is looked at later.
+    pub(crate) fn watch_space(&mut self, now: Now, flush: &Flush) {
+        let mut writes = flush.writes.iter().chain(&flush.bulk);
+        if self.state.alarms_at.is_none() && writes.any(|write| write.offset == 0) {
+            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+        }
+    }
+
+    /// Has the group know whether this replica's disk is full, when it is time to look.
+    pub(crate) fn keep_alarms(&mut self, now: Now) {
+        let is_due = |at: &mut u64| *at <= now.mono_ns;
+        if self.state.alarms_at.take_if(is_due).is_none() {
+            return;
+        }
+        let is_full = self.disk_is_full();
+        let change = match self.own_scope(AlarmKind::NoSpace) {
+            None if is_full => Some(AlarmChange::Raise(Scope::Member)),
+            Some(Scope::Member) if !is_full => Some(AlarmChange::End(Scope::Member)),
+            _ => None,
+        };
+        let is_waiting = self.disk.as_ref().is_some_and(Disk::is_preparing);
+        if is_full || is_waiting || change.is_some() {
+            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+        }
+        let is_known_to_all = self.host.epochs().level >= ALARM_LEVEL;
+        if let Some(change) = change.filter(|_| is_known_to_all && self.host.is_member()) {
+            let alarm = self.own_alarm(AlarmKind::NoSpace);
+            match is_full {
+                true => tracing::warn!(
+                    "the disk is full: NOSPACE is raised about this replica, which takes no writes until there is \
+                     space, and answers reads"
+                ),
+                false => tracing::info!("there is space on the disk again: NOSPACE ends"),
+            }
+            self.order(now, Order::Alarm { alarm, change });
+        }
+    }
+
+    /// The alarms of the group, and the own one if the group does not know of it.
+    pub(crate) fn raised(&self) -> Vec<RaisedAlarm> {
+        let me = self.folder.meta().replica;
+        let admission = self.host.admission();
+        let is_forbidden = |kind: AlarmKind| match kind {
+            AlarmKind::NoSpace => admission == Admission::NoGrowth,
+            AlarmKind::Corrupt => admission == Admission::Nothing,
+        };
+        let shown = |alarm: Alarm| RaisedAlarm {
+            kind: alarm.kind,
+            id: alarm.id,
+            hinders: alarm.id == me || is_forbidden(alarm.kind),
+        };
+        let alarms = self.host.epochs().alarms.iter();
+        let mut raised: Vec<RaisedAlarm> = alarms.map(|(alarm, _)| shown(alarm)).collect();
+        let is_full = self.disk.as_ref().and_then(Disk::trouble).is_some();
+        if is_full && self.own_scope(AlarmKind::NoSpace).is_none() {
+            raised.push(shown(self.own_alarm(AlarmKind::NoSpace)));
+        }
+        raised
+    }
+
+    pub(crate) fn own_alarm(&self, kind: AlarmKind) -> Alarm {
+        let id = self.folder.meta().replica;
+        Alarm { kind, id }
+    }
+
+    fn own_scope(&self, kind: AlarmKind) -> Option<Scope> {
+        self.host.epochs().alarms.scope(self.own_alarm(kind))
+    }
+}
