@@ -13,6 +13,7 @@ chaos=(--rounds 3 --load-seconds 4)
 total=1GiB
 survive=(--values 60 --parts repairs)
 failover=(--loads write --duration 6s --away 1s)
+attack=(--short)
 if [ "${1:-}" = "--long" ]; then
   seeds=2000
   rounds=(--rounds 20)
@@ -20,6 +21,7 @@ if [ "${1:-}" = "--long" ]; then
   total=10GiB
   survive=()
   failover=()
+  attack=()
   model=--long
 fi
 
@@ -94,3 +96,4 @@ done
   --val-size 256 --clients 48 --fill 200 --delay 5ms --fault delays --watch pulsing --param rtt_us=10000 --data-dir target
 "$QUORATE" bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
   --duration 2s --warmup 1s --data-dir target
+scripts/attack.sh "${attack[@]}" --data-dir target

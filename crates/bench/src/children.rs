@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, kill_process, set_parent_process_death_signal, setrlimit,
+};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::cleanup;
@@ -45,6 +47,17 @@ impl Tethered {
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Tethered> {
         Tethered::tied(&[], program, arguments, prepare)
+    }
+
+    /// The same with a limit of open files, soft and hard, if one is given.
+    pub(crate) fn program_limited<S: AsRef<OsStr>>(
+        descriptors: Option<u64>,
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> io::Result<Tethered> {
+        let flags = descriptors.map(|limit| format!("--descriptors={limit}").into());
+        Tethered::tied(flags.as_slice(), program, arguments, prepare)
     }
 
     /// The same for a program without children, which may be stopped when this one ends: it is
@@ -156,6 +169,9 @@ pub struct TetherArgs {
     /// Move to this network namespace first.
     #[arg(long)]
     namespace: Option<PathBuf>,
+    /// The limit of open files, soft and hard.
+    #[arg(long)]
+    descriptors: Option<u64>,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -176,6 +192,13 @@ fn prepare(args: &TetherArgs) -> io::Result<()> {
     if let Some(path) = &args.namespace {
         let namespace = File::open(path)?;
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+    }
+    if args.descriptors.is_some() {
+        let limit = Rlimit {
+            current: args.descriptors,
+            maximum: args.descriptors,
+        };
+        setrlimit(Resource::Nofile, limit)?;
     }
     let signal = if args.kill {
         Signal::KILL

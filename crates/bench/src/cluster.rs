@@ -64,6 +64,8 @@ struct Launch {
     arguments: Vec<String>,
     /// Whether its output is read; it goes to its log otherwise.
     read_output: bool,
+    /// Its limit of open files, if it gets one.
+    descriptors: Option<u64>,
 }
 
 /// Says what to do where there is no etcd, and what else would do.
@@ -126,6 +128,17 @@ impl Cluster {
         parent: Option<&Path>,
         options: &[String],
     ) -> Result<Cluster, String> {
+        Cluster::quorate_limited(binary, replicas, parent, options, None)
+    }
+
+    /// The same with a limit of open files for each process, if one is given.
+    pub(crate) fn quorate_limited(
+        binary: &Path,
+        replicas: u8,
+        parent: Option<&Path>,
+        options: &[String],
+        descriptors: Option<u64>,
+    ) -> Result<Cluster, String> {
         // Client and peer ports and some to spare, whatever the layout behind the base port is.
         let base = free_ports(4 * u16::from(replicas))?;
         let mut cluster = Cluster::empty(parent)?;
@@ -137,7 +150,13 @@ impl Cluster {
             format!("--port={base}"),
         ];
         arguments.extend_from_slice(options);
-        cluster.spawn("quorate", binary.as_os_str(), &arguments, true)?;
+        cluster.start(Launch {
+            name: "quorate".to_owned(),
+            program: binary.into(),
+            arguments,
+            read_output: true,
+            descriptors,
+        })?;
         (cluster.endpoints, cluster.behind) = cluster.read_endpoints()?;
         Ok(cluster)
     }
@@ -188,12 +207,16 @@ impl Cluster {
         arguments: &[String],
         read_output: bool,
     ) -> Result<(), String> {
-        let launch = Launch {
+        self.start(Launch {
             name: name.to_owned(),
             program: program.to_owned(),
             arguments: arguments.to_vec(),
             read_output,
-        };
+            descriptors: None,
+        })
+    }
+
+    fn start(&mut self, launch: Launch) -> Result<(), String> {
         self.launch(&launch)?;
         self.launches.push(launch);
         Ok(())
@@ -207,7 +230,8 @@ impl Cluster {
             true => Stdio::piped(),
             false => log.try_clone().map_err(failed)?.into(),
         };
-        let process = Tethered::program(program, &launch.arguments, |command| {
+        let limit = launch.descriptors;
+        let process = Tethered::program_limited(limit, program, &launch.arguments, |command| {
             command.stdin(Stdio::null()).stdout(output).stderr(log);
         });
         self.processes.push(process.map_err(failed)?);
@@ -266,7 +290,7 @@ impl Cluster {
         }
     }
 
-    fn check_alive(&mut self) -> Result<(), String> {
+    pub(crate) fn check_alive(&mut self) -> Result<(), String> {
         let ended = self.processes.iter_mut().find_map(Tethered::ended);
         ended.map_or(Ok(()), |status| {
             Err(self.not_started(&format!("it ended with {status}")))

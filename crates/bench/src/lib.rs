@@ -27,6 +27,7 @@
 //! - [`rings`]: what a message costs between threads, over UDP and over rings in memory;
 //! - [`colocated`]: replicas of one process, joined by TCP, by UDP and by rings in memory;
 //! - [`vary`]: clusters that differ in one option, in turns;
+//! - [`attack`]: clients that mean harm, and what honest ones feel of them;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
@@ -37,6 +38,7 @@
     reason = "an outer ring: measuring needs clocks, threads and chance"
 )]
 
+pub mod attack;
 pub mod chaos;
 mod children;
 mod cleanup;
@@ -139,6 +141,9 @@ pub enum BenchCommand {
     /// Put beside thousands of watches, one of them far behind, and of idle connections
     #[command(after_help = WATCHERS_EXAMPLES)]
     Watchers(watchers::WatchersArgs),
+    /// Attack a cluster as clients that mean harm do, and hold it to bounds: memory, descriptors, honest clients' puts
+    #[command(after_help = ATTACK_EXAMPLES)]
+    Attack(attack::AttackArgs),
     /// Write many keys of the plain face, with writes that may pass each other and with ones that may not
     #[command(after_help = COMMUTE_EXAMPLES)]
     Commute(commute::CommuteArgs),
@@ -199,6 +204,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Sizes(args) => sizes::run(&args),
         BenchCommand::Ycsb(args) => ycsb::run(&args),
         BenchCommand::Large(args) => ended(large::run(&args)),
+        BenchCommand::Attack(args) => attack::run(&args),
         BenchCommand::Watchers(args) => watchers::run(&args),
         BenchCommand::Commute(args) => ended(commute::run(&args)),
         BenchCommand::Wan(args) => wan::run(&args),
@@ -417,6 +423,13 @@ Examples:
     quorate bench clocks
   Half a millisecond, for long:
     quorate bench clocks --off 500us --phase 10s --rounds 3";
+
+const ATTACK_EXAMPLES: &str = "\
+Examples:
+  All attacks:
+    quorate bench attack
+  More idle connections than a replica may have open files:
+    quorate bench attack --kind idle --connections 1300 --descriptors 1024";
 
 const WATCHERS_EXAMPLES: &str = "\
 Examples:

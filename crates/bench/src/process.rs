@@ -70,6 +70,12 @@ fn resident(pids: &[u32]) -> impl Iterator<Item = u64> {
     statuses.map(|status| labelled_kib(&status, "VmRSS:") << 10)
 }
 
+/// How many files a process has open; 0 if it has ended.
+pub fn descriptors(pid: u32) -> u64 {
+    let open = fs::read_dir(format!("/proc/{pid}/fd"));
+    open.map_or(0, |open| open.count() as u64)
+}
+
 /// The most memory a process ever had in RAM, in bytes; 0 if it has ended.
 pub fn rss_bytes_peak(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status"));

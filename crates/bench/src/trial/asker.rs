@@ -80,6 +80,11 @@ impl Asker {
         }
     }
 
+    /// Gives the connection up; the next question makes another one.
+    pub(crate) fn disconnect(&mut self) {
+        self.channel = None;
+    }
+
     async fn ask<A: Message + Default>(
         &mut self,
         call: Call,

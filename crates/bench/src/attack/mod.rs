@@ -1,0 +1,269 @@
+//! `bench attack`: what clients that mean harm, or are broken, do to a cluster and to its honest clients.
+//!
+//! Each attack has a cluster of its own, with honest clients that put before, while and after it lasts. To add one: a
+//! file with its `run`, a [`Kind`], and a line in [`Kind::run`].
+
+mod half_open;
+mod honest;
+mod idle;
+mod observer;
+mod slow_body;
+mod wire;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+use crate::scrape::authority;
+use crate::{cleanup, units};
+use honest::{Honest, Seen};
+use observer::{Observer, Peak};
+
+/// What `bench attack` can be told.
+#[derive(Debug, Clone, Args)]
+pub struct AttackArgs {
+    /// Attacks, one after the other
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "idle,half-open,slow-body"
+    )]
+    kind: Vec<Kind>,
+    /// Connections that the attack has to each replica
+    #[arg(long, default_value_t = 1_300)]
+    connections: u32,
+    /// How long each attack lasts
+    #[arg(long, default_value = "15s", value_parser = units::duration)]
+    duration: Duration,
+    /// The limit of open files of each replica, soft and hard
+    #[arg(long)]
+    descriptors: Option<u64>,
+    /// Replicas
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    replicas: u8,
+    /// The quorate executable [default: this one]
+    #[arg(long)]
+    quorate: Option<PathBuf>,
+    /// Another option for `quorate up`; repeated
+    #[arg(long, allow_hyphen_values = true)]
+    quorate_option: Vec<String>,
+    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+}
+
+/// An attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Connections that do nothing
+    Idle,
+    /// Connections that begin something and do not go on
+    HalfOpen,
+    /// Puts that come a few bytes at a time
+    SlowBody,
+}
+
+impl Kind {
+    /// Attacks until it is over; says what came of it.
+    async fn run(self, target: &Target) -> Result<String, String> {
+        match self {
+            Kind::Idle => idle::run(target).await,
+            Kind::HalfOpen => half_open::run(target).await,
+            Kind::SlowBody => slow_body::run(target).await,
+        }
+    }
+
+    /// What must hold meanwhile.
+    fn bounds(self) -> Bounds {
+        match self {
+            Kind::Idle | Kind::HalfOpen | Kind::SlowBody => Bounds::default(),
+        }
+    }
+}
+
+/// What an attack must not exceed.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// The longest time without an acknowledged put of an honest client.
+    gap: Duration,
+    /// How much a replica's memory grows, in bytes.
+    growth_bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            gap: Duration::from_secs(1),
+            growth_bytes: 512 << 20,
+        }
+    }
+}
+
+/// What is attacked, and how much.
+struct Target {
+    /// Ports for clients, as `host:port`.
+    clients: Vec<String>,
+    /// Connections to each replica.
+    connections: u32,
+    /// When the attack ends.
+    over: Instant,
+}
+
+impl Target {
+    async fn until_over(&self) {
+        tokio::time::sleep_until(self.over).await;
+    }
+}
+
+/// What came of an attack.
+struct Outcome {
+    kind: Kind,
+    seen: Seen,
+    /// Of the replica with the most, when the attack began and at most.
+    idle: Peak,
+    peak: Peak,
+    /// What the attack says of itself.
+    told: Result<String, String>,
+    /// A process of the cluster that ended.
+    ended: Option<String>,
+}
+
+/// Runs the attacks: 0 when all bounds held, 1 when one did not, 2 when it could not run.
+pub fn run(args: &AttackArgs) -> ExitCode {
+    cleanup::on_interrupt();
+    crate::ended_with(attack_all(args), "all bounds held")
+}
+
+fn attack_all(args: &AttackArgs) -> Result<Vec<String>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let mut wrong = Vec::new();
+    println!("attack       memory, MiB   descriptors   longest without a put      puts   failed");
+    for kind in &args.kind {
+        let outcome = attack(args, *kind, &runtime)?;
+        outcome.print();
+        wrong.extend(outcome.wrong());
+    }
+    Ok(wrong)
+}
+
+fn attack(
+    args: &AttackArgs,
+    kind: Kind,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<Outcome, String> {
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let binary = args.quorate.as_deref().unwrap_or(&this);
+    let parent = args.data_dir.as_deref();
+    let options = &args.quorate_option;
+    let mut cluster =
+        Cluster::quorate_limited(binary, args.replicas, parent, options, args.descriptors)?;
+    // After the start of the cluster, which keeps the limit it was given.
+    let count = u64::from(args.connections) * u64::from(args.replicas);
+    allow_files(count + FILES_EXTRA)?;
+    let honest = Honest::start(&cluster.endpoints)?;
+    std::thread::sleep(BEFORE);
+    let observer = Observer::start(cluster.pids());
+    let clients = cluster.endpoints.iter().map(|url| authority(url));
+    let clients = clients.map(|authority| authority.map(str::to_owned));
+    let told = runtime.block_on(async {
+        let target = Target {
+            clients: clients.collect::<Result<_, _>>()?,
+            connections: args.connections,
+            over: Instant::now() + args.duration,
+        };
+        kind.run(&target).await
+    });
+    std::thread::sleep(AFTER);
+    let (idle, peak) = observer.stop();
+    Ok(Outcome {
+        kind,
+        seen: honest.stop()?,
+        idle,
+        peak,
+        told,
+        ended: cluster.check_alive().err(),
+    })
+}
+
+/// Raises the soft limit of open files to what is needed.
+fn allow_files(needed: u64) -> Result<(), String> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|error| {
+        format!("{needed} open files are needed: {error}; allow more with `ulimit -Hn`, or ask for fewer connections")
+    })
+}
+
+impl Outcome {
+    fn name(&self) -> String {
+        let value = self.kind.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn print(&self) {
+        println!(
+            "{:<11} {:>5} to {:>4} {:>13} {:>20} ms {:>9} {:>8}   {}",
+            self.name(),
+            self.idle.memory_bytes >> 20,
+            self.peak.memory_bytes >> 20,
+            self.peak.descriptors,
+            self.seen.longest_gap.as_millis(),
+            self.seen.puts,
+            self.seen.failed,
+            self.told.as_deref().unwrap_or("failed"),
+        );
+    }
+
+    /// The bounds that did not hold.
+    fn wrong(&self) -> Vec<String> {
+        let bounds = self.kind.bounds();
+        let grown = self
+            .peak
+            .memory_bytes
+            .saturating_sub(self.idle.memory_bytes);
+        let mut wrong = Vec::new();
+        if let Some(ended) = &self.ended {
+            wrong.push(format!("a process of the cluster ended: {ended}"));
+        }
+        if let Err(why) = &self.told {
+            wrong.push(why.clone());
+        }
+        if self.seen.puts == 0 {
+            wrong.push("no put of an honest client was acknowledged".to_owned());
+        }
+        if self.seen.longest_gap > bounds.gap {
+            let (gap, most) = (self.seen.longest_gap, bounds.gap);
+            wrong.push(format!(
+                "an honest client had no acknowledged put for {gap:?}, {most:?} is the most"
+            ));
+        }
+        if grown > bounds.growth_bytes {
+            let [grown, most] = [grown, bounds.growth_bytes].map(|bytes| bytes >> 20);
+            wrong.push(format!(
+                "a replica's memory grew by {grown} MiB, {most} MiB is the most"
+            ));
+        }
+        let name = self.name();
+        wrong.iter().map(|why| format!("{name}: {why}")).collect()
+    }
+}
+
+/// Puts of honest clients before an attack, and after it.
+const BEFORE: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_secs(1);
+/// Open files besides those of the attack's connections.
+const FILES_EXTRA: u64 = 256;

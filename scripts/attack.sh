@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Attacks clusters as clients that mean harm do, and prints for each attack the memory and the descriptors of the
+# replica that had most of them, and the longest time without an acknowledged put of an honest client. Exits 1 when a
+# bound does not hold. `scripts/attack.sh --short` runs a short form.
+#
+#   scripts/attack.sh [--short] [--data-dir DIR]
+#
+# QUORATE names the executable; without it one is built.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+duration=30s
+many=19000
+if [ "${1:-}" = "--short" ]; then
+  shift
+  duration=11s
+  many=0
+fi
+if [ -z "${QUORATE:-}" ]; then
+  cargo build --profile quick --quiet -p quorate
+  QUORATE=target/quick/quorate
+fi
+attack=("$QUORATE" bench attack "$@")
+
+# More connections than a replica may have open files.
+"${attack[@]}" --kind idle --connections 1300 --descriptors 1024 --duration 5s
+"${attack[@]}" --kind half-open,slow-body --connections 300 --duration "$duration"
+if [ "$many" -gt 0 ]; then
+  hard=$(ulimit -Hn)
+  if [ "$hard" != unlimited ] && [ "$hard" -lt $((many + 500)) ]; then
+    echo "skipped: $many idle connections need a hard limit of $((many + 500)) open files (ulimit -Hn says $hard)"
+  else
+    "${attack[@]}" --kind idle --replicas 1 --connections "$many" --duration 60s
+  fi
+fi
