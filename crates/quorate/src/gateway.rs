@@ -9,7 +9,8 @@ use crate::serve::{self, announce, exit_with_parent};
 use clap::Args;
 use quorate_host::Limits;
 use quorate_server::{
-    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, Starting, run_gateway,
+    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, Starting,
+    client_connections_max, raise_descriptor_limit, run_gateway,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,6 +59,11 @@ pub(crate) struct GatewayOptions {
         default_value_t = serve::TXN_OPS
     )]
     max_txn_ops: usize,
+
+    /// Most connections of clients at a time; beyond, the longest idle is closed for a new one [default: the limit of
+    /// open files less 512, at most 20000]
+    #[arg(long, env = "QUORATE_MAX_CLIENT_CONNECTIONS", value_name = "COUNT")]
+    max_client_connections: Option<usize>,
 
     /// How long a request may wait for a quorum, in milliseconds
     #[arg(
@@ -129,10 +135,15 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
     let test_source = serve::test_source(options.test_source.as_deref()).map_err(Failure::Usage)?;
     logging::start(&options.log_level, options.log_format)?;
     let failed = |error: ServerError| Failure::Failed(error.to_string());
+    let descriptors = raise_descriptor_limit();
+    let connections_max = client_connections_max(descriptors, options.max_client_connections);
+    let connections_max = connections_max.map_err(Failure::Usage)?;
     let client_port = serve::listen("clients", &address).map_err(failed)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         ?members,
+        descriptors,
+        client_connections = connections_max,
         "a gateway is starting"
     );
     let server = ServerOptions {
@@ -149,11 +160,13 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         ..ServerOptions::to(members)
     };
     let limits = quorate_etcd::Limits {
+        connections_max,
         request_bytes_max,
         txn_ops_max: options.max_txn_ops,
         ..quorate_etcd::Limits::default()
     };
     let plain_limits = quorate_plain_face::Limits {
+        connections_max,
         request_bytes_max,
         ..quorate_plain_face::Limits::default()
     };

@@ -14,6 +14,7 @@ mod aside;
 mod budget;
 mod clock;
 mod core;
+mod descriptors;
 mod disk;
 mod error;
 mod export;
@@ -45,6 +46,7 @@ mod upkeep;
 
 pub use budget::{Account, Budget, CLIENT_MEMORY, Charge, Exhausted};
 pub use clock::{ClockError, ClockSource};
+pub use descriptors::{client_connections_max, raise_descriptor_limit};
 pub use disk::DiskError;
 pub use error::ServerError;
 pub use export::{ExportStep, export};

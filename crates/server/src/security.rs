@@ -15,6 +15,8 @@ const UNACKNOWLEDGED_MS_MAX: u32 = 5_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// One warning for each ten seconds in which no connection can be accepted.
+const ACCEPT_FAILURES_PER_WARNING: u32 = 100;
 
 /// A connection that passed.
 pub type Connection = TcpStream;
@@ -79,8 +81,9 @@ impl Listener {
         self.inner.local_addr()
     }
 
-    /// The next connection. Waits out a shortage of file descriptors.
+    /// The next connection. Waits out a shortage of file descriptors or memory.
     pub async fn accept(&self) -> (Connection, SocketAddr) {
+        let mut failures = 0_u32;
         loop {
             match self.inner.accept().await {
                 Ok((connection, from)) => match admit(&connection, self.door) {
@@ -88,7 +91,10 @@ impl Listener {
                     Err(error) => tracing::debug!(%from, %error, "connection lost at the door"),
                 },
                 Err(error) => {
-                    tracing::warn!(door = ?self.door, %error, "cannot accept a connection");
+                    if failures.is_multiple_of(ACCEPT_FAILURES_PER_WARNING) {
+                        tracing::warn!(door = ?self.door, %error, "cannot accept a connection, tries again");
+                    }
+                    failures = failures.wrapping_add(1);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }

@@ -17,7 +17,8 @@ use quorate_core::{ENTRY_BYTES_MAX, Incarnation};
 use quorate_host::Limits;
 use quorate_server::{
     Expected, FaceContext, Folder, Join, Metrics, PeerWay, ServerConfig, ServerError, Serving,
-    bind, bind_datagrams, bootstrap, holds_data, join,
+    bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
+    raise_descriptor_limit,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use settings::{ClusterState, Settings};
@@ -51,6 +52,9 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         tracing::warn!("the environment variable {name} is no option of this program");
     }
     let failed = |error: ServerError| Failure::Failed(error.to_string());
+    let descriptors = raise_descriptor_limit();
+    let client_connections = client_connections_max(descriptors, settings.max_client_connections);
+    let client_connections = client_connections.map_err(Failure::Usage)?;
     let state = open_folder(&settings)?;
     let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
     let peer_datagrams = listen_for_datagrams(&settings, &peer_port).map_err(failed)?;
@@ -73,7 +77,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         face = face.name(), protocol, replicas = epoch.n(), failures_survived = survived,
         data = %settings.data_dir.display(), layout = settings.layout.name(),
         peer_transport = settings.peer_transport.name(), busy_poll = settings.polling.is_busy,
-        cores = ?settings.polling.cores, "starting"
+        cores = ?settings.polling.cores, descriptors, client_connections, "starting"
     );
     let replica = Replica {
         face,
@@ -82,6 +86,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         peer_port,
         peer_datagrams,
         client_port,
+        client_connections,
     };
     let ended = replica.run();
     if let Err(ServerError::Removed { .. }) = &ended {
@@ -182,6 +187,8 @@ struct Replica {
     peer_port: TcpListener,
     peer_datagrams: Option<UdpSocket>,
     client_port: TcpListener,
+    /// Most connections of clients.
+    client_connections: usize,
 }
 
 impl Replica {
@@ -220,6 +227,7 @@ impl Replica {
         match self.face {
             FaceName::Etcd => {
                 let limits = quorate_etcd::Limits {
+                    connections_max: self.client_connections,
                     request_bytes_max,
                     txn_ops_max,
                     ..quorate_etcd::Limits::default()
@@ -229,6 +237,7 @@ impl Replica {
             }
             FaceName::Plain => {
                 let limits = quorate_plain_face::Limits {
+                    connections_max: self.client_connections,
                     request_bytes_max,
                     ..quorate_plain_face::Limits::default()
                 };

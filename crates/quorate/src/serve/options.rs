@@ -112,6 +112,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_MAX_TXN_OPS", value_name = "COUNT")]
     pub(super) max_txn_ops: Option<usize>,
 
+    /// Most connections of clients at a time; beyond, the longest idle is closed for a new one [default: the limit of
+    /// open files less 512, at most 20000]
+    #[arg(long, env = "QUORATE_MAX_CLIENT_CONNECTIONS", value_name = "COUNT")]
+    pub(super) max_client_connections: Option<usize>,
+
     /// How long a request may wait for a quorum, in milliseconds [default: 4000]
     #[arg(long, env = "QUORATE_REQUEST_TIMEOUT_MS", value_name = "MS")]
     pub(super) request_timeout_ms: Option<u64>,

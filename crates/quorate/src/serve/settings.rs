@@ -64,6 +64,8 @@ pub(super) struct Settings {
     pub(super) params: BTreeMap<String, String>,
     pub(super) max_request_bytes: usize,
     pub(super) max_txn_ops: usize,
+    /// `None` for what the limit of open files leaves room for.
+    pub(super) max_client_connections: Option<usize>,
     pub(super) request_timeout: Duration,
     pub(super) client_memory: usize,
     pub(super) value_cache_bytes: usize,
@@ -152,6 +154,7 @@ impl Settings {
             params,
             max_request_bytes: request_bytes(options.max_request_bytes)?,
             max_txn_ops: options.max_txn_ops.unwrap_or(TXN_OPS),
+            max_client_connections: options.max_client_connections,
             request_timeout: Duration::from_millis(
                 options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
             ),

@@ -29,6 +29,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::sleep;
 use tonic::body::Body as AnyBody;
 use tonic::codegen::http::{Request, Response};
 use windows::{Window, Windows};
@@ -152,6 +153,9 @@ fn http(limits: &ConnectionLimits, window: &Window) -> Builder<TokioExecutor> {
     http
 }
 
+/// How long an end may take that a client has to agree to.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
+
 /// Serves one connection until its client or an order ends it.
 async fn serve_connection(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -174,6 +178,11 @@ async fn serve_connection(
                     break;
                 }
                 order = place.state().order() => order,
+                // A client that keeps its side open does not keep the connection.
+                () = sleep(GOODBYE_MAX), if finishing => match place.state().has_open_requests() {
+                    true => continue,
+                    false => Order::Close,
+                },
             };
             if !finishing {
                 finishing = true;

@@ -272,9 +272,13 @@ impl ConnectionState {
         self.touch();
     }
 
+    pub(super) fn has_open_requests(&self) -> bool {
+        self.open_requests.load(Relaxed) > 0
+    }
+
     /// Notes that bytes came over HTTP/1: a head, unless they are the body of an open request.
     pub(super) fn bytes_came(&self) {
-        if self.open_requests.load(Relaxed) == 0 {
+        if !self.has_open_requests() {
             self.is_head_incomplete.store(true, Relaxed);
         }
     }
@@ -285,7 +289,7 @@ impl ConnectionState {
 
     fn idleness(&self) -> Idleness {
         Idleness {
-            has_open_request: self.open_requests.load(Relaxed) > 0,
+            has_open_request: self.has_open_requests(),
             active_ms: self.active_ms.load(Relaxed),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const DATA: u8 = 0;
@@ -232,6 +232,16 @@ async fn what_comes_too_slowly_is_closed() {
         );
         serving.await.unwrap();
     }
+}
+
+/// Scenario: a client that sends too slowly, and does not answer what HTTP/2 asks before a connection ends.
+#[tokio::test]
+async fn who_is_too_slow_cannot_keep_the_connection_open() {
+    let (mut client, serving) = open(&limits()).await;
+    let begin = [PREFACE, &head(1, "/unary"), &frame(DATA, 0, 1, b"abc")].concat();
+    client.write_all(&begin).await.unwrap();
+    read_to_end(&mut client).await;
+    serving.await.unwrap();
 }
 
 /// Scenario: a body that brings enough in each of three windows; then the rest of it.
