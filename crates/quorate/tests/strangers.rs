@@ -191,6 +191,8 @@ impl Drop for Flood {
 #[tokio::test]
 async fn a_flood_of_strangers_costs_little_and_keeps_no_replica_out() {
     const GROWTH_KIB_MAX: u64 = 32 << 10;
+    // Four of each of three kinds every ten seconds, for as long as it may take.
+    const LINES_MAX: usize = 100;
     let home = Home::new();
     let mut up = home.start(&[]);
     put_through_all(&up, "before").await;
@@ -213,6 +215,9 @@ async fn a_flood_of_strangers_costs_little_and_keeps_no_replica_out() {
     assert!(began.elapsed() < BACK_WITHIN);
     let grown = resident_kib(up.pids[&1]).saturating_sub(before);
     assert!(grown < GROWTH_KIB_MAX, "{grown} KiB");
+    let log = fs::read_to_string(home.dir.join("1/log.txt")).unwrap();
+    let lines = log.matches("connection to the peer port refused").count();
+    assert!((1..LINES_MAX).contains(&lines), "{lines} lines");
     drop((flood, second));
 }
 

@@ -8,6 +8,7 @@ pub use rule::{JoinError, Rejoin};
 use crate::error::ServerError;
 use crate::folder::{Expected, Folder, bootstrap};
 use crate::meta::Meta;
+use crate::peer::call_back::CallBackAnswer;
 use crate::peer::opening::{self, Caller, HandshakeError};
 use crate::peer::pending::Pending;
 use crate::peer::question::{Answer, Question, Stage};
@@ -218,14 +219,17 @@ async fn reply(
     answer: &Answer,
     spoken: Spoken,
 ) -> Result<(), HandshakeError> {
-    if let Caller::Asking(question) = opening::receive_caller(connection, spoken).await?
-        && question.to == answer.from
-    {
-        opening::send(connection, answer, spoken)
-            .await
-            .map_err(HandshakeError::Io)?;
-    }
-    Ok(())
+    let sent = match opening::receive_caller(connection, spoken).await? {
+        Caller::Asking(question) if question.to == answer.from => {
+            opening::send(connection, answer, spoken).await
+        }
+        // This start has said hello to nobody: whoever was told so was told by somebody else.
+        Caller::CallingBack(_) => {
+            opening::send(connection, &CallBackAnswer { is_mine: false }, spoken).await
+        }
+        _ => Ok(()),
+    };
+    sent.map_err(HandshakeError::Io)
 }
 
 /// Says what is waited for when that changes, not at every round.
@@ -245,4 +249,41 @@ pub(crate) fn fresh_life() -> std::io::Result<Incarnation> {
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::call_back::CallBack;
+    use crate::security::bind;
+    use quorate_core::Boot;
+
+    /// Scenario: somebody says hello in the name of a replica that has lost its data, and its peer calls back.
+    #[tokio::test]
+    async fn a_replica_that_has_not_begun_disowns_what_is_said_in_its_name() {
+        let port = bind("127.0.0.1:0").unwrap();
+        let address = port.local_addr().unwrap().to_string();
+        let listener = Listener::new(port, Door::Peer).unwrap();
+        let (cluster, me, spoken) = (ClusterId(5), ReplicaId(2), Spoken::SHIPPED);
+        tokio::spawn(async move {
+            let (_, stage) = watch::channel(Stage::Empty);
+            let pending = Pending::default();
+            answer_all(&listener, &pending, (cluster, me, spoken), &stage).await;
+        });
+        let asked = CallBack {
+            cluster,
+            from: ReplicaId(1),
+            to: me,
+            incarnation: fresh_life().unwrap(),
+            token: Boot(7),
+        };
+        let mut connection = security::dial(&address).await.unwrap();
+        opening::send(&mut connection, &asked, spoken)
+            .await
+            .unwrap();
+        let (answer, _) = opening::receive::<CallBackAnswer>(&mut connection, spoken)
+            .await
+            .unwrap();
+        assert!(!answer.is_mine);
+    }
 }

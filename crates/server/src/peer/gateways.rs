@@ -419,7 +419,13 @@ pub(crate) async fn call(
 #[cfg(test)]
 mod tests {
     use super::super::handshake::tests::identity;
+    use super::super::tests::{Replica, next};
     use super::*;
+    use crate::peer::Arrival;
+    use crate::peer::frame::{self, PAYLOAD_BYTES_MAX};
+    use crate::security::bind;
+    use bytes::Bytes;
+    use tokio::io::AsyncWriteExt;
 
     fn hello(me: u16, boot: u64) -> GatewayHello {
         GatewayHello {
@@ -497,5 +503,57 @@ mod tests {
         silent.notified().await;
         assert_eq!(judge(&hello(40_002, 8)), Err(RejectCode::TooMany));
         assert_eq!(home.gateways.count(), GATEWAYS_MAX);
+    }
+
+    /// A gateway's end of a connection that a replica has welcomed.
+    async fn gateway(address: &str, me: u16) -> Connection {
+        let mut hello = hello(me, 1);
+        hello.group = identity(1).group;
+        let (connection, ..) = call(address, &hello, Spoken::SHIPPED).await.unwrap();
+        connection
+    }
+
+    /// Waits for a frame from this gateway, and returns its length.
+    async fn frame_of(replica: &mut Replica, me: u16) -> usize {
+        loop {
+            if let Arrival::Frame { from, payload, .. } = next(replica).await
+                && from == ReplicaId(me)
+            {
+                return payload.len();
+            }
+        }
+    }
+
+    /// Scenario: a gateway has sent a part of a frame of the greatest length. Another one's waits, short ones do not.
+    #[tokio::test]
+    async fn long_frames_of_gateways_share_what_room_there_is() {
+        let port = bind("127.0.0.1:0").unwrap();
+        let address = port.local_addr().unwrap().to_string();
+        let mut one = Replica::start((port, None), identity(1), (2, "127.0.0.1:1"));
+        let framed = frame::header(&[Bytes::from_static(b"short")]).unwrap();
+        let whole = [&framed[..], b"short"].concat();
+        let head = (PAYLOAD_BYTES_MAX as u32).to_le_bytes();
+        let mut half = gateway(&address, 40_000).await;
+        half.write_all(&[&whole[..], &head, &[0; 4], &[7; 5000]].concat())
+            .await
+            .unwrap();
+        assert_eq!(frame_of(&mut one, 40_000).await, 5);
+
+        let long = Bytes::from(vec![7; PAYLOAD_BYTES_MAX]);
+        let long = [
+            &frame::header(std::slice::from_ref(&long)).unwrap()[..],
+            &long,
+        ]
+        .concat();
+        let mut patient = gateway(&address, 40_001).await;
+        let sending = tokio::spawn(async move { (patient.write_all(&long).await, patient) });
+        let mut short = gateway(&address, 40_002).await;
+        short.write_all(&whole).await.unwrap();
+        assert_eq!(frame_of(&mut one, 40_002).await, 5);
+        assert!(!sending.is_finished());
+
+        drop(half);
+        assert_eq!(frame_of(&mut one, 40_001).await, PAYLOAD_BYTES_MAX);
+        assert!(sending.await.unwrap().0.is_ok());
     }
 }

@@ -337,3 +337,15 @@ fn more_losses_than_the_protocol_bears_are_refused() {
     joiner.heard = heard(runs.clone());
     assert!(matches!(joiner.next(NOW_MS, 5), Ok(Next::Begin(_))));
 }
+
+/// Scenario: a peer was told by a stranger, before it called back, that this replica is in the last life there is.
+#[test]
+fn a_life_after_which_there_is_none_is_not_followed() {
+    let epoch = crate::meta::tests::meta(1).epoch;
+    let known = Incarnation(9_000 << 64 | 5);
+    let begun = [
+        (&epoch, Some(Incarnation(u128::MAX))),
+        (&epoch, Some(known)),
+    ];
+    assert_eq!(new_life(&begun, 7_000, 3), Incarnation(9_001 << 64 | 3));
+}
