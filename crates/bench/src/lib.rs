@@ -28,6 +28,7 @@
 //! - [`colocated`]: replicas of one process, joined by TCP, by UDP and by rings in memory;
 //! - [`vary`]: clusters that differ in one option, in turns;
 //! - [`attack`]: clients that mean harm, and what honest ones feel of them;
+//! - [`repeats`]: writes that are executed twice because client libraries repeat them by themselves;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
@@ -61,6 +62,7 @@ mod observe;
 mod plain;
 pub mod process;
 mod relay;
+pub mod repeats;
 mod replicas;
 pub mod report;
 pub mod rings;
@@ -162,6 +164,9 @@ pub enum BenchCommand {
     /// Put through replicas that share this process, joined by TCP, by UDP and by rings in memory, in turns
     #[command(after_help = COLOCATED_EXAMPLES)]
     Colocated(colocated::ColocatedArgs),
+    /// Freeze most replicas under client programs of other libraries: writes that are executed twice
+    #[command(after_help = REPEATS_EXAMPLES)]
+    Repeats(repeats::RepeatsArgs),
     /// A role of another subcommand, started by it.
     #[command(flatten)]
     Role(Role),
@@ -212,6 +217,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Rings(args) => ended(rings::run(&args)),
         BenchCommand::Colocated(args) => ended(colocated::run(&args)),
         BenchCommand::Vary(args) => ended(vary::run(&args)),
+        BenchCommand::Repeats(args) => repeats::run(&args),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
         BenchCommand::Role(Role::Spin(args)) => ended(Err(large::spin::spin(&args))),
@@ -464,3 +470,10 @@ Examples:
     quorate bench colocated
   Every replica and all clients in one thread:
     quorate bench colocated --layouts fused --protocols rabia";
+
+const REPEATS_EXAMPLES: &str = "\
+Examples:
+  Every protocol and etcd, with Go, Python, Node and Java (about half an hour):
+    scripts/repeats.sh
+  One client of one's own under one protocol:
+    quorate bench repeats --systems rabia --client 'mine=./my-client --quiet' --once mine";
