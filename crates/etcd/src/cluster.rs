@@ -36,7 +36,7 @@ impl Cluster for Face {
         let request = request.into_inner();
         let url = one_url(request.peer_urls)?;
         self.figures(Consistency::Linearizable).await?;
-        let before = self.handle.status().await.map_err(failed)?.members;
+        let before = self.replica().await?.members;
         if before.iter().any(|member| member.peer_url == url) {
             return Err(status(errors::PEER_URL_EXISTS));
         }
@@ -79,7 +79,7 @@ impl Cluster for Face {
     ) -> Answered<MemberUpdateResponse> {
         let request = request.into_inner();
         let (id, url) = (replica(request.id)?, one_url(request.peer_urls)?);
-        let before = self.handle.status().await.map_err(failed)?.members;
+        let before = self.replica().await?.members;
         if !before.iter().any(|member| member.id == id) {
             return Err(status(errors::MEMBER_NOT_FOUND));
         }
@@ -109,8 +109,8 @@ impl Cluster for Face {
 
 impl Face {
     async fn members(&self) -> Result<Vec<Member>, Status> {
-        let status = self.handle.status().await.map_err(failed)?;
-        Ok(status.members.into_iter().map(member).collect())
+        let replica = self.replica().await?;
+        Ok(replica.members.into_iter().map(member).collect())
     }
 
     async fn change(&self, change: Change) -> Result<(), Status> {

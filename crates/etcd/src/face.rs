@@ -148,8 +148,8 @@ impl Face {
     /// The header of a response at a revision of the store, 0 where the store was not asked.
     pub(crate) async fn header(&self, revision: i64) -> Result<ResponseHeader, Status> {
         let ask = async || {
-            let status = self.handle.status().await.map_err(failed)?;
-            Ok::<_, Status>(Identity::of(status.cluster, status.me))
+            let replica = self.replica().await?;
+            Ok::<_, Status>(Identity::of(replica.cluster, replica.me))
         };
         let identity = self.identity.get_or_try_init(ask).await?;
         Ok(ResponseHeader {
@@ -158,6 +158,17 @@ impl Face {
             revision,
             raft_term: TERM,
         })
+    }
+
+    /// What the replica says of itself. Where it takes no more requests this waits: what was done before must
+    /// not be told as refused.
+    pub(crate) async fn replica(&self) -> Result<quorate_server::Status, Status> {
+        loop {
+            match self.handle.status().await {
+                Err(Failure::Overloaded) => tokio::time::sleep(RETRY).await,
+                described => return described.map_err(failed),
+            }
+        }
     }
 
     /// Applies a command, some values of which are kept apart; says what the store made of it.
@@ -236,6 +247,9 @@ pub(crate) const TERM: u64 = 1;
 /// The version of etcd we speak for.
 pub(crate) const VERSION: &str = "3.7.0";
 
+/// How long to wait when the replica takes no more requests.
+pub(crate) const RETRY: Duration = Duration::from_millis(2);
+
 /// An error as gRPC carries it.
 pub(crate) fn status(error: Error) -> Status {
     Status::new(Code::from_i32(error.code as i32), error.text)
@@ -253,7 +267,7 @@ pub(crate) fn failed(failure: Failure) -> Status {
         Failure::TooLarge => errors::REQUEST_TOO_LARGE,
         Failure::Timeout => errors::TIMEOUT,
         Failure::NotServing => errors::NO_LEADER,
-        Failure::Stopping => errors::STOPPED,
+        Failure::Stopping | Failure::Stopped => errors::STOPPED,
         Failure::NoSpace => errors::NO_SPACE,
         Failure::Corrupt => errors::CORRUPT,
     })

@@ -5,13 +5,14 @@
 //! through the routes, which answer in the same words.
 
 use crate::codec::{decode, decode_txn};
-use crate::face::Face;
+use crate::face::{Face, status};
 use crate::reply::Reply;
 use crate::serve::is_stream;
 use crate::server::Kv;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use prost::Message;
+use quorate_etcd_api::errors;
 use quorate_server::{Account, Charge};
 use quorate_web::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted};
 use std::convert::Infallible;
@@ -19,7 +20,7 @@ use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
 use tonic::body::Body as AnyBody;
 use tonic::codegen::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -209,6 +210,7 @@ pub(crate) async fn respond(
     mut charge: Charge,
 ) -> Result<Response<Answer>, Status> {
     let length = reply.encoded_len();
+    let is_encoded = matches!(reply, Reply::Encoded(..));
     let (reply, rest) = match reply {
         Reply::Encoded(header, rest) if rest.len() >= SENT_AS_IT_IS_BYTES_MIN => {
             (Reply::Encoded(header, Bytes::new()), rest)
@@ -218,6 +220,9 @@ pub(crate) async fn respond(
     let here = PREFIX_BYTES + length - rest.len();
     let room = here.max(REQUEST_BYTES);
     match room.checked_sub(charge.bytes()) {
+        // What was encoded before is charged already, and may answer a write: it was done, and must not be told as
+        // refused. What is copied here is short.
+        _ if is_encoded => charge.resize_anyway(room),
         None | Some(0) => charge.give_back(charge.bytes() - room),
         Some(more) => {
             let waited = charge.add_by(more, Instant::now() + ROOM_PATIENCE);
@@ -264,6 +269,17 @@ pub(crate) enum Answer {
     Message([Bytes; 2]),
     /// Whatever the routes made, or an error.
     Routed(AnyBody),
+    /// The gRPC response of a member to a gateway's request.
+    Passed(AnyBody),
+}
+
+/// What ends a response whose rest is lost between a gateway and a member. Without it the stream would be reset, and
+/// clients repeat what was reset with some codes.
+fn lost() -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    // Fails for statuses whose details are no header values: this one has none.
+    let _ = status(errors::TIMEOUT_CONNECTION_LOST).add_header(&mut trailers);
+    trailers
 }
 
 impl Body for Answer {
@@ -285,20 +301,29 @@ impl Body for Answer {
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
             Answer::Routed(body) => Pin::new(body).poll_frame(context),
+            Answer::Passed(body) => {
+                let passed = ready!(Pin::new(body).poll_frame(context));
+                Poll::Ready(passed.map(|frame| {
+                    Ok(frame.unwrap_or_else(|_| {
+                        *self = Answer::Routed(AnyBody::empty());
+                        Frame::trailers(lost())
+                    }))
+                }))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Answer::Message(_) => false,
-            Answer::Routed(body) => body.is_end_stream(),
+            Answer::Routed(body) | Answer::Passed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Answer::Message(_) => SizeHint::default(),
-            Answer::Routed(body) => body.size_hint(),
+            Answer::Routed(body) | Answer::Passed(body) => body.size_hint(),
         }
     }
 }
@@ -357,6 +382,50 @@ mod tests {
                 assert_eq!(status.code(), code, "{bytes:?}: {status}");
             }
         }
+    }
+
+    /// Scenario: a member's connection ends in the middle of a response that a gateway passes on.
+    #[tokio::test]
+    async fn a_response_whose_rest_is_lost_ends_with_a_status() {
+        struct Broken(Option<Bytes>);
+        impl Body for Broken {
+            type Data = Bytes;
+            type Error = Status;
+
+            fn poll_frame(
+                mut self: Pin<&mut Self>,
+                _context: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+                let frame = self.0.take().map(Frame::data);
+                Poll::Ready(Some(frame.ok_or_else(|| Status::cancelled("reset"))))
+            }
+        }
+        let mut body = pin!(Answer::Passed(AnyBody::new(Broken(Some("some".into())))));
+        let mut frames = Vec::new();
+        while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+            frames.push(frame.expect("an error would reset the stream"));
+        }
+        assert_eq!(frames.len(), 2);
+        assert_eq!(frames[0].data_ref().expect("data"), "some");
+        let trailers = frames[1].trailers_ref().expect("trailers");
+        let status = Status::from_header_map(trailers).expect("a status");
+        let lost = errors::TIMEOUT_CONNECTION_LOST;
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Unavailable, lost.text)
+        );
+    }
+
+    /// Scenario: there is no room for anything more. The response of a write is sent all the same.
+    #[tokio::test]
+    async fn a_write_that_was_done_is_not_refused_for_want_of_room() {
+        let rest = Bytes::from(vec![7; SENT_AS_IT_IS_BYTES_MIN - 1]);
+        let reply = Reply::<RangeResponse>::Encoded(ResponseHeader::default(), rest);
+        assert!(
+            respond(reply, Budget::new(1).account().charge())
+                .await
+                .is_ok()
+        );
     }
 
     #[tokio::test]

@@ -3,16 +3,17 @@
 
 use crate::authority::Tolerant;
 use crate::codec::{decode, decode_txn};
-use crate::face::{Face, Limits, refused};
+use crate::face::{Face, Limits, refused, status};
 use crate::front::{Answer, PREFIX_BYTES, is_plain, receive, respond};
 use crate::serve::{MESSAGE_BYTES_EXTRA, is_stream};
 use crate::server::Kv;
 use axum::body::Body as PlainBody;
 use bytes::{BufMut, Bytes, BytesMut};
+use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_kv::{Refused, Store, check};
 use quorate_server::{Account, Charge, GatewayContext};
-use quorate_web::{Members, Metrics, admit, exhausted, metered, metrics_page};
+use quorate_web::{Members, Metrics, Unanswered, admit, exhausted, metered, metrics_page};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -158,8 +159,8 @@ impl Gate {
         let account = &self.face.account;
         let room = self.members.room(account).map_err(exhausted)?;
         let pass = async |request| self.members.pass(request, room).await;
-        let passed = metered(account, request, pass).await.map_err(unavailable)?;
-        Ok(passed.map(Answer::Routed))
+        let passed = metered(account, request, pass).await;
+        Ok(passed_on(passed.map_err(unanswered)?))
     }
 
     /// A call of one message each way which changes nothing.
@@ -167,7 +168,7 @@ impl Gate {
         let room = self.members.room(&self.face.account).map_err(exhausted)?;
         let request = || call(parts, message);
         let asked = self.members.read(request, is_unavailable, room);
-        Ok(asked.await.map_err(unavailable)?.map(Answer::Routed))
+        Ok(passed_on(asked.await.map_err(unanswered)?))
     }
 }
 
@@ -197,6 +198,19 @@ fn is_unavailable(response: &Response<Body>) -> bool {
     status.is_some_and(|status| status.code() == Code::Unavailable)
 }
 
-fn unavailable(why: String) -> Status {
-    Status::unavailable(format!("etcdserver: {why}"))
+/// A member's response.
+fn passed_on(response: Response<Body>) -> Response<Answer> {
+    let kind = response.headers().get(CONTENT_TYPE);
+    match kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        true => response.map(Answer::Passed),
+        false => response.map(Answer::Routed),
+    }
+}
+
+/// No member answered. Where one was asked, clients must not repeat what changes something.
+fn unanswered(why: Unanswered) -> Status {
+    match why {
+        Unanswered::Unreached(_) => Status::unavailable(format!("etcdserver: {why}")),
+        Unanswered::Lost(_) => status(errors::TIMEOUT_CONNECTION_LOST),
+    }
 }

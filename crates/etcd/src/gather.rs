@@ -4,12 +4,11 @@
 //! fragment. All values of a response are asked for at once, as far as there is room: what is under
 //! way for all responses together is bounded.
 
-use crate::face::failed;
+use crate::face::{RETRY, failed};
 use bytes::Bytes;
 use quorate_kv::{Reference, Store};
 use quorate_server::{Failure, Handle, PayloadGone};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tonic::Status;
@@ -34,8 +33,6 @@ pub(crate) enum Missing {
 /// What all values under way may take together, in units of [`UNIT_BYTES`].
 const ROOM: usize = 512;
 const UNIT_BYTES: u32 = 256 << 10;
-/// How long to wait when the replica takes no more requests.
-const RETRY: Duration = Duration::from_millis(2);
 
 impl Gatherer {
     pub(crate) fn new(handle: Handle<Store>) -> Self {

@@ -1,6 +1,6 @@
 //! The KV service.
 
-use crate::face::{Face, mismatch, refused};
+use crate::face::{Face, failed, mismatch, refused};
 use crate::reply::Reply;
 use crate::server::Kv;
 use crate::slices::{are_many, elsewhere, encode_elsewhere, is_long_work};
@@ -12,7 +12,7 @@ use quorate_etcd_api::etcdserverpb::{
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
 use quorate_kv::{Answer, Applied, Query, Refused, check, command, ordering};
-use quorate_server::Consistency;
+use quorate_server::{Consistency, Failure};
 use std::time::Duration;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -123,10 +123,15 @@ impl Face {
 
     /// Waits until this member has freed what was compacted.
     async fn wait_until_tidy(&self) -> Result<(), Status> {
-        while !self.figures(Consistency::Serializable).await?.tidy {
-            tokio::time::sleep(TIDY_POLL).await;
+        loop {
+            let asked = self.handle.read(Query::Status, Consistency::Serializable);
+            match asked.await {
+                Ok(Answer::Status(figures)) if figures.tidy => return Ok(()),
+                // The compaction is done: that no more requests are taken now must not be told as its refusal.
+                Ok(_) | Err(Failure::Overloaded) => tokio::time::sleep(TIDY_POLL).await,
+                Err(failure) => return Err(failed(failure)),
+            }
         }
-        Ok(())
     }
 
     /// A transaction that changes nothing needs no place in the log.

@@ -1,7 +1,7 @@
 //! Answers that are not complete: large reads, which the store answers in slices, between which
 //! others have their turn; and those whose values are kept apart.
 
-use crate::face::{Face, failed, mismatch, refused};
+use crate::face::{Face, RETRY, failed, mismatch, refused};
 use crate::gather::Missing;
 use crate::reply::Reply;
 use bytes::Bytes;
@@ -11,13 +11,9 @@ use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_kv::{Answer, Applied, LargeRead, Query, Reference, Unfilled};
 use quorate_server::{Charge, Consistency, Exhausted, Failure};
 use quorate_web::{REQUEST_BYTES, ROOM_PATIENCE, exhausted};
-use std::fmt::Display;
 use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Response, Status};
-
-/// How long to wait when the replica takes no more requests.
-const RETRY: Duration = Duration::from_millis(2);
 
 /// How long a large read for which there was no room waits before it begins again, the first time.
 const ROOM_RETRY: Duration = Duration::from_millis(50);
@@ -121,10 +117,11 @@ impl Face {
         }
     }
 
-    /// The whole of a command's response.
+    /// The whole of a command's response. The command was carried out, and what goes wrong here says so.
     pub(crate) async fn fill(&self, body: &Bytes, applied: Applied) -> Result<Applied, Status> {
-        let unfilled = Unfilled::of_result(body, &applied).map_err(refused)?;
-        let references = unfilled.references().map_err(refused)?;
+        let unreadable = |reason| carried_out(&refused(reason));
+        let unfilled = Unfilled::of_result(body, &applied).map_err(unreadable)?;
+        let references = unfilled.references().map_err(unreadable)?;
         let mut charge = self.account.charge();
         let room = charge.add_by(bytes(&references), Instant::now() + ROOM_PATIENCE);
         room.await.map_err(no_room)?;
@@ -132,7 +129,9 @@ impl Face {
             Ok(values) => {
                 let bytes = values.iter().map(Bytes::len).sum();
                 let response = match is_long_work(bytes) {
-                    true => elsewhere(move || unfilled.encode(values)).await?,
+                    true => elsewhere(move || unfilled.encode(values))
+                        .await
+                        .map_err(|status| carried_out(&status))?,
                     false => unfilled.encode(values),
                 };
                 Ok(Applied {
@@ -141,10 +140,10 @@ impl Face {
                     ..applied
                 })
             }
-            Err(Missing::Dead) => Err(carried_out(
-                "etcdserver: a value that it returns was compacted since",
-            )),
-            Err(Missing::Failed(status)) => Err(carried_out(status.message())),
+            Err(Missing::Dead) => Err(carried_out(&Status::data_loss(
+                "etcdserver: a value to be returned was compacted since",
+            ))),
+            Err(Missing::Failed(status)) => Err(carried_out(&status)),
         }
     }
 
@@ -203,12 +202,12 @@ fn bytes(references: &[Reference]) -> usize {
 
 /// There is no room for the response of a command.
 fn no_room(why: Exhausted) -> Status {
-    carried_out(exhausted(why).message())
+    carried_out(&exhausted(why))
 }
 
-/// The response of a command cannot be had.
-fn carried_out(why: impl Display) -> Status {
-    Status::unknown(format!("{why}; the request was carried out"))
+/// A write was done and its response cannot be shown. No client library repeats a call that got this code.
+fn carried_out(why: &Status) -> Status {
+    Status::data_loss(format!("{}; the request was carried out", why.message()))
 }
 
 fn compacted_again() -> Status {

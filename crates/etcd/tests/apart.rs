@@ -280,7 +280,7 @@ async fn who_cannot_be_given_a_value_is_told_how_much_is_missing() {
         .put(put_request("k", "other"))
         .await
         .expect_err("scattered");
-    assert_eq!(written.code(), Code::Unknown);
+    assert_eq!(written.code(), Code::DataLoss);
     assert!(written.message().contains("was carried out"), "{written}");
     shelf.set(Mood::Given);
     let found = range(&mut kv, range_request("k", "")).await.unwrap();

@@ -1,7 +1,7 @@
 //! The face of a gateway apart: writes are ordered from here, and need not wait for what they commute with;
 //! everything else is passed on to a member.
 
-use crate::reply::unavailable;
+use crate::reply::unanswered;
 use crate::serve::{Face, KEY, Limits, READ, serve_router, writes};
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -13,7 +13,7 @@ use axum::{Extension, Router};
 use bytes::Bytes;
 use quorate_plain::Store;
 use quorate_server::{Account, GatewayContext, Handle};
-use quorate_web::{Members, Metrics, metrics_page, overloaded};
+use quorate_web::{Members, Metrics, Unanswered, metrics_page, overloaded};
 use std::future::Future;
 use tonic::body::Body as AnyBody;
 
@@ -129,9 +129,9 @@ fn is_unavailable(answer: &Answer<AnyBody>) -> bool {
     code == StatusCode::SERVICE_UNAVAILABLE || code == StatusCode::GATEWAY_TIMEOUT
 }
 
-fn answered(answer: Result<Answer<AnyBody>, String>) -> Response {
+fn answered(answer: Result<Answer<AnyBody>, Unanswered>) -> Response {
     match answer {
         Ok(answer) => answer.map(Body::new),
-        Err(why) => unavailable(why),
+        Err(why) => unanswered(&why),
     }
 }

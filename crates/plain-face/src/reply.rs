@@ -5,23 +5,28 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quorate_plain::Version;
 use quorate_server::Failure;
+use quorate_web::Unanswered;
 
-/// The request got no result: whether it is worth trying again, and elsewhere.
+/// The request got no result. Only 504 leaves open whether a write was done.
 pub(crate) fn failed(failure: Failure) -> Response {
     let code = match failure {
         Failure::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Failure::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Failure::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        Failure::NotServing | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        Failure::Timeout | Failure::Stopping => StatusCode::GATEWAY_TIMEOUT,
+        Failure::NotServing | Failure::Stopped => StatusCode::SERVICE_UNAVAILABLE,
         Failure::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
         Failure::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
     };
     (code, format!("{failure}\n")).into_response()
 }
 
-/// No member answered a gateway: what was asked for may have been done.
-pub(crate) fn unavailable(why: String) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response()
+/// No member answered a gateway.
+pub(crate) fn unanswered(why: &Unanswered) -> Response {
+    let code = match why {
+        Unanswered::Unreached(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Unanswered::Lost(_) => StatusCode::GATEWAY_TIMEOUT,
+    };
+    (code, format!("{why}\n")).into_response()
 }
 
 /// The request makes no sense.
@@ -42,4 +47,32 @@ pub(crate) fn tagged(mut response: Response, version: Option<Version>) -> Respon
         response.headers_mut().insert(ETAG, tag);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_504_leaves_open_whether_a_write_was_done() {
+        let failures = [
+            Failure::Overloaded,
+            Failure::TooLarge,
+            Failure::Timeout,
+            Failure::NotServing,
+            Failure::Stopping,
+            Failure::Stopped,
+            Failure::NoSpace,
+            Failure::Corrupt,
+        ];
+        for failure in failures {
+            let is_open = failed(failure).status() == StatusCode::GATEWAY_TIMEOUT;
+            assert_eq!(is_open, failure.may_be_done(), "{failure:?}");
+        }
+        let why = "a reason".to_owned();
+        let unreached = unanswered(&Unanswered::Unreached(why.clone()));
+        assert_eq!(unreached.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let lost = unanswered(&Unanswered::Lost(why));
+        assert_eq!(lost.status(), StatusCode::GATEWAY_TIMEOUT);
+    }
 }

@@ -41,13 +41,32 @@ pub enum Failure {
     Timeout,
     /// This replica cannot order commands in its present role; nothing was done.
     NotServing,
-    /// The replica is shutting down; a write may still take effect.
+    /// The replica shut down before it answered; a write may still take effect.
     Stopping,
+    /// The replica had shut down before; nothing was done.
+    Stopped,
     /// Space is short: what would make the state larger is refused, and reads go on. Nothing was done.
     NoSpace,
     /// Replicas hold different states, and nobody knows which one is right: only this replica's own state can be
     /// read. Nothing was done.
     Corrupt,
+}
+
+impl Failure {
+    /// Whether a write that got this instead of a result may have taken effect, or may still do so. It must not be
+    /// repeated by whoever wants it done once.
+    #[must_use]
+    pub fn may_be_done(self) -> bool {
+        match self {
+            Failure::Timeout | Failure::Stopping => true,
+            Failure::Overloaded
+            | Failure::TooLarge
+            | Failure::NotServing
+            | Failure::Stopped
+            | Failure::NoSpace
+            | Failure::Corrupt => false,
+        }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -57,7 +76,7 @@ impl fmt::Display for Failure {
             Failure::TooLarge => "request is too large",
             Failure::Timeout => "no quorum of replicas answered in time",
             Failure::NotServing => "this replica takes no requests in its present role",
-            Failure::Stopping => "the replica is shutting down",
+            Failure::Stopping | Failure::Stopped => "the replica is shutting down",
             Failure::NoSpace => "space is short: nothing that makes the state larger is taken",
             Failure::Corrupt => {
                 "replicas hold different states: only serializable reads are answered"
@@ -348,7 +367,7 @@ impl<A: Application> Handle<A> {
             .try_send(request)
             .map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => Failure::Overloaded,
-                mpsc::error::TrySendError::Closed(_) => Failure::Stopping,
+                mpsc::error::TrySendError::Closed(_) => Failure::Stopped,
             })
     }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+use tonic::ConnectError;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http::header::{CONNECTION, HOST};
@@ -54,6 +55,43 @@ impl fmt::Debug for Members {
     }
 }
 
+/// Why no member answered, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unanswered {
+    /// None was reached: nothing was done.
+    Unreached(String),
+    /// One was asked, and no answer came: what was asked for may have been done.
+    Lost(String),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unanswered::Unreached(why) => write!(f, "no member can be reached: {why}"),
+            Unanswered::Lost(why) => write!(f, "a member was asked and did not answer: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
+impl Unanswered {
+    fn nobody() -> Self {
+        Unanswered::Unreached("none is known".to_owned())
+    }
+
+    /// What became of a request that a connection was to carry.
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        let texts: Vec<String> = causes.clone().map(ToString::to_string).collect();
+        let text = texts.join(": ");
+        match causes.into_iter().any(|cause| cause.is::<ConnectError>()) {
+            true => Unanswered::Unreached(text),
+            false => Unanswered::Lost(text),
+        }
+    }
+}
+
 impl Members {
     /// Those that the gateway knows of at any time. One that was asked for a read has `patience`.
     #[must_use]
@@ -88,14 +126,14 @@ impl Members {
     /// Passes a request on as it is, to one member. `room` is that for the answer.
     ///
     /// # Errors
-    /// Why that one gave no answer, for people: what was asked may have been done.
+    /// Why that one gave no answer, and whether it was asked.
     pub async fn pass(
         &self,
         request: Request<Body>,
         room: Charge,
-    ) -> Result<Response<Body>, String> {
+    ) -> Result<Response<Body>, Unanswered> {
         self.wait_for_somebody().await;
-        let (turn, mut channel) = self.pick().ok_or(NOBODY)?;
+        let (turn, mut channel) = self.pick().ok_or_else(Unanswered::nobody)?;
         let answer = ask(&mut channel, request).await;
         let answer = answer.inspect_err(|_| self.failed(turn))?;
         Ok(answer.map(|body| charged(body, room)))
@@ -105,15 +143,15 @@ impl Members {
     /// that it cannot serve. `room` is that for the answer.
     ///
     /// # Errors
-    /// Why the last of them gave no answer, for people.
+    /// Why the last of them gave no answer.
     pub async fn read(
         &self,
         request: impl Fn() -> Request<Body>,
         is_unavailable: impl Fn(&Response<Body>) -> bool,
         room: Charge,
-    ) -> Result<Response<Body>, String> {
+    ) -> Result<Response<Body>, Unanswered> {
         self.wait_for_somebody().await;
-        let mut last = Err(NOBODY.to_owned());
+        let mut last = Err(Unanswered::nobody());
         for round in 0..ROUNDS_MAX {
             if round > 0 {
                 tokio::time::sleep(ROUND_PAUSE).await;
@@ -129,7 +167,7 @@ impl Members {
                         return Ok(response.map(|body| charged(body, room)));
                     }
                     Ok(answer) => answer,
-                    Err(_) => Err("it did not answer in time".to_owned()),
+                    Err(_) => Err(Unanswered::Lost("not in time".to_owned())),
                 };
                 self.failed(turn);
             }
@@ -183,19 +221,25 @@ impl Members {
     }
 }
 
-async fn ask(channel: &mut Channel, request: Request<Body>) -> Result<Response<Body>, String> {
+async fn ask(channel: &mut Channel, request: Request<Body>) -> Result<Response<Body>, Unanswered> {
     let (mut parts, body) = request.into_parts();
     // A browser's, or a probe's: its connection is not the one to the member.
     parts.headers.remove(HOST);
     parts.headers.remove(CONNECTION);
+    // The client counts its time itself, and leaves when it is over. The channel would count it too, and end the
+    // call before the client does.
+    parts.headers.remove(TIMEOUT);
     parts.version = Version::HTTP_2;
     let request = Request::from_parts(parts, body);
     let ready = poll_fn(|context| Service::<Request<Body>>::poll_ready(channel, context));
-    ready.await.map_err(|error| error.to_string())?;
-    channel
-        .call(request)
-        .await
-        .map_err(|error| error.to_string())
+    ready.await.map_err(|error| Unanswered::of(&error))?;
+    let answered = channel.call(request).await;
+    answered.map_err(|error| {
+        let why = Unanswered::of(&error);
+        tracing::debug!("{why}");
+        why
+    })
 }
 
-const NOBODY: &str = "no member can be reached";
+/// How long a gRPC call may take, as its client says.
+const TIMEOUT: &str = "grpc-timeout";

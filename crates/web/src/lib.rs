@@ -10,7 +10,7 @@ mod metered;
 mod routes;
 
 pub use connections::{Backpressure, ConnectionLimits, Face, Heads, serve};
-pub use forward::Members;
+pub use forward::{Members, Unanswered};
 pub use metered::{
     Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, charged, exhausted, metered, overloaded,
 };

@@ -208,8 +208,12 @@ async fn protocol<A: Application>(console: &Console<A>, body: &Bytes) -> Respons
     let change = Change::Protocol { name, params };
     match console.handle.change_soon(change).await {
         Ok(()) => StatusCode::OK.into_response(),
-        Err(why @ ChangeError::Failed(_)) => {
-            (StatusCode::SERVICE_UNAVAILABLE, why.to_string()).into_response()
+        Err(ChangeError::Failed(failure)) => {
+            let code = match failure.may_be_done() {
+                true => StatusCode::GATEWAY_TIMEOUT,
+                false => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (code, failure.to_string()).into_response()
         }
         Err(why) => (StatusCode::CONFLICT, why.to_string()).into_response(),
     }

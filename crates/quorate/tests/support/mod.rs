@@ -291,6 +291,16 @@ impl Client {
             .map(|kv| String::from_utf8_lossy(&kv.value).into_owned()))
     }
 
+    /// How often a key was put since it was created; 0 if there is no such key.
+    pub async fn version_of(&mut self, key: &str) -> Result<i64, tonic::Status> {
+        let request = RangeRequest {
+            key: key.to_owned().into_bytes().into(),
+            ..RangeRequest::default()
+        };
+        let answer = self.kv.range(request).await?.into_inner();
+        Ok(answer.kvs.first().map_or(0, |kv| kv.version))
+    }
+
     pub async fn delete(&mut self, key: &str) -> Result<(), tonic::Status> {
         let request = DeleteRangeRequest {
             key: key.to_owned().into_bytes().into(),
