@@ -391,6 +391,16 @@ pub enum HostEvent {
     },
     /// An epoch that does not list this replica needs it no longer: it may be switched off.
     Left,
+    /// The log is an older one than this replica once had: a peer remembers promises that are not in it. The replica
+    /// goes on as one that lost its promises.
+    RolledBack {
+        /// Who remembers.
+        peer: quorate_core::ReplicaId,
+        /// Where the last promise ended that it remembers.
+        remembered: Position,
+        /// Where the log ended.
+        found: Position,
+    },
     /// Two replicas applied the same slots with different results. The driver must stop this
     /// replica: its state or the peer's is wrong.
     Diverged {

@@ -33,11 +33,17 @@ pub enum Flaw {
     AppliesBehindSeal,
     /// What a sealed epoch did not answer is not asked again in the next.
     AsksNoneAgain,
+    /// What peers claim of their promises is not written down.
+    ClaimsNotNoted,
+    /// Messages are taken from a replica that claims less than is remembered of it.
+    ClaimsNotChecked,
+    /// Promises are claimed before they are durable.
+    ClaimsTooEarly,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 13] = [
+    pub const ALL: [Flaw; 16] = [
         Flaw::NoDedup,
         Flaw::SessionsNotCarried,
         Flaw::BaseNotCarried,
@@ -51,6 +57,9 @@ impl Flaw {
         Flaw::FragmentsNotAwaited,
         Flaw::AppliesBehindSeal,
         Flaw::AsksNoneAgain,
+        Flaw::ClaimsNotNoted,
+        Flaw::ClaimsNotChecked,
+        Flaw::ClaimsTooEarly,
     ];
 
     /// Its name on the command line.
@@ -70,6 +79,9 @@ impl Flaw {
             Flaw::FragmentsNotAwaited => "host-fragments-not-awaited",
             Flaw::AppliesBehindSeal => "host-applies-behind-seal",
             Flaw::AsksNoneAgain => "host-asks-none-again",
+            Flaw::ClaimsNotNoted => "host-claims-not-noted",
+            Flaw::ClaimsNotChecked => "host-claims-not-checked",
+            Flaw::ClaimsTooEarly => "host-claims-too-early",
         }
     }
 
@@ -90,6 +102,9 @@ impl Flaw {
             Flaw::FragmentsNotAwaited => "a record does not wait for the long fragments it names",
             Flaw::AppliesBehindSeal => "what a sealed epoch decides behind its seal is applied",
             Flaw::AsksNoneAgain => "what a sealed epoch did not answer is not asked again",
+            Flaw::ClaimsNotNoted => "a restart forgets how far the promises of peers went",
+            Flaw::ClaimsNotChecked => "messages of an old copy of a folder are taken",
+            Flaw::ClaimsTooEarly => "promises are claimed before they are durable",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! body: machine messages, a request for decided slots or for a part of a snapshot, or the answer.
 
 use crate::epochs::Note;
+use crate::rollback::{Claim, Remembered};
 use crate::snapshot::SnapshotId;
 use crate::told::Told;
 use crate::version::{Spoken, WireVersion};
@@ -16,7 +17,7 @@ use quorate_core::{
 use std::fmt;
 
 /// In front of every frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     /// What the frame is written in. It comes first in every version.
     pub(crate) version: WireVersion,
@@ -26,6 +27,24 @@ pub(crate) struct Header {
     pub(crate) applied: Slot,
     /// The sender's latest checkpoint: the slot, and the digest of what was applied before it.
     pub(crate) checkpoint: (Slot, u64),
+    /// How far the sender's promises go, if it says so.
+    pub(crate) claim: Option<Claim>,
+}
+
+/// As before there were claims, without one: what was recorded then is compared with it.
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Header");
+        fields.field("version", &self.version);
+        fields.field("group", &self.group);
+        fields.field("epoch", &self.epoch);
+        fields.field("applied", &self.applied);
+        fields.field("checkpoint", &self.checkpoint);
+        if let Some(claim) = &self.claim {
+            fields.field("claim", claim);
+        }
+        fields.finish()
+    }
 }
 
 /// What follows the header.
@@ -99,6 +118,20 @@ pub(crate) enum Body {
         /// Its requests, and what came of them.
         told: Vec<(RequestId, Told)>,
     },
+    /// Please say what you remember of the sender's promises.
+    AskRemembered {
+        /// The sender's life, as epochs list it.
+        incarnation: Incarnation,
+    },
+    /// What the sender remembers of the receiver's promises.
+    Remembered {
+        /// The receiver's life.
+        incarnation: Incarnation,
+        /// The furthest claim heard of it, if any was.
+        remembered: Option<Remembered>,
+        /// Whether the sender waits for such answers itself.
+        waits: bool,
+    },
 }
 
 /// A fragment of a payload and what it says of itself.
@@ -129,6 +162,8 @@ const WANT_FRAGMENT: u8 = 9;
 const FRAGMENT: u8 = 10;
 const NOTE: u8 = 11;
 const TOLD: u8 = 12;
+const ASK_REMEMBERED: u8 = 13;
+const REMEMBERED: u8 = 14;
 
 impl Wire for SnapshotId {
     fn encode(&self, out: &mut Encoder) {
@@ -154,6 +189,9 @@ impl Header {
         self.applied.encode(out);
         self.checkpoint.0.encode(out);
         out.u64(self.checkpoint.1);
+        if self.version.has_claims() {
+            self.claim.encode(out);
+        }
         if self.version.has_mark() {
             out.u32(MARK);
         }
@@ -170,6 +208,10 @@ impl Header {
             epoch: input.varint()?,
             applied: Slot::decode(input)?,
             checkpoint: (Slot::decode(input)?, input.u64()?),
+            claim: match version.has_claims() {
+                true => Option::decode(input)?,
+                false => None,
+            },
         };
         if version.has_mark() && input.u32()? != MARK {
             return Err(WireError::Range("mark of a header").into());
@@ -302,6 +344,20 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
                 told.encode(&mut out);
             }
         }
+        Body::AskRemembered { incarnation } => {
+            out.u8(ASK_REMEMBERED);
+            incarnation.encode(&mut out);
+        }
+        Body::Remembered {
+            incarnation,
+            remembered,
+            waits,
+        } => {
+            out.u8(REMEMBERED);
+            incarnation.encode(&mut out);
+            remembered.encode(&mut out);
+            out.u8(u8::from(*waits));
+        }
     }
     out.take_chunks()
 }
@@ -358,6 +414,18 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
             entry: EntryId::decode(&mut input)?,
             told: decode_told(&mut input)?,
         },
+        ASK_REMEMBERED => Body::AskRemembered {
+            incarnation: Incarnation::decode(&mut input)?,
+        },
+        REMEMBERED => Body::Remembered {
+            incarnation: Incarnation::decode(&mut input)?,
+            remembered: Option::decode(&mut input)?,
+            waits: match input.u8()? {
+                0 => false,
+                1 => true,
+                tag => return Err(WireError::Tag("wait for answers", tag).into()),
+            },
+        },
         tag => return Err(WireError::Tag("frame", tag).into()),
     };
     input.finish()?;
@@ -413,6 +481,7 @@ mod tests {
             epoch: 1,
             applied: Slot(9),
             checkpoint: (Slot(8), 77),
+            claim: None,
         }
     }
 

@@ -4,8 +4,9 @@ use crate::apply::AppliedState;
 use crate::bulk::fuzz as bulk;
 use crate::epochs::{Known, Note};
 use crate::frame::{self, Body, Header};
-use crate::log::fuzz as log;
+use crate::log::{Position, fuzz as log};
 use crate::records::{Decided, Learned};
+use crate::rollback::{Claim, Noted, Progress, Remembered};
 use crate::sessions::Sessions;
 use crate::snapshot::{SnapshotId, fuzz as snapshot};
 use crate::version::{Spoken, WireVersion};
@@ -46,14 +47,44 @@ pub(crate) fn epoch() -> Epoch {
     }
 }
 
+/// What a log says of promises.
+fn noted() -> Noted {
+    let at = |offset| Position { segment: 3, offset };
+    let progress = Progress {
+        losses: 2,
+        at: at(8192),
+    };
+    let known = Remembered {
+        boot: Boot(9),
+        progress,
+    };
+    Noted {
+        losses: 1,
+        starts: vec![(Boot(7), at(4096)), (Boot(8), at(5000))],
+        peers: [(ReplicaId(2), (Incarnation(12), known))].into(),
+    }
+}
+
 /// One frame of every kind.
 fn frames(version: WireVersion) -> Vec<(Header, Body)> {
+    let at = Position {
+        segment: 3,
+        offset: 4096,
+    };
+    let progress = Progress { losses: 1, at };
+    let (boot, incarnation) = (Boot(2), Incarnation(3));
+    let claim = Claim {
+        boot,
+        began: progress,
+        durable: at,
+    };
     let header = Header {
         version,
         group: Group(0),
         epoch: 1,
         applied: Slot(900),
         checkpoint: (Slot(8), 77),
+        claim: version.has_claims().then_some(claim),
     };
     let snapshot = SnapshotId {
         slot: Slot(7),
@@ -90,7 +121,18 @@ fn frames(version: WireVersion) -> Vec<(Header, Body)> {
             bytes: Bytes::from_static(b"part"),
         },
     ];
-    bodies.map(|body| (header, body)).into()
+    let remembered = Remembered { boot, progress };
+    let since_claims = [
+        Body::AskRemembered { incarnation },
+        Body::Remembered {
+            incarnation,
+            remembered: Some(remembered),
+            waits: true,
+        },
+    ];
+    let since_claims = since_claims.into_iter().filter(|_| version.has_claims());
+    let bodies = bodies.into_iter().chain(since_claims);
+    bodies.map(|body| (header, body)).collect()
 }
 
 #[test]
@@ -131,6 +173,9 @@ fn the_hosts_records_bear_any_bytes() {
         Decided { slot, entry }.to_bytes()
     });
     fuzz("decided").seeds(decided).run_wire::<Decided>();
+    fuzz("noted")
+        .seeds([noted().to_bytes()])
+        .run_wire::<Noted>();
     let learned = Learned {
         slot: Slot(300),
         entry: entry(),

@@ -351,6 +351,7 @@ impl<M: Machine> Gateway<M> {
             // It applies nothing.
             applied: Slot(0),
             checkpoint: (Slot(0), 0),
+            claim: None,
         }
     }
 

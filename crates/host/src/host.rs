@@ -6,11 +6,13 @@ mod look;
 mod passage;
 mod perform;
 mod queues;
+mod recall;
 mod submit;
 mod traffic;
 
 pub(crate) use perform::answer;
 pub use queues::Queue;
+pub(crate) use recall::append_lost;
 
 use crate::api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Token,
@@ -27,6 +29,7 @@ use crate::payloads::Payloads;
 use crate::pins::Pins;
 use crate::repair::{Known, Repair};
 use crate::requests::{NOBODY, Requests};
+use crate::rollback::Rollback;
 use crate::snapshot::{Kept, Snapshots};
 use crate::timers::{Timer, Timers};
 use crate::version::{Tongue, WireVersion};
@@ -65,6 +68,8 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) ahead: BTreeMap<Slot, Known>,
     /// How many those are.
     pub(crate) missing: u64,
+    /// How far promises went.
+    pub(crate) rollback: Rollback,
 }
 
 /// A replica of one group, without I/O.
@@ -95,8 +100,11 @@ pub struct Host<M: Machine, A: Application> {
     durable: Lsn,
     flush_began_ns: u64,
     /// Nothing leaves before the first flush: what was recovered, and counted as durable, may
-    /// until then be no more than what a killed process left in the page cache.
+    /// until then be no more than what a killed process left in the page cache. Nor does anything after promises
+    /// were lost, before the log says so.
     silent: bool,
+    /// It is silent until the log is durable so far.
+    silent_until: Position,
     gated: VecDeque<Outgoing<M>>,
     /// Messages that wait for fragments to be made of the payloads of this entry, under this code.
     pub(crate) coding: Vec<((EntryId, u8), Peers, M::Message)>,
@@ -114,6 +122,7 @@ pub struct Host<M: Machine, A: Application> {
     reads: Vec<LogRead>,
     pub(crate) events: Vec<HostEvent>,
     pub(crate) counters: Counters,
+    pub(crate) rollback: Rollback,
 }
 
 /// How long after the last news peers are told how far this replica is, the first time; each
@@ -140,6 +149,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             kept,
             ahead,
             missing,
+            rollback,
         } = parts;
         if let Some(bulk) = &mut bulk {
             bulk.put_behind(config.limits.long_bytes_min, config.limits.long_step_bytes);
@@ -170,6 +180,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             pins,
             snapshots: Snapshots::new(config.cluster, first_state(&config.genesis), kept),
             silent: log.is_some(),
+            silent_until: Position::default(),
             log,
             payload_min: rule.map(|rule| rule.min),
             bulk,
@@ -191,11 +202,14 @@ impl<M: Machine, A: Application> Host<M, A> {
             reads: Vec::new(),
             events: Vec::new(),
             counters: Counters::default(),
+            rollback,
         };
         let is_lost = matches!(past, Past::Lost { .. });
         let goes_on = host.recover_passage(now, &config.genesis, &epochs);
         if is_lost {
             host.passage.distrust();
+        } else {
+            host.wait_for_memory(now);
         }
         if goes_on {
             host.start(&config.machine, past, now);
@@ -207,7 +221,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Starts the machine, or has it wait for what is missing.
     fn start(&mut self, config: &M::Config, past: Past<M>, now: Now) {
         match past {
-            Past::Intact { next, records, .. } if next > self.applied() => {
+            Past::Intact { next, records, .. }
+                if next > self.applied() || self.rollback.is_waiting() =>
+            {
                 self.repair.wait(config.clone(), records, next);
             }
             past => self.start_machine(config, past, now),
@@ -234,6 +250,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.step(now, Input::Link { peer, up });
         if up {
             self.post(Peers::One(peer), &Body::Beat);
+            self.ask_memory(peer);
         } else if !peer.is_gateway() {
             self.fetch_lost(now, peer);
             self.gather_elsewhere(now, peer);
@@ -267,6 +284,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         while let Some(timer) = self.timers.pop_due(now.mono_ns) {
             self.fire(now, timer);
         }
+        self.note_soon(now);
         self.go_on_from_own_log(now);
         self.hand_over_held(now);
         self.rebuild_further(now);
@@ -289,16 +307,26 @@ impl<M: Machine, A: Application> Host<M, A> {
             .log
             .as_mut()
             .expect("only a replica with a log flushes");
+        let promised_before = log.promised();
         log.flushed(through, self.bulk.as_mut());
-        self.silent = false;
+        self.silent &= !log.is_durable(self.silent_until);
         if self.flushing > self.durable {
             self.durable = self.flushing;
             let spent = now.mono_ns.saturating_sub(self.flush_began_ns);
             self.events.push(HostEvent::Spent(Place::Log, spent));
             self.step(now, Input::Durable(self.durable));
         }
+        self.progress_flushed(now, promised_before);
         self.passage_flushed(now);
         self.settling_flushed();
+    }
+
+    /// Nothing leaves before the log is durable as far as it was written.
+    fn fall_silent(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.want_sync();
+            (self.silent, self.silent_until) = (true, log.tail());
+        }
     }
 
     /// Whether nothing has left since the start: what is applied may be gone after a power failure, and

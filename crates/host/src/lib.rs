@@ -57,6 +57,7 @@ mod records;
 mod repair;
 mod replay;
 mod requests;
+mod rollback;
 mod sessions;
 mod snapshot;
 mod timers;

@@ -3,12 +3,13 @@
 use crate::api::{HostConfig, Start};
 use crate::attached::{self, LeftOut};
 use crate::bulk::{BulkOpened, BulkStore};
-use crate::host::{Host, Parts};
+use crate::host::{Host, Parts, append_lost};
 use crate::log::{Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
 use crate::opened::{OpenError, Opened};
 use crate::replay::{Replay, UNKNOWN};
+use crate::rollback::{Noted, Rollback};
 use crate::snapshot::{self, Kept, Stored};
-use quorate_core::{Application, Boot, Durability, Encoder, Machine, Now, Past, Slot};
+use quorate_core::{Application, Boot, Durability, Machine, Now, Past, Slot};
 use std::collections::VecDeque;
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -42,12 +43,13 @@ impl<M: Machine, A: Application> Host<M, A> {
 }
 
 /// The first record of a start says what it left out.
-fn append_boot(log: &mut LogWriter, boot: Boot, left_out: &[LeftOut]) {
-    log.append(Kind::Boot, attached::encode_boot(boot, left_out), true);
+fn append_boot(log: &mut LogWriter, noted: &mut Noted, boot: Boot, left_out: &[LeftOut]) {
+    let (at, _) = log.append(Kind::Boot, attached::encode_boot(boot, left_out), true);
+    noted.start(boot, at);
 }
 
 fn open_first<M: Machine, A: Application>(
-    replay: Replay<'_, M, A>,
+    mut replay: Replay<'_, M, A>,
     begin: Start,
     identity: Identity,
     now: Now,
@@ -56,7 +58,7 @@ fn open_first<M: Machine, A: Application>(
     let seat = &config.seat;
     let segment_bytes = config.limits.segment_bytes;
     let mut log = LogWriter::create(identity, seat.group.0, seat.epoch.number, segment_bytes);
-    append_boot(&mut log, seat.boot, &[]);
+    append_boot(&mut log, &mut replay.noted, seat.boot, &[]);
     let opened = nothing_found(replay.applier.next());
     let past = past_without_log(&replay, begin);
     let bulk = BulkStore::create(identity, config.limits.bulk_segment_bytes);
@@ -198,8 +200,10 @@ fn go_on<M: Machine, A: Application>(
     replay.end(log.tail());
     let gaps = std::mem::take(&mut replay.gaps);
     let past = if replay.lacks_promises() {
-        append_boot(&mut log, seat.boot, &[]);
-        log.append(Kind::Lost, Encoder::new(), true);
+        append_boot(&mut log, &mut replay.noted, seat.boot, &[]);
+        let losses = replay.noted.losses.saturating_add(1);
+        let at = append_lost(&mut log, losses);
+        replay.noted.lose(Some(losses), at);
         replay.forget_promises();
         Past::Lost {
             next: replay.applier.next(),
@@ -207,7 +211,7 @@ fn go_on<M: Machine, A: Application>(
         }
     } else {
         let left_out = replay.leave_out_unsaid(&bulk);
-        append_boot(&mut log, seat.boot, &left_out);
+        append_boot(&mut log, &mut replay.noted, seat.boot, &left_out);
         Past::Intact {
             next: replay.until,
             base: replay.base.clone(),
@@ -276,6 +280,8 @@ fn start<M: Machine, A: Application>(
         kept,
         ahead,
         epochs,
+        noted,
+        note,
         ..
     } = replay;
     let parts = Parts {
@@ -289,6 +295,7 @@ fn start<M: Machine, A: Application>(
         bulk,
         kept,
         ahead,
+        rollback: Rollback::new(noted, note),
         missing: missing.iter().map(|(from, to)| to.0 - from.0).sum(),
     };
     Host::assemble(config, parts, now)

@@ -63,7 +63,13 @@ fn entry_of_record(
     let entry = match header.kind {
         Kind::Machine => of_machine(header.epoch, body)?,
         Kind::Learned => Some(Learned::from_bytes(body).map_err(|e| e.to_string())?.entry),
-        Kind::Boot | Kind::Decided | Kind::Mark | Kind::Release | Kind::Lost | Kind::Epoch => None,
+        Kind::Boot
+        | Kind::Decided
+        | Kind::Mark
+        | Kind::Release
+        | Kind::Lost
+        | Kind::Epoch
+        | Kind::Progress => None,
     };
     entry.ok_or_else(|| "the record carries no entry".to_string())
 }

@@ -21,7 +21,8 @@ pub(crate) struct Known {
     pub(crate) noted: Position,
 }
 
-/// A machine that waits until nothing is missing that was decided when it ran last.
+/// A machine that waits until nothing is missing that was decided when it ran last, and until peers have said what
+/// they remember of it.
 #[derive(Debug)]
 struct Asleep<M: Machine> {
     config: M::Config,
@@ -114,11 +115,12 @@ impl<M: Machine, A: Application> Host<M, A> {
         if next > before {
             self.installed(now);
         }
-        if let Some(asleep) = self.repair.asleep.take_if(|asleep| asleep.until <= next) {
+        let is_due = |asleep: &mut Asleep<M>| asleep.until <= next && !self.rollback.is_waiting();
+        if let Some(asleep) = self.repair.asleep.take_if(is_due) {
             self.wake(now, asleep);
         }
-        if !self.repair.is_under_way() {
-            let slots = self.repair.missing;
+        if !self.repair.is_under_way() && self.repair.missing > 0 {
+            let slots = std::mem::take(&mut self.repair.missing);
             self.events.push(HostEvent::Repaired { next, slots });
         }
     }
@@ -138,5 +140,6 @@ impl<M: Machine, A: Application> Host<M, A> {
             records,
         };
         self.start_machine(&config, past, now);
+        self.tell_links(now);
     }
 }

@@ -13,10 +13,11 @@ use crate::opened::OpenError;
 use crate::pins::Pins;
 use crate::records::{Decided, Learned};
 use crate::repair::{Known, still_needed};
+use crate::rollback::Noted;
 use crate::snapshot::{Kept, Loaded};
 use bytes::Bytes;
 use quorate_core::{
-    Application, Base, Carry, Decoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
+    Application, Base, Boot, Carry, Decoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,6 +42,10 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     pub(crate) gaps: Vec<Gap>,
     /// Own records about epochs, and where they are.
     pub(crate) epochs: Vec<(Position, epochs::Record)>,
+    /// How far promises went, those of peers and the own.
+    pub(crate) noted: Noted,
+    /// Where the last record is that says so.
+    pub(crate) note: Option<Position>,
     losses: Losses,
     attached: Attached,
     /// Entries that records of other machines carry: of epochs that are over, or of another protocol.
@@ -98,6 +103,8 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             until: first,
             gaps: Vec::new(),
             epochs: Vec::new(),
+            noted: Noted::of_life(config.incarnation, config.known_as),
+            note: None,
             losses: Losses::default(),
             attached: Attached::default(),
             others: BTreeMap::new(),
@@ -128,6 +135,8 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             Piece::Record(found) => return self.visit_record(found),
             Piece::Gap(gap) => {
                 self.losses.gap(&gap);
+                // What was noted last may be lost.
+                self.noted.peers.clear();
                 self.gaps.push(gap);
             }
             Piece::Doubt => self.losses.concern_all = true,
@@ -210,13 +219,26 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
                 Ok(())
             }
             Kind::Boot => {
+                let boot = Boot(Decoder::new(found.body.clone()).u64().map_err(wire)?);
+                self.noted.start(boot, found.at);
                 let left_out = decode_left_out(found.body).map_err(wire)?;
                 self.leave_out(&left_out);
                 Ok(())
             }
             Kind::Release => Ok(()),
             Kind::Lost => {
+                // Older programs did not count.
+                let losses = match found.body.is_empty() {
+                    true => None,
+                    false => Some(Decoder::new(found.body).varint().map_err(wire)?),
+                };
+                self.noted.lose(losses, found.at);
                 self.forget_promises();
+                Ok(())
+            }
+            Kind::Progress => {
+                self.noted = Noted::from_bytes(found.body).map_err(wire)?;
+                self.note = Some(found.at);
                 Ok(())
             }
             Kind::Epoch => {

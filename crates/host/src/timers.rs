@@ -43,6 +43,12 @@ pub(crate) enum Timer<T> {
     Beat,
     /// Say again what may not have been heard about epochs.
     Epochs,
+    /// Claim a promise that became durable, where no other frame did.
+    Claim,
+    /// Write down what peers claim.
+    Note,
+    /// Ask again what peers remember, or go on without.
+    Ask,
 }
 
 /// Armed timers and when they are due, on the monotonic clock in ns.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 1 | |
 //! | 2 | a handshake says where its sender serves clients, its name, and the feature level it knows |
-//! | 3 | feature level 3 |
+//! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -18,7 +18,7 @@
 //! |---|---|
 //! | 1 | |
 //! | 2 | names of replicas, and where they serve clients, are part of the state |
-//! | 3 | alarms are part of the state, and commands are refused because of them |
+//! | 3 | alarms are part of the state, and commands are refused because of them; logs note how far promises of peers went |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
@@ -30,6 +30,10 @@ pub const FIRST_LEVEL: u32 = 1;
 pub(crate) const PUBLISHING_LEVEL: u32 = 2;
 /// From this feature level on alarms are part of the state.
 pub const ALARM_LEVEL: u32 = 3;
+/// From this one on logs note how far the promises of peers went. Older programs cannot read such records.
+pub(crate) const REMEMBERING_LEVEL: u32 = ALARM_LEVEL;
+/// From this one on frames claim how far their sender's promises go.
+const CLAIMING_VERSION: WireVersion = WireVersion(3);
 
 /// A version of frames and of everything in them, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -76,10 +80,10 @@ impl Spoken {
     /// The highest feature level that a program knows which speaks these.
     #[must_use]
     pub fn level(self) -> u32 {
-        match self.newest.0 {
-            0..=1 => FIRST_LEVEL,
-            2 => PUBLISHING_LEVEL,
-            _ => ALARM_LEVEL,
+        match self.newest {
+            newest if newest >= CLAIMING_VERSION => ALARM_LEVEL,
+            _ if self.says_more() => PUBLISHING_LEVEL,
+            _ => FIRST_LEVEL,
         }
     }
 
@@ -99,6 +103,11 @@ impl Spoken {
 }
 
 impl WireVersion {
+    /// Whether headers claim how far their sender's promises go.
+    pub(crate) fn has_claims(self) -> bool {
+        self >= CLAIMING_VERSION
+    }
+
     /// Whether headers end with a mark.
     pub(crate) fn has_mark(self) -> bool {
         self == Spoken::REHEARSED.newest

@@ -32,6 +32,8 @@ pub fn frame_in_words(
         },
         Body::Note { note, .. } => format!("{note:?}"),
         Body::Told { entry, told } => format!("what came of {entry:?}: {told:?}"),
+        Body::AskRemembered { .. } => "what do you remember of me".to_owned(),
+        Body::Remembered { remembered, .. } => format!("of you I remember {remembered:?}"),
         Body::Beat => format!("beat: applied before {:?}", header.applied),
         Body::Fetch { from } => format!("fetch from {from:?}"),
         Body::Decided { from, entries } => {
@@ -82,6 +84,7 @@ mod tests {
             epoch: 1,
             applied: Slot(4),
             checkpoint: (Slot(0), 0),
+            claim: None,
         };
         let mut frame = Encoder::new();
         begin_messages(&header, &mut frame);

@@ -3,6 +3,7 @@
 mod damage;
 mod disk;
 mod flaws;
+mod rollback;
 mod sequencer;
 mod snapshots;
 mod staged;

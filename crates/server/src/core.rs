@@ -464,6 +464,19 @@ impl<A: Application> Core<A> {
                 }
                 HostEvent::Began { epoch } => tracing::info!(epoch, "takes part in the epoch"),
                 HostEvent::Volunteered { member } => self.take_in(now, member),
+                HostEvent::RolledBack {
+                    peer,
+                    remembered,
+                    found,
+                } => tracing::warn!(
+                    %peer,
+                    remembered_segment = remembered.segment,
+                    remembered_offset = remembered.offset,
+                    found_segment = found.segment,
+                    found_offset = found.offset,
+                    "this data folder is an older copy: a peer remembers promises that its log does not hold; the \
+                     replica recovers from its peers before it votes again"
+                ),
                 HostEvent::Left => return Err(self.removed()),
                 HostEvent::Diverged {
                     peer,

@@ -135,6 +135,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if more_to_tidy {
             self.turn_soon(index);
         }
+        self.check_old_copy(index)?;
         self.compare(index)?;
         self.count_changes(index);
         self.check_bounds(index)?;

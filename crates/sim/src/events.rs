@@ -34,6 +34,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("honesty", what));
                 }
+                HostEvent::RolledBack { .. } => self.rolled_back(index)?,
                 HostEvent::Damaged { .. } if !self.are_copies_suspect(index) => {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("damage", what));

@@ -40,7 +40,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica would find on this disk, which it must be able to open.
     pub(crate) fn look(&self, index: usize, disk: &Disk) -> Result<Rc<Look<M, A>>, Violation> {
         let node = &self.nodes[index];
-        let who = (index, node.incarnation, node.spoken);
+        let who = (index, node.disk_life, node.spoken);
         let is_it = |looked: &&Looked<M, A>| looked.who == who && looked.disk.is_same(disk);
         let known = self
             .looks
@@ -73,7 +73,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let machine = (self.setup.configure)(&seat).expect("the parameters were checked before");
         let mut config = HostConfig {
             cluster: self.cluster,
-            incarnation: self.nodes[index].incarnation,
+            incarnation: self.nodes[index].disk_life,
             known_as: self.nodes[index].incarnation,
             genesis: self.epoch.clone(),
             catalogue: &Registered,

@@ -1,6 +1,7 @@
 //! One replica: its host while it lives, and what outlives a crash.
 
 use crate::disk::Disk;
+use crate::nemesis::{FolderCopy, OldCopy};
 use bytes::Bytes;
 use quorate_core::{Application, Incarnation, Machine, Now, ReplicaId, Slot};
 use quorate_host::{
@@ -19,6 +20,8 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) disk: Disk,
     pub(crate) clock: Clock,
     pub(crate) incarnation: Incarnation,
+    /// The life that its disk belongs to: a later one than epochs list, after its disk was wiped.
+    pub(crate) disk_life: Incarnation,
     /// The versions that its program speaks.
     pub(crate) spoken: Spoken,
     /// It has spoken: recorded on stable storage, as the driver's meta file does.
@@ -38,6 +41,10 @@ pub(crate) struct Node<M: Machine, A: Application> {
     pub(crate) full_until_ns: u64,
     /// It stays down or cut off until everybody is healed.
     pub(crate) left_out: bool,
+    /// A copy of its folder.
+    pub(crate) copy: Option<FolderCopy>,
+    /// It runs, or will, on an old copy, and has not noticed yet.
+    pub(crate) old_copy: Option<OldCopy>,
     /// Counts crashes, so that what belongs to an earlier life is recognised.
     pub(crate) life: u32,
     /// What arrived since the last turn.
@@ -121,6 +128,9 @@ impl<M: Machine, A: Application> Node<M, A> {
             disk,
             clock,
             incarnation,
+            disk_life: incarnation,
+            copy: None,
+            old_copy: None,
             spoken: Spoken::SHIPPED,
             started: false,
             wiped: false,

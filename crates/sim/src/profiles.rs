@@ -43,8 +43,11 @@ pub(crate) const LEVELS: &str = "levels";
 /// The profile that has gateways apart.
 pub(crate) const GATEWAYS: &str = "gateways";
 
-/// The profiles that take part only where they are named, and take nothing away.
-pub(crate) const NAMED: [&str; 1] = [GATEWAYS];
+/// The profile that puts old copies of folders back.
+pub(crate) const OLD_COPIES: &str = "old-copies";
+
+/// The profiles that take part only where they are named, whatever else does.
+pub(crate) const NAMED: [&str; 2] = [GATEWAYS, OLD_COPIES];
 
 /// The profiles that change what the group knows of itself: they take part only where they are named.
 pub(crate) const CHANGING: [&str; 3] = [EPOCHS, SWITCHES, LEVELS];
@@ -340,6 +343,25 @@ pub(crate) const PROFILES: &[Profile] = &[
         hurt: |d| {
             d.plan.gateways = d.rng.usize(1..=3);
             d.strike(Fault::Gateway, 20..800);
+        },
+    },
+    Profile {
+        name: OLD_COPIES,
+        what: "copies of data folders, taken while in use or not, are put back later",
+        shows: &[
+            "folder copied while it was in use",
+            "folder copied while it was not in use",
+            "old copy put back",
+            "old copy put back in a blackout",
+            "old copy noticed",
+        ],
+        hurt: |d| {
+            if d.durability == Durability::Disk {
+                d.plan.quorum_first = false;
+                d.strike(Fault::Upkeep, 20..200);
+                d.strike(Fault::OldCopy, 50..400);
+                d.strike(Fault::Crash, 300..2_000);
+            }
         },
     },
     Profile {

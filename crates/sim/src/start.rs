@@ -41,7 +41,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         node.lost |= node.started && self.setup.durability == Durability::Memory;
         let mut config = HostConfig {
             cluster: self.cluster,
-            incarnation: node.incarnation,
+            incarnation: node.disk_life,
             known_as: node.incarnation,
             genesis: self.epoch.clone(),
             catalogue: &Registered,

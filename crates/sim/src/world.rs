@@ -391,7 +391,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::Tenant { tenant } => self.tenant_acts(tenant),
             Event::Compact => self.compact(),
             Event::Fault(fault) => return self.strike(fault),
-            Event::Sequel(sequel) => self.follow(sequel),
+            Event::Sequel(sequel) => self.follow(sequel)?,
             Event::Crash { node, life } if self.nodes[node].life == life => self.crash(node),
             Event::Crash { .. } => {}
             Event::Restart { node } => return self.open_unless_left_out(node),

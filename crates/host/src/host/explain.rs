@@ -33,7 +33,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             let in_us = due_ns.saturating_sub(mono_ns) / 1_000;
             let _ = write!(text, "; {timer:?} in {in_us} us");
         }
-        if self.repair.is_under_way() {
+        if self.rollback.is_waiting() {
+            text.push_str("; waits for peers to say what they remember of it");
+        } else if self.repair.is_under_way() {
             text.push_str("; lacks slots that damage has taken");
         }
         let machine = self.machine.as_ref().map(M::explain);

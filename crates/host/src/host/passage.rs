@@ -120,11 +120,15 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub fn next_seat(&self) -> Option<Seat> {
         let epoch = self.applier.newest();
         let number = epoch.number;
-        self.passage.is_due.then(|| Seat {
-            boot: Boot(xxh3_64_with_seed(
-                &number.to_le_bytes(),
-                self.passage.boot.0,
-            )),
+        let is_due = self.passage.is_due && !self.rollback.is_waiting();
+        // One that begins again in an epoch, after promises were lost, has another boot there.
+        let seed = self
+            .passage
+            .boot
+            .0
+            .wrapping_add(self.rollback.noted().losses);
+        is_due.then(|| Seat {
+            boot: Boot(xxh3_64_with_seed(&number.to_le_bytes(), seed)),
             epoch: epoch.clone(),
             ..self.seat.clone()
         })
@@ -160,6 +164,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.events.push(HostEvent::Began { epoch: number });
         self.start_machine(config, past, now);
         self.watch_settling(now);
+        self.tell_links(now);
+    }
+
+    /// Tells a machine that starts late which peers it cannot reach.
+    pub(crate) fn tell_links(&mut self, now: Now) {
         for peer in self.passage.peers.clone() {
             if !self.tongue.is_up(peer) {
                 let up = false;
@@ -225,6 +234,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         // Whatever is appended from here on, as what a release carries on, is of the new epoch, and
         // durable no sooner than the seal.
         self.forget_promises();
+        self.rollback.meet(self.applier.newest());
         self.meet_peers();
         let next = self.applied();
         self.events.push(HostEvent::Sealed {
@@ -350,6 +360,16 @@ impl<M: Machine, A: Application> Host<M, A> {
         if !self.passage.is_member {
             self.refuse_all(Refusal::NotServing);
         }
+    }
+
+    /// The machine that runs, or waits to, begins again in its epoch as one that lost its promises.
+    pub(super) fn restart_without_promises(&mut self) {
+        self.passage.distrust();
+        let newest = self.epoch().number;
+        let running = self.passage.succession().and_then(Succession::running);
+        self.end_machine();
+        self.forget_promises();
+        self.passage.is_due |= running == Some(newest);
     }
 
     /// Nobody will order here what waits.

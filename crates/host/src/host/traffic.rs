@@ -33,6 +33,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         self.compare_digests(from, header.checkpoint);
         self.catch_up.saw(from, header.applied, now);
+        self.hear_claim(now, from, &header);
         let epoch = self.applier.newest().number;
         match body {
             Body::Messages(_) | Body::Attached { .. } if header.epoch < epoch => {
@@ -41,6 +42,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             // Of an epoch to come, or one in which this replica has not begun: loss is normal.
             Body::Messages(_) | Body::Attached { .. }
                 if header.epoch > epoch || self.seat.epoch.number != epoch => {}
+            // Whoever forgot what it promised must not be counted.
+            Body::Messages(_) | Body::Attached { .. }
+                if self.is_outdated(from, header.claim.as_ref()) => {}
             Body::Note { incarnation, note } => {
                 let id = from;
                 self.hear_note(now, Member { id, incarnation }, note);
@@ -71,6 +75,16 @@ impl<M: Machine, A: Application> Host<M, A> {
                 offset,
                 bytes,
             } => self.piece_came(now, from, slot, offset, bytes),
+            Body::AskRemembered { incarnation } => self.tell_progress(from, incarnation),
+            Body::Remembered {
+                incarnation,
+                remembered,
+                waits,
+            } => {
+                let is_me = incarnation == self.passage.me().incarnation;
+                let remembered = remembered.filter(|_| is_me);
+                self.hear_progress(now, from, remembered.as_ref(), waits);
+            }
             Body::Told { .. } => return Err("it is for a gateway".to_owned()),
         }
         self.watch_lag(now);
@@ -169,6 +183,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             epoch: self.applier.newest().number,
             applied: self.applier.next(),
             checkpoint: self.applier.checkpoint(),
+            claim: self.claim(),
         }
     }
 
@@ -222,6 +237,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::FetchTimeout => self.fetch_timed_out(now),
             Timer::WriteBehind => self.write_all(),
             Timer::Mend => self.mend_next(now),
+            Timer::Claim => self.claim_again(),
+            Timer::Note => self.note_progress(now),
+            Timer::Ask => self.ask_again(now),
             Timer::Epochs => self.pass(now, crate::epochs::Input::Timer),
             Timer::Pull => self.pull_further(now),
             Timer::Forget => self.forget_snapshot(now),

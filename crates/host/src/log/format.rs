@@ -51,6 +51,8 @@ pub(crate) enum Kind {
     Lost,
     /// The replica's own part in epochs.
     Epoch,
+    /// How far the promises of peers went, and those of this replica.
+    Progress,
 }
 
 impl Kind {
@@ -64,6 +66,7 @@ impl Kind {
             Kind::Release => 6,
             Kind::Lost => 7,
             Kind::Epoch => 8,
+            Kind::Progress => 9,
         }
     }
 
@@ -77,6 +80,7 @@ impl Kind {
             Kind::Release,
             Kind::Lost,
             Kind::Epoch,
+            Kind::Progress,
         ]
         .into_iter()
         .find(|kind| kind.code() == code)

@@ -24,6 +24,17 @@ pub(crate) struct Tail {
     pub(crate) segment_bytes: u32,
 }
 
+/// A flush that the driver is performing.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    /// Where it ends.
+    through: Position,
+    /// Whether it is synced.
+    sync: bool,
+    /// Where the last promise ends that it holds.
+    promised: Position,
+}
+
 /// The writing end of the log. Appends collect until the driver takes them as one flush.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
@@ -42,12 +53,16 @@ pub(crate) struct LogWriter {
     write_wanted: bool,
     /// Bytes appended since.
     unwritten_bytes: usize,
-    /// The flush the driver is performing: where it ends, and whether it is synced.
-    in_flight: Option<(Position, bool)>,
+    /// The flush the driver is performing.
+    in_flight: Option<InFlight>,
     /// Everything before this was written, synced or not: it can be read back.
     written: Position,
     /// Everything before this is on stable storage, as far as this boot knows.
     durable: Position,
+    /// Where the last promise ends that this boot appended.
+    last_promise: Position,
+    /// Where the last of them ends that is on stable storage.
+    promised: Position,
     unsynced: Unsynced,
     bytes_total: u64,
     syncs_total: u64,
@@ -139,6 +154,8 @@ impl LogWriter {
             in_flight: None,
             written: tail.at,
             durable: Position::default(),
+            last_promise: Position::default(),
+            promised: Position::default(),
             unsynced: Unsynced::default(),
             bytes_total: 0,
             syncs_total: 0,
@@ -156,6 +173,9 @@ impl LogWriter {
         self.sync_wanted |= sync;
         let at = self.tail.at;
         self.put(kind, &body.take_chunks(), body_bytes);
+        if sync && matches!(kind, Kind::Machine | Kind::Epoch | Kind::Lost) {
+            self.last_promise = self.tail.at;
+        }
         (at, RECORD_HEADER_BYTES + body_bytes)
     }
 
@@ -204,7 +224,11 @@ impl LogWriter {
         self.syncs_total += u64::from(sync);
         self.unsynced.cover(&mut writes, sync);
         let through = self.tail.at;
-        self.in_flight = Some((through, sync));
+        self.in_flight = Some(InFlight {
+            through,
+            sync,
+            promised: self.last_promise,
+        });
         self.bytes_total += bytes_of(&writes);
         Some(Flush {
             writes,
@@ -235,14 +259,15 @@ impl LogWriter {
         if let Some(bulk) = bulk {
             bulk.flushed();
         }
-        let (expected, sync) = self.in_flight.take().expect("a flush was taken");
+        let flush = self.in_flight.take().expect("a flush was taken");
         assert_eq!(
-            expected, through,
+            flush.through, through,
             "flushes end in the order they were taken"
         );
         self.written = through;
-        if sync {
+        if flush.sync {
             self.durable = through;
+            self.promised = flush.promised;
             let mark = encode_mark(through);
             let length = mark.len() as u32;
             // Room for one mark is kept at the end of each segment; more records may have been
@@ -266,6 +291,11 @@ impl LogWriter {
     /// Whether everything before `at` is on stable storage.
     pub(crate) fn is_durable(&self, at: Position) -> bool {
         at <= self.durable
+    }
+
+    /// Where the last promise ends that is on stable storage; before the log if this boot made none.
+    pub(crate) fn promised(&self) -> Position {
+        self.promised
     }
 
     /// Bytes handed out to be written, headers and marks included.

@@ -62,6 +62,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let end = Position { segment, offset: 0 };
         let next = self.decided.next();
         self.carry_on_passage(end);
+        self.carry_on_note(end);
         for record in self.pins.take_before(end, next) {
             let is_dropped =
                 self.limits.flaw == Some(Flaw::ScalarsNotCarried) && record.scalar().is_some();

@@ -207,7 +207,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let incarnation = Incarnation(self.nemesis.rng.u128(1..));
         let node = &mut self.nodes[index];
         node.disk = Disk::new(self.plan.disk.recycle);
-        node.incarnation = incarnation;
+        (node.incarnation, node.disk_life) = (incarnation, incarnation);
         (node.started, node.wiped, node.lost, node.left) = (false, false, false, false);
         node.was_member = false;
         self.queue.after(MILLIS, Event::Restart { node: index });

@@ -1,10 +1,12 @@
 //! What breaks, and when.
 
 mod clocks;
+mod copies;
 mod epochs;
 mod links;
 mod process;
 
+pub(crate) use copies::{FolderCopy, OldCopy};
 pub(crate) use epochs::ORDER;
 
 use crate::film::What;
@@ -46,10 +48,11 @@ pub(crate) enum Fault {
     Switch,
     Upkeep,
     Gateway,
+    OldCopy,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 23] = [
+pub(crate) const FAULTS: [(Fault, &str); 24] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -73,6 +76,7 @@ pub(crate) const FAULTS: [(Fault, &str); 23] = [
     (Fault::Switch, "protocol-switch"),
     (Fault::Upkeep, "upkeep"),
     (Fault::Gateway, "gateway"),
+    (Fault::OldCopy, "old-copy"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -86,6 +90,8 @@ pub(crate) enum Sequel {
     Storm { node: usize, left: u8 },
     /// A clock goes again.
     ClockGoes { node: usize },
+    /// A copy of a folder is put back.
+    PutBack { node: usize },
 }
 
 /// What the nemesis remembers.
@@ -128,6 +134,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.nemesis.tired {
             return Ok(());
         }
+        // An old copy is a failure itself, until it is noticed.
+        if self.has_old_copy() && ![Fault::OldCopy, Fault::Upkeep].contains(&fault) {
+            self.schedule_fault(fault);
+            return Ok(());
+        }
         let now_ns = self.queue.now_ns();
         self.trace
             .event(now_ns, "fault", &[fault as u64], || format!("{fault:?}"));
@@ -156,19 +167,23 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::Switch => self.switch_protocol(),
             Fault::Upkeep => self.keep_up(),
             Fault::Gateway => self.kill_gateway(),
+            Fault::OldCopy => self.copy_or_put_back()?,
         }
         self.schedule_fault(fault);
         Ok(())
     }
 
     /// A fault goes on.
-    pub(crate) fn follow(&mut self, sequel: Sequel) {
+    pub(crate) fn follow(&mut self, sequel: Sequel) -> Result<(), Violation> {
         match sequel {
             Sequel::ClockGoes { node } => self.nodes[node].clock.start(self.queue.now_ns()),
             _ if self.nemesis.tired => {}
+            Sequel::PutBack { node } => self.put_back(node)?,
+            _ if self.has_old_copy() => {}
             Sequel::Restart { node } => self.restart(node),
             Sequel::ChangeOver { node, spoken } => self.change_over(node, spoken),
             Sequel::Storm { node, left } => self.storm(node, left),
         }
+        Ok(())
     }
 }

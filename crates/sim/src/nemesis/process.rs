@@ -7,7 +7,7 @@ use crate::network::exponential;
 use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World};
-use quorate_core::{Durability, MICROS, MILLIS, Machine};
+use quorate_core::{Durability, Incarnation, MICROS, MILLIS, Machine};
 use quorate_host::{Host, Spoken};
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
@@ -111,7 +111,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.totals.hit("wipe");
         let node = &mut self.nodes[index];
         node.disk = Disk::new(self.plan.disk.recycle);
-        (node.wiped, node.lost) = (true, true);
+        (node.wiped, node.lost, node.old_copy) = (true, true, None);
+        // Its upper half numbers the lives that follow each other.
+        node.disk_life = Incarnation(u128::from(node.life) << 96);
     }
 
     /// Half of the crashes hit a disk that is just writing.
