@@ -6,6 +6,7 @@ use quorate_core::{
     Peers, Principal, Refusal, RequestId, Seat, Slot,
 };
 
+use crate::divergence::Verdict;
 use crate::epochs::Order;
 use crate::flaw::Flaw;
 use crate::log::Position;
@@ -401,8 +402,8 @@ pub enum HostEvent {
         /// Where the log ended.
         found: Position,
     },
-    /// Two replicas applied the same slots with different results. The driver must stop this
-    /// replica: its state or the peer's is wrong.
+    /// Two replicas applied the same slots with different results, and this is known of who is wrong. Said again every
+    /// few seconds for as long as they differ.
     Diverged {
         /// With whom.
         peer: quorate_core::ReplicaId,
@@ -412,6 +413,8 @@ pub enum HostEvent {
         mine: u64,
         /// The digest there.
         theirs: u64,
+        /// What the driver is to do.
+        verdict: Verdict,
     },
 }
 

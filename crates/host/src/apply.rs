@@ -17,6 +17,9 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// Checkpoints kept for comparison with peers that are behind or ahead.
 const CHECKPOINTS_KEPT: usize = 16;
 
+/// Slots of which the digest is kept, as peers are mostly no further apart.
+const DIGESTS_KEPT: usize = 4096;
+
 /// What one command came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Applied {
@@ -110,6 +113,8 @@ pub(crate) struct Applier<A> {
     stamp_ns: u64,
     /// Chained over everything applied and its results.
     digest: u64,
+    /// The digests behind the last slots; the last of them is the present one.
+    digests: VecDeque<u64>,
     /// Bytes of all entries applied.
     bytes_total: u64,
     checkpoint_slots: u64,
@@ -136,6 +141,7 @@ impl<A: Application> Applier<A> {
             catalogue: config.catalogue,
             stamp_ns: 0,
             digest: 0,
+            digests: VecDeque::new(),
             bytes_total: 0,
             checkpoint_slots: limits.checkpoint_slots.max(1),
             checkpoints: VecDeque::new(),
@@ -232,6 +238,7 @@ impl<A: Application> Applier<A> {
             next,
             stamp_ns: state.stamp_ns,
             digest: state.digest,
+            digests: VecDeque::new(),
             bytes_total: state.bytes_total,
             checkpoint_slots: self.checkpoint_slots,
             checkpoints: state.checkpoints,
@@ -254,8 +261,15 @@ impl<A: Application> Applier<A> {
         self.checkpoints.back().copied().unwrap_or_default()
     }
 
-    /// The digest here at a checkpoint a peer named, if it is still kept.
+    /// The digest here of everything before a slot, if it is still kept: of the last slots, and of checkpoints.
     pub(crate) fn digest_at(&self, slot: Slot) -> Option<u64> {
+        let back = self.next.0.checked_sub(slot.0)? as usize;
+        if back == 0 {
+            return Some(self.digest);
+        }
+        if let Some(at) = self.digests.len().checked_sub(back + 1) {
+            return self.digests.get(at).copied();
+        }
         self.checkpoints
             .iter()
             .find(|(at, _)| *at == slot)
@@ -283,6 +297,10 @@ impl<A: Application> Applier<A> {
         }
         self.digest = xxh3_64_with_seed(&self.scratch, self.digest);
         self.next = slot.next();
+        if self.digests.len() == DIGESTS_KEPT {
+            self.digests.pop_front();
+        }
+        self.digests.push_back(self.digest);
         if self.next.0.is_multiple_of(self.checkpoint_slots) {
             self.checkpoints.push_back((self.next, self.digest));
             if self.checkpoints.len() > CHECKPOINTS_KEPT {

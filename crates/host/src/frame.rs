@@ -3,6 +3,7 @@
 //! A frame is a header, which names version, group and epoch and tells how far the sender is, and a
 //! body: machine messages, a request for decided slots or for a part of a snapshot, or the answer.
 
+use crate::divergence::DigestOf;
 use crate::epochs::Note;
 use crate::rollback::{Claim, Remembered};
 use crate::snapshot::SnapshotId;
@@ -132,6 +133,22 @@ pub(crate) enum Body {
         /// Whether the sender waits for such answers itself.
         waits: bool,
     },
+    /// Please say your digest.
+    AskDigest {
+        /// Of what.
+        of: DigestOf,
+        /// Before which slot.
+        slot: Slot,
+    },
+    /// The sender's digest.
+    Digest {
+        /// Of what.
+        of: DigestOf,
+        /// Before which slot.
+        slot: Slot,
+        /// The digest.
+        digest: u64,
+    },
 }
 
 /// A fragment of a payload and what it says of itself.
@@ -164,6 +181,8 @@ const NOTE: u8 = 11;
 const TOLD: u8 = 12;
 const ASK_REMEMBERED: u8 = 13;
 const REMEMBERED: u8 = 14;
+const ASK_DIGEST: u8 = 15;
+const DIGEST: u8 = 16;
 
 impl Wire for SnapshotId {
     fn encode(&self, out: &mut Encoder) {
@@ -358,6 +377,17 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
             remembered.encode(&mut out);
             out.u8(u8::from(*waits));
         }
+        Body::AskDigest { of, slot } => {
+            out.u8(ASK_DIGEST);
+            of.encode(&mut out);
+            slot.encode(&mut out);
+        }
+        Body::Digest { of, slot, digest } => {
+            out.u8(DIGEST);
+            of.encode(&mut out);
+            slot.encode(&mut out);
+            out.u64(*digest);
+        }
     }
     out.take_chunks()
 }
@@ -425,6 +455,15 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
                 1 => true,
                 tag => return Err(WireError::Tag("wait for answers", tag).into()),
             },
+        },
+        ASK_DIGEST => Body::AskDigest {
+            of: DigestOf::decode(&mut input)?,
+            slot: Slot::decode(&mut input)?,
+        },
+        DIGEST => Body::Digest {
+            of: DigestOf::decode(&mut input)?,
+            slot: Slot::decode(&mut input)?,
+            digest: input.u64()?,
         },
         tag => return Err(WireError::Tag("frame", tag).into()),
     };

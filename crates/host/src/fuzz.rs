@@ -2,6 +2,7 @@
 
 use crate::apply::AppliedState;
 use crate::bulk::fuzz as bulk;
+use crate::divergence::DigestOf;
 use crate::epochs::{Known, Note};
 use crate::frame::{self, Body, Header};
 use crate::log::{Position, fuzz as log};
@@ -128,6 +129,15 @@ fn frames(version: WireVersion) -> Vec<(Header, Body)> {
             incarnation,
             remembered: Some(remembered),
             waits: true,
+        },
+        Body::AskDigest {
+            of: DigestOf::Snapshot,
+            slot,
+        },
+        Body::Digest {
+            of: DigestOf::Applied,
+            slot,
+            digest,
         },
     ];
     let since_claims = since_claims.into_iter().filter(|_| version.has_claims());

@@ -1,5 +1,6 @@
 //! The host: one machine, one application, and everything between them and the world.
 
+mod compare;
 mod explain;
 mod group;
 mod look;
@@ -21,6 +22,7 @@ use crate::apply::{Applier, first_state};
 use crate::bulk::BulkStore;
 use crate::catch_up::CatchUp;
 use crate::decided::DecidedLog;
+use crate::divergence::Divergence;
 use crate::epochs::Record;
 use crate::frame::{Body, PACKING_BYTES};
 use crate::log::{LogWriter, Position};
@@ -123,6 +125,7 @@ pub struct Host<M: Machine, A: Application> {
     pub(crate) events: Vec<HostEvent>,
     pub(crate) counters: Counters,
     pub(crate) rollback: Rollback,
+    pub(crate) divergence: Divergence,
 }
 
 /// How long after the last news peers are told how far this replica is, the first time; each
@@ -203,6 +206,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             events: Vec::new(),
             counters: Counters::default(),
             rollback,
+            divergence: Divergence::default(),
         };
         let is_lost = matches!(past, Past::Lost { .. });
         let goes_on = host.recover_passage(now, &config.genesis, &epochs);
@@ -285,6 +289,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.fire(now, timer);
         }
         self.note_soon(now);
+        self.look_into_difference(now);
         self.go_on_from_own_log(now);
         self.hand_over_held(now);
         self.rebuild_further(now);

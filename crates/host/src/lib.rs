@@ -37,6 +37,7 @@ mod bulk;
 mod catch_up;
 mod countdowns;
 mod decided;
+mod divergence;
 pub mod epochs;
 mod export;
 mod flaw;
@@ -71,6 +72,7 @@ pub use api::{
 };
 pub use bulk::{BulkOpened, Fragment};
 pub use countdowns::Countdowns;
+pub use divergence::Verdict;
 pub use export::{Export, Exported, Outcome};
 pub use flaw::Flaw;
 pub use gateway::{Gateway, GatewayConfig};

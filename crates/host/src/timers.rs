@@ -47,6 +47,8 @@ pub(crate) enum Timer<T> {
     Claim,
     /// Write down what peers claim.
     Note,
+    /// Ask again for the digests of peers, where some differ.
+    Digests,
     /// Ask again what peers remember, or go on without.
     Ask,
 }

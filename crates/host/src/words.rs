@@ -34,6 +34,8 @@ pub fn frame_in_words(
         Body::Told { entry, told } => format!("what came of {entry:?}: {told:?}"),
         Body::AskRemembered { .. } => "what do you remember of me".to_owned(),
         Body::Remembered { remembered, .. } => format!("of you I remember {remembered:?}"),
+        Body::AskDigest { slot, .. } => format!("want your digest before {slot:?}"),
+        Body::Digest { slot, digest, .. } => format!("digest before {slot:?}: {digest:016x}"),
         Body::Beat => format!("beat: applied before {:?}", header.applied),
         Body::Fetch { from } => format!("fetch from {from:?}"),
         Body::Decided { from, entries } => {

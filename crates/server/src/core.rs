@@ -8,6 +8,7 @@
 use crate::aside::Aside;
 use crate::clock::{Alarm, Clock};
 use crate::disk::{Disk, DiskError};
+use crate::divergence::Difference;
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
@@ -483,13 +484,15 @@ impl<A: Application> Core<A> {
                     slot,
                     mine,
                     theirs,
+                    verdict,
                 } => {
-                    return Err(ServerError::Diverged {
+                    let difference = Difference {
                         peer,
                         slot,
                         mine,
                         theirs,
-                    });
+                    };
+                    self.diverged(difference, verdict)?;
                 }
             }
         }

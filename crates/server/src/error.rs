@@ -1,9 +1,10 @@
 //! Why a replica cannot start or had to stop.
 
 use crate::disk::DiskError;
+use crate::divergence::Difference;
 use crate::folder::FolderError;
 use crate::join::JoinError;
-use quorate_core::{ReplicaId, Slot};
+use quorate_core::ReplicaId;
 use quorate_host::OpenError;
 use std::fmt;
 use std::io;
@@ -43,17 +44,10 @@ pub enum ServerError {
         /// Why not.
         error: io::Error,
     },
-    /// This replica and a peer applied the same slots with different results.
-    Diverged {
-        /// With whom.
-        peer: ReplicaId,
-        /// Where it was noticed.
-        slot: Slot,
-        /// The digest here.
-        mine: u64,
-        /// The digest there.
-        theirs: u64,
-    },
+    /// This replica and a peer applied the same slots with different results, and a majority is equal without it.
+    Odd(Difference),
+    /// The same, and no majority is known to be equal.
+    Diverged(Difference),
     /// The cluster goes on without this replica.
     Removed {
         /// Which it was.
@@ -131,17 +125,16 @@ impl fmt::Display for ServerError {
                     _ => f.write_str("; check the address"),
                 }
             }
-            ServerError::Diverged {
-                peer,
-                slot,
-                mine,
-                theirs,
-            } => write!(
+            ServerError::Odd(difference) => write!(
                 f,
-                "this replica and replica {peer} applied the same commands before slot {slot} \
-                 with different results (digest {mine:016x} here, {theirs:016x} there): it stops, \
-                 for one of the two is wrong; compare `etcdctl endpoint hashkv` of all replicas \
-                 and report this"
+                "{difference}, and a majority of the members is equal without this replica: it stops. Keep a copy \
+                 of its data folder if what it holds may matter; to have it back, delete the folder and start it \
+                 again: it takes the state of the others"
+            ),
+            ServerError::Diverged(difference) => write!(
+                f,
+                "{difference}: it stops, for one of the two is wrong; compare `etcdctl endpoint hashkv` of all \
+                 replicas and report this"
             ),
             ServerError::Removed { me, epoch, dir } => write!(
                 f,

@@ -226,16 +226,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// The other members of the newest epoch.
-    fn others(&self) -> Vec<ReplicaId> {
+    pub(super) fn others(&self) -> Vec<ReplicaId> {
         let members = self.epoch().members.iter().map(|member| member.id);
         members.filter(|id| *id != self.seat.me).collect()
-    }
-
-    /// Sends what only replicas understand that know of claims.
-    fn post_claim(&mut self, peer: ReplicaId, body: &Body) {
-        if self.tongue.towards(Peers::One(peer)).has_claims() {
-            self.post(Peers::One(peer), body);
-        }
     }
 }
 

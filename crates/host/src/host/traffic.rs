@@ -1,8 +1,8 @@
 //! Frames from peers and to them, and the timers that cause some.
 
 use super::{BEAT_NS, BEATS, Host};
-use crate::api::{Frame, HostEvent};
-use crate::flaw::Flaw;
+use crate::api::Frame;
+use crate::divergence::DigestOf;
 use crate::frame::{self, Body, Header};
 use crate::payloads::lacks_attachment;
 use crate::timers::Timer;
@@ -31,7 +31,8 @@ impl<M: Machine, A: Application> Host<M, A> {
                 "it is for group {its}, this replica is in group {mine}"
             ));
         }
-        self.compare_digests(from, header.checkpoint);
+        let (slot, digest) = header.checkpoint;
+        self.compare(from, (DigestOf::Applied, slot), digest);
         self.catch_up.saw(from, header.applied, now);
         self.hear_claim(now, from, &header);
         let epoch = self.applier.newest().number;
@@ -65,6 +66,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             } => self.learn(now, from, slot, entries),
             Body::Offer(snapshot) => self.offered(now, from, snapshot),
             Body::Taken(snapshot) => self.peer_took(from, snapshot),
+            Body::AskDigest { of, slot } => self.tell_digest(from, of, slot),
+            Body::Digest { of, slot, digest } => self.hear_digest(now, from, (of, slot), digest),
             Body::WantPiece {
                 slot,
                 digest,
@@ -138,23 +141,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         Ok(message)
     }
 
-    fn compare_digests(&mut self, peer: ReplicaId, (slot, theirs): (Slot, u64)) {
-        self.compare(peer, slot, self.applier.digest_at(slot), theirs);
-    }
-
-    /// Reports a digest of a peer's that differs from the own one, if that is known.
-    pub(crate) fn compare(&mut self, peer: ReplicaId, slot: Slot, mine: Option<u64>, theirs: u64) {
-        let is_blind = self.limits.flaw == Some(Flaw::DigestsNotCompared);
-        if let Some(mine) = mine.filter(|mine| *mine != theirs && !is_blind) {
-            self.events.push(HostEvent::Diverged {
-                peer,
-                slot,
-                mine,
-                theirs,
-            });
-        }
-    }
-
     /// Sends a frame that waits for nothing.
     pub(crate) fn post(&mut self, to: Peers, body: &Body) {
         let header = self.header(to);
@@ -177,12 +163,13 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn header(&self, to: Peers) -> Header {
+        let version = self.tongue.towards(to);
         Header {
-            version: self.tongue.towards(to),
+            version,
             group: self.seat.group,
             epoch: self.applier.newest().number,
             applied: self.applier.next(),
-            checkpoint: self.applier.checkpoint(),
+            checkpoint: self.shown_digest(version),
             claim: self.claim(),
         }
     }
@@ -240,6 +227,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::Claim => self.claim_again(),
             Timer::Note => self.note_progress(now),
             Timer::Ask => self.ask_again(now),
+            Timer::Digests => self.ask_digests(now),
             Timer::Epochs => self.pass(now, crate::epochs::Input::Timer),
             Timer::Pull => self.pull_further(now),
             Timer::Forget => self.forget_snapshot(now),

@@ -22,6 +22,7 @@ pub(crate) use load::{Loaded, Stored, list, load, verify};
 pub(crate) use whole::write_whole;
 
 use crate::api::HostEvent;
+use crate::divergence::DigestOf;
 use crate::epochs::State;
 use crate::flaw::Flaw;
 use crate::host::Host;
@@ -140,7 +141,7 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
         self.unwritten >= SNAPSHOT_UNWRITTEN_BYTES_MAX
     }
 
-    fn digest_of(&self, slot: Slot) -> Option<u64> {
+    pub(crate) fn digest_of(&self, slot: Slot) -> Option<u64> {
         if let Some(memory) = self.memory.as_ref().filter(|memory| memory.id.slot == slot) {
             return Some(memory.id.digest);
         }
@@ -239,22 +240,18 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.post(Peers::All, &crate::frame::Body::Taken(snapshot));
         let seen = std::mem::take(&mut self.snapshots.seen);
         for (peer, slot, theirs) in &seen {
-            self.compare_snapshots(*peer, *slot, *theirs);
+            self.compare(*peer, (DigestOf::Snapshot, *slot), *theirs);
         }
         self.snapshots.seen = seen;
     }
 
     /// A peer took a snapshot.
     pub(crate) fn peer_took(&mut self, peer: ReplicaId, snapshot: SnapshotId) {
-        self.compare_snapshots(peer, snapshot.slot, snapshot.digest);
+        self.compare(peer, (DigestOf::Snapshot, snapshot.slot), snapshot.digest);
         let seen = &mut self.snapshots.seen;
         seen.push_back((peer, snapshot.slot, snapshot.digest));
         if seen.len() > SEEN_MAX {
             seen.pop_front();
         }
-    }
-
-    fn compare_snapshots(&mut self, peer: ReplicaId, slot: Slot, theirs: u64) {
-        self.compare(peer, slot, self.snapshots.digest_of(slot), theirs);
     }
 }

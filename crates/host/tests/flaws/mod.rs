@@ -58,6 +58,9 @@ fn notices_a_difference(flaw: Option<Flaw>) -> bool {
         leader.run(at(ms), vec![write("a")]);
         carry(&mut leader.host, &mut follower, at(ms));
     }
+    // It has asked the third member in vain.
+    follower.host.turn(at(41));
+    follower.host.turn(at(3_000));
     let events = follower.host.take_events();
     events
         .iter()

@@ -278,7 +278,7 @@ impl Application for Journal {
 
     fn apply(&mut self, _at: At, body: &Bytes, _: &[Payload]) -> Bytes {
         self.lines.push(String::from_utf8_lossy(body).into_owned());
-        let number = self.lines.len() + self.shift;
+        let number = self.lines.len().wrapping_add(self.shift);
         Bytes::from(format!("{number}:{}", self.lines[self.lines.len() - 1]))
     }
 

@@ -85,9 +85,10 @@ fn replicas_take_equal_snapshots_at_the_same_slots_and_notice_others() {
         3,
         Start::FirstBoot,
         &mut Disk::default(),
+        // What it answers is right all the same.
         Journal {
-            shift: 1,
-            ..Journal::default()
+            lines: vec!["stray".to_owned()],
+            shift: usize::MAX,
         },
     )
     .unwrap();
@@ -116,6 +117,8 @@ fn replicas_take_equal_snapshots_at_the_same_slots_and_notice_others() {
         leader.disk.snapshots, follower.disk.snapshots,
         "byte for byte"
     );
+    other.host.turn(at(46));
+    other.host.turn(at(3_000));
     let diverged = |event: &HostEvent| matches!(event, HostEvent::Diverged { slot: Slot(20), .. });
     assert!(other.host.take_events().iter().any(diverged));
 }
