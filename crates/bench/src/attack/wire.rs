@@ -29,6 +29,18 @@ pub(super) async fn is_closed_within(stream: &mut TcpStream, patience: Duration)
     timeout(patience, read_all).await.is_ok()
 }
 
+/// Whether the server has closed the connection by now.
+pub(super) fn is_closed(stream: &TcpStream) -> bool {
+    let mut scratch = [0; 4096];
+    loop {
+        match stream.try_read(&mut scratch) {
+            Ok(count) if count > 0 => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            _ => return true,
+        }
+    }
+}
+
 /// A frame of DATA on a stream.
 pub(super) fn data(stream: u32, payload: &[u8]) -> Vec<u8> {
     frame(DATA, 0, stream, payload)
