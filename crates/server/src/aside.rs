@@ -6,7 +6,7 @@ use crate::disk::{DiskError, LongRead, Step};
 use crate::error::ServerError;
 use bytes::Bytes;
 use quorate_core::{Application, Now};
-use quorate_host::{Coding, Fragments, LogRead};
+use quorate_host::{Coding, Fragments, LogRead, Write};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 use std::{io, thread};
@@ -21,7 +21,11 @@ const NICENESS: i32 = 5;
 pub(crate) struct Aside {
     coder: Worker<Coding, Fragments>,
     writer: Worker<Step, Result<(), DiskError>>,
-    reader: Worker<LongRead, (u64, Result<Bytes, String>)>,
+    reader: Worker<LongRead, (LogRead, Result<Bytes, DiskError>)>,
+    /// A step whose file could not be opened for the moment.
+    step_held: Option<Write>,
+    /// Reads for which the system had no means, for the next turn.
+    reads_held: Vec<LogRead>,
     /// When the step under way began.
     step_began: Instant,
 }
@@ -33,8 +37,8 @@ pub(crate) enum DoneAside {
     Coded(Fragments),
     /// A step is on stable storage, or nobody knows.
     Stored(Result<(), DiskError>),
-    /// A read, by its token.
-    Read(u64, Result<Bytes, String>),
+    /// A read.
+    Read(LogRead, Result<Bytes, DiskError>),
 }
 
 impl Aside {
@@ -44,8 +48,15 @@ impl Aside {
             coder: Worker::start("coder", Coding::perform)?,
             writer: Worker::start("bulk", Step::perform)?,
             reader: Worker::start("reader", LongRead::perform)?,
+            step_held: None,
+            reads_held: Vec::new(),
             step_began: Instant::now(),
         })
+    }
+
+    /// Whether something is to be tried again soon.
+    pub(crate) fn holds(&self) -> bool {
+        self.step_held.is_some() || !self.reads_held.is_empty()
     }
 
     /// What was done next.
@@ -53,7 +64,7 @@ impl Aside {
         tokio::select! {
             Some(fragments) = self.coder.done.recv() => DoneAside::Coded(fragments),
             Some(result) = self.writer.done.recv() => DoneAside::Stored(result),
-            Some((token, bytes)) = self.reader.done.recv() => DoneAside::Read(token, bytes),
+            Some((read, bytes)) = self.reader.done.recv() => DoneAside::Read(read, bytes),
             else => std::future::pending().await,
         }
     }
@@ -94,34 +105,59 @@ impl<A: Application> Core<A> {
         for coding in self.host.take_coding() {
             self.aside.coder.give(coding);
         }
-        if let Some(disk) = &mut self.disk
-            && let Some(write) = self.host.take_bulk_step()
-        {
+        let Some(disk) = &mut self.disk else {
+            return Ok(());
+        };
+        let held = self.aside.step_held.take();
+        if let Some(write) = held.or_else(|| self.host.take_bulk_step()) {
             self.aside.step_began = Instant::now();
-            self.aside.writer.give(disk.step(write)?);
+            match disk.step(&write) {
+                Ok(step) => self.aside.writer.give(step),
+                Err(error) if error.may_pass() => self.aside.step_held = Some(write),
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     }
 
     /// Reads what the host wants, at once or aside.
     pub(crate) fn read(&mut self, now: Now, read: &LogRead) {
-        let bytes = match &mut self.disk {
-            None => Err("this replica keeps no log".to_owned()),
-            Some(disk) => match disk.long_read(read) {
-                Some(long) => return self.aside.reader.give(long),
-                None => disk.read(read),
-            },
+        let Some(disk) = &mut self.disk else {
+            let why = "this replica keeps no log".to_owned();
+            return self.host.read_done(now, read.token, Err(why));
         };
-        self.host.read_done(now, read.token, bytes);
+        match disk.long_read(read) {
+            Some(long) => self.aside.reader.give(long),
+            None => {
+                let bytes = disk.read(read);
+                self.has_read(now, *read, bytes);
+            }
+        }
+    }
+
+    /// Tells the host what was read. What only the moment forbade is held: it says nothing of the disk.
+    fn has_read(&mut self, now: Now, read: LogRead, bytes: Result<Bytes, DiskError>) {
+        match bytes {
+            Err(error) if error.may_pass() => self.aside.reads_held.push(read),
+            bytes => {
+                let bytes = bytes.map_err(|error| error.what());
+                self.host.read_done(now, read.token, bytes);
+            }
+        }
+    }
+
+    /// Tries again what was held.
+    pub(crate) fn read_held(&mut self, now: Now) {
+        for read in std::mem::take(&mut self.aside.reads_held) {
+            self.read(now, &read);
+        }
     }
 
     /// Tells the host what was done.
     pub(crate) fn done_aside(&mut self, done: DoneAside) -> Result<(), ServerError> {
         match done {
             DoneAside::Coded(fragments) => self.host.coding_done(fragments),
-            DoneAside::Read(token, bytes) => {
-                self.host.read_done(self.clock.now(), token, bytes);
-            }
+            DoneAside::Read(read, bytes) => self.has_read(self.clock.now(), read, bytes),
             DoneAside::Stored(result) => {
                 result?;
                 let took = self.aside.step_began.elapsed();

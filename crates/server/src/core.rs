@@ -31,8 +31,8 @@ use tokio::sync::{mpsc, watch};
 
 mod publish;
 
-/// How long the log waits before it looks again for space, in ns.
-const SPACE_RETRY_NS: u64 = 250_000_000;
+/// How long the log waits before it looks again for space, or for what else the system lacked, in ns.
+const HELD_RETRY_NS: u64 = 250_000_000;
 /// What may gather in memory meanwhile, in bytes; frames beyond are lost, as links lose them.
 const HELD_BYTES_MAX: usize = 8 << 20;
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
@@ -55,7 +55,7 @@ pub(crate) struct Core<A: Application> {
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
-    /// A flush for which there was no space. It is tried again until there is.
+    /// A flush for which there was no space, or for which the system had no means. It is tried again until there is.
     pub(crate) held: Option<Flush>,
     pub(crate) archive: Archive,
     pub(crate) aside: Aside,
@@ -86,6 +86,8 @@ pub(crate) struct State<A: Application> {
     /// Requests and frames that had gathered when the last turn began.
     waited: (usize, usize),
     began: Instant,
+    /// Why a flush is held.
+    held_for: Option<DiskError>,
 }
 
 impl<A: Application> State<A> {
@@ -102,6 +104,7 @@ impl<A: Application> State<A> {
             turns: 0,
             waited: (0, 0),
             began: Instant::now(),
+            held_for: None,
         }
     }
 }
@@ -112,6 +115,13 @@ impl<A: Application> Core<A> {
     pub(crate) fn begin(&mut self) -> Result<(), ServerError> {
         let now = self.clock.now();
         self.flush(now)?;
+        if let Some(error) = self
+            .state
+            .held_for
+            .take_if(|error| !error.is_want_of_space())
+        {
+            return Err(error.into());
+        }
         if let (Some(_), Some(disk)) = (&self.held, &self.disk) {
             let why = disk.trouble().unwrap_or_default();
             return Err(ServerError::Full {
@@ -149,9 +159,8 @@ impl<A: Application> Core<A> {
                 self.reacts_at(),
                 self.group.upkeep_at,
                 self.state.alarms_at,
-                self.held
-                    .as_ref()
-                    .map(|_| self.clock.now().mono_ns + SPACE_RETRY_NS),
+                self.holds()
+                    .then(|| self.clock.now().mono_ns + HELD_RETRY_NS),
             ];
             alarm.set(wakes.into_iter().flatten().min())?;
             // Effects leave once their commands are applied, and nothing is applied that is not
@@ -339,6 +348,9 @@ impl<A: Application> Core<A> {
     /// before the flush and travel while the disk works.
     fn turn(&mut self) -> Result<(), ServerError> {
         self.state.turns += 1;
+        if self.aside.holds() {
+            self.read_held(self.clock.now());
+        }
         loop {
             let now = self.clock.now();
             self.host.turn(now);
@@ -395,6 +407,9 @@ impl<A: Application> Core<A> {
             return self.hold(flush, error);
         }
         self.metrics.storage.full.set(0.0);
+        if self.state.held_for.take().is_some() {
+            tracing::info!("the log is written again");
+        }
         let done = self.clock.now();
         if flush.sync {
             let took = seconds(done.mono_ns.saturating_sub(now.mono_ns));
@@ -406,15 +421,25 @@ impl<A: Application> Core<A> {
         Ok(true)
     }
 
-    /// Without space nothing becomes durable and nothing is promised; reads go on.
+    /// Meanwhile nothing becomes durable and nothing is promised; reads go on.
     fn hold(&mut self, flush: Flush, error: DiskError) -> Result<bool, ServerError> {
-        if !error.is_want_of_space() {
+        if !error.may_pass() {
             return Err(error.into());
         }
-        tracing::debug!("the log waits for space: {error}");
-        self.metrics.storage.full.set(1.0);
+        if error.is_want_of_space() {
+            tracing::debug!("the log waits for space: {error}");
+            self.metrics.storage.full.set(1.0);
+        } else if self.state.held_for.is_none() {
+            tracing::warn!("the log waits, and tries again: {error}");
+        }
         self.held = Some(flush);
+        self.state.held_for = Some(error);
         Ok(false)
+    }
+
+    /// Whether something is to be tried again soon.
+    fn holds(&self) -> bool {
+        self.held.is_some() || self.aside.holds()
     }
 
     fn answer(&mut self, token: u64, answer: Answer<A::Answer>) {

@@ -42,6 +42,7 @@ mod status;
 mod stopped;
 mod test_source;
 mod timed;
+mod transient;
 mod twice;
 mod upkeep;
 

@@ -6,6 +6,7 @@
 //! again if they differ.
 
 use crate::folder::{FolderError, io_error};
+use crate::transient::patiently;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -103,7 +104,7 @@ fn copy_name(name: &str) -> String {
 fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
     let (temporary, path) = (dir.join(format!("{name}.tmp")), dir.join(name));
     let write = || -> io::Result<()> {
-        let mut file = File::create(&temporary)?;
+        let mut file = patiently(|| File::create(&temporary))?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, &path)
@@ -114,7 +115,7 @@ fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
 
 /// Makes the names in a folder survive a crash.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), FolderError> {
-    File::open(dir)
+    patiently(|| File::open(dir))
         .and_then(|dir| dir.sync_all())
         .map_err(|error| io_error("sync", dir, &error))
 }

@@ -16,6 +16,7 @@ pub(crate) use turnover::Turnover;
 
 use crate::snap::SnapFiles;
 use crate::test_source::TestSource;
+use crate::transient::patiently;
 use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{Flush, LogRead, LogSource, Position, Release, Store, Write};
@@ -105,8 +106,8 @@ impl Disk {
 
     /// Performs the writes and, if asked, syncs everything written so far.
     ///
-    /// After an error nothing is known about what is on stable storage: the replica must stop. Only
-    /// where there was no space for the writes, the same flush may be tried again.
+    /// After an error nothing is known about what is on stable storage: the replica must stop. Only where the error
+    /// says so ([`DiskError::may_pass`]), the same flush may be tried again.
     pub(crate) fn flush(&mut self, flush: &Flush) -> Result<(), DiskError> {
         for write in &flush.bulk {
             self.bulk.write(write)?;
@@ -121,18 +122,18 @@ impl Disk {
     }
 
     /// A step in writing long fragments, to be performed elsewhere.
-    pub(crate) fn step(&mut self, write: Write) -> Result<Step, DiskError> {
+    pub(crate) fn step(&mut self, write: &Write) -> Result<Step, DiskError> {
         let (path, file) = self.bulk.file_of(write.segment)?;
         Ok(Step {
             path,
             file,
-            write,
+            write: write.clone(),
             test: self.test.clone(),
         })
     }
 
     /// Reads a part of the log for a peer that catches up, or a fragment.
-    pub(crate) fn read(&mut self, read: &LogRead) -> Result<Bytes, String> {
+    pub(crate) fn read(&mut self, read: &LogRead) -> Result<Bytes, DiskError> {
         match read.store {
             Store::Log => self.log.read_at(read.at, read.len),
             Store::Bulk => self.bulk.read_at(read.at, read.len),
@@ -201,11 +202,17 @@ impl Disk {
     /// Both stores at once, if both are concerned: a request waits for the disk one time.
     fn sync(&mut self, with_bulk: bool) -> Result<(), DiskError> {
         self.test.delay_sync();
+        let log = self.log.unsynced()?;
         let bulk = match with_bulk {
-            true => self.bulk.take_unsynced()?,
+            true => self.bulk.unsynced()?,
             false => Vec::new(),
         };
-        self.syncer.sync(self.log.take_unsynced()?, bulk)
+        // From here on an error is final.
+        self.log.forget_unsynced();
+        if with_bulk {
+            self.bulk.forget_unsynced();
+        }
+        self.syncer.sync(log, bulk)
     }
 }
 
@@ -221,10 +228,11 @@ pub(crate) struct LongRead {
 }
 
 impl LongRead {
-    /// Reads it; says for which token.
-    pub(crate) fn perform(self) -> (u64, Result<Bytes, String>) {
-        let LogRead { token, at, len, .. } = self.read;
-        (token, read_range(&self.path, &self.file, (at.offset, len)))
+    /// Reads it; says what that was.
+    pub(crate) fn perform(self) -> (LogRead, Result<Bytes, DiskError>) {
+        let LogRead { at, len, .. } = self.read;
+        let bytes = read_range(&self.path, &self.file, (at.offset, len));
+        (self.read, bytes)
     }
 }
 
@@ -243,7 +251,7 @@ impl Step {
     pub(crate) fn perform(self) -> Result<(), DiskError> {
         let Write { offset, chunks, .. } = &self.write;
         self.test.delay_sync();
-        write_pieces(&self.file, u64::from(*offset), chunks)
+        patiently(|| write_pieces(&self.file, u64::from(*offset), chunks))
             .and_then(|()| self.file.sync_data())
             .map_err(|error| DiskError::new("write to", &self.path, &error))
     }
@@ -275,6 +283,7 @@ impl LogSource for Disk {
     }
 
     fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
-        self.bulk.read_at(at, len).map_err(io::Error::other)
+        let bytes = self.bulk.read_at(at, len);
+        bytes.map_err(|error| io::Error::other(error.what()))
     }
 }

@@ -5,7 +5,7 @@ use super::pool::Pool;
 use super::spare::Spare;
 use bytes::Bytes;
 use quorate_host::{Position, Write};
-use rustix::io::{Errno, pread, pwritev};
+use rustix::io::{Errno, pwritev};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -144,10 +144,8 @@ impl Segments {
     }
 
     /// Reads a range.
-    pub(super) fn read_at(&mut self, at: Position, len: u32) -> Result<Bytes, String> {
-        let (path, file) = self
-            .file_of(at.segment)
-            .map_err(|error| error.to_string())?;
+    pub(super) fn read_at(&mut self, at: Position, len: u32) -> Result<Bytes, DiskError> {
+        let (path, file) = self.file_of(at.segment)?;
         read_range(&path, &file, (at.offset, len))
     }
 
@@ -167,14 +165,16 @@ impl Segments {
         Ok((self.path(segment), self.file(segment)?))
     }
 
-    /// The files that have to be synced, with their paths; none of them counts as unsynced any more.
-    pub(super) fn take_unsynced(&mut self) -> Result<Vec<(PathBuf, Arc<File>)>, DiskError> {
-        let numbers = std::mem::take(&mut self.unsynced);
-        let files = numbers.into_iter().map(|segment| {
-            let file = self.file(segment)?;
-            Ok((self.path(segment), file))
-        });
+    /// The files that have to be synced, with their paths.
+    pub(super) fn unsynced(&mut self) -> Result<Vec<(PathBuf, Arc<File>)>, DiskError> {
+        let numbers: Vec<u64> = self.unsynced.iter().copied().collect();
+        let files = numbers.into_iter().map(|segment| self.file_of(segment));
         files.collect()
+    }
+
+    /// They are about to be synced: none counts as unsynced any more.
+    pub(super) fn forget_unsynced(&mut self) {
+        self.unsynced.clear();
     }
 
     /// Makes sure the segment's file exists with its blocks written, so that flushes only ever
@@ -182,16 +182,18 @@ impl Segments {
     pub(super) fn begin_segment(&mut self, segment: u64, size: u32) -> Result<(), DiskError> {
         let path = self.path(segment);
         let there = fs::metadata(&path).map(|file| file.len()).ok();
-        if there == Some(u64::from(size)) {
-            self.sizes.insert(segment, u64::from(size));
-            return Ok(());
+        if there != Some(u64::from(size)) {
+            self.open.remove(&segment);
+            self.begin_folder()?;
+            self.spare
+                .take(&path, u64::from(size))
+                .map_err(|error| DiskError::new("create", &path, &error))?;
         }
-        self.open.remove(&segment);
-        self.begin_folder()?;
-        self.spare
-            .take(&path, u64::from(size))
-            .and_then(|()| File::open(&self.dir)?.sync_all())
-            .map_err(|error| DiskError::new("create", &path, &error))?;
+        // Also where an attempt before created it and could not open the folder.
+        let dir =
+            File::open(&self.dir).map_err(|error| DiskError::new("open", &self.dir, &error))?;
+        dir.sync_all()
+            .map_err(|error| DiskError::new("sync", &self.dir, &error))?;
         self.sizes.insert(segment, u64::from(size));
         Ok(())
     }
@@ -254,21 +256,17 @@ pub(super) fn read_range(
     path: &Path,
     file: &File,
     (offset, len): (u32, u32),
-) -> Result<Bytes, String> {
-    let size = file.metadata().map_err(|error| error.to_string())?.len();
+) -> Result<Bytes, DiskError> {
+    let failed = |error: io::Error| DiskError::new("read", path, &error);
+    let size = file.metadata().map_err(failed)?.len();
     if u64::from(offset) + u64::from(len) > size {
-        return Err(format!("{} has only {size} bytes", path.display()));
+        return Err(failed(io::Error::other(format!(
+            "it has only {size} bytes"
+        ))));
     }
     let mut bytes = vec![0; len as usize];
-    let mut done = 0;
-    while done < bytes.len() {
-        match pread(file, &mut bytes[done..], u64::from(offset) + done as u64) {
-            Ok(0) => return Err(format!("{} ended early", path.display())),
-            Ok(count) => done += count,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
-        }
-    }
+    file.read_exact_at(&mut bytes, u64::from(offset))
+        .map_err(failed)?;
     Ok(bytes.into())
 }
 

@@ -33,7 +33,11 @@ impl Syncer {
         }
         let helper = match &mut self.helper {
             Some(helper) => helper,
-            none => none.insert(Helper::start()?),
+            none => match Helper::start() {
+                Ok(helper) => none.insert(helper),
+                // Without a second thread they are synced one after the other.
+                Err(_) => return sync_all(&log).and_then(|()| sync_all(&bulk)),
+            },
         };
         let gone = || DiskError::new("sync", &bulk[0].0, &io::ErrorKind::BrokenPipe.into());
         helper.files.send(bulk.clone()).map_err(|_| gone())?;
@@ -46,7 +50,7 @@ impl Syncer {
 
 impl Helper {
     /// Starts the thread; it ends with this.
-    fn start() -> Result<Self, DiskError> {
+    fn start() -> io::Result<Self> {
         let (files, taken) = channel::<Files>();
         let (report, done) = channel();
         let work = move || {
@@ -55,8 +59,7 @@ impl Helper {
                 let _ = report.send(sync_all(&files));
             }
         };
-        let started = thread::Builder::new().name("sync".into()).spawn(work);
-        started.map_err(|error| DiskError::new("sync", &PathBuf::new(), &error))?;
+        thread::Builder::new().name("sync".into()).spawn(work)?;
         Ok(Helper { files, done })
     }
 }

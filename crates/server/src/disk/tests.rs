@@ -60,8 +60,8 @@ fn what_was_flushed_is_read_back_by_range_and_after_reopening() {
         .unwrap();
     assert_eq!(disk.read(&read(Store::Log, 1, 2, 6)).unwrap(), "adermo");
     assert_eq!(disk.read(&read(Store::Bulk, 1, 1, 4)).unwrap(), "ulky");
-    assert!(disk.log.take_unsynced().unwrap().is_empty());
-    assert!(disk.bulk.take_unsynced().unwrap().is_empty());
+    assert!(disk.log.unsynced().unwrap().is_empty());
+    assert!(disk.bulk.unsynced().unwrap().is_empty());
     drop(disk);
 
     let mut disk = open(dir.path());
@@ -121,7 +121,10 @@ fn a_read_beyond_a_segment_is_an_error_and_allocates_nothing() {
     let (log, bulk) = (write(1, 0, &[b"x"]), write(1, 0, &[b"x"]));
     disk.flush(&flush(vec![log], vec![bulk], true)).unwrap();
     for store in [Store::Log, Store::Bulk] {
-        let error = disk.read(&read(store, 1, 8000, u32::MAX)).unwrap_err();
+        let error = disk
+            .read(&read(store, 1, 8000, u32::MAX))
+            .unwrap_err()
+            .what();
         assert!(error.contains("has only 8192 bytes"), "{error}");
         assert!(disk.read(&read(store, 9, 0, 1)).is_err());
     }
@@ -150,4 +153,28 @@ fn a_failed_sync_of_either_store_is_told_and_nothing_is_left_under_way() {
             assert!(!error.is_want_of_space());
         }
     }
+}
+
+/// Scenario: a file that is to be synced cannot be opened for the moment. The same flush is tried again, and then what
+/// flushes before it left is synced, too.
+#[test]
+fn what_waits_for_a_sync_is_not_forgotten_by_an_attempt_that_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = open(dir.path());
+    // More segments than files are kept open, none of them synced.
+    for segment in 1..=20 {
+        let unsynced = flush(vec![write(segment, 0, &[b"x"])], Vec::new(), false);
+        disk.flush(&unsynced).unwrap();
+    }
+    let (path, away) = (
+        segment_path(&dir.path().join("log"), 1),
+        dir.path().join("away"),
+    );
+    std::fs::rename(&path, &away).unwrap();
+    let last = flush(vec![write(20, 1, &[b"y"])], Vec::new(), true);
+    assert!(disk.flush(&last).is_err());
+    std::fs::rename(&away, &path).unwrap();
+    assert_eq!(disk.log.unsynced().unwrap().len(), 20);
+    disk.flush(&last).unwrap();
+    assert!(disk.log.unsynced().unwrap().is_empty());
 }

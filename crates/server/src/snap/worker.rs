@@ -2,6 +2,7 @@
 
 use super::SnapFiles;
 use crate::disk::Freed;
+use crate::transient::patiently;
 use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{SnapshotRead, SnapshotWrite};
@@ -150,7 +151,7 @@ impl Writer {
     fn begin(&mut self, slot: Slot) -> io::Result<()> {
         self.look_for_space()?;
         let path = self.files.temporary(slot);
-        let file = File::create(&path)?;
+        let file = patiently(|| File::create(&path))?;
         self.file = Some(Unfinished {
             slot,
             path,
@@ -185,7 +186,7 @@ impl Writer {
         }
         open.file.sync_all()?;
         fs::rename(&open.path, self.files.path(open.slot))?;
-        File::open(self.files.dir())?.sync_all()
+        patiently(|| File::open(self.files.dir()))?.sync_all()
     }
 
     /// Gives the space of an unfinished snapshot back.
@@ -224,7 +225,7 @@ fn free_bytes(dir: &Path) -> io::Result<u64> {
 
 fn read_exactly(files: &SnapFiles, read: SnapshotRead) -> Result<Bytes, String> {
     let path = files.path(read.slot);
-    match files.read(read.slot, read.offset, read.len as usize) {
+    match patiently(|| files.read(read.slot, read.offset, read.len as usize)) {
         Ok(bytes) if bytes.len() == read.len as usize => Ok(bytes),
         Ok(bytes) => Err(format!(
             "{} ends {} bytes after {}",
