@@ -11,10 +11,12 @@ cd "$(dirname "$0")/.."
 
 duration=30s
 many=19000
+memory=20s
 if [ "${1:-}" = "--short" ]; then
   shift
   duration=11s
   many=0
+  memory=6s
 fi
 if [ -z "${QUORATE:-}" ]; then
   cargo build --profile quick --quiet -p quorate
@@ -25,7 +27,10 @@ attack=("$QUORATE" bench attack "$@")
 # More connections than a replica may have open files.
 "${attack[@]}" --kind idle --connections 1300 --descriptors 1024 --duration 5s
 "${attack[@]}" --kind half-open,slow-body --connections 300 --duration "$duration"
+# What is kept in memory for clients that do not finish what they send, or do not take what they asked for.
+"${attack[@]}" --kind half-puts,unread-answers --duration "$memory"
 if [ "$many" -gt 0 ]; then
+  "${attack[@]}" --kind unread-flood --duration "$memory"
   hard=$(ulimit -Hn)
   if [ "$hard" != unlimited ] && [ "$hard" -lt $((many + 500)) ]; then
     echo "skipped: $many idle connections need a hard limit of $((many + 500)) open files (ulimit -Hn says $hard)"

@@ -90,8 +90,7 @@ impl quorate_web::Face for Gate {
 impl Gate {
     async fn answer(self, request: Request<Body>) -> Response<Answer> {
         if request.uri().path() == "/metrics" {
-            let page = metrics_page(&self.face.handle, Some(&self.metrics)).await;
-            return page.map(|page| Answer::Routed(Body::new(page)));
+            return self.metrics(request).await.map(Answer::Routed);
         }
         let is_short = is_plain(&request);
         let path = request.uri().path().strip_prefix("/etcdserverpb.KV/");
@@ -103,6 +102,15 @@ impl Gate {
             _ => self.pass(request).await,
         };
         answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed))
+    }
+
+    async fn metrics(&self, request: Request<Body>) -> Response<Body> {
+        let page = async |_| {
+            let page = metrics_page(&self.face.handle, Some(&self.metrics)).await;
+            Ok::<_, Infallible>(page.map(Body::new))
+        };
+        let Ok(page) = metered(&self.face.account, request, page).await;
+        page
     }
 
     async fn range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {

@@ -24,10 +24,9 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use quorate_plain::{Item, Outcome, Version, Write};
 use quorate_server::{Account, Consistency};
-use quorate_web::{ROOM_PATIENCE, charged, json, overloaded};
+use quorate_web::{ROOM_PATIENCE, json, overloaded};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
-use tonic::body::Body as AnyBody;
 
 /// Keys that one request may name: more would conflict with everything anyway.
 const KEYS_MAX: usize = 128;
@@ -106,7 +105,7 @@ pub(crate) async fn write(face: &Face, body: &Bytes) -> Response {
     respond(code, &Done { done, versions })
 }
 
-/// `POST /read`. The answer is charged to this account.
+/// `POST /read`. The answer is charged to this account while it is made.
 pub(crate) async fn read(face: &Face, account: &Account, body: &Bytes) -> Response {
     let wanted: Wanted = match serde_json::from_slice(body) {
         Ok(wanted) => wanted,
@@ -129,8 +128,8 @@ async fn read_answer(account: &Account, items: Vec<Option<Item>>) -> Response {
         return overloaded(why).map(Body::new);
     }
     let items = items.into_iter().map(|item| item.map(found)).collect();
-    let answer = respond(StatusCode::OK, &Read { items });
-    answer.map(|body| Body::new(charged(AnyBody::new(body), charge)))
+    // From here on the answer is charged as any other is.
+    respond(StatusCode::OK, &Read { items })
 }
 
 fn asked_write(asked: Asked) -> Result<Write, String> {

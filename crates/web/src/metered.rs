@@ -77,10 +77,22 @@ pub async fn metered<E>(
     if lock(&intake).is_exhausted {
         return Ok(refusal(is_call, Exhausted));
     }
-    Ok(answer?.map(|inner| {
+    let answer = answer?;
+    let mut room = account.charge();
+    match answer.body().size_hint().exact().unwrap_or(0) as usize {
+        // The request's charge is for this, too.
+        made @ ..REQUEST_BYTES => room.resize_anyway(made),
+        // It is in memory already, and not to wait there.
+        made => {
+            if let Err(why) = room.add(made) {
+                return Ok(refusal(is_call, why));
+            }
+        }
+    }
+    Ok(answer.map(|inner| {
         Body::new(Sent {
             inner,
-            room: account.charge(),
+            room,
             wait: None,
             _intake: intake,
         })
@@ -251,7 +263,7 @@ impl HttpBody for Sent {
 }
 
 /// This body, for which something is charged until it ends.
-pub fn charged(inner: Body, charge: Charge) -> Body {
+pub(crate) fn charged(inner: Body, charge: Charge) -> Body {
     Body::new(Charged {
         inner,
         _charge: charge,

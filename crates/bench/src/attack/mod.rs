@@ -4,10 +4,14 @@
 //! file with its `run`, a [`Kind`], and a line in [`Kind::run`].
 
 mod half_open;
+mod half_puts;
 mod honest;
 mod idle;
 mod observer;
+mod session;
 mod slow_body;
+mod unread_answers;
+mod unread_flood;
 mod wire;
 
 use std::path::PathBuf;
@@ -66,6 +70,12 @@ enum Kind {
     HalfOpen,
     /// Puts that come a few bytes at a time
     SlowBody,
+    /// Many puts on a few connections, of which only a part comes
+    HalfPuts,
+    /// Large reads whose answers are not taken
+    UnreadAnswers,
+    /// Small reads as fast as they can be sent, on connections that nobody reads
+    UnreadFlood,
 }
 
 impl Kind {
@@ -75,13 +85,23 @@ impl Kind {
             Kind::Idle => idle::run(target).await,
             Kind::HalfOpen => half_open::run(target).await,
             Kind::SlowBody => slow_body::run(target).await,
+            Kind::HalfPuts => half_puts::run(target).await,
+            Kind::UnreadAnswers => unread_answers::run(target).await,
+            Kind::UnreadFlood => unread_flood::run(target).await,
         }
     }
 
     /// What must hold meanwhile.
     fn bounds(self) -> Bounds {
         match self {
-            Kind::Idle | Kind::HalfOpen | Kind::SlowBody => Bounds::default(),
+            Kind::Idle | Kind::HalfOpen | Kind::SlowBody | Kind::HalfPuts | Kind::UnreadAnswers => {
+                Bounds::default()
+            }
+            // It asks for more work than a replica can do, and honest clients wait their turn.
+            Kind::UnreadFlood => Bounds {
+                gap: Duration::MAX,
+                ..Bounds::default()
+            },
         }
     }
 }

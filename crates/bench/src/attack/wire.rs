@@ -13,6 +13,7 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const FLAG_END_STREAM: u8 = 0x1;
 const FLAG_END_HEADERS: u8 = 0x4;
 
 /// Connects and says `bytes`.
@@ -44,6 +45,11 @@ pub(super) fn is_closed(stream: &TcpStream) -> bool {
 /// A frame of DATA on a stream.
 pub(super) fn data(stream: u32, payload: &[u8]) -> Vec<u8> {
     frame(DATA, 0, stream, payload)
+}
+
+/// The last frame of DATA on a stream.
+pub(super) fn last_data(stream: u32, payload: &[u8]) -> Vec<u8> {
+    frame(DATA, FLAG_END_STREAM, stream, payload)
 }
 
 /// The head of a gRPC call on a stream, in one frame.
