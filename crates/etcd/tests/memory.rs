@@ -7,13 +7,15 @@ use h2::SendStream;
 use h2::client::SendRequest;
 use http::Request;
 use prost::Message;
-use quorate_etcd::client::KvClient;
+use quorate_etcd::client::{KvClient, WatchClient};
 use quorate_etcd::{Limits, serve};
-use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
+use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
+use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest, WatchCreateRequest, WatchRequest};
 use quorate_server::{Budget, Door, Listener};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -196,4 +198,36 @@ async fn answers_that_are_not_taken_are_bounded() {
     until("everything is given back", || budget.used() == 0).await;
     let answer = client.range(all).await.expect("there is room");
     assert_eq!(answer.into_inner().kvs.len(), 8);
+}
+
+/// Scenario: one stream creates watches with keys of 100 KiB.
+#[tokio::test]
+async fn watches_are_bounded() {
+    const BUDGET: usize = 4 << 20;
+    let (address, budget) = start(BUDGET);
+    let channel = Channel::from_shared(format!("http://{address}")).expect("a URL");
+    let mut client = WatchClient::new(channel.connect().await.expect("a connection"));
+    let (ask, asked) = tokio::sync::mpsc::channel(1);
+    let answers = client.watch(ReceiverStream::new(asked)).await;
+    let mut answers = answers.expect("a stream").into_inner();
+    let mut created = 0;
+    for number in 0..100 {
+        let create = WatchCreateRequest {
+            key: vec![number; 100 << 10].into(),
+            ..WatchCreateRequest::default()
+        };
+        let request_union = Some(RequestUnion::CreateRequest(create));
+        let asking = ask.send(WatchRequest { request_union });
+        asking.await.expect("the stream is open");
+        let answer = answers.message().await.expect("an answer");
+        let answer = answer.expect("the stream is open");
+        assert!(answer.created && budget.used() <= BUDGET);
+        match answer.canceled {
+            false => created += 1,
+            true => assert!(answer.cancel_reason.contains("--max-client-memory")),
+        }
+    }
+    assert!((10..20).contains(&created), "{created}");
+    drop((ask, answers, client));
+    until("everything is given back", || budget.used() == 0).await;
 }

@@ -28,7 +28,7 @@ const SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(2);
 const ROUNDS_MAX: usize = 3;
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// What a member may send of an answer that the client does not take, in bytes.
-const ANSWER_AHEAD_BYTES: u32 = 128 << 10;
+const ANSWER_AHEAD_BYTES: u32 = 64 << 10;
 /// The most that a window of HTTP/2 may be.
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 /// Members to which connections are kept.

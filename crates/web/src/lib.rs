@@ -11,7 +11,5 @@ mod routes;
 
 pub use connections::{Backpressure, ConnectionLimits, Face, Heads, serve};
 pub use forward::{Members, Unanswered};
-pub use metered::{
-    Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, metered, overloaded,
-};
+pub use metered::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, metered, overloaded};
 pub use routes::{Console, Metrics, Probe, Probing, add_routes, alarm_name, json, metrics_page};
