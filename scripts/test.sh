@@ -79,6 +79,7 @@ done
   --seeds "0..$((seeds / 4))"
 scripts/mutants.sh
 "$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
+"$QUORATE" bench rounds --kind return-added "${rounds[@]}" --data-dir target
 "$QUORATE" bench rounds --kind kill-gateway --protocol nezha "${rounds[@]}" --data-dir target
 "$QUORATE" bench chaos "${chaos[@]}" --data-dir target
 "$QUORATE" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \

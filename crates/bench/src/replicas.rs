@@ -76,6 +76,11 @@ impl Replicas {
         Ok(replicas)
     }
 
+    /// The program.
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// The folder of everything the replicas wrote.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
@@ -126,22 +131,8 @@ impl Replicas {
 
     /// Waits until a replica says that it votes: one that lost its promises serves before it does.
     pub(crate) fn wait_voting(&self, index: usize) -> Result<(), String> {
-        let url = &self.endpoints[index];
-        let deadline = Instant::now() + self.patience;
-        loop {
-            let page = scrape::get(url, "/status");
-            if page.as_ref().is_ok_and(|page| page.contains(VOTING)) {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                let last = page.unwrap_or_else(|why| why);
-                return Err(format!(
-                    "replica {} did not vote in time: {last}",
-                    index + 1
-                ));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let name = format!("replica {}", index + 1);
+        wait_voting(&self.endpoints[index], &name, self.patience)
     }
 
     fn data_dir(&self) -> PathBuf {
@@ -263,6 +254,22 @@ impl Replicas {
             }
             None => Err(format!("replica {} is not running", index + 1)),
         }
+    }
+}
+
+/// Waits until the replica of this name that serves there says that it votes.
+pub(crate) fn wait_voting(url: &str, name: &str, patience: Duration) -> Result<(), String> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let page = scrape::get(url, "/status");
+        if page.as_ref().is_ok_and(|page| page.contains(VOTING)) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let last = page.unwrap_or_else(|why| why);
+            return Err(format!("{name} did not vote in time: {last}"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

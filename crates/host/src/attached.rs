@@ -31,6 +31,11 @@ impl Attached {
         *marked = decode_mark(body).unwrap_or_default().max(*marked);
     }
 
+    /// Whether any record has a fragment in the bulk store.
+    pub(crate) fn refers_to_any(&self) -> bool {
+        !self.places.is_empty()
+    }
+
     /// These records so far count no more.
     pub(crate) fn forget(&mut self, left_out: &[LeftOut]) {
         self.places.retain(|of, _| !left_out.contains(of));

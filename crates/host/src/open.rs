@@ -75,6 +75,9 @@ fn resume<M: Machine, A: Application>(
     let (bulk, bulk_opened) = BulkStore::open(source, identity, bulk_segment_bytes)?;
     let (snapshot, bad_snapshots) = begin_with_snapshot(&mut replay, source)?;
     let scanned = scan(source, &identity, |piece| replay.visit(piece))?;
+    if source.lacks_bulk() {
+        replay.without_bulk();
+    }
     for (slot, _) in &bad_snapshots {
         replay.reached(*slot);
     }

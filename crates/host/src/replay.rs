@@ -149,6 +149,12 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         self.losses.concern_all |= !self.losses.began_anew;
     }
 
+    /// The bulk store is gone. What was written last there cannot be told from what never came to be written, so a
+    /// record that refers to it may have been said.
+    pub(crate) fn without_bulk(&mut self) {
+        self.losses.concern_all |= self.attached.refers_to_any();
+    }
+
     /// Every slot before this one was decided.
     pub(crate) fn reached(&mut self, until: Slot) {
         self.until = self.until.max(until);

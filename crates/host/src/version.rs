@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 1 | |
 //! | 2 | a handshake says where its sender serves clients, its name, and the feature level it knows |
-//! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that |
+//! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that; a replica without data is told where the members are |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -75,6 +75,12 @@ impl Spoken {
     #[must_use]
     pub fn says_more(self) -> bool {
         self.newest >= WireVersion(2)
+    }
+
+    /// Whether a replica without data asks where the members are.
+    #[must_use]
+    pub fn asks_for_addresses(self) -> bool {
+        self.newest >= WireVersion(3)
     }
 
     /// The highest feature level that a program knows which speaks these.

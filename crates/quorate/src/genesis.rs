@@ -68,6 +68,19 @@ impl Genesis {
         meta
     }
 
+    /// What the only replica of a cluster begins with. Its life is its own: whoever begins the same cluster once more,
+    /// on an empty folder, does not pass for it.
+    pub(crate) fn meta_alone(&self, me: ReplicaId, incarnation: Incarnation) -> Meta {
+        let mut meta = self.joining_meta(me, incarnation);
+        for member in &mut meta.epoch.members {
+            member.incarnation = incarnation;
+        }
+        Meta {
+            state: State::Bootstrapped,
+            ..meta
+        }
+    }
+
     /// What replica `me` begins with, where one hand begins them all.
     pub(crate) fn meta(&self, me: ReplicaId) -> Meta {
         let epoch = self.epoch();

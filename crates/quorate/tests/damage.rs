@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use support::{Client, Home, converged, eventually, metric, signal};
+use support::{Client, Home, Up, converged, eventually, metric, signal};
 
 async fn put_all(url: &str, keys: Range<u32>) {
     let mut client = Client::connect(url).await;
@@ -106,4 +106,47 @@ async fn a_replica_that_may_have_lost_promises_recovers_before_it_votes() {
     up.wait_for("replica 1 (process");
     put_all(&up.urls[2], 50..60).await;
     expect_all(&second, 0..60).await;
+}
+
+/// Scenario: folders are deleted out of a replica's data folder, among them the one of the fragments that it has vouched
+/// for. It says which, recovers from its peers before it votes, and its vote counts again.
+#[tokio::test]
+async fn a_folder_that_is_missing_is_said_and_made_up_for() {
+    let home = Home::new();
+    let coded = ["--protocol", "rs-paxos", "--param", "payload_min=1"];
+    let mut up = home.start(&coded);
+    put_all(&up.urls[1], 0..50).await;
+    converged(&up.urls).await;
+    signal(up.pids[&2], Signal::KILL);
+    up.wait_for("replica 2 (process");
+    let own = home.dir.join("2");
+    for name in ["bulk", "snap"] {
+        fs::remove_dir_all(own.join(name)).unwrap();
+    }
+    fs::remove_file(own.join("meta")).unwrap();
+
+    let second = Up::start(&home.dir, &["--only", "2"]);
+    let url = second.urls[0].clone();
+    let lost = metric(&url, "quorate_storage_lost_promises_total").await;
+    assert_eq!(lost, 1.0);
+    let said = fs::read_to_string(own.join("log.txt")).unwrap();
+    for words in [
+        "2/bulk",
+        "2/snap",
+        "a folder is missing",
+        "this file or its copy is missing",
+    ] {
+        assert!(said.contains(words), "no {words} in {said}");
+    }
+    eventually("the replica has rejoined", || async {
+        let text = support::metrics(&url).await;
+        text.contains("quorate_branches_total{branch=\"rejoined\"} 1")
+            .then_some(())
+    })
+    .await;
+    converged(&up.urls).await;
+    signal(up.pids[&1], Signal::KILL);
+    up.wait_for("replica 1 (process");
+    put_all(&up.urls[2], 50..60).await;
+    expect_all(&url, 0..60).await;
 }

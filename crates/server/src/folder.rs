@@ -8,13 +8,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// What the owner of a folder may do, and nobody else may anything.
+const OWNER_ONLY: u32 = 0o700;
 const META: &str = "meta";
 const LOCK: &str = "lock";
 const LOG: &str = "log";
 const BULK: &str = "bulk";
 const SNAPSHOTS: &str = "snap";
+/// What etcd has in its data folder.
+const ETCD: [&str; 2] = ["member/wal", "member/snap"];
 
 /// What a data folder should turn out to be; `None` where any will do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,8 +66,7 @@ pub fn bootstrap(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
     if holds_data(dir)? {
         return Err(FolderError::Occupied { dir: dir.into() });
     }
-    let log = dir.join(LOG);
-    fs::create_dir_all(&log).map_err(|error| io_error("create", &log, &error))?;
+    create_folder(&dir.join(LOG))?;
     write_meta(dir, meta)?;
     // The folder's own name must survive a crash as well.
     match dir.parent() {
@@ -76,10 +80,28 @@ pub fn bootstrap(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
 pub(crate) fn begin_folder(dir: &Path) -> Result<Folders, FolderError> {
     let folders = disk_folders(dir);
     for path in [&folders.log, &folders.bulk, &folders.snapshots] {
-        fs::create_dir_all(path).map_err(|error| io_error("create", path, &error))?;
+        create_folder(path)?;
     }
     sync_dir(dir)?;
     Ok(folders)
+}
+
+/// Creates a folder for its owner alone, and those above it that are not there.
+fn create_folder(path: &Path) -> Result<(), FolderError> {
+    let mut builder = fs::DirBuilder::new();
+    let created = builder.recursive(true).mode(OWNER_ONLY).create(path);
+    created.map_err(|error| io_error("create", path, &error))
+}
+
+/// Tells people that others can look into a data folder.
+fn tell_if_open(dir: &Path) {
+    let mode = fs::metadata(dir).map_or(OWNER_ONLY, |found| found.permissions().mode() & 0o777);
+    if mode & !OWNER_ONLY != 0 {
+        let path = dir.display();
+        tracing::warn!(
+            "data folder {path} is open to others (mode {mode:03o}), who can read every value: chmod 700 {path}"
+        );
+    }
 }
 
 fn disk_folders(dir: &Path) -> Folders {
@@ -91,9 +113,15 @@ fn disk_folders(dir: &Path) -> Folders {
 }
 
 /// Whether the folder holds data of some replica, readable or not.
+///
+/// # Errors
+/// [`FolderError::OfEtcd`] where it is etcd's, and what the operating system says.
 pub fn holds_data(dir: &Path) -> Result<bool, FolderError> {
-    if dir.join(META).exists() {
+    if dir.join(META).exists() || twice::has_copy(dir, META) {
         return Ok(true);
+    }
+    if ETCD.iter().any(|name| dir.join(name).exists()) {
+        return Err(FolderError::OfEtcd { dir: dir.into() });
     }
     let log = dir.join(LOG);
     match fs::read_dir(&log) {
@@ -106,20 +134,57 @@ pub fn holds_data(dir: &Path) -> Result<bool, FolderError> {
 impl Folder {
     /// Opens and locks a data folder and checks that it is the one expected.
     pub fn open(dir: &Path, expected: &Expected) -> Result<Folder, FolderError> {
-        if !dir.join(META).exists() {
-            let is_copied = twice::has_copy(dir, META);
-            let holds_data = holds_data(dir)?;
-            if !(holds_data && is_copied) {
-                return Err(match holds_data {
-                    true => FolderError::MetaMissing { dir: dir.into() },
-                    false => FolderError::NoData { dir: dir.into() },
-                });
+        let folder = Folder::open_any(dir)?;
+        expected.check(dir, &folder.meta)?;
+        Ok(folder)
+    }
+
+    /// Opens a data folder that may have been begun by a start that came to nothing: one in which nothing was agreed
+    /// on yet, and which is not the one expected, or not what `wanted` would begin, is begun again as `wanted`, or
+    /// counts as empty if that is `None`.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub fn open_or_begin(
+        dir: &Path,
+        expected: &Expected,
+        wanted: Option<&Meta>,
+    ) -> Result<Option<Folder>, FolderError> {
+        let mut folder = Folder::open_any(dir)?;
+        let checked = expected.check(dir, &folder.meta);
+        let is_open = folder.meta.state == State::Joining;
+        match wanted {
+            Some(wanted) if is_open && !folder.meta.begins_as(wanted) => {
+                folder.record(wanted.clone())?;
             }
+            None if is_open && checked.is_err() => {
+                folder.discard_unless_agreed()?;
+                return Ok(None);
+            }
+            _ => checked?,
         }
+        Ok(Some(folder))
+    }
+
+    /// Makes the folder hold no replica, if the one there has agreed to nothing: nobody relies on it.
+    pub(crate) fn discard_unless_agreed(self) -> Result<(), FolderError> {
+        match self.meta.state {
+            State::Joining => twice::remove(&self.dir, META),
+            _ => Ok(()),
+        }
+    }
+
+    fn open_any(dir: &Path) -> Result<Folder, FolderError> {
+        if !dir.join(META).exists() && !twice::has_copy(dir, META) {
+            return Err(match holds_data(dir)? {
+                true => FolderError::MetaMissing { dir: dir.into() },
+                false => FolderError::NoData { dir: dir.into() },
+            });
+        }
+        tell_if_open(dir);
         let lock = lock(dir)?;
         let found = twice::read_both(dir, META, |bytes| parse_meta(dir, bytes))?;
         let meta = found.content.ok_or_else(|| no_meta(dir))?;
-        expected.check(dir, &meta)?;
         Ok(Folder {
             dir: dir.into(),
             meta,
@@ -363,6 +428,11 @@ pub enum FolderError {
         /// Where.
         dir: PathBuf,
     },
+    /// The data of an etcd, which this program cannot read.
+    OfEtcd {
+        /// Where.
+        dir: PathBuf,
+    },
     /// Data is there already.
     Occupied {
         /// Where.
@@ -439,6 +509,13 @@ impl fmt::Display for FolderError {
                 "data folder {} holds a log but no file `{META}` that says whose it is: restore \
                  that file from where the log came from",
                 dir.display()
+            ),
+            FolderError::OfEtcd { dir } => write!(
+                f,
+                "data folder {} is etcd's (it holds `{}`), which this program neither reads nor touches: choose \
+                 another --data-dir, and copy the keys over with a client while both serve",
+                dir.display(),
+                ETCD[0]
             ),
             FolderError::Occupied { dir } => write!(
                 f,

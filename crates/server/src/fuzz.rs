@@ -1,6 +1,7 @@
 //! What arrives at the peer port and what lies in a data folder, from hostile bytes.
 
 use crate::meta::{Meta, seal as seal_text, tests::meta};
+use crate::peer::addresses::Addresses;
 use crate::peer::call_back::{CallBack, CallBackAnswer};
 use crate::peer::datagrams::packet::{self, Header, Secret};
 use crate::peer::datagrams::terms::Terms;
@@ -160,8 +161,14 @@ fn answers() -> Vec<Answer> {
             digest,
         },
         Stage::Begun {
+            epoch: epoch.clone(),
+            later: Some(incarnation),
+            addresses: Some(Addresses(vec![(ReplicaId(3), "h3:2380".to_owned())])),
+        },
+        Stage::Begun {
             epoch,
             later: Some(incarnation),
+            addresses: None,
         },
     ];
     let answer = |stage| Answer {
@@ -197,12 +204,13 @@ fn call_back_answers() -> [CallBackAnswer; 2] {
     [false, true].map(|is_mine| CallBackAnswer { is_mine })
 }
 
-fn question() -> Question {
-    Question {
+fn questions() -> [Question; 2] {
+    [None, Some(77)].map(|asker| Question {
         cluster: identity(1).cluster,
         from: ReplicaId(3),
         to: ReplicaId(1),
-    }
+        asker,
+    })
 }
 
 fn welcomes() -> [Welcome; 2] {
@@ -217,7 +225,7 @@ fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() 
     let place = (env!("CARGO_MANIFEST_DIR"), "wire", Spoken::SHIPPED.newest.0);
     check_recorded_wire(place, "hello", &[hello()]);
     check_recorded_wire(place, "welcome", &welcomes());
-    check_recorded_wire(place, "question", &[question()]);
+    check_recorded_wire(place, "question", &questions());
     check_recorded_wire(place, "answer", &answers());
     check_recorded_wire(place, "call-back", &[call_back()]);
     check_recorded_wire(place, "call-back-answer", &call_back_answers());
@@ -225,14 +233,15 @@ fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() 
 
 #[test]
 fn handshakes_bear_any_bytes() {
-    let (hello, question, call_back) = (hello(), question(), call_back());
+    let (hello, call_back) = (hello(), call_back());
+    let questions = questions();
 
     fuzz("hello").seeds([hello.to_bytes()]).run_wire::<Hello>();
     fuzz("welcome")
         .seeds(welcomes().map(|welcome| welcome.to_bytes()))
         .run_wire::<Welcome>();
     fuzz("question")
-        .seeds([question.to_bytes()])
+        .seeds(questions.each_ref().map(Wire::to_bytes))
         .run_wire::<Question>();
     fuzz("call-back")
         .seeds([call_back.to_bytes()])
@@ -263,9 +272,11 @@ fn handshakes_bear_any_bytes() {
     fuzz("gateway-hello")
         .seeds([gateway.to_bytes()])
         .run_wire::<GatewayHello>();
+    let [question, asking] = &questions;
     let seeds = [
         opened(&hello),
-        opened(&question),
+        opened(question),
+        opened(asking),
         opened(&call_back),
         opened(&gateway),
     ];

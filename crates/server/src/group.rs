@@ -174,6 +174,11 @@ impl Group {
                 if let Some(url) = state.addresses.get(&id) {
                     info.peer_url.clone_from(url);
                 }
+                if info.peer_url.is_empty()
+                    && let Some((_, at)) = self.told_addresses.iter().find(|(told, _)| *told == id)
+                {
+                    info.peer_url = format!("http://{at}");
+                }
                 if let Some(face) = state.faces.get(&id) {
                     info.name.clone_from(&face.name);
                     info.client_url.clone_from(&face.client_url);

@@ -140,6 +140,15 @@ impl Meta {
         }
     }
 
+    /// Whether this is what `wanted` would begin, maybe in another life.
+    pub(crate) fn begins_as(&self, wanted: &Meta) -> bool {
+        *self
+            == Meta {
+                incarnation: self.incarnation,
+                ..wanted.clone()
+            }
+    }
+
     /// The file's content.
     #[must_use]
     pub fn to_text(&self) -> String {

@@ -64,6 +64,13 @@ pub(crate) fn read_both<T>(
         (Ok(Some((_, file))), Ok(Some((_, copy)))) => file == copy,
         (file, copy) => matches!((file, copy), (Ok(None), Ok(None))),
     };
+    if matches!(
+        (&file, &copy),
+        (Ok(Some(_)), Ok(None)) | (Ok(None), Ok(Some(_)))
+    ) {
+        let path = path.display();
+        tracing::warn!(%path, "this file or its copy is missing: it is restored from the other");
+    }
     let found = match (file, copy) {
         (Ok(Some(file)), _) => Some(file),
         (_, Ok(Some(copy))) => Some(copy),
@@ -89,6 +96,20 @@ fn read_one<T>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error("read", path, &error)),
     }
+}
+
+/// Removes a file and its copy. Returns once that survives a crash.
+pub(crate) fn remove(dir: &Path, name: &str) -> Result<(), FolderError> {
+    for name in [name, &copy_name(name)] {
+        let path = dir.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(io_error("remove", &path, &error));
+            }
+            _ => {}
+        }
+    }
+    sync_dir(dir)
 }
 
 /// Whether the copy is there.

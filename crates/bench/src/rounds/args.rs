@@ -86,6 +86,9 @@ pub enum Kind {
     KillAll,
     /// One replica is killed, its data folder deleted, and started again with nothing
     Wipe,
+    /// Two replicas are added and one of them is removed; the other is killed, its data folder deleted, and started
+    /// again by the command that was printed when it was added. In the end it is removed, too
+    ReturnAdded,
     /// Every replica is killed and started again, each when the one before votes again
     Rolling,
     /// One replica is stopped for a while (SIGSTOP) and continues
@@ -102,6 +105,7 @@ impl Kind {
             Kind::KillOne => "kill-one",
             Kind::KillAll => "kill-all",
             Kind::Wipe => "wipe",
+            Kind::ReturnAdded => "return-added",
             Kind::Rolling => "rolling",
             Kind::Pause => "pause",
             Kind::KillGateway => "kill-gateway",

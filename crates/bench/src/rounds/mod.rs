@@ -8,6 +8,7 @@
 mod args;
 mod checks;
 mod clients;
+mod guest;
 mod record;
 mod report;
 mod round;

@@ -128,6 +128,7 @@ impl fmt::Display for RoundReport {
                 "  {} gateways killed, {} writes asked for again, {} executed",
                 self.kills, self.asked_again, self.executed
             )?,
+            [] if self.kind == Kind::ReturnAdded => write!(out, "  an added one")?,
             [] => write!(out, "  all      ")?,
             [victim] => write!(out, "  replica {victim}")?,
             victims => write!(out, "  replicas {victims:?}")?,
@@ -260,10 +261,11 @@ fn spread(mut figures: Vec<f64>) -> String {
     format!("{median:.1} / {max:.1}")
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::KillOne,
     Kind::KillAll,
     Kind::Wipe,
+    Kind::ReturnAdded,
     Kind::Rolling,
     Kind::Pause,
     Kind::KillGateway,

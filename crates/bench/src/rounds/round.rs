@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use super::args::{Kind, RoundsArgs};
 use super::checks::{self, Promise};
 use super::clients::{Client, Session, Stage};
+use super::guest::Guest;
 use super::record::Record;
 use super::report::{RoundReport, Stretch};
 use crate::gateways::Gateways;
@@ -23,6 +24,8 @@ pub(super) struct Round<'a> {
     replicas: &'a mut Replicas,
     /// Where clients go, if not to the replicas.
     gateways: Option<&'a mut Gateways>,
+    /// A replica that was added in this round.
+    guest: Option<Guest>,
     session: Arc<Session>,
     clients: Vec<Client>,
     random: fastrand::Rng,
@@ -65,7 +68,10 @@ impl<'a> Round<'a> {
                 Kind::Pause => vec![usize::from(number) % count],
                 // One after the other.
                 Kind::Rolling | Kind::KillGateway => Vec::new(),
+                // No client's own.
+                Kind::ReturnAdded => Vec::new(),
             },
+            guest: None,
             hurt_at: None,
             outages: Vec::new(),
             gateways,
@@ -90,12 +96,30 @@ impl<'a> Round<'a> {
                 .violations
                 .push(format!("cannot be checked: {why}"));
         }
+        if let Some(Err(why)) = self
+            .guest
+            .take()
+            .map(|guest| guest.remove(&self.replicas.endpoints))
+        {
+            self.report.violations.push(why);
+        }
         promise
+    }
+
+    /// All replicas there are.
+    fn endpoints(&self) -> Vec<String> {
+        let guest = self.guest.iter().map(|guest| &guest.endpoint);
+        self.replicas
+            .endpoints
+            .iter()
+            .chain(guest)
+            .cloned()
+            .collect()
     }
 
     fn load_and_hurt(&mut self) -> Result<(), String> {
         self.report.victims = match self.report.kind {
-            Kind::KillAll | Kind::Rolling | Kind::KillGateway => Vec::new(),
+            Kind::KillAll | Kind::Rolling | Kind::KillGateway | Kind::ReturnAdded => Vec::new(),
             Kind::KillOne | Kind::Wipe | Kind::Pause => {
                 self.hurt.iter().map(|index| index + 1).collect()
             }
@@ -103,6 +127,7 @@ impl<'a> Round<'a> {
         match self.report.kind {
             Kind::KillOne => self.kill_some(false),
             Kind::Wipe => self.kill_some(true),
+            Kind::ReturnAdded => self.return_added(),
             Kind::Rolling => self.rolling(),
             Kind::KillAll => self.kill_all(),
             Kind::Pause => self.pause(),
@@ -135,6 +160,43 @@ impl<'a> Round<'a> {
         })?;
         self.report.rejoin = Some(rejoin);
         Ok(())
+    }
+
+    /// Adds two replicas and removes one of them; the other loses its data and comes back by the command that was
+    /// printed, whose list has the one that was removed. All that under load, which no client may notice but by a pause.
+    fn return_added(&mut self) -> Result<(), String> {
+        let length = self.args.load_seconds;
+        self.report.calm = Some(self.calm(length)?);
+        let hurt = self.stage(|round, stage| {
+            let former = round.add_guest()?;
+            round.guest = Some(round.add_guest()?);
+            former.remove(&round.replicas.endpoints)?;
+            wait_until(stage.started() + length);
+            Ok(())
+        })?;
+        self.report.hurt = Some(hurt);
+        let rejoin = self.stage(|round, stage| {
+            let mut guest = round.guest.take().ok_or("no replica was added")?;
+            stage.set_hot(true);
+            guest.kill_and_wipe()?;
+            wait(HOT_AFTER);
+            stage.set_hot(false);
+            let began = Instant::now();
+            let back = guest.start();
+            round.guest = Some(guest);
+            back?;
+            round.report.restart_ms = Some(ms(began.elapsed()));
+            wait_until(stage.started() + length);
+            Ok(())
+        })?;
+        self.report.rejoin = Some(rejoin);
+        Ok(())
+    }
+
+    fn add_guest(&self) -> Result<Guest, String> {
+        let endpoints = &self.replicas.endpoints;
+        let (binary, directory) = (self.replicas.binary(), self.replicas.directory());
+        Guest::add(binary, endpoints, directory, self.args.patience)
     }
 
     /// Kills and restarts all replicas in turn, under load all the while.
@@ -336,10 +398,9 @@ impl<'a> Round<'a> {
     }
 
     fn converge(&mut self) -> Result<(), String> {
-        let (state, caught_up) = self.runtime.block_on(checks::converged(
-            &self.replicas.endpoints,
-            self.args.patience,
-        ))?;
+        let endpoints = self.endpoints();
+        let converged = checks::converged(&endpoints, self.args.patience);
+        let (state, caught_up) = self.runtime.block_on(converged)?;
         self.report.catch_up_ms = Some(ms(caught_up));
         self.report.revision = state.revision;
         self.report.hash = state.hash;
@@ -399,7 +460,7 @@ impl<'a> Round<'a> {
     }
 
     fn verify(&mut self, promise: &Promise, mut record: Record) -> Result<(), String> {
-        let endpoints = &self.replicas.endpoints;
+        let endpoints = &self.endpoints();
         let witness = &endpoints[usize::from(self.report.round) % endpoints.len()];
         let session = &self.session;
         if self.session.asks_again {

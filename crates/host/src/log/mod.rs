@@ -70,6 +70,10 @@ pub trait LogSource {
     fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         Ok(Vec::new())
     }
+    /// Whether there is no bulk store, not even one that holds nothing, where a replica that runs has one.
+    fn lacks_bulk(&self) -> bool {
+        false
+    }
     /// A part of a segment of the bulk store, which lies within its file.
     fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let _ = (at, len);

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::endpoints::status_page;
 use crate::face::FaceName;
+use crate::serve::create_files_for_owner_only;
 use clap::Args;
 use quorate_core::ClusterId;
 use quorate_kv::{Store, Unreadable};
@@ -46,6 +47,7 @@ pub(crate) struct ForceOptions {
 
 /// Does it.
 pub(super) fn run(options: &ForceOptions) -> Result<(), Failure> {
+    create_files_for_owner_only();
     let folders = options.data_dir.iter().map(|dir| open(dir));
     let folders = folders.collect::<Result<Vec<Folder>, Failure>>()?;
     for folder in &folders {

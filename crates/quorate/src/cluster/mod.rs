@@ -184,13 +184,15 @@ fn replace(options: &ReplaceOptions) -> Result<(), Failure> {
 /// What to do with a replica that was added.
 fn how_to_start(common: &Common, id: u16) -> Result<String, Failure> {
     let page = common.endpoints.status_page()?;
-    let member = |one: &quorate_server::MemberPage| format!("{}={}", one.replica_id, one.peer_url);
-    let list: Vec<String> = page.members.iter().map(member).collect();
+    // Those of unknown address are found through the others.
+    let found = page.members.iter().filter(|one| !one.peer_url.is_empty());
+    let list = found.map(|one| format!("{}={}", one.replica_id, one.peer_url));
+    let list: Vec<String> = list.collect();
     let peer = page.members.iter().find(|one| one.replica_id == id);
     let peer = peer.map_or("URL", |one| &one.peer_url);
     Ok(format!(
-        "replica {id} may follow the cluster; start it with an empty data folder:\n  \
-         quorate serve --id {id} --listen-peer-urls {peer} --initial-cluster {}",
+        "replica {id} may follow the cluster; start it with an empty data folder, now and whenever it has lost its \
+         data:\n  quorate serve --id {id} --listen-peer-urls {peer} --initial-cluster {}",
         list.join(",")
     ))
 }

@@ -13,13 +13,14 @@ use crate::face::FaceName;
 use crate::genesis;
 use crate::modes::PeerTransport;
 use crate::{layers, logging};
-use quorate_core::{ENTRY_BYTES_MAX, Incarnation};
+use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
 use quorate_server::{
-    Expected, FaceContext, Folder, Join, Metrics, PeerWay, ServerConfig, ServerError, Serving,
+    FaceContext, Folder, Join, Joined, Meta, Metrics, PeerWay, ServerConfig, ServerError, Serving,
     bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
     raise_descriptor_limit,
 };
+use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
 use settings::{ClusterState, Settings};
 use std::io::Write;
@@ -47,6 +48,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         None => options,
     };
     let settings = Settings::resolve(options).map_err(Failure::Usage)?;
+    create_files_for_owner_only();
     logging::start(&settings.log_level, settings.log_format)?;
     for name in layers::unknown_variables(&options::variables()) {
         tracing::warn!("the environment variable {name} is no option of this program");
@@ -55,13 +57,17 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     let descriptors = raise_descriptor_limit();
     let client_connections = client_connections_max(descriptors, settings.max_client_connections);
     let client_connections = client_connections.map_err(Failure::Usage)?;
-    let state = open_folder(&settings)?;
+    let data = Data::look(&settings)?;
     let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
     let peer_datagrams = listen_for_datagrams(&settings, &peer_port).map_err(failed)?;
     let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
-    let folder = match state {
-        Data::Ready(folder) => folder,
-        Data::Unknown(unknown) => join(*unknown, &peer_port).map_err(failed)?,
+    // Whatever else can go wrong has: a start that fails leaves no identity behind.
+    let (folder, peer_addresses) = match data.begin(&settings)? {
+        Begun::Known(folder) => (folder, settings.peer_addresses.clone()),
+        Begun::Unknown(unknown) => {
+            let Joined { folder, peers } = join(*unknown, &peer_port).map_err(failed)?;
+            (folder, peers)
+        }
     };
     let face = face_of(&folder, settings.face)?;
     let protocol = folder.meta().epoch.protocol.clone();
@@ -81,6 +87,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     );
     let replica = Replica {
         face,
+        peer_addresses,
         settings,
         folder,
         peer_port,
@@ -95,57 +102,85 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     ended.map_err(failed)
 }
 
-/// What a data folder says.
+/// What a data folder holds before anything is begun.
 enum Data {
-    /// Who lives there.
-    Ready(Folder),
-    /// Nothing: the peers must be asked.
+    /// A replica, maybe one that has agreed to nothing yet.
+    Of(Folder),
+    /// None. It may be begun as this, or it is to come back from its peers.
+    Nothing(Option<Box<Meta>>),
+}
+
+/// What a replica goes on with.
+enum Begun {
+    /// It knows who it is.
+    Known(Folder),
+    /// The peers must be asked.
     Unknown(Box<Join>),
 }
 
-/// Opens the data folder, and begins it if that was asked for and it holds nothing.
-fn open_folder(settings: &Settings) -> Result<Data, Failure> {
-    let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
-    let genesis = settings.genesis();
-    let new = settings.state == ClusterState::New;
-    let empty = !holds_data(&settings.data_dir).map_err(failed)?;
-    if new && empty {
-        let meta = match settings.peer_addresses.is_empty() {
-            true => genesis.meta(settings.id),
-            false => genesis.joining_meta(settings.id, random_incarnation()?),
+impl Data {
+    /// Looks without beginning anything.
+    fn look(settings: &Settings) -> Result<Data, Failure> {
+        let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
+        let (dir, expected) = (&settings.data_dir, settings.expected());
+        let is_empty = !holds_data(dir).map_err(failed)?;
+        let wanted = match settings.state {
+            ClusterState::New => Some(settings.first_meta(random_incarnation()?)),
+            ClusterState::Existing => None,
         };
-        genesis::failures_survived(&meta.epoch, settings.id).map_err(Failure::Usage)?;
-        bootstrap(&settings.data_dir, &meta).map_err(failed)?;
+        if let Some(meta) = wanted.as_ref().filter(|_| is_empty) {
+            genesis::failures_survived(&meta.epoch, settings.id).map_err(Failure::Usage)?;
+        }
+        // Alone, there is nobody to ask what the replica may have promised.
+        let may_be_empty = wanted.is_some() || !settings.peer_addresses.is_empty();
+        if is_empty && may_be_empty {
+            return Ok(Data::Nothing(wanted.map(Box::new)));
+        }
+        let folder = Folder::open_or_begin(dir, &expected, wanted.as_ref()).map_err(failed)?;
+        Ok(folder.map_or(Data::Nothing(None), Data::Of))
     }
-    let expected = Expected {
-        replica: settings.id,
-        cluster: settings.cluster.or(new.then(|| genesis.cluster())),
-        protocol: settings.protocol.clone(),
-        durability: settings.durability.map(Into::into),
-        params: (!settings.params.is_empty()).then(|| genesis.params.clone()),
-    };
-    // Alone, there is nobody to ask what the replica may have promised.
-    let folder = if empty && !new && !settings.peer_addresses.is_empty() {
-        None
-    } else {
-        Some(Folder::open(&settings.data_dir, &expected).map_err(failed)?)
-    };
-    Ok(match folder {
-        Some(folder) if folder.meta().state.may_begin() => Data::Ready(folder),
-        folder => Data::Unknown(Box::new(Join {
-            dir: settings.data_dir.clone(),
-            expected,
-            cluster: match &folder {
-                Some(folder) => folder.meta().cluster,
-                None => settings.cluster.unwrap_or_else(|| genesis.cluster()),
-            },
-            is_guess: folder.is_none() && settings.cluster.is_none(),
-            peers: settings.peer_addresses.clone(),
-            spoken: settings.spoken,
-            rejoin: settings.rejoin,
-            folder,
-        })),
-    })
+
+    /// Begins it, if that was asked for and it holds nothing.
+    fn begin(self, settings: &Settings) -> Result<Begun, Failure> {
+        let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
+        let (dir, expected) = (&settings.data_dir, settings.expected());
+        let folder = match self {
+            Data::Of(folder) => Some(folder),
+            Data::Nothing(None) => None,
+            Data::Nothing(Some(meta)) => {
+                bootstrap(dir, &meta).map_err(failed)?;
+                Some(Folder::open(dir, &expected).map_err(failed)?)
+            }
+        };
+        let genesis = settings.genesis().cluster();
+        Ok(match folder {
+            Some(folder) if folder.meta().state.may_begin() => {
+                let cluster = folder.meta().cluster;
+                if settings.state == ClusterState::New && cluster != genesis {
+                    tracing::warn!(
+                        "the data is of cluster {cluster}, which goes on: --initial-cluster-state new, the \
+                        token and the list of addresses would begin another one on an empty folder"
+                    );
+                }
+                Begun::Known(folder)
+            }
+            folder => Begun::Unknown(Box::new(Join {
+                dir: dir.clone(),
+                expected,
+                cluster: match &folder {
+                    Some(folder) => folder.meta().cluster,
+                    None => settings.cluster.unwrap_or(genesis),
+                },
+                is_guess: settings.cluster.is_none(),
+                is_new: settings.state == ClusterState::New,
+                address: settings.own_address.clone(),
+                peers: settings.peer_addresses.clone(),
+                spoken: settings.spoken,
+                rejoin: settings.rejoin,
+                folder,
+            })),
+        })
+    }
 }
 
 fn random_incarnation() -> Result<Incarnation, Failure> {
@@ -183,6 +218,8 @@ fn listen_for_datagrams(
 struct Replica {
     face: FaceName,
     settings: Settings,
+    /// Where the others are, as far as that is known.
+    peer_addresses: Vec<(ReplicaId, String)>,
     folder: Folder,
     peer_port: TcpListener,
     peer_datagrams: Option<UdpSocket>,
@@ -207,7 +244,7 @@ impl Replica {
                 datagrams: self.peer_datagrams,
             },
             members: settings.members,
-            peer_addresses: settings.peer_addresses,
+            peer_addresses: self.peer_addresses,
             volunteers: !settings.stays_learner,
             reaction: settings.reaction,
             spoken: settings.spoken,
@@ -311,6 +348,11 @@ pub(crate) const READY: &str = "ready to serve client requests";
 
 /// The line on standard output when the cluster goes on without this replica.
 pub(crate) const REMOVED: &str = "removed from the cluster";
+
+/// Keeps all files that this process creates from everybody but their owner.
+pub(crate) fn create_files_for_owner_only() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
 
 /// Makes the kernel stop this process when its parent ends, however that ends.
 pub(crate) fn exit_with_parent(parent: Option<u32>) -> Result<(), Failure> {

@@ -7,12 +7,13 @@ use crate::genesis::Genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, params};
 use crate::polling;
 use crate::snapshots::SnapshotSettings;
-use quorate_core::{ClusterId, Durability, PAYLOAD_BYTES_MAX, ReplicaId};
+use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
 use quorate_server::{
-    CLIENT_MEMORY, ClockSource, Layout, MemberInfo, Polling, Reaction, Rejoin, Spoken, TestSource,
+    CLIENT_MEMORY, ClockSource, Expected, Layout, MemberInfo, Meta, Polling, Reaction, Rejoin,
+    Spoken, TestSource,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,8 @@ pub(super) struct Settings {
     pub(super) state: ClusterState,
     pub(super) members: Vec<MemberInfo>,
     pub(super) peer_addresses: Vec<(ReplicaId, String)>,
+    /// Where the others reach this one: `host:port`.
+    pub(super) own_address: String,
     pub(super) stays_learner: bool,
     token: String,
     /// These are `None` or empty unless asked for: a folder with data knows better.
@@ -86,7 +89,8 @@ pub(super) struct Settings {
 impl Settings {
     /// Fills in defaults. The error says which option is wrong and what would be right.
     pub(super) fn resolve(options: ServeOptions) -> Result<Settings, String> {
-        let id = ReplicaId(options.id.unwrap_or(1));
+        let of_name = options.name.as_deref().and_then(number_of_name);
+        let id = ReplicaId(options.id.or(of_name).unwrap_or(1));
         if id.0 == 0 {
             return Err("--id 0: replicas are numbered from 1".to_owned());
         }
@@ -99,7 +103,8 @@ impl Settings {
         let cluster_list = options
             .initial_cluster
             .unwrap_or_else(|| format!("{id}={peer_url}"));
-        let urls = url_list("initial-cluster", &cluster_list)?;
+        let own = options.name.as_deref().map(|name| (name, id));
+        let urls = url_list("initial-cluster", &cluster_list, own)?;
         if !urls.contains_key(&id) {
             return Err(format!(
                 "--initial-cluster {cluster_list:?} does not list --id {id}"
@@ -142,6 +147,7 @@ impl Settings {
             listen_peer: host_port("listen-peer-urls", &peer_url)?,
             members: members(id, &name, &urls, advertised)?,
             peer_addresses: peer_addresses(id, &urls)?,
+            own_address: host_port("initial-cluster", &urls[&id])?,
             stays_learner: options.learner.unwrap_or(false),
             state,
             token: options
@@ -175,6 +181,25 @@ impl Settings {
             id,
             name,
         })
+    }
+
+    /// What the data must turn out to be, as far as that was asked for.
+    pub(super) fn expected(&self) -> Expected {
+        Expected {
+            replica: self.id,
+            cluster: self.cluster,
+            protocol: self.protocol.clone(),
+            durability: self.durability.map(Into::into),
+            params: (!self.params.is_empty()).then(|| self.genesis().params),
+        }
+    }
+
+    /// What this replica of a new cluster begins with, in this life.
+    pub(super) fn first_meta(&self, incarnation: Incarnation) -> Meta {
+        match self.peer_addresses.is_empty() {
+            true => self.genesis().meta_alone(self.id, incarnation),
+            false => self.genesis().joining_meta(self.id, incarnation),
+        }
     }
 
     /// What a new cluster begins with.
@@ -277,14 +302,33 @@ pub(crate) fn client_memory(given: Option<usize>) -> Result<usize, String> {
     }
 }
 
-/// Reads `1=URL,2=URL`.
-fn url_list(flag: &str, list: &str) -> Result<BTreeMap<ReplicaId, String>, String> {
+/// The number in the name that a replica has if it is given none.
+fn number_of_name(name: &str) -> Option<u16> {
+    name.strip_prefix("replica-")?.parse().ok()
+}
+
+/// Reads `1=URL,2=URL`. A replica may be called by its name as well, as `etcdctl member add` does: this one's, or a name
+/// that has the number in it.
+fn url_list(
+    flag: &str,
+    list: &str,
+    own: Option<(&str, ReplicaId)>,
+) -> Result<BTreeMap<ReplicaId, String>, String> {
+    let number = |called: &str| match own {
+        Some((name, id)) if name == called => Some(id.0),
+        _ => called.parse().ok().or_else(|| number_of_name(called)),
+    };
     let mut urls = BTreeMap::new();
     for item in list.split(',').filter(|item| !item.is_empty()) {
         let (id, url) = item
             .split_once('=')
-            .and_then(|(id, url)| Some((id.parse::<u16>().ok().filter(|id| *id > 0)?, url)))
-            .ok_or_else(|| format!("--{flag}: {item:?} is not of the form 1=http://host:port"))?;
+            .and_then(|(id, url)| Some((number(id).filter(|id| *id > 0)?, url)))
+            .ok_or_else(|| {
+                format!(
+                    "--{flag}: {item:?} is not of the form 1=http://host:port: other replicas than this one are \
+                     called by their numbers, which quorate cluster status shows"
+                )
+            })?;
         host_port(flag, url)?;
         if urls.insert(ReplicaId(id), url.to_owned()).is_some() {
             return Err(format!("--{flag} lists replica {id} twice"));
@@ -306,7 +350,7 @@ fn members(
 ) -> Result<Vec<MemberInfo>, String> {
     let flag = "advertise-client-urls";
     let mut client_urls = match advertised.contains('=') {
-        true => url_list(flag, advertised)?,
+        true => url_list(flag, advertised, Some((name, me)))?,
         false => host_port(flag, advertised).map(|_| [(me, advertised.to_owned())].into())?,
     };
     let members = peer_urls

@@ -10,6 +10,7 @@ use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
 use crate::polling::PollingOptions;
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
+use crate::serve::create_files_for_owner_only;
 use crate::snapshots::SnapshotOptions;
 use children::{Child, Children, News};
 use clap::Args;
@@ -147,6 +148,7 @@ pub(crate) struct UpOptions {
 
 /// Runs the cluster until it is told to stop.
 pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
+    create_files_for_owner_only();
     let plan = Plan::of(options)?;
     options.snapshots.resolve().map_err(Failure::Usage)?;
     options.recode.resolve().map_err(Failure::Usage)?;

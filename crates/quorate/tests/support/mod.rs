@@ -386,10 +386,15 @@ pub async fn converged(urls: &[String]) -> (i64, u32) {
 
 /// The text of an endpoint's metrics page.
 pub async fn metrics(url: &str) -> String {
+    page(url, "/metrics").await
+}
+
+/// What an endpoint answers to a GET.
+pub async fn page(url: &str, path: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let address = url.strip_prefix("http://").unwrap();
     let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
-    let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await.unwrap();

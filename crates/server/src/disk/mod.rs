@@ -39,6 +39,8 @@ pub(crate) struct Disk {
     log: Segments,
     bulk: Segments,
     snapshots: SnapFiles,
+    /// Whether there was no folder for the bulk store.
+    lacks_bulk: bool,
     syncer: Syncer,
     test: TestSource,
 }
@@ -54,12 +56,14 @@ pub(crate) struct Folders {
 impl Disk {
     /// What is in these folders.
     pub(crate) fn open(folders: &Folders) -> Result<Self, DiskError> {
+        let lacks_bulk = !folders.bulk.exists();
         let opened = SnapFiles::open(&folders.snapshots);
         let failed = |error| DiskError::new("open", &folders.snapshots, &error);
         Ok(Disk {
             log: Segments::open(&folders.log, LOG_KEPT_MAX)?,
             bulk: Segments::open(&folders.bulk, BULK_KEPT_MAX)?,
             snapshots: opened.map_err(failed)?,
+            lacks_bulk,
             syncer: Syncer::default(),
             test: TestSource::default(),
         })
@@ -81,6 +85,11 @@ impl Disk {
     /// Fragments will be stored: begins to prepare the first segment for them, of this size.
     pub(crate) fn expect_bulk(&mut self, segment_bytes: u32) -> Result<(), DiskError> {
         self.bulk.expect(segment_bytes)
+    }
+
+    /// Puts an empty bulk store in the place of one that is gone, which has been made up for.
+    pub(crate) fn renew_bulk(&mut self) -> Result<(), DiskError> {
+        self.bulk.begin_folder()
     }
 
     /// Forgets the segments of the log that are not needed any more.
@@ -280,6 +289,10 @@ impl LogSource for Disk {
         Ok(sizes
             .map(|(number, size)| (number, size.min(u32::MAX.into()) as u32))
             .collect())
+    }
+
+    fn lacks_bulk(&self) -> bool {
+        self.lacks_bulk
     }
 
     fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {

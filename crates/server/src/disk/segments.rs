@@ -198,7 +198,8 @@ impl Segments {
         Ok(())
     }
 
-    fn begin_folder(&self) -> Result<(), DiskError> {
+    /// Creates the folder, if it is not there.
+    pub(super) fn begin_folder(&self) -> Result<(), DiskError> {
         if self.dir.exists() {
             return Ok(());
         }

@@ -178,7 +178,7 @@ impl<A: Application> Core<A> {
         self.members.note(place, from);
         self.reached.insert(from, client_url);
         let is_dialled = |id: ReplicaId| self.settings.learns && epoch.index_of(id).is_some();
-        let dialled = peers.iter().filter(|(id, _)| is_dialled(*id));
+        let dialled = peers.0.iter().filter(|(id, _)| is_dialled(*id));
         for (_, address) in dialled {
             self.members.meet(address);
         }

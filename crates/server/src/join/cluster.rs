@@ -1,106 +1,188 @@
-//! Which cluster the peers belong to, and who may say so.
+//! Which cluster the peers belong to, and whether this replica is the one that the cluster knows by its number.
+//!
+//! The address list of a replica says where to ask, and its token what a new cluster would be called. What a running
+//! cluster is and who its members are, only those say that run.
 
-use super::Answers;
-use super::rule::JoinError;
+use super::inquiry::Answers;
+use super::rule::{JoinError, Waiting};
 use crate::peer::question::{Answer, Stage};
-use quorate_core::{ClusterId, ReplicaId};
+use quorate_core::{ClusterId, Epoch, ReplicaId};
+use std::collections::BTreeSet;
 
-/// The cluster of those that answered. Where `expected` was only a guess, as it is for a replica that is
-/// to be added, it gives way to what all say that have data and do not know `me` as one of theirs: that
-/// may be another replica. Who has no data has only a guess of its own.
-///
-/// # Errors
-/// [`JoinError::OtherCluster`] if an address leads elsewhere.
-pub(super) fn of_peers(
-    (expected, is_guess): (ClusterId, bool),
-    me: ReplicaId,
-    answers: &Answers,
-) -> Result<ClusterId, JoinError> {
-    let knowing = || {
-        let said = answers.iter();
-        said.filter_map(|(peer, answer)| Some((*peer, answer.as_ref()?)))
-            .filter(|(_, answer)| answer.stage != Stage::Empty)
-    };
-    let Some((peer, found)) = knowing()
-        .map(|(peer, answer)| (peer, answer.cluster))
-        .find(|(_, cluster)| *cluster != expected)
-    else {
-        return Ok(expected);
-    };
-    let is_agreed = knowing().all(|(_, answer)| answer.cluster == found);
-    if is_guess && is_agreed && !knowing().any(|(_, answer)| lists(answer, me)) {
-        return Ok(found);
-    }
-    Err(JoinError::OtherCluster {
-        peer,
-        found,
-        expected,
-    })
+/// What a replica without promises claims to be.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub(super) me: ReplicaId,
+    /// Where the others reach it, by its own flags: `host:port`.
+    pub(super) address: String,
+    /// Whether a question that it sent to an address of its number came back to it.
+    pub(super) hears_itself: bool,
+    pub(super) cluster: ClusterId,
+    /// Whether the cluster is only derived from the token and the address list.
+    pub(super) is_guess: bool,
+    /// Whether it was told that the cluster is new.
+    pub(super) is_new: bool,
 }
 
-fn lists(answer: &Answer, me: ReplicaId) -> bool {
-    match (&answer.newest, &answer.stage) {
-        (Some(epoch), _) | (None, Stage::Begun { epoch, .. }) => epoch.index_of(me).is_some(),
-        _ => false,
+/// What the answers of one round say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    /// The cluster to begin or to come back to.
+    pub(super) cluster: ClusterId,
+    /// Its newest epoch, if any replica runs in it.
+    pub(super) newest: Option<Epoch>,
+    /// Where the members of that epoch are, and this replica, by those that run.
+    pub(super) addresses: BTreeSet<(ReplicaId, String)>,
+    /// Why this replica may not be the one that the cluster knows by its number.
+    pub(super) doubt: Option<Waiting>,
+}
+
+/// A replica that runs, by what it said.
+struct Running<'a> {
+    peer: ReplicaId,
+    cluster: ClusterId,
+    first: &'a Epoch,
+    newest: &'a Epoch,
+    /// `None` if it does not say where others are: its program is an older one.
+    addresses: Option<&'a [(ReplicaId, String)]>,
+}
+
+impl<'a> Running<'a> {
+    fn of((peer, answer): (&ReplicaId, &'a Answer)) -> Option<Running<'a>> {
+        let Stage::Begun {
+            epoch, addresses, ..
+        } = &answer.stage
+        else {
+            return None;
+        };
+        Some(Running {
+            peer: *peer,
+            cluster: answer.cluster,
+            first: epoch,
+            newest: answer.newest.as_ref().unwrap_or(epoch),
+            addresses: addresses.as_ref().map(|addresses| &addresses.0[..]),
+        })
+    }
+}
+
+impl Claim {
+    /// What the answers say, and whether this replica may go by it.
+    ///
+    /// # Errors
+    /// Addresses that lead elsewhere or to two clusters, and a number that another replica has.
+    pub(super) fn judge(&self, answers: &Answers) -> Result<Found, JoinError> {
+        let said = || answers.iter().map(|(peer, found)| (peer, &found.answer));
+        let running: Vec<Running<'_>> = said().filter_map(Running::of).collect();
+        // A cluster that was made from this very token and list is none that was only come across.
+        let is_proven = !self.is_guess || running.iter().any(|one| one.cluster == self.cluster);
+        let Some(cluster) = (match is_proven {
+            true => Some(self.cluster),
+            false => running.first().map(|one| one.cluster),
+        }) else {
+            return self.before_any_runs(answers);
+        };
+        let (ours, others): (Vec<_>, Vec<_>) =
+            running.iter().partition(|one| one.cluster == cluster);
+        let Some(first) = ours.first() else {
+            // It was told which cluster it is of, and nobody there has begun.
+            return self.before_any_runs(answers);
+        };
+        let is_another = |one: &&&Running<'_>| one.first.digest() != first.first.digest();
+        let second = match is_proven {
+            true => ours.iter().find(is_another).copied(),
+            false => others.first().or(ours.iter().find(is_another)).copied(),
+        };
+        if let Some(second) = second {
+            return Err(JoinError::TwoClusters {
+                peers: [first.peer, second.peer],
+                found: [first.cluster, second.cluster],
+            });
+        }
+        if let Some(own) = answers
+            .get(&self.me)
+            .filter(|_| ours.iter().any(|one| one.peer == self.me))
+        {
+            return Err(JoinError::NumberInUse {
+                me: self.me,
+                cluster,
+                address: own.address.clone(),
+            });
+        }
+        self.among(cluster, &ours, is_proven)
+    }
+
+    /// What replicas say that run in one cluster.
+    fn among(
+        &self,
+        cluster: ClusterId,
+        ours: &[&Running<'_>],
+        is_proven: bool,
+    ) -> Result<Found, JoinError> {
+        let newest = ours.iter().map(|one| one.newest);
+        let newest = newest.max_by_key(|epoch| epoch.number);
+        let is_listed = |id: ReplicaId| newest.is_some_and(|epoch| epoch.index_of(id).is_some());
+        let told = ours.iter().filter_map(|one| one.addresses).flatten();
+        let told = told.filter(|(id, _)| *id == self.me || is_listed(*id));
+        let addresses: BTreeSet<(ReplicaId, String)> = told.cloned().collect();
+        let known = addresses.iter().find(|(id, _)| *id == self.me);
+        let is_here = self.hears_itself || addresses.contains(&(self.me, self.address.clone()));
+        let is_known = is_listed(self.me) || known.is_some();
+        // Older programs do not say where others are.
+        let is_said = ours.iter().any(|one| one.addresses.is_some());
+        let is_accepted = is_proven || is_here || !(is_known || self.is_new);
+        let may_become_clear = is_known && is_said;
+        if !is_accepted && !may_become_clear {
+            return Err(JoinError::OtherCluster {
+                peer: ours.first().map_or(self.me, |one| one.peer),
+                found: cluster,
+                expected: self.cluster,
+            });
+        }
+        let doubt = (!is_accepted).then(|| Waiting::Elsewhere {
+            me: self.me,
+            cluster,
+            known: known.map(|(_, address)| address.clone()),
+            own: self.address.clone(),
+        });
+        Ok(Found {
+            cluster,
+            newest: newest.cloned(),
+            addresses,
+            doubt,
+        })
+    }
+
+    /// What the cluster is where nobody runs in it. Those that are told that it is new must mean the same one; what
+    /// others without data are told may be of any time.
+    fn before_any_runs(&self, answers: &Answers) -> Result<Found, JoinError> {
+        let says_which = |answer: &Answer| match answer.stage {
+            Stage::Empty => false,
+            Stage::Joining { .. } | Stage::Confirmed { .. } => self.is_new,
+            Stage::Begun { .. } => true,
+        };
+        let mut said = answers.iter().map(|(peer, found)| (*peer, &found.answer));
+        match said.find(|(_, answer)| says_which(answer) && answer.cluster != self.cluster) {
+            None => Ok(Found::nobody(self.cluster)),
+            Some((peer, answer)) => Err(JoinError::OtherCluster {
+                peer,
+                found: answer.cluster,
+                expected: self.cluster,
+            }),
+        }
+    }
+}
+
+impl Found {
+    /// A cluster in which nobody runs.
+    fn nobody(cluster: ClusterId) -> Found {
+        Found {
+            cluster,
+            newest: None,
+            addresses: BTreeSet::new(),
+            doubt: None,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::meta::tests::meta;
-
-    const GUESS: ClusterId = ClusterId(5);
-    const FOURTH: ReplicaId = ReplicaId(4);
-
-    fn answer(from: u16, cluster: ClusterId, stage: Stage) -> (ReplicaId, Option<Answer>) {
-        let from = ReplicaId(from);
-        let answer = Answer {
-            cluster,
-            from,
-            stage,
-            newest: None,
-        };
-        (from, Some(answer))
-    }
-
-    fn begun() -> Stage {
-        let epoch = meta(1).epoch;
-        Stage::Begun { epoch, later: None }
-    }
-
-    #[test]
-    fn a_guess_gives_way_to_what_those_with_data_say() {
-        let real = ClusterId(6);
-        let other_guess = answer(5, ClusterId(7), Stage::Empty);
-        let answers = [
-            answer(1, real, begun()),
-            answer(2, real, begun()),
-            (ReplicaId(3), None),
-            other_guess.clone(),
-        ];
-        let answers = Answers::from(answers);
-        assert_eq!(of_peers((GUESS, true), FOURTH, &answers), Ok(real));
-        assert!(of_peers((GUESS, false), FOURTH, &answers).is_err());
-        // Its number is another's there.
-        assert!(of_peers((GUESS, true), ReplicaId(2), &answers).is_err());
-        // Guesses alone say nothing.
-        let answers = Answers::from([other_guess]);
-        assert_eq!(of_peers((GUESS, true), FOURTH, &answers), Ok(GUESS));
-    }
-
-    #[test]
-    fn two_clusters_are_none() {
-        let answers = [
-            answer(1, ClusterId(6), begun()),
-            answer(2, ClusterId(7), begun()),
-        ];
-        let error = JoinError::OtherCluster {
-            peer: ReplicaId(1),
-            found: ClusterId(6),
-            expected: GUESS,
-        };
-        let answers = Answers::from(answers);
-        assert_eq!(of_peers((GUESS, true), FOURTH, &answers), Err(error));
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 //! Before the first word: a replica without promises asks its peers whether it may be new.
 
 mod cluster;
+mod inquiry;
 mod rule;
 
 pub use rule::{JoinError, Rejoin};
@@ -14,12 +15,15 @@ use crate::peer::pending::Pending;
 use crate::peer::question::{Answer, Question, Stage};
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
-use quorate_core::{ClusterId, Epoch, Incarnation, ReplicaId};
+use inquiry::{Answered, Answers, Inquiry, Step};
+use quorate_core::{ClusterId, Incarnation, ReplicaId};
 use quorate_host::Spoken;
-use rule::{Joiner, Next, Waiting};
-use std::collections::BTreeMap;
+use rule::{Next, Waiting};
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
@@ -37,9 +41,13 @@ pub struct Join {
     pub expected: Expected,
     /// Its cluster.
     pub cluster: ClusterId,
-    /// Whether that is only a guess: a replica that is to be added to a cluster may not know which it is.
+    /// Whether that is only derived from a token and an address list: a cluster that runs may be another one.
     pub is_guess: bool,
-    /// The other replicas, and where their peer ports are.
+    /// Whether it was told that the cluster is new.
+    pub is_new: bool,
+    /// Where the others reach it: `host:port`.
+    pub address: String,
+    /// Other replicas, and where their peer ports are: where to ask.
     pub peers: Vec<(ReplicaId, String)>,
     /// The versions it speaks.
     pub spoken: Spoken,
@@ -49,64 +57,133 @@ pub struct Join {
     pub folder: Option<Folder>,
 }
 
+/// What a replica begins with that had no promises.
+#[derive(Debug)]
+pub struct Joined {
+    /// Its data.
+    pub folder: Folder,
+    /// Where the others are: those of its list, and the members that the others told of.
+    pub peers: Vec<(ReplicaId, String)>,
+}
+
 /// Asks the peers until it is known as what the replica may begin, and writes that down. The port
 /// is the one for peers; it is left open.
 ///
 /// # Errors
-/// [`ServerError::Join`] when it will never be known, and whatever the folder says.
-pub fn join(join: Join, port: &TcpListener) -> Result<Folder, ServerError> {
+/// [`ServerError::Join`] when it will never be known, and whatever the folder says. A folder in which nothing was
+/// agreed on yet holds no replica afterwards.
+pub fn join(join: Join, port: &TcpListener) -> Result<Joined, ServerError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let listener = Listener::new(port.try_clone()?, Door::Peer)?;
-        join.run(&listener).await
+        Asking::new(join)?.run(&listener).await
     })
 }
 
-impl Join {
-    async fn run(mut self, listener: &Listener) -> Result<Folder, ServerError> {
-        let me = self.expected.replica;
-        let spoken = self.spoken;
-        let (tell, stage) = watch::channel(self.stage());
-        let (mut last, pending) = (None, Pending::default());
-        loop {
-            let (heard, newest) = tokio::select! {
-                heard = self.ask_all() => self.sort(heard)?,
-                () = answer_all(listener, &pending, (self.cluster, me, spoken), &stage) => continue,
-            };
-            let joiner = Joiner {
-                me,
-                cluster: self.cluster,
-                rejoin: self.rejoin,
-                mine: self.folder.as_ref().map(|folder| folder.meta().clone()),
-                heard,
-                newest,
-            };
-            match joiner
-                .next(now_ms(), random_u64()?)
-                .map_err(ServerError::Join)?
-            {
-                Next::Wait(why) => say_once(why, &mut last),
-                Next::Agree(meta) => {
-                    self.write(meta)?;
-                    tell.send_replace(self.stage());
-                    continue;
+/// A replica while it asks.
+struct Asking {
+    dir: PathBuf,
+    expected: Expected,
+    spoken: Spoken,
+    folder: Option<Folder>,
+    inquiry: Inquiry,
+    /// A number by which it recognises its own questions.
+    asker: u64,
+    /// Whether one of them came back to it.
+    hears_itself: Arc<AtomicBool>,
+    /// Its stage, for peers that ask.
+    tell: watch::Sender<Stage>,
+    /// Those that are about to.
+    pending: Pending,
+}
+
+impl Asking {
+    fn new(join: Join) -> Result<Asking, ServerError> {
+        Ok(Asking {
+            asker: random_u64()?,
+            hears_itself: Arc::default(),
+            tell: watch::Sender::new(stage(join.folder.as_ref())),
+            pending: Pending::default(),
+            inquiry: Inquiry {
+                me: join.expected.replica,
+                address: join.address,
+                cluster: join.cluster,
+                is_guess: join.is_guess,
+                is_new: join.is_new,
+                rejoin: join.rejoin,
+                list: join.peers,
+                followed: BTreeSet::new(),
+            },
+            dir: join.dir,
+            expected: join.expected,
+            spoken: join.spoken,
+            folder: join.folder,
+        })
+    }
+
+    async fn run(mut self, listener: &Listener) -> Result<Joined, ServerError> {
+        match self.decide(listener).await {
+            Ok((meta, peers)) => Ok(Joined {
+                folder: self.finish(meta)?,
+                peers,
+            }),
+            Err(error) => {
+                if let (ServerError::Join(_), Some(folder)) = (&error, self.folder.take()) {
+                    folder.discard_unless_agreed()?;
                 }
-                Next::Begin(meta) => {
-                    tracing::info!(incarnation = %meta.incarnation, state = ?meta.state, "may begin");
-                    return self.finish(meta);
-                }
-            }
-            tokio::select! {
-                () = tokio::time::sleep(ROUND_PAUSE) => {}
-                () = answer_all(listener, &pending, (self.cluster, me, spoken), &stage) => {}
+                Err(error)
             }
         }
     }
 
-    fn stage(&self) -> Stage {
-        Stage::of(self.folder.as_ref().map(Folder::meta))
+    /// Asks until it is known what to begin with, and where the others are.
+    async fn decide(
+        &mut self,
+        listener: &Listener,
+    ) -> Result<(Meta, Vec<(ReplicaId, String)>), ServerError> {
+        let mut last = None;
+        loop {
+            let answers = tokio::select! {
+                answers = self.ask_all() => answers,
+                () = self.answer_all(listener) => continue,
+            };
+            let mine = self.folder.as_ref().map(Folder::meta);
+            let hears_itself = self.hears_itself.load(Ordering::Relaxed);
+            let dice = (now_ms(), random_u64()?);
+            let step = self.inquiry.decide(mine, hears_itself, &answers, dice);
+            match step.map_err(ServerError::Join)? {
+                Step::AskMore => continue,
+                Step::Next(Next::Wait(why), _) => say_once(why, &mut last),
+                Step::Next(Next::Agree(meta), _) => {
+                    self.write(meta)?;
+                    self.tell.send_replace(stage(self.folder.as_ref()));
+                    continue;
+                }
+                Step::Next(Next::Begin(meta), found) => {
+                    // Before a folder is written: peers may run something else than was asked for here.
+                    self.expected.check(&self.dir, &meta)?;
+                    tracing::info!(
+                        cluster = %meta.cluster, incarnation = %meta.incarnation, state = ?meta.state, "may begin"
+                    );
+                    if self.inquiry.is_no_member(&found) {
+                        tracing::warn!(
+                            "replica {} is no member of cluster {}: it becomes one once it has caught up if it was \
+                             added, and otherwise has to be added first: quorate cluster add --peer-url http://{}",
+                            self.inquiry.me,
+                            found.cluster,
+                            self.inquiry.address
+                        );
+                    }
+                    return Ok((meta, self.inquiry.places(&found, &answers)));
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND_PAUSE) => {}
+                () = self.answer_all(listener) => {}
+            }
+        }
     }
 
     fn write(&mut self, meta: Meta) -> Result<(), ServerError> {
@@ -121,61 +198,81 @@ impl Join {
     }
 
     fn finish(mut self, meta: Meta) -> Result<Folder, ServerError> {
-        // Before a folder is written: peers may run something else than was asked for here.
-        self.expected.check(&self.dir, &meta)?;
         self.write(meta)?;
         let folder = self.folder.take();
         Ok(folder.unwrap_or_else(|| unreachable!("it was written")))
     }
 
-    /// What was answered by replicas of this cluster; a guess which that is gives way to them.
-    fn sort(&mut self, answers: Answers) -> Result<Heard, ServerError> {
-        let expected = (self.cluster, self.is_guess);
-        self.cluster = cluster::of_peers(expected, self.expected.replica, &answers)
-            .map_err(ServerError::Join)?;
-        let told = answers
-            .values()
-            .flatten()
-            .filter_map(|answer| answer.newest.clone());
-        let newest = told.max_by_key(|epoch| epoch.number);
-        let stage = |answer: Option<Answer>| answer.map(|answer| answer.stage);
-        let heard = answers
-            .into_iter()
-            .map(|(peer, answer)| (peer, stage(answer)));
-        Ok((heard.collect(), newest))
-    }
-
-    /// One question to everybody at once.
+    /// One question to every address at once.
     async fn ask_all(&self) -> Answers {
         let mut asking = tokio::task::JoinSet::new();
-        let mut heard = BTreeMap::new();
-        for (peer, address) in &self.peers {
-            heard.insert(*peer, None);
+        let spoken = self.spoken;
+        for (peer, address) in self.inquiry.targets() {
             let question = Question {
-                cluster: self.cluster,
-                from: self.expected.replica,
+                cluster: self.inquiry.cluster,
+                from: self.inquiry.me,
                 to: *peer,
+                asker: spoken.asks_for_addresses().then_some(self.asker),
             };
-            let (address, spoken) = (address.clone(), self.spoken);
+            let address = address.clone();
             asking.spawn(async move {
-                let answer =
-                    tokio::time::timeout(ANSWER_TIMEOUT, ask(&address, &question, spoken)).await;
-                (question.to, answer.ok().and_then(Result::ok))
+                let answer = ask(&address, &question, spoken);
+                let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer)
+                    .await
+                    .ok()?
+                    .ok()?;
+                Some(Answered { address, answer })
             });
         }
-        while let Some(Ok((peer, answer))) = asking.join_next().await {
-            if let Some(answer) = answer.filter(|answer| answer.from == peer) {
-                heard.insert(peer, Some(answer));
+        let mut answers = Answers::new();
+        while let Some(answered) = asking.join_next().await {
+            let Ok(Some(answered)) = answered else {
+                continue;
+            };
+            // An address may be another replica's by now. Of two that have a number, the one that runs counts.
+            let runs = |one: &Answered| matches!(one.answer.stage, Stage::Begun { .. });
+            let from = answered.answer.from;
+            if runs(&answered) || !answers.get(&from).is_some_and(runs) {
+                answers.insert(from, answered);
             }
         }
-        heard
+        answers
+    }
+
+    /// Answers the questions of others for as long as it is polled. Peers that run already and want to
+    /// send frames come again later.
+    async fn answer_all(&self, listener: &Listener) {
+        let (cluster, from) = (self.inquiry.cluster, self.inquiry.me);
+        loop {
+            let (mut connection, caller) = listener.accept().await;
+            let place = self.pending.begin(caller.ip());
+            let answer = Answer {
+                cluster,
+                from,
+                stage: self.tell.borrow().clone(),
+                newest: None,
+            };
+            let (spoken, asker) = (self.spoken, self.asker);
+            let hears_itself = Arc::clone(&self.hears_itself);
+            tokio::spawn(async move {
+                // Whoever gets no answer asks again.
+                let reply = reply(&mut connection, &answer, spoken, asker);
+                let heard = tokio::select! {
+                    heard = tokio::time::timeout(ANSWER_TIMEOUT, reply) => heard,
+                    () = place.gives_way() => return,
+                };
+                if let Ok(Ok(Heard::Itself)) = heard {
+                    hears_itself.store(true, Ordering::Relaxed);
+                }
+            });
+        }
     }
 }
 
-/// What each peer answered, if it did.
-type Answers = BTreeMap<ReplicaId, Option<Answer>>;
-/// How far each peer is, and the newest epoch that any of them told of.
-type Heard = (BTreeMap<ReplicaId, Option<Stage>>, Option<Epoch>);
+/// Of a replica that does not run yet.
+fn stage(folder: Option<&Folder>) -> Stage {
+    Stage::of(folder.map(Folder::meta))
+}
 
 async fn ask(address: &str, question: &Question, spoken: Spoken) -> Result<Answer, HandshakeError> {
     let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
@@ -186,42 +283,27 @@ async fn ask(address: &str, question: &Question, spoken: Spoken) -> Result<Answe
     answer.map(|(answer, _)| answer)
 }
 
-/// Answers the questions of others for as long as it is polled. Peers that run already and want to
-/// send frames come again later.
-async fn answer_all(
-    listener: &Listener,
-    pending: &Pending,
-    (cluster, me, spoken): (ClusterId, ReplicaId, Spoken),
-    stage: &watch::Receiver<Stage>,
-) {
-    loop {
-        let (mut connection, from) = listener.accept().await;
-        let place = pending.begin(from.ip());
-        let answer = Answer {
-            cluster,
-            from: me,
-            stage: stage.borrow().clone(),
-            newest: None,
-        };
-        tokio::spawn(async move {
-            // Whoever gets no answer asks again.
-            let reply = reply(&mut connection, &answer, spoken);
-            tokio::select! {
-                _ = tokio::time::timeout(ANSWER_TIMEOUT, reply) => {}
-                () = place.gives_way() => {}
-            }
-        });
-    }
+/// Whose question was answered.
+enum Heard {
+    Another,
+    Itself,
 }
 
 async fn reply(
     connection: &mut Connection,
     answer: &Answer,
     spoken: Spoken,
-) -> Result<(), HandshakeError> {
+    asker: u64,
+) -> Result<Heard, HandshakeError> {
+    let mut heard = Heard::Another;
     let sent = match opening::receive_caller(connection, spoken).await? {
         Caller::Asking(question) if question.to == answer.from => {
-            opening::send(connection, answer, spoken).await
+            if question.asker != Some(asker) {
+                opening::send(connection, answer, spoken).await
+            } else {
+                heard = Heard::Itself;
+                Ok(())
+            }
         }
         // This start has said hello to nobody: whoever was told so was told by somebody else.
         Caller::CallingBack(_) => {
@@ -229,7 +311,7 @@ async fn reply(
         }
         _ => Ok(()),
     };
-    sent.map_err(HandshakeError::Io)
+    sent.map(|()| heard).map_err(HandshakeError::Io)
 }
 
 /// Says what is waited for when that changes, not at every round.
@@ -242,7 +324,7 @@ fn say_once(why: Waiting, last: &mut Option<Waiting>) {
 
 /// A life that begins now, of which nobody has heard.
 pub(crate) fn fresh_life() -> std::io::Result<Incarnation> {
-    Ok(rule::new_life(&[], now_ms(), random_u64()?))
+    Ok(rule::new_life(&[], None, now_ms(), random_u64()?))
 }
 
 /// The wall clock: it numbers lives, and need not be right.
@@ -265,11 +347,20 @@ mod tests {
         let address = port.local_addr().unwrap().to_string();
         let listener = Listener::new(port, Door::Peer).unwrap();
         let (cluster, me, spoken) = (ClusterId(5), ReplicaId(2), Spoken::SHIPPED);
-        tokio::spawn(async move {
-            let (_, stage) = watch::channel(Stage::Empty);
-            let pending = Pending::default();
-            answer_all(&listener, &pending, (cluster, me, spoken), &stage).await;
-        });
+        let asking = Asking::new(Join {
+            dir: PathBuf::new(),
+            expected: Expected::any(me),
+            cluster,
+            is_guess: true,
+            is_new: false,
+            address: address.clone(),
+            peers: Vec::new(),
+            spoken,
+            rejoin: Rejoin::NewMember,
+            folder: None,
+        })
+        .unwrap();
+        tokio::spawn(async move { asking.answer_all(&listener).await });
         let asked = CallBack {
             cluster,
             from: ReplicaId(1),

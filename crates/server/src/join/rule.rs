@@ -9,6 +9,9 @@
 //!   if it is told to, as itself without its promises, by the protocol's own rule.
 //! - *Peers run in an epoch that does not list this replica*: it is new, and takes no part before an
 //!   epoch lists it in the life it draws now.
+//!
+//! Where any peer runs, the members are those of the newest epoch that was told of, whatever list of addresses this
+//! replica was given.
 
 use crate::meta::{Meta, State};
 use crate::peer::lives::{is_possible, number};
@@ -35,9 +38,9 @@ pub(super) struct Joiner {
     pub(super) rejoin: Rejoin,
     /// Written before; `None` without leave to begin a new cluster.
     pub(super) mine: Option<Meta>,
-    /// The other replicas, and what each has said in this round of questions.
+    /// The other replicas of its list and of the newest epoch, and what each has said in this round of questions.
     pub(super) heard: BTreeMap<ReplicaId, Option<Stage>>,
-    /// The newest epoch that any of them told of, if that is not the first.
+    /// The newest epoch that any of them told of.
     pub(super) newest: Option<Epoch>,
 }
 
@@ -64,6 +67,15 @@ pub(super) enum Waiting {
         begun: usize,
         needed: usize,
         silent: Vec<ReplicaId>,
+    },
+    /// The cluster knows a replica of this number, and not at the address of this one.
+    Elsewhere {
+        me: ReplicaId,
+        cluster: ClusterId,
+        /// Where, if any of those that were asked knows that.
+        known: Option<String>,
+        /// The address of this one, by its flags.
+        own: String,
     },
 }
 
@@ -93,6 +105,22 @@ pub enum JoinError {
         /// Whose was expected.
         expected: ClusterId,
     },
+    /// Peers run in clusters that were begun separately.
+    TwoClusters {
+        /// Two of them.
+        peers: [ReplicaId; 2],
+        /// Of which cluster each is.
+        found: [ClusterId; 2],
+    },
+    /// Another replica runs under this one's number.
+    NumberInUse {
+        /// The number.
+        me: ReplicaId,
+        /// In which cluster.
+        cluster: ClusterId,
+        /// Where it answers.
+        address: String,
+    },
 }
 
 impl Joiner {
@@ -107,7 +135,11 @@ impl Joiner {
         }
         match &self.mine {
             Some(mine) => self.begins(mine),
-            None => Ok(self.waits_for_quorum(0)),
+            None => Ok(Next::Wait(Waiting::Return {
+                begun: 0,
+                needed: majority(self.heard.len() + 1),
+                silent: self.silent(),
+            })),
         }
     }
 
@@ -120,47 +152,63 @@ impl Joiner {
             .then(|| Next::Begin(with_state(mine, State::Bootstrapped)))
     }
 
-    /// The way back of a replica that others have known, or `None` if nobody has.
+    /// The way back of a replica that others have known, or into a cluster that runs, or `None` if nobody runs.
     fn comes_back(&self, now_ms: u64, dice: u64) -> Result<Option<Next>, JoinError> {
         let begun: Vec<Begun<'_>> = self
             .said()
             .filter_map(|(_, stage)| match stage {
-                Stage::Begun { epoch, later } => Some((epoch, *later)),
+                Stage::Begun { epoch, later, .. } => Some((epoch, *later)),
                 _ => None,
             })
             .collect();
-        if let Some(next) = self.comes_new(&begun, now_ms, dice) {
-            return Ok(Some(next));
-        }
-        let empty: Vec<ReplicaId> = self
-            .said()
-            .filter(|(_, stage)| matches!(stage, Stage::Empty | Stage::Joining { .. }))
-            .map(|(id, _)| id)
-            .chain([self.me])
-            .collect();
-        let n = self.heard.len() + 1;
-        // Without leave, whoever has no data has lost it.
-        let existing = self.mine.is_none() || !begun.is_empty();
-        let quorum = self.quorum(&begun).unwrap_or(majority(n));
-        if existing && n - empty.len() < quorum {
-            let mut empty = empty;
-            empty.sort();
-            return Err(JoinError::TooManyLost { empty, n, quorum });
-        }
-        let Some((epoch, _)) = begun.first() else {
-            return Ok(None);
+        let Some((first, _)) = begun.first().copied() else {
+            // Without leave, whoever has no data has lost it.
+            return match self.mine {
+                None => self
+                    .too_many_lost(self.heard.len() + 1, None)
+                    .map_or(Ok(None), Err),
+                Some(_) => Ok(None),
+            };
         };
-        if begun.len() < majority(n) {
-            return Ok(Some(self.waits_for_quorum(begun.len())));
+        let newest = self.newest.as_ref().unwrap_or(first);
+        let listed = newest.members.iter().find(|member| member.id == self.me);
+        if let Some(lost) = self
+            .too_many_lost(newest.n(), Some(newest))
+            .filter(|_| listed.is_some())
+        {
+            return Err(lost);
         }
-        let listed = self.newest.as_ref().map(|newest| &newest.members);
-        let listed = listed.and_then(|all| all.iter().find(|member| member.id == self.me));
-        let incarnation = new_life(&begun, now_ms, dice);
+        // Of the members: one that was removed, or follows, decides nothing.
+        let is_member = |id: &ReplicaId| newest.index_of(*id).is_some();
+        let runs = |(id, stage): &(ReplicaId, &Stage)| {
+            is_member(id) && matches!(stage, Stage::Begun { .. })
+        };
+        let running = self.said().filter(runs).count();
+        if running < majority(newest.n()) {
+            let silent = self.silent().into_iter().filter(is_member);
+            return Ok(Some(Next::Wait(Waiting::Return {
+                begun: running,
+                needed: majority(newest.n()),
+                silent: silent.collect(),
+            })));
+        }
+        // A life that a change of the group drew is numbered like those that peers have seen.
+        let is_later = |life: &Incarnation| {
+            let of_first = first
+                .index_of(self.me)
+                .map(|index| first.members[index].incarnation);
+            of_first != Some(*life)
+        };
+        let listed = listed.map(|member| member.incarnation);
+        let incarnation = new_life(&begun, listed.filter(is_later), now_ms, dice);
         // In memory nobody keeps who it is: there the former life's place is all there is.
-        let in_place = self.rejoin == Rejoin::Protocol || epoch.durability == Durability::Memory;
-        let (known_as, state) = match in_place {
-            true => (listed.map(|member| member.incarnation), State::Lost),
-            false => (Some(incarnation), State::Bootstrapped),
+        let in_place = self.rejoin == Rejoin::Protocol || first.durability == Durability::Memory;
+        let (known_as, state) = match listed {
+            Some(listed) if in_place => {
+                let is_of_first = newest.number == first.number;
+                (Some(listed).filter(|_| !is_of_first), State::Lost)
+            }
+            _ => (Some(incarnation), State::Bootstrapped),
         };
         Ok(Some(Next::Begin(Meta {
             cluster: self.cluster,
@@ -169,46 +217,22 @@ impl Joiner {
             known_as,
             state,
             group: Group(0),
-            epoch: (*epoch).clone(),
+            epoch: first.clone(),
         })))
     }
 
-    /// Members that have to be left so that the group can still decide, if any runs: by the protocol's
-    /// own numbers, where the newest epoch is of those that were asked.
-    fn quorum(&self, begun: &[Begun<'_>]) -> Option<usize> {
-        let (first, _) = begun.first()?;
-        let newest = self.newest.as_ref().unwrap_or(first);
-        let is_of_asked = newest.n() == self.heard.len() + 1;
-        let failures = quorate_protocols::failures_survived(newest);
-        is_of_asked.then_some(newest.n() - failures)
-    }
-
-    /// The way in of a replica that the group does not list, any more or yet: nobody waits for what an
-    /// earlier life of it may have promised, and in this one it has promised nothing.
-    fn comes_new(&self, begun: &[Begun<'_>], now_ms: u64, dice: u64) -> Option<Next> {
-        let (first, _) = begun.first()?;
-        let newest = self.newest.as_ref().unwrap_or(first);
-        if newest.index_of(self.me).is_some() {
-            return None;
-        }
-        let needed = majority(newest.n());
-        if begun.len() < needed {
-            return Some(Next::Wait(Waiting::Return {
-                begun: begun.len(),
-                needed,
-                silent: self.silent(),
-            }));
-        }
-        let incarnation = new_life(begun, now_ms, dice);
-        Some(Next::Begin(Meta {
-            cluster: self.cluster,
-            replica: self.me,
-            incarnation,
-            known_as: Some(incarnation),
-            state: State::Bootstrapped,
-            group: Group(0),
-            epoch: (*first).clone(),
-        }))
+    /// That so many of `n` replicas have no data that no quorum can be left: by the numbers of the protocol, where
+    /// these are the members of an epoch.
+    fn too_many_lost(&self, n: usize, newest: Option<&Epoch>) -> Option<JoinError> {
+        let is_one = |id: &ReplicaId| newest.is_none_or(|epoch| epoch.index_of(*id).is_some());
+        let lacks = |stage: &Stage| matches!(stage, Stage::Empty | Stage::Joining { .. });
+        let lacking = self.said().filter(|(id, stage)| is_one(id) && lacks(stage));
+        let mut empty: Vec<ReplicaId> = lacking.map(|(id, _)| id).chain([self.me]).collect();
+        let quorum = newest.map_or(majority(n), |epoch| {
+            n - quorate_protocols::failures_survived(epoch)
+        });
+        empty.sort();
+        (n - empty.len() < quorum).then_some(JoinError::TooManyLost { empty, n, quorum })
     }
 
     /// The way into a new cluster.
@@ -267,14 +291,6 @@ impl Joiner {
         Ok(Next::Agree(agreed))
     }
 
-    fn waits_for_quorum(&self, begun: usize) -> Next {
-        Next::Wait(Waiting::Return {
-            begun,
-            needed: majority(self.heard.len() + 1),
-            silent: self.silent(),
-        })
-    }
-
     fn said(&self) -> impl Iterator<Item = (ReplicaId, &Stage)> {
         let heard = self.heard.iter();
         heard.filter_map(|(id, stage)| Some((*id, stage.as_ref()?)))
@@ -289,10 +305,15 @@ impl Joiner {
 /// The first epoch of a peer that runs, and the latest life in which it knew this replica.
 pub(super) type Begun<'a> = (&'a Epoch, Option<Incarnation>);
 
-/// A life later than any that peers have known, made unique by `dice`. One that no replica can be in is only what a stranger
-/// told an older program.
-pub(super) fn new_life(begun: &[Begun<'_>], now_ms: u64, dice: u64) -> Incarnation {
-    let known = begun.iter().filter_map(|(_, later)| *later);
+/// A life later than any that peers have known and than the one `listed`, made unique by `dice`. One that no replica can
+/// be in is only what a stranger told an older program.
+pub(super) fn new_life(
+    begun: &[Begun<'_>],
+    listed: Option<Incarnation>,
+    now_ms: u64,
+    dice: u64,
+) -> Incarnation {
+    let known = begun.iter().filter_map(|(_, later)| *later).chain(listed);
     let last = known.filter(|life| is_possible(*life, now_ms)).max();
     let number = last.map_or(0, |last| number(last) + 1).max(now_ms);
     Incarnation(u128::from(number) << 64 | u128::from(dice))
@@ -343,6 +364,27 @@ impl fmt::Display for Waiting {
                  may have promised; {begun} of the {needed} needed run, nothing heard of {}",
                 list(silent)
             ),
+            Waiting::Elsewhere {
+                me,
+                cluster,
+                known: Some(known),
+                own,
+            } => write!(
+                f,
+                "cluster {cluster} knows replica {me} at {known}, and this one is at {own} by its \
+                 --initial-cluster: if replica {me} has moved, tell the cluster (etcdctl member update {me:x} \
+                 --peer-urls=http://{own}); if not, check --id and --initial-cluster",
+                me = me.0
+            ),
+            Waiting::Elsewhere {
+                me, cluster, own, ..
+            } => write!(
+                f,
+                "cluster {cluster} has a replica {me}, and nobody that was asked knows its address: if that is this \
+                 one, say so with --cluster-id {cluster}, and tell the cluster where it is (etcdctl member update \
+                 {me:x} --peer-urls=http://{own})",
+                me = me.0
+            ),
         }
     }
 }
@@ -371,7 +413,33 @@ impl fmt::Display for JoinError {
             } => write!(
                 f,
                 "the address of replica {peer} leads to cluster {found}, not to cluster {expected}: \
-                 check --initial-cluster and --initial-cluster-token"
+                 check --initial-cluster and --initial-cluster-token; if this replica is of cluster {found}, say so \
+                 with --cluster-id {found} and without --initial-cluster-state new"
+            ),
+            JoinError::TwoClusters {
+                peers: [one, other],
+                found: [cluster, second],
+            } if cluster == second => write!(
+                f,
+                "replicas {one} and {other} both run as members of cluster {cluster}, and were begun separately with \
+                 the same --initial-cluster-token: leave the one that is not wanted out of --initial-cluster"
+            ),
+            JoinError::TwoClusters {
+                peers: [one, other],
+                found: [cluster, second],
+            } => write!(
+                f,
+                "the addresses in --initial-cluster lead to two clusters, replica {one} to {cluster} and replica \
+                 {other} to {second}: correct them, or say which with --cluster-id"
+            ),
+            JoinError::NumberInUse {
+                me,
+                cluster,
+                address,
+            } => write!(
+                f,
+                "replica {me} of cluster {cluster} runs at {address}: check --id; a new replica gets a number of \
+                 its own from quorate cluster add"
             ),
         }
     }

@@ -1,5 +1,6 @@
 //! Whom this replica is in touch with by now: members come and go.
 
+use super::addresses::Addresses;
 use super::call_back::Origin;
 use super::handshake::{About, Lane};
 use super::outgoing::Shared;
@@ -107,13 +108,13 @@ impl Contacts {
     }
 
     /// Where each peer is dialled.
-    pub(super) fn addresses(&self) -> Vec<(ReplicaId, String)> {
+    pub(super) fn addresses(&self) -> Addresses {
         let state = self.state();
         let at = |(peer, contact): (&ReplicaId, &Contact)| {
             let dialer = contact.dialers.last()?;
             Some((*peer, dialer.address().to_owned()))
         };
-        state.peers.iter().filter_map(at).collect()
+        Addresses(state.peers.iter().filter_map(at).collect())
     }
 
     /// What each peer has said of itself.

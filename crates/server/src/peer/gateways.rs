@@ -5,6 +5,7 @@
 //! speak of without sending: long frames of all gateways share a bounded room (`long_frames.rs`), and where all places
 //! are taken, the gateway gives way that has been silent for the longest.
 
+use super::addresses::{Addresses, decode_address};
 use super::frame::FrameDecoder;
 use super::handshake::{Lane, RejectCode, Rejection};
 use super::long_frames::{LongFrames, Room};
@@ -28,9 +29,6 @@ const GATEWAYS_MAX: usize = 256;
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// As much as a list of members takes.
 const WELCOME_BYTES_MAX: usize = 256 << 10;
-const URL_BYTES_MAX: usize = 512;
-/// Members in such a list, at most.
-const MEMBERS_MAX: usize = 256;
 
 /// What a gateway says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,8 +54,8 @@ pub(crate) struct GatewayWelcome {
     pub(crate) client_url: String,
     /// The newest epoch it knows.
     pub(crate) epoch: Epoch,
-    /// Where its peers are: `host:port`.
-    pub(crate) peers: Vec<(ReplicaId, String)>,
+    /// Where its peers are.
+    pub(crate) peers: Addresses,
     /// Why it does not take the connection, if it does not.
     pub(crate) rejected: Option<Rejection>,
 }
@@ -95,32 +93,17 @@ impl Wire for GatewayWelcome {
         self.from.encode(out);
         out.string(&self.client_url);
         self.epoch.encode(out);
-        out.varint(self.peers.len() as u64);
-        for (id, address) in &self.peers {
-            id.encode(out);
-            out.string(address);
-        }
+        self.peers.encode(out);
         self.rejected.encode(out);
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        let text = |input: &mut Decoder| match input.string()? {
-            text if text.len() <= URL_BYTES_MAX => Ok(text),
-            _ => Err(WireError::Range("address")),
-        };
-        let (cluster, from) = (ClusterId::decode(input)?, ReplicaId::decode(input)?);
-        let (client_url, epoch) = (text(input)?, Epoch::decode(input)?);
-        let count = input.count(2)?;
-        if count > MEMBERS_MAX {
-            return Err(WireError::Range("members"));
-        }
-        let peers = (0..count).map(|_| Ok((ReplicaId::decode(input)?, text(input)?)));
         Ok(GatewayWelcome {
-            cluster,
-            from,
-            client_url,
-            epoch,
-            peers: peers.collect::<Result<_, WireError>>()?,
+            cluster: ClusterId::decode(input)?,
+            from: ReplicaId::decode(input)?,
+            client_url: decode_address(input)?,
+            epoch: Epoch::decode(input)?,
+            peers: Addresses::decode(input)?,
             rejected: Option::decode(input)?,
         })
     }
@@ -443,7 +426,7 @@ mod tests {
             from: ReplicaId(2),
             client_url: "http://h:1".to_owned(),
             epoch: identity(1).epoch,
-            peers: vec![(ReplicaId(1), "a:2".to_owned())],
+            peers: Addresses(vec![(ReplicaId(1), "a:2".to_owned())]),
             rejected: Some(Rejection {
                 code: RejectCode::Taken,
                 text: "taken".to_owned(),

@@ -108,7 +108,7 @@ async fn greet(
             return Ok(Some(Welcomed::Gateway(hello, version)));
         }
         Ok(Caller::Asking(question)) => {
-            let answer = identity.answer(&question, lives, contacts.newest());
+            let answer = identity.answer(&question, lives, contacts);
             let sent = opening::send(connection, &answer, spoken).await;
             return sent.map(|()| None).map_err(HandshakeError::Io);
         }

@@ -3,6 +3,7 @@
 //! The core gives a turn's frames to a [`Transport`] and takes what peers did as [`Arrival`]s from a queue. Who a peer is,
 //! and whether it is taken, is the same whatever carries its frames ([`Home`]).
 
+pub(crate) mod addresses;
 pub(crate) mod call_back;
 mod contacts;
 pub(crate) mod datagrams;

@@ -1,10 +1,15 @@
 //! What a replica without data asks its peers before it may speak, and what they answer.
 
+use super::addresses::Addresses;
+use super::contacts::Contacts;
 use super::handshake::Identity;
 use super::lives::Lives;
 use super::opening::Opening;
 use crate::meta::{Meta, State};
 use quorate_core::{ClusterId, Decoder, Encoder, Epoch, Incarnation, ReplicaId, Wire, WireError};
+
+/// As much as two epochs and a list of addresses take.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 /// How far are you, and what do you know of me?
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +20,9 @@ pub(crate) struct Question {
     pub(crate) from: ReplicaId,
     /// Whom it believes to ask.
     pub(crate) to: ReplicaId,
+    /// A number that this start of it has drawn, from wire version 3 on: it is to be told where the peers of the
+    /// one that answers are, and recognises a question of its own.
+    pub(crate) asker: Option<u64>,
 }
 
 /// What one replica says of itself.
@@ -51,10 +59,12 @@ pub(crate) enum Stage {
     },
     /// It runs.
     Begun {
-        /// The epoch.
+        /// The first epoch.
         epoch: Epoch,
         /// The latest life of the one who asks, if it ever came back.
         later: Option<Incarnation>,
+        /// Where its peers are, the one who asks among them, if it was asked for that.
+        addresses: Option<Addresses>,
     },
 }
 
@@ -64,24 +74,21 @@ impl Opening for Question {
 
 impl Opening for Answer {
     const MAGIC: [u8; 8] = Question::MAGIC;
+    const BYTES_MAX: usize = ANSWER_BYTES_MAX;
 }
 
 impl Identity {
     /// The answer of a replica that runs.
-    pub(crate) fn answer(
-        &self,
-        question: &Question,
-        lives: &Lives,
-        newest: Option<Epoch>,
-    ) -> Answer {
+    pub(super) fn answer(&self, question: &Question, lives: &Lives, contacts: &Contacts) -> Answer {
         Answer {
             cluster: self.cluster,
             from: self.me,
             stage: Stage::Begun {
                 epoch: self.epoch.clone(),
                 later: lives.later(question.from),
+                addresses: question.asker.map(|_| contacts.addresses()),
             },
-            newest,
+            newest: contacts.newest(),
         }
     }
 }
@@ -105,6 +112,7 @@ impl Stage {
             State::Bootstrapped | State::Lost | State::Started => Stage::Begun {
                 epoch: meta.epoch.clone(),
                 later: None,
+                addresses: None,
             },
         }
     }
@@ -115,6 +123,9 @@ impl Wire for Question {
         self.cluster.encode(out);
         self.from.encode(out);
         self.to.encode(out);
+        if let Some(asker) = self.asker {
+            out.u64(asker);
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -122,6 +133,10 @@ impl Wire for Question {
             cluster: ClusterId::decode(input)?,
             from: ReplicaId::decode(input)?,
             to: ReplicaId::decode(input)?,
+            asker: match input.remaining() {
+                0 => None,
+                _ => Some(input.u64()?),
+            },
         })
     }
 }
@@ -170,10 +185,17 @@ impl Wire for Stage {
                 incarnation.encode(out);
                 out.u64(*digest);
             }
-            Stage::Begun { epoch, later } => {
-                out.u8(3);
+            Stage::Begun {
+                epoch,
+                later,
+                addresses,
+            } => {
+                out.u8(if addresses.is_none() { 3 } else { 4 });
                 epoch.encode(out);
                 later.encode(out);
+                if let Some(addresses) = addresses {
+                    addresses.encode(out);
+                }
             }
         }
     }
@@ -189,9 +211,13 @@ impl Wire for Stage {
                 incarnation: Incarnation::decode(input)?,
                 digest: input.u64()?,
             },
-            3 => Stage::Begun {
+            tag @ (3 | 4) => Stage::Begun {
                 epoch: Epoch::decode(input)?,
                 later: Option::decode(input)?,
+                addresses: match tag {
+                    3 => None,
+                    _ => Some(Addresses::decode(input)?),
+                },
             },
             tag => return Err(WireError::Tag("stage", tag)),
         })
@@ -223,6 +249,11 @@ mod tests {
                 stage,
                 newest: None,
             };
+            let mut told = answer.clone();
+            if let Stage::Begun { addresses, .. } = &mut told.stage {
+                *addresses = Some(Addresses(vec![(ReplicaId(1), "a:1".to_owned())]));
+            }
+            assert_eq!(Answer::from_bytes(told.to_bytes()), Ok(told));
             let bytes = answer.to_bytes();
             let later = Answer {
                 newest: Some(meta.epoch.clone()),

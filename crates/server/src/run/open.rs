@@ -2,7 +2,7 @@
 
 use super::{ServerConfig, random_u64};
 use crate::clock::Clock;
-use crate::disk::Disk;
+use crate::disk::{Disk, Folders};
 use crate::error::ServerError;
 use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
@@ -46,9 +46,13 @@ pub(super) fn open_host<A: Application>(
         }
     };
     let dir = config.folder.log_dir();
+    let folders = config.folder.disk_folders();
+    if (start, meta.epoch.durability) == (Start::Resume, Durability::Disk) {
+        tell_of_missing(&folders);
+    }
     let mut disk = match meta.epoch.durability {
         Durability::Disk => {
-            let disk = Disk::open(&config.folder.disk_folders())?;
+            let disk = Disk::open(&folders)?;
             Some(disk.slowed_by(config.test_source.clone()))
         }
         Durability::Memory => None,
@@ -72,6 +76,14 @@ pub(super) fn open_host<A: Application>(
         snapshot = found.snapshot.map(|slot| slot.0), fragments = found.bulk.fragments,
         "log read"
     );
+    if let Some(disk) = disk
+        .as_mut()
+        .filter(|disk| disk.lacks_bulk() && found.lost_promises)
+    {
+        tracing::warn!(path = %folders.bulk.display(),
+            "a folder is missing, and the log may refer to it: what was in it is rebuilt from peers");
+        disk.renew_bulk()?;
+    }
     tell_of_damage(&found, disk.as_ref());
     metrics.storage.opened(config.folder.was_damaged(), &found);
     Ok((host, disk))
@@ -102,6 +114,17 @@ fn machine_config(seat: &Seat) -> Result<AnyConfig, String> {
         me: first.map_or(seat.me, |member| member.id),
         ..seat.clone()
     })
+}
+
+/// Tells people which folders are missing that a replica has from its beginning.
+fn tell_of_missing(folders: &Folders) {
+    let log = "what this replica has promised is gone with it";
+    let snapshots = "its state is read from the log as far as that goes, and fetched from peers";
+    for (path, what) in [(&folders.log, log), (&folders.snapshots, snapshots)] {
+        if !path.exists() {
+            tracing::warn!(path = %path.display(), "a folder is missing: {what}");
+        }
+    }
 }
 
 /// Tells people what is not as it was written, and what follows from it.

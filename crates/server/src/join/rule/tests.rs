@@ -48,6 +48,7 @@ fn begun(members: [u128; 3], later: Option<u128>) -> Option<Stage> {
     Some(Stage::Begun {
         epoch,
         later: later.map(Incarnation),
+        addresses: None,
     })
 }
 
@@ -321,7 +322,11 @@ fn more_losses_than_the_protocol_bears_are_refused() {
     epoch.protocol = "rs-paxos".to_owned();
     epoch.params = [("k".to_owned(), "3".to_owned())].into();
     epoch.members = (1..=5).map(member).collect();
-    let runs = Some(Stage::Begun { epoch, later: None });
+    let runs = Some(Stage::Begun {
+        epoch,
+        later: None,
+        addresses: None,
+    });
     let heard = |third: Option<Stage>| {
         let said = [runs.clone(), runs.clone(), third, runs.clone()];
         (1..=4).map(ReplicaId).zip(said).collect()
@@ -347,5 +352,6 @@ fn a_life_after_which_there_is_none_is_not_followed() {
         (&epoch, Some(Incarnation(u128::MAX))),
         (&epoch, Some(known)),
     ];
-    assert_eq!(new_life(&begun, 7_000, 3), Incarnation(9_001 << 64 | 3));
+    let life = new_life(&begun, None, 7_000, 3);
+    assert_eq!(life, Incarnation(9_001 << 64 | 3));
 }
