@@ -10,11 +10,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 duration=30s
+peers=30s
 many=19000
 memory=20s
 if [ "${1:-}" = "--short" ]; then
   shift
   duration=11s
+  peers=5s
   many=0
   memory=6s
 fi
@@ -29,6 +31,8 @@ attack=("$QUORATE" bench attack "$@")
 "${attack[@]}" --kind half-open,slow-body --connections 300 --duration "$duration"
 # What is kept in memory for clients that do not finish what they send, or do not take what they asked for.
 "${attack[@]}" --kind half-puts,unread-answers --duration "$memory"
+# At the ports for peers.
+"${attack[@]}" --kind false-hello,strangers --connections 300 --duration "$peers"
 if [ "$many" -gt 0 ]; then
   "${attack[@]}" --kind unread-flood --duration "$memory"
   hard=$(ulimit -Hn)

@@ -3,13 +3,16 @@
 //! Each attack has a cluster of its own, with honest clients that put before, while and after it lasts. To add one: a
 //! file with its `run`, a [`Kind`], and a line in [`Kind::run`].
 
+mod false_hello;
 mod half_open;
 mod half_puts;
 mod honest;
 mod idle;
 mod observer;
+mod peer_port;
 mod session;
 mod slow_body;
+mod strangers;
 mod unread_answers;
 mod unread_flood;
 mod wire;
@@ -35,7 +38,7 @@ pub struct AttackArgs {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "idle,half-open,slow-body"
+        default_value = "idle,half-open,slow-body,false-hello,strangers"
     )]
     kind: Vec<Kind>,
     /// Connections that the attack has to each replica
@@ -76,6 +79,10 @@ enum Kind {
     UnreadAnswers,
     /// Small reads as fast as they can be sent, on connections that nobody reads
     UnreadFlood,
+    /// At the ports for peers: short connections that say to be a member
+    FalseHello,
+    /// At the ports for peers: connections that begin something and do not go on
+    Strangers,
 }
 
 impl Kind {
@@ -88,6 +95,8 @@ impl Kind {
             Kind::HalfPuts => half_puts::run(target).await,
             Kind::UnreadAnswers => unread_answers::run(target).await,
             Kind::UnreadFlood => unread_flood::run(target).await,
+            Kind::FalseHello => false_hello::run(target).await,
+            Kind::Strangers => strangers::run(target).await,
         }
     }
 
@@ -100,6 +109,15 @@ impl Kind {
             // It asks for more work than a replica can do, and honest clients wait their turn.
             Kind::UnreadFlood => Bounds {
                 gap: Duration::MAX,
+                ..Bounds::default()
+            },
+            Kind::FalseHello => Bounds {
+                growth_bytes: 64 << 20,
+                ..Bounds::default()
+            },
+            // Two frames of the greatest length have room, and what has arrived of them may take twice as much.
+            Kind::Strangers => Bounds {
+                growth_bytes: 128 << 20,
                 ..Bounds::default()
             },
         }
@@ -135,6 +153,19 @@ struct Target {
 }
 
 impl Target {
+    /// Ports for peers, as `host:port`: each is the one behind the port for clients.
+    fn peers(&self) -> Result<Vec<String>, String> {
+        let peer = |authority: &String| {
+            let (host, port) = authority.rsplit_once(':')?;
+            Some(format!(
+                "{host}:{}",
+                port.parse::<u16>().ok()?.checked_add(1)?
+            ))
+        };
+        let peers: Option<_> = self.clients.iter().map(peer).collect();
+        peers.ok_or_else(|| "a client URL has no port".to_owned())
+    }
+
     async fn until_over(&self) {
         tokio::time::sleep_until(self.over).await;
     }

@@ -29,6 +29,8 @@ const GATEWAYS_MAX: usize = 256;
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// As much as a list of members takes.
 const WELCOME_BYTES_MAX: usize = 256 << 10;
+/// About how much is read before other connections of the thread have their turn.
+const READ_BYTES_MAX: usize = 256 << 10;
 
 /// What a gateway says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -328,8 +330,12 @@ async fn read(connection: &Connection, from: ReplicaId, inlet: Inlet<'_>) -> Str
         arrivals, metrics, ..
     } = inlet;
     let mut decoder = FrameDecoder::default();
-    let mut room = None;
+    let (mut room, mut unbroken) = (None, 0);
     loop {
+        if unbroken >= READ_BYTES_MAX {
+            unbroken = 0;
+            tokio::task::yield_now().await;
+        }
         if room.is_none() {
             room = inlet.long_frames.room(decoder.expected()).await;
         }
@@ -340,10 +346,14 @@ async fn read(connection: &Connection, from: ReplicaId, inlet: Inlet<'_>) -> Str
         match connection.try_read_buf(&mut decoder.input()) {
             Ok(0) => return "closed by the other side".to_owned(),
             Ok(count) => {
+                unbroken += count;
                 inlet.heard.note();
                 metrics.received_bytes.increment(count as u64);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                unbroken = 0;
+                continue;
+            }
             Err(error) => return error.to_string(),
         }
         loop {
