@@ -109,6 +109,12 @@ pub(crate) fn mentions(pid: u32, path: &Path) -> bool {
         .is_ok_and(|line| line.windows(path.len()).any(|window| window == path))
 }
 
+/// Whether a signal has stopped a process.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| fields_after_name(&stat).next() == Some("T"))
+}
+
 fn running() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -11,6 +11,7 @@ use super::RepeatsArgs;
 use crate::children::signal;
 use crate::cluster::{Cluster, need_etcd};
 use crate::load::rpc::{Call, Channel};
+use crate::process;
 use crate::replicas::Replicas;
 use crate::scrape;
 use crate::trial::Asker;
@@ -76,11 +77,21 @@ impl System {
         self.endpoints[..LIVE].to_vec()
     }
 
-    /// Freezes all replicas but those that clients put through.
+    /// Freezes all replicas but those that clients put through. One that runs as another process by now would make
+    /// every put succeed: that is an error.
     pub(super) fn freeze(&mut self) -> Result<Frozen<'_>, String> {
-        let frozen = self.pids.get(LIVE..).ok_or("too few replicas run")?;
-        frozen.iter().for_each(|&pid| signal(pid, Signal::STOP));
-        Ok(Frozen(frozen))
+        let frozen = Frozen(self.pids.get(LIVE..).ok_or("too few replicas run")?);
+        frozen.0.iter().for_each(|&pid| signal(pid, Signal::STOP));
+        let deadline = Instant::now() + FREEZE_PATIENCE;
+        while let Some(pid) = frozen.0.iter().find(|&&pid| !process::is_stopped(pid)) {
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "process {pid} of a replica does not stop, or is gone"
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(frozen)
     }
 
     /// Waits until a put through each of the endpoints is acknowledged.
@@ -140,6 +151,7 @@ impl fmt::Debug for Frozen<'_> {
 
 const CODED: [&str; 2] = ["rs-paxos", "racos"];
 const START_PATIENCE: Duration = Duration::from_secs(60);
+const FREEZE_PATIENCE: Duration = Duration::from_secs(2);
 const PUT_PATIENCE: Duration = Duration::from_secs(10);
 /// What was not executed for so long, after a later put was, is not executed any more.
 const QUIET: Duration = Duration::from_secs(2);

@@ -67,7 +67,9 @@ public class Puts {
 
     /** The error without what is different each time. */
     static String told(Throwable error) {
-        return error.getMessage().replace('\n', ' ').replaceAll("eadline exceeded after.*", "eadline exceeded");
+        return error.getMessage()
+                .replace('\n', ' ')
+                .replaceAll("(eadline exceeded after|started after CallOptions deadline|will be exceeded in).*", "$1 ...");
     }
 
     static ByteSequence bytes(String text) {
