@@ -6,6 +6,7 @@ use crate::ids::{EntryId, Lsn, ReplicaId, Slot};
 use crate::machine::Machine;
 use crate::time::Due;
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 /// What a machine starts from. The host judges which; a machine never guesses.
 #[derive(Clone, Debug)]
@@ -37,6 +38,9 @@ pub enum Past<M: Machine> {
 pub enum Input<M: Machine> {
     /// Everything that waits; the machine forms its own batch.
     Submit(Vec<Command>),
+    /// Nobody waits for these requests any more. The machine refuses those of them that it has offered to
+    /// nobody and written nowhere ([`Refusal::Withdrawn`]), and never orders them; it goes on with the others.
+    Withdraw(BTreeSet<RequestId>),
     /// A peer said this.
     Message {
         /// Who, authenticated by the connection.
@@ -111,6 +115,7 @@ impl<M: Machine> Input<M> {
     {
         Some(match self {
             Input::Submit(commands) => Input::Submit(commands),
+            Input::Withdraw(ids) => Input::Withdraw(ids),
             Input::Message {
                 from,
                 message: said,
@@ -328,6 +333,8 @@ pub enum Refusal {
     /// It may have been executed, and this replica does not know: it has skipped the slots around
     /// it.
     Unknown,
+    /// Nobody waited for it any more before it was offered to anybody: this submission never executes it.
+    Withdrawn,
 }
 
 /// Something worth counting or tracing.

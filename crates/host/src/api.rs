@@ -65,6 +65,8 @@ pub struct Limits {
     pub command_bytes_max: usize,
     /// Requests that may wait for an answer at once.
     pub requests_max: usize,
+    /// Bytes of the bodies of commands that may wait for an answer at once.
+    pub request_bytes_max: usize,
     /// Size of a log segment, in bytes; a larger record gets a segment of its own size.
     pub segment_bytes: u32,
     /// Size of a segment of the bulk store, in bytes; a larger record gets a segment of its own size.
@@ -116,6 +118,7 @@ impl Default for Limits {
         Limits {
             command_bytes_max: 8 << 20,
             requests_max: 32 << 10,
+            request_bytes_max: 256 << 20,
             segment_bytes: 16 << 20,
             bulk_segment_bytes: 64 << 20,
             recent_bytes_max: 16 << 20,

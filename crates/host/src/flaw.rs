@@ -39,11 +39,13 @@ pub enum Flaw {
     ClaimsNotChecked,
     /// Promises are claimed before they are durable.
     ClaimsTooEarly,
+    /// A request that nobody waits for is said to be withdrawn, although the machine may have offered it.
+    WithdrawsWhatIsOffered,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 16] = [
+    pub const ALL: [Flaw; 17] = [
         Flaw::NoDedup,
         Flaw::SessionsNotCarried,
         Flaw::BaseNotCarried,
@@ -60,6 +62,7 @@ impl Flaw {
         Flaw::ClaimsNotNoted,
         Flaw::ClaimsNotChecked,
         Flaw::ClaimsTooEarly,
+        Flaw::WithdrawsWhatIsOffered,
     ];
 
     /// Its name on the command line.
@@ -82,6 +85,7 @@ impl Flaw {
             Flaw::ClaimsNotNoted => "host-claims-not-noted",
             Flaw::ClaimsNotChecked => "host-claims-not-checked",
             Flaw::ClaimsTooEarly => "host-claims-too-early",
+            Flaw::WithdrawsWhatIsOffered => "host-withdraws-what-is-offered",
         }
     }
 
@@ -105,6 +109,7 @@ impl Flaw {
             Flaw::ClaimsNotNoted => "a restart forgets how far the promises of peers went",
             Flaw::ClaimsNotChecked => "messages of an old copy of a folder are taken",
             Flaw::ClaimsTooEarly => "promises are claimed before they are durable",
+            Flaw::WithdrawsWhatIsOffered => "what is offered is said to be withdrawn",
         }
     }
 }

@@ -14,7 +14,7 @@
 
 use crate::api::{Answer, Frame, HostEvent, Limits, Place, Request, Token};
 use crate::frame::{self, Body, Header, PACKING_BYTES};
-use crate::requests::{Join, OwnSession, Requests, Waiting};
+use crate::requests::{Join, OwnSession, Requests, Waiting, Withdrawn};
 use crate::timers::draw;
 use crate::told::Told;
 use crate::version::{Spoken, Tongue, WireVersion};
@@ -60,6 +60,8 @@ pub struct Gateway<M: Machine> {
     timers: BTreeMap<M::Timer, u64>,
     /// It reads nothing.
     requests: Requests<()>,
+    /// The machine gets nothing for now: too few members can be reached.
+    holds_back: bool,
     tongue: Tongue,
     messages: Vec<(Peers, M::Message)>,
     /// Encodes them.
@@ -83,6 +85,7 @@ impl<M: Machine> Gateway<M> {
             out: Out::default(),
             timers: BTreeMap::new(),
             requests: Requests::new(config.me, config.boot),
+            holds_back: false,
             tongue: Tongue::new(config.spoken),
             messages: Vec::new(),
             packer: Encoder::with_capacity(PACKING_BYTES),
@@ -108,7 +111,11 @@ impl<M: Machine> Gateway<M> {
         for id in self.requests.early() {
             self.requests.decided(id);
         }
-        self.requests.start_over(Slot(0));
+        for token in self.requests.start_over(Slot(0)) {
+            // It may have been ordered before the seal.
+            let unknown = Answer::Refused(Refusal::Unknown);
+            self.answers.push((token, unknown));
+        }
         self.start(machine, now);
         if self.machine.is_none() {
             for waiting in self.requests.take_all() {
@@ -185,13 +192,31 @@ impl<M: Machine> Gateway<M> {
         }
     }
 
+    /// Drops the requests that nobody waits for any more, as far as they were sent to nobody; see
+    /// [`crate::Host::withdraw`].
+    pub fn withdraw(&mut self, now: Now, is_wanted: impl Fn(Token) -> bool) {
+        let Withdrawn { gone, taken } = self.requests.withdraw(is_wanted);
+        let refused = |token| (token, Answer::Refused(Refusal::Withdrawn));
+        self.answers.extend(gone.into_iter().map(refused));
+        if !taken.is_empty() {
+            self.step(now, Input::Withdraw(taken));
+        }
+    }
+
+    /// Whether the machine gets nothing for now; see [`crate::Host::hold_back`].
+    pub fn hold_back(&mut self, holds_back: bool) {
+        self.holds_back = holds_back;
+    }
+
     fn refusal(&self, body: &Bytes) -> Option<Refusal> {
         if body.len() > self.config.limits.command_bytes_max {
             Some(Refusal::TooLarge)
         } else if self.machine.is_none() {
             Some(Refusal::NotServing)
         } else {
-            let is_full = self.requests.count() >= self.config.limits.requests_max;
+            let limits = &self.config.limits;
+            let is_full = self.requests.count() >= limits.requests_max
+                || self.requests.bytes() + body.len() > limits.request_bytes_max;
             is_full.then_some(Refusal::Overloaded)
         }
     }
@@ -283,7 +308,7 @@ impl<M: Machine> Gateway<M> {
             self.has_beat = true;
             self.beat_due_ns = now.mono_ns + BEAT_NS;
         }
-        if self.requests.has_queued() {
+        if self.requests.has_queued() && !self.holds_back {
             let room = self.machine.as_ref().map_or(0, M::room);
             let mut commands = self.requests.take(room, now.mono_ns);
             // Clients may have made them for another epoch.

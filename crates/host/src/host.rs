@@ -115,6 +115,8 @@ pub struct Host<M: Machine, A: Application> {
     packer: Encoder,
     timers: Timers<M::Timer>,
     pub(crate) requests: Requests<A::Query>,
+    /// The machine gets nothing for now: too few members can be reached.
+    holds_back: bool,
     pub(crate) catch_up: CatchUp,
     dice: u64,
     beats: u32,
@@ -168,6 +170,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let payloads = Payloads::new(places(&applier, seat.me), code, cache_bytes_max);
         let mut host = Host {
             requests: Requests::new(seat.me, seat.boot),
+            holds_back: false,
             catch_up: CatchUp::new(),
             passage: Passage::new(member, seat.boot),
             limits: config.limits,
@@ -293,7 +296,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.go_on_from_own_log(now);
         self.hand_over_held(now);
         self.rebuild_further(now);
-        if self.requests.has_queued() {
+        if self.requests.has_queued() && !self.holds_back {
             let room = self.machine.as_ref().map_or(0, M::room);
             let commands = self.requests.take(room, now.mono_ns);
             let commands = self.fitting(commands);

@@ -2,6 +2,7 @@
 
 mod again;
 mod inside;
+mod withdraw;
 
 use crate::api::Token;
 use crate::epochs::Order;
@@ -11,6 +12,7 @@ use quorate_core::{
     Boot, Class, ClientId, Command, Payload, Principal, ReplicaId, RequestId, Slot, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub(crate) use withdraw::Withdrawn;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The client id under which machines see reads; they never enter the log.
@@ -56,6 +58,14 @@ impl Waiting {
 struct Write {
     waiting: Waiting,
     command: Command,
+    /// Nobody waits for it any more, and the machine, which has it, was told so.
+    is_withdrawn: bool,
+}
+
+impl Write {
+    fn bytes(&self) -> usize {
+        self.command.body.len() + self.command.bulk_len() as usize
+    }
 }
 
 /// A read and who waits for it.
@@ -79,6 +89,8 @@ pub(crate) struct Requests<Q> {
     /// Commands that the machine has not taken yet.
     queue: VecDeque<Command>,
     writes: BTreeMap<RequestId, Write>,
+    /// Bytes of all writes, payloads included.
+    bytes: usize,
     /// What countdowns have come to, and waits: nobody asks for it twice.
     due: BTreeSet<Bytes>,
     /// Writes that were answered ahead of their decision.
@@ -101,6 +113,7 @@ impl<Q> Requests<Q> {
             next_read: 1,
             queue: VecDeque::new(),
             writes: BTreeMap::new(),
+            bytes: 0,
             due: BTreeSet::new(),
             early: BTreeSet::new(),
             reads: BTreeMap::new(),
@@ -112,6 +125,11 @@ impl<Q> Requests<Q> {
     /// Requests without an answer.
     pub(crate) fn count(&self) -> usize {
         self.writes.len() + self.reads.len() + self.located_count
+    }
+
+    /// Bytes of writes without a result, payloads included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// For people: what waits, by what it waits for.
@@ -183,7 +201,15 @@ impl<Q> Requests<Q> {
 
     fn enqueue(&mut self, waiting: Waiting, command: Command) {
         self.queue.push_back(command.clone());
-        self.writes.insert(command.id, Write { waiting, command });
+        let write = Write {
+            waiting,
+            command,
+            is_withdrawn: false,
+        };
+        self.bytes += write.bytes();
+        if let Some(before) = self.writes.insert(write.command.id, write) {
+            self.bytes -= before.bytes();
+        }
     }
 
     /// Queues a command of a client with its own session. Submitting it again replaces who waits.
@@ -307,6 +333,7 @@ impl<Q> Requests<Q> {
     /// Takes who waits for a write.
     pub(crate) fn take_write(&mut self, id: RequestId) -> Option<Waiting> {
         let write = self.writes.remove(&id)?;
+        self.bytes -= write.bytes();
         if write.waiting.token == NOBODY {
             self.due.remove(&write.command.body);
         }

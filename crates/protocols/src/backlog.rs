@@ -1,7 +1,7 @@
 //! Commands that wait for an entry.
 
-use quorate_core::{Class, Command, EntryBuilder};
-use std::collections::VecDeque;
+use quorate_core::{Class, Command, EntryBuilder, Machine, Out, Outcome, Refusal, RequestId};
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
 /// Commands that no entry holds yet, in the order they came.
@@ -83,10 +83,40 @@ impl Backlog {
         inline
     }
 
+    /// Takes out the commands of these requests, and says which there were.
+    pub(crate) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
+        let mut withdrawn = Vec::new();
+        let bytes = &mut self.bytes;
+        self.commands.retain(|Waiting { command, .. }| {
+            let is_wanted = !ids.contains(&command.id);
+            if !is_wanted {
+                *bytes -= size_of(command);
+                withdrawn.push(command.id);
+            }
+            is_wanted
+        });
+        withdrawn
+    }
+
     /// Takes everything that waits.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Command> {
         self.bytes = 0;
         self.commands.drain(..).map(|waiting| waiting.command)
+    }
+}
+
+/// Takes the reads of these requests out of those that wait, and says which there were.
+pub(crate) fn withdraw_reads(
+    reads: &mut Vec<RequestId>,
+    ids: &BTreeSet<RequestId>,
+) -> Vec<RequestId> {
+    reads.extract_if(.., |id| ids.contains(id)).collect()
+}
+
+/// Says of requests that they are withdrawn.
+pub(crate) fn refuse_withdrawn<M: Machine>(ids: Vec<RequestId>, out: &mut Out<M>) {
+    for id in ids {
+        out.reply(id, Outcome::Refused(Refusal::Withdrawn));
     }
 }
 
@@ -109,7 +139,7 @@ impl Hash for Backlog {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use quorate_core::{Payload, Principal, RequestId};
+    use quorate_core::{Payload, Principal};
 
     fn command(body: usize, payload: Option<usize>) -> Command {
         let payload = payload.map(|len| Payload::of(Bytes::from(vec![1; len])));
@@ -138,6 +168,28 @@ mod tests {
         );
         assert_eq!(backlog.fill(10, 1_000).count(), 1);
         assert_eq!(backlog.bytes(), 0);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_taken_out_and_its_bytes_with_it() {
+        let mut backlog = Backlog::default();
+        let id = |seq| RequestId {
+            seq,
+            ..RequestId::default()
+        };
+        for seq in 1..=4 {
+            let body = 100 * seq as usize;
+            backlog.push(Command {
+                id: id(seq),
+                ..command(body, None)
+            });
+        }
+        let before = backlog.bytes();
+        let unwanted = BTreeSet::from([id(2), id(4), id(9)]);
+        assert_eq!(backlog.withdraw(&unwanted), [id(2), id(4)]);
+        assert!((600..700).contains(&(before - backlog.bytes())));
+        let left: Vec<u64> = backlog.drain().map(|command| command.id.seq).collect();
+        assert_eq!((left, backlog.bytes()), (vec![1, 3], 0));
     }
 
     #[test]

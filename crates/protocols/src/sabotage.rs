@@ -97,6 +97,7 @@ impl<M: Machine> Machine for Sabotaged<M> {
             }
             Input::Installed { base, .. } => forget_base(self.sabotage, base),
             Input::Submit(_)
+            | Input::Withdraw(_)
             | Input::Timer(_)
             | Input::Held(_)
             | Input::Applied { .. }

@@ -21,7 +21,7 @@ use crate::snap::Archive;
 use crate::status::Status;
 use crate::timed::Timed;
 use bytes::Bytes;
-use quorate_core::{Admission, Application, Event, Now, ReplicaId};
+use quorate_core::{Admission, Application, Event, Now, Refusal, ReplicaId};
 use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
 use quorate_protocols::AnyMachine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,7 +204,7 @@ impl<A: Application> Core<A> {
             self.react(now);
             self.keep_up(now);
             self.keep_alarms(now);
-            self.state.replies.expire(now.mono_ns);
+            self.look_after_waiting(now);
             self.turn()?;
             self.metrics.turn.record(began.elapsed());
             self.state.upkeep.sampled(&self.metrics, 1);
@@ -316,6 +316,14 @@ impl<A: Application> Core<A> {
         }
     }
 
+    /// Tells who has waited too long; what nobody waits for any more is not to be ordered later.
+    fn look_after_waiting(&mut self, now: Now) {
+        let replies = &mut self.state.replies;
+        if replies.look(now.mono_ns) {
+            self.host.withdraw(now, |token| replies.is_wanted(token));
+        }
+    }
+
     /// Countdowns begin when what started them is applied.
     fn take_countdowns(&mut self) {
         let countdowns = self.host.take_countdowns();
@@ -353,6 +361,7 @@ impl<A: Application> Core<A> {
         }
         loop {
             let now = self.clock.now();
+            self.host.hold_back(self.is_cut_off());
             self.host.turn(now);
             let begun = self.begin_epoch(now)?;
             let performed = self.perform(now)?;
@@ -443,7 +452,9 @@ impl<A: Application> Core<A> {
     }
 
     fn answer(&mut self, token: u64, answer: Answer<A::Answer>) {
-        if let Answer::Refused(refusal) = &answer {
+        if let Answer::Refused(Refusal::Withdrawn) = &answer {
+            self.metrics.withdrawn.increment(1);
+        } else if let Answer::Refused(refusal) = &answer {
             self.metrics.refused.increment(1);
             tracing::debug!(?refusal, "request refused");
         }

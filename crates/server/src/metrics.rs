@@ -53,6 +53,7 @@ pub struct Metrics {
     pub(crate) peer_rejected: Counter,
     pub(crate) refused_datagrams: Counter,
     pub(crate) refused: Counter,
+    pub(crate) withdrawn: Counter,
     pub(crate) has_quorum: Twin<Gauge>,
     pub(crate) epoch: Gauge,
     pub(crate) level: Gauge,
@@ -224,6 +225,11 @@ impl Metrics {
                 "Datagrams at the peer port that were not from a peer, or damaged.",
             ),
             refused: on.counter("quorate_requests_refused_total", "Requests refused."),
+            withdrawn: on.counter(
+                "quorate_requests_withdrawn_total",
+                "Requests dropped because their clients were told that nobody answers, or had left, before \
+                 they were offered to another replica or logged.",
+            ),
             has_quorum: Twin(
                 on.gauge(
                     "quorate_has_quorum",

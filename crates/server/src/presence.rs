@@ -11,6 +11,13 @@ impl<A: Application> Core<A> {
         self.present() >= self.host.quorum()
     }
 
+    /// Whether nothing can be decided: what is decided is with more members than may fail. A quorum may take more, for
+    /// some of what is asked.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        let failures = self.host.epoch().n() - self.host.quorum();
+        self.present() <= failures
+    }
+
     /// Members that frames reach, and this replica.
     pub(crate) fn present(&self) -> usize {
         let members = self.host.epoch().members.iter().map(|member| member.id);

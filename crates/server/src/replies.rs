@@ -5,7 +5,6 @@ use crate::handle::Failure;
 use bytes::Bytes;
 use quorate_core::Refusal;
 use quorate_host::{Answer, PayloadGone, Token};
-use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -18,26 +17,53 @@ pub(crate) enum Reply<A> {
     Change(oneshot::Sender<Result<(), ChangeError>>),
 }
 
+/// How often those who wait are looked at, in ns: so much later than they should be they are told, at most.
+const LOOK_NS: u64 = 100_000_000;
+
 /// A slab: tokens are places in it, used again once answered.
 ///
-/// Requests that wait too long are answered from here, in the order they came: a timer each in the
+/// Requests that wait too long are answered from here, all that are due at a time: a timer each in the
 /// event loop would cost every request a system call and a wake-up.
 #[derive(Debug)]
 pub(crate) struct Replies<A> {
     places: Vec<Place<A>>,
     free: Vec<usize>,
-    /// When each request that came is due, and its place, oldest first. Those answered meanwhile
-    /// are skipped.
-    due: VecDeque<(u64, usize)>,
+    /// Places in which somebody waits.
+    waiting: usize,
+    /// When they are looked at, on the monotonic clock in ns.
+    look_ns: u64,
     /// How long a request may wait, in ns.
     patience_ns: u64,
 }
 
 #[derive(Debug)]
 struct Place<A> {
-    /// `None` once it waited too long, and in a free place.
+    /// `None` once nobody waits for it any more, and in a free place.
     reply: Option<Reply<A>>,
     due_ns: u64,
+}
+
+impl<A> Reply<A> {
+    /// Whether nobody is there to take the answer. What the replica asks of the group has nobody from the
+    /// start, and is wanted all the same.
+    fn has_left(&self) -> bool {
+        match self {
+            Reply::Write(reply) => reply.is_closed(),
+            Reply::Read(reply) => reply.is_closed(),
+            Reply::Payload(reply) => reply.is_closed(),
+            Reply::Change(_) => false,
+        }
+    }
+
+    fn time_out(self) {
+        // Clients may have left.
+        match self {
+            Reply::Write(reply) => drop(reply.send(Err(Failure::Timeout))),
+            Reply::Read(reply) => drop(reply.send(Err(Failure::Timeout))),
+            Reply::Payload(reply) => drop(reply.send(Err(Failure::Timeout))),
+            Reply::Change(reply) => drop(reply.send(Err(Failure::Timeout.into()))),
+        }
+    }
 }
 
 impl<A> Replies<A> {
@@ -46,7 +72,8 @@ impl<A> Replies<A> {
         Replies {
             places: Vec::new(),
             free: Vec::new(),
-            due: VecDeque::new(),
+            waiting: 0,
+            look_ns: 0,
             patience_ns: u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -57,7 +84,10 @@ impl<A> Replies<A> {
             reply: Some(reply),
             due_ns: now_ns.saturating_add(self.patience_ns),
         };
-        let due_ns = filled.due_ns;
+        if self.waiting == 0 {
+            self.look_ns = now_ns + LOOK_NS;
+        }
+        self.waiting += 1;
         let place = match self.free.pop() {
             Some(place) => {
                 self.places[place] = filled;
@@ -68,49 +98,47 @@ impl<A> Replies<A> {
                 self.places.len() - 1
             }
         };
-        self.due.push_back((due_ns, place));
         place as Token
     }
 
-    /// When the oldest request will have waited too long, on the monotonic clock in ns.
-    pub(crate) fn next(&mut self) -> Option<u64> {
-        while let Some(&(due_ns, place)) = self.due.front() {
-            let waiting = &self.places[place];
-            if waiting.reply.is_some() && waiting.due_ns == due_ns {
-                return Some(due_ns);
-            }
-            self.due.pop_front();
-        }
-        None
+    /// When those who wait are to be looked at, on the monotonic clock in ns.
+    pub(crate) fn next(&self) -> Option<u64> {
+        (self.waiting > 0).then_some(self.look_ns)
     }
 
-    /// Answers requests that have waited too long by now. Their places stay taken until the host
-    /// has done with them.
-    pub(crate) fn expire(&mut self, now_ns: u64) {
-        while self.next().is_some_and(|due_ns| due_ns <= now_ns) {
-            let Some((_, place)) = self.due.pop_front() else {
-                return;
-            };
-            match self.places[place].reply.take() {
-                Some(Reply::Write(reply)) => drop(reply.send(Err(Failure::Timeout))),
-                Some(Reply::Read(reply)) => drop(reply.send(Err(Failure::Timeout))),
-                Some(Reply::Payload(reply)) => drop(reply.send(Err(Failure::Timeout))),
-                Some(Reply::Change(reply)) => drop(reply.send(Err(Failure::Timeout.into()))),
-                None => {}
+    /// Looks at those who wait, when it is time: answers the requests that have waited too long, and gives up
+    /// those whose clients have left. Says whether there were any: the host is to withdraw what is not
+    /// [wanted](Replies::is_wanted). Their places stay taken until it has done with them.
+    pub(crate) fn look(&mut self, now_ns: u64) -> bool {
+        if self.next().is_none_or(|look_ns| now_ns < look_ns) {
+            return false;
+        }
+        self.look_ns = now_ns + LOOK_NS;
+        let before = self.waiting;
+        for place in &mut self.places {
+            let is_over = |reply: &mut Reply<A>| place.due_ns <= now_ns || reply.has_left();
+            if let Some(reply) = place.reply.take_if(is_over) {
+                self.waiting -= 1;
+                reply.time_out();
             }
         }
+        self.waiting < before
+    }
+
+    /// Whether somebody waits for the answer to a request.
+    pub(crate) fn is_wanted(&self, token: Token) -> bool {
+        let place = self.places.get(token as usize);
+        place.is_some_and(|place| place.reply.is_some())
     }
 
     /// Nothing that waits will be answered any more.
     pub(crate) fn give_up(&mut self) {
-        self.expire(u64::MAX);
         // Nobody knows their places.
-        *self = Replies {
-            patience_ns: self.patience_ns,
-            places: Vec::new(),
-            free: Vec::new(),
-            due: VecDeque::new(),
-        };
+        let places = std::mem::take(&mut self.places).into_iter();
+        places
+            .filter_map(|place| place.reply)
+            .for_each(Reply::time_out);
+        (self.free, self.waiting) = (Vec::new(), 0);
     }
 
     /// Hands an answer to who waits for it. Clients may have left.
@@ -120,6 +148,7 @@ impl<A> Replies<A> {
         let Some(reply) = self.places[place].reply.take() else {
             return;
         };
+        self.waiting -= 1;
         match (reply, answer) {
             (Reply::Write(reply), Answer::Applied(_, result)) => drop(reply.send(Ok(result))),
             (Reply::Read(reply), Answer::Read(_, answer)) => drop(reply.send(Ok(answer))),
@@ -149,6 +178,8 @@ fn failure(refusal: Refusal) -> Failure {
         Refusal::NotServing => Failure::NotServing,
         // Whether it was executed is not known: the client must treat it like a lost answer.
         Refusal::NoSession | Refusal::Forgotten | Refusal::Unknown => Failure::Timeout,
+        // Only what nobody waits for is withdrawn.
+        Refusal::Withdrawn => Failure::Timeout,
     }
 }
 
@@ -178,26 +209,47 @@ mod tests {
 
     #[test]
     fn who_waits_too_long_is_told_so_and_the_place_stays_taken() {
-        let mut replies = Replies::<u32>::new(Duration::from_nanos(100));
+        let mut replies = Replies::<u32>::new(Duration::from_nanos(2 * LOOK_NS));
+        assert_eq!(replies.next(), None);
         let (first, mut got_first) = oneshot::channel();
         let (second, mut got_second) = oneshot::channel();
         let (third, mut got_third) = oneshot::channel();
         replies.insert(10, Reply::Read(first));
         let answered = replies.insert(20, Reply::Read(second));
         replies.answer(answered, Answer::Read(Slot(1), 5));
-        assert_eq!(replies.insert(30, Reply::Read(third)), answered);
-        assert_eq!(replies.next(), Some(110));
-        replies.expire(109);
-        assert!(got_first.try_recv().is_err());
-        replies.expire(110);
+        assert_eq!(replies.insert(LOOK_NS + 10, Reply::Read(third)), answered);
+        assert_eq!(replies.next(), Some(LOOK_NS + 10));
+        assert!(!replies.look(LOOK_NS + 10));
+        assert_eq!(replies.next(), Some(2 * LOOK_NS + 10));
+        assert!(replies.look(2 * LOOK_NS + 10));
         assert_eq!(got_first.try_recv(), Ok(Err(Failure::Timeout)));
         assert_eq!(got_second.try_recv(), Ok(Ok(5)));
-        assert_eq!(replies.next(), Some(130));
+        assert!(got_third.try_recv().is_err());
+        assert!(!replies.is_wanted(0) && replies.is_wanted(answered));
         let (fourth, _waits) = oneshot::channel();
-        assert_eq!(replies.insert(40, Reply::Read(fourth)), 2);
-        replies.answer(0, Answer::Read(Slot(1), 5));
-        replies.expire(130);
+        assert_eq!(
+            replies.insert(2 * LOOK_NS + 20, Reply::Read(fourth)),
+            2,
+            "the host has not done with place 0"
+        );
+        replies.answer(0, Answer::Refused(Refusal::Withdrawn));
+        assert!(replies.look(3 * LOOK_NS + 10));
         assert_eq!(got_third.try_recv(), Ok(Err(Failure::Timeout)));
-        assert_eq!(replies.next(), Some(140));
+        let (fifth, _waits) = oneshot::channel();
+        assert_eq!(replies.insert(3 * LOOK_NS + 20, Reply::Read(fifth)), 0);
+    }
+
+    #[test]
+    fn who_has_left_waits_no_more_but_what_nobody_waited_for_from_the_start_does() {
+        let mut replies = Replies::<u32>::new(Duration::from_secs(7));
+        let (write, got) = oneshot::channel();
+        let written = replies.insert(0, Reply::Write(write));
+        let (change, _) = oneshot::channel();
+        let changed = replies.insert(0, Reply::Change(change));
+        assert!(!replies.look(LOOK_NS) && replies.is_wanted(written));
+        drop(got);
+        assert!(replies.look(2 * LOOK_NS) && !replies.is_wanted(written));
+        assert!(replies.is_wanted(changed));
+        assert!(!replies.look(3 * LOOK_NS));
     }
 }

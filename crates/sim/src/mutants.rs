@@ -112,6 +112,7 @@ fn catcher_of(flaw: Flaw) -> Catcher {
         | Flaw::ReleasesTooEarly => Catcher::seeds("", 0..200),
         Flaw::AppliesBehindSeal => Catcher::seeds("--profile epochs", 0..200),
         Flaw::AsksNoneAgain => Catcher::seeds("--profile epochs", 0..200),
+        Flaw::WithdrawsWhatIsOffered => Catcher::seeds("", 0..200),
         Flaw::ScalarsNotCarried => {
             Catcher::Test("crates/host/tests/flaws: what_a_release_must_carry_on")
         }

@@ -159,6 +159,7 @@ fn describe_input<M: Machine>(input: &Input<M>) -> String {
                 .collect();
             format!("Submit {ids:?}")
         }
+        Input::Withdraw(ids) => format!("Withdraw {ids:?}"),
         Input::Message { from, message } => format!("Message from {from:?}: {message:?}"),
         Input::Timer(timer) => format!("Timer {timer:?}"),
         Input::Durable(lsn) => format!("Durable {lsn:?}"),

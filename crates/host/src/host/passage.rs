@@ -355,7 +355,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.limits.flaw != Some(Flaw::AsksNoneAgain) {
             // Of a seal that is too old to be known, everything is behind.
             let seal = self.epochs().chain.seal_of(self.seat.epoch.number);
-            self.requests.start_over(seal.map_or(Slot(0), Slot::next));
+            let withdrawn = self.requests.start_over(seal.map_or(Slot(0), Slot::next));
+            self.refuse_withdrawn(withdrawn);
         }
         if !self.passage.is_member {
             self.refuse_all(Refusal::NotServing);

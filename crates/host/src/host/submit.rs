@@ -2,9 +2,10 @@
 
 use super::Host;
 use crate::api::{Answer, Request, Token};
-use crate::requests::Waiting;
+use crate::flaw::Flaw;
+use crate::requests::{Waiting, Withdrawn};
 use bytes::Bytes;
-use quorate_core::{Application, Command, Machine, Now, Refusal, Wire};
+use quorate_core::{Application, Command, Input, Machine, Now, Refusal, Wire};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Takes a request; it is ordered at the next turn. A refusal comes as an answer.
@@ -38,6 +39,34 @@ impl<M: Machine, A: Application> Host<M, A> {
             Request::Order(order) => self.requests.order(waiting, &order),
             Request::Peek(_) => unreachable!("answered above"),
         }
+    }
+
+    /// Drops the requests that nobody waits for any more, as far as the machine has offered them to nobody; they are
+    /// answered [`Refusal::Withdrawn`]. What is offered may be executed yet: the machine's bounds say how much that
+    /// is. To be called whenever somebody who waited has been told that it took too long, or has left.
+    pub fn withdraw(&mut self, now: Now, is_wanted: impl Fn(Token) -> bool) {
+        let Withdrawn { gone, taken } = self.requests.withdraw(is_wanted);
+        self.refuse_withdrawn(gone);
+        if taken.is_empty() {
+            return;
+        }
+        if self.limits.flaw == Some(Flaw::WithdrawsWhatIsOffered) {
+            let taken = taken.iter().filter_map(|id| self.requests.take_write(*id));
+            let gone = taken.map(|waiting| waiting.token).collect();
+            return self.refuse_withdrawn(gone);
+        }
+        self.step(now, Input::Withdraw(taken));
+    }
+
+    pub(super) fn refuse_withdrawn(&mut self, tokens: Vec<Token>) {
+        let refused = |token| (token, Answer::Refused(Refusal::Withdrawn));
+        self.answers.extend(tokens.into_iter().map(refused));
+    }
+
+    /// Whether the machine gets nothing for now. A driver says so while it reaches too few members: what cannot be
+    /// decided would be offered all the same, and be decided long after whoever asked was told otherwise.
+    pub fn hold_back(&mut self, holds_back: bool) {
+        self.holds_back = holds_back;
     }
 
     /// Orders what a countdown has come to (see [`crate::Countdowns`]), if it can be ordered here and does not
@@ -77,6 +106,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         if takes_member && !self.is_member() {
             return Some(Refusal::NotServing);
         }
-        (self.waiting() >= self.limits.requests_max).then_some(Refusal::Overloaded)
+        let is_full = self.waiting() >= self.limits.requests_max
+            || self.requests.bytes() + body > self.limits.request_bytes_max;
+        is_full.then_some(Refusal::Overloaded)
     }
 }

@@ -1,14 +1,16 @@
 //! What becomes of requests when an epoch ends.
 
 use super::{OwnSession, READER, Requests, Waiting, reading};
+use crate::api::Token;
 use quorate_core::{Command, RequestId, Slot};
 use std::collections::VecDeque;
 
 impl<Q> Requests<Q> {
     /// The epoch is sealed, and `next` is the first slot behind: what it did not order is to be
     /// ordered in the next one, and reads that it did not answer are to be asked there. Whatever the
-    /// machine got may or may not have been applied: under its id it is executed once.
-    pub(crate) fn start_over(&mut self, next: Slot) {
+    /// machine got may or may not have been applied: under its id it is executed once. Writes that nobody
+    /// waits for any more are not asked again: says whose they were.
+    pub(crate) fn start_over(&mut self, next: Slot) -> Vec<Token> {
         if self.session == OwnSession::Opening {
             self.session = OwnSession::Closed;
         }
@@ -17,6 +19,7 @@ impl<Q> Requests<Q> {
             self.reads.insert(self.next_read, read);
             self.next_read += 1;
         }
+        let withdrawn = self.take_withdrawn();
         let is_taken = |waiting: &Waiting| waiting.ordered_ns > 0;
         let writes = self
             .writes
@@ -38,6 +41,7 @@ impl<Q> Requests<Q> {
         }));
         queue.append(&mut self.queue);
         self.queue = queue;
+        withdrawn
     }
 
     /// Takes everything that waits.
@@ -45,6 +49,7 @@ impl<Q> Requests<Q> {
         self.queue.clear();
         self.due.clear();
         self.located_count = 0;
+        self.bytes = 0;
         let located = std::mem::take(&mut self.located).into_values().flatten();
         let reads = std::mem::take(&mut self.reads).into_values();
         let writes = std::mem::take(&mut self.writes).into_values();

@@ -75,7 +75,7 @@ fn what_a_sealed_epoch_did_not_answer_is_asked_again_under_its_id() {
     requests.locate(taken[1].id, Slot(9));
     requests.locate(taken[2].id, Slot(10));
     requests.write(waiting(4), (body, Vec::new()), Principal::default());
-    requests.start_over(Slot(10));
+    assert!(requests.start_over(Slot(10)).is_empty());
     let due: Vec<Token> = requests
         .take_located(Slot(10))
         .iter()
@@ -86,7 +86,7 @@ fn what_a_sealed_epoch_did_not_answer_is_asked_again_under_its_id() {
     let tokens: Vec<_> = again.iter().map(|c| requests.token_of(c.id)).collect();
     assert_eq!(tokens, [Some(1), Some(3), Some(4)]);
     assert_eq!(again[0].id, taken[0].id);
-    requests.start_over(Slot(10));
+    assert!(requests.start_over(Slot(10)).is_empty());
     assert_eq!(
         requests.take(8, 7).len(),
         3,
@@ -182,4 +182,68 @@ fn payloads_go_inside_where_there_is_room_and_the_others_are_refused() {
         .map(|command| (&command.body[..], command.payloads.len()))
         .collect();
     assert_eq!(writes, [(&b"is xxxxx"[..], 0)]);
+}
+
+/// Scenario: a write that the machine has and one that it has not, a read that it has, one whose slot is known,
+/// and something that the replica asks by itself; nobody waits any more.
+#[test]
+fn what_nobody_waits_for_is_dropped_unless_the_machine_has_it() {
+    let mut requests = Requests::new(ReplicaId(1), Boot(7));
+    let waiting = |token| Waiting {
+        token,
+        submitted_ns: 0,
+        ordered_ns: 0,
+    };
+    let write = |requests: &mut Requests<char>, token| {
+        let body = Bytes::from_static(b"write");
+        requests.write(waiting(token), (body, Vec::new()), Principal::default());
+    };
+    requests.set_session(OwnSession::Open);
+    write(&mut requests, 1);
+    requests.read(waiting(2), 'a');
+    requests.read(waiting(3), 'b');
+    let taken = requests.take(8, 5);
+    requests.locate(taken[2].id, Slot(9));
+    write(&mut requests, 4);
+    write(&mut requests, 5);
+    requests.read(waiting(6), 'c');
+    requests.due(5, Bytes::from_static(b"due"));
+    assert_eq!((requests.count(), requests.bytes()), (7, 18));
+
+    let withdrawn = requests.withdraw(|token| token == 5);
+    assert_eq!(withdrawn.gone, [2, 6, 3, 4]);
+    assert_eq!(withdrawn.taken, BTreeSet::from([taken[0].id, taken[1].id]));
+    assert_eq!((requests.count(), requests.bytes()), (3, 13));
+    let again = requests.withdraw(|token| token == 5);
+    assert!(again.gone.is_empty() && again.taken.is_empty(), "{again:?}");
+
+    let left = requests.take(8, 6);
+    let tokens: Vec<_> = left.iter().map(|c| requests.token_of(c.id)).collect();
+    assert_eq!(tokens, [Some(5), Some(NOBODY)]);
+    assert!(
+        left.iter().all(|command| command.acked < taken[0].id.seq),
+        "what may be decided yet is not acknowledged"
+    );
+}
+
+/// Scenario: an epoch is sealed before it has ordered a write that nobody waits for any more.
+#[test]
+fn what_is_withdrawn_is_not_asked_again_in_the_next_epoch() {
+    let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+    let body = Bytes::from_static(b"w");
+    requests.set_session(OwnSession::Open);
+    for token in [1, 2] {
+        let waiting = Waiting {
+            token,
+            submitted_ns: 0,
+            ordered_ns: 0,
+        };
+        requests.write(waiting, (body.clone(), Vec::new()), Principal::default());
+    }
+    assert_eq!(requests.take(8, 5).len(), 2);
+    assert_eq!(requests.withdraw(|token| token == 2).taken.len(), 1);
+    assert_eq!(requests.start_over(Slot(3)), [1]);
+    let again = requests.take(8, 6);
+    let tokens: Vec<_> = again.iter().map(|c| requests.token_of(c.id)).collect();
+    assert_eq!((tokens, requests.count()), (vec![Some(2)], 1));
 }

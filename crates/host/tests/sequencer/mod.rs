@@ -165,6 +165,8 @@ impl Machine for Sequencer {
                 assert_eq!(base, Count(next.0));
                 self.next = next;
             }
+            // It takes in whatever it gets at once.
+            Input::Withdraw(_) => {}
             Input::Timer(()) | Input::Held(_) | Input::Applied { .. } | Input::Link { .. } => {}
         }
     }

@@ -202,6 +202,7 @@ impl Machine for Replica {
         self.rounds.load.read_clock(now, proposers);
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
+            Input::Withdraw(ids) => self.on_withdraw(&ids, out),
             Input::Message { from, message } => self.on_message(now, from, message, out),
             Input::Timer(timer) => self.on_timer(now, timer, out),
             Input::Durable(lsn) => self.on_durable(lsn, out),

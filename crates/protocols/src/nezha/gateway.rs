@@ -6,13 +6,13 @@ use super::config::Config;
 use super::dom::Estimates;
 use super::hold::Hold;
 use super::messages::{Body, FastReply, Outcome};
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, refuse_withdrawn};
 use bytes::Bytes;
 use quorate_core::{
     Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, Now, Out, Outcome as Fate, Refusal,
     ReplicaId, RequestId, Slot,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 /// Digests kept of what one member said of one entry: it says another one when a peer has lost its
@@ -236,6 +236,11 @@ impl Gateway {
     /// A command waits for an entry.
     pub(super) fn wait(&mut self, command: Command, now: Now) {
         self.backlog.push_since(command, now.mono_ns);
+    }
+
+    /// Refuses what nobody waits for any more, of what is in no entry.
+    pub(super) fn withdraw<M: Machine>(&mut self, ids: &BTreeSet<RequestId>, out: &mut Out<M>) {
+        refuse_withdrawn(self.backlog.withdraw(ids), out);
     }
 
     /// Refuses what has waited for longer than clients do. It is in no entry and will not be executed; it would be in the

@@ -65,6 +65,7 @@ pub use proxy::Proxy;
 pub use registered::Nezha;
 pub use replica::Replica;
 
+use crate::backlog::refuse_withdrawn;
 use crate::done::Done;
 use quorate_core::{
     Decoder, Event, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Wire, WireError,
@@ -95,6 +96,10 @@ impl Machine for Replica {
         self.now = now;
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
+            Input::Withdraw(ids) => {
+                self.gateway.withdraw(&ids, out);
+                refuse_withdrawn(self.reads.withdraw(&ids), out);
+            }
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Durable(lsn) => self.on_durable(lsn),

@@ -67,6 +67,7 @@ impl Machine for Proxy {
         self.now = now;
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
+            Input::Withdraw(ids) => self.gateway.withdraw(&ids, out),
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Applied { entry, .. } => self.on_told(entry),

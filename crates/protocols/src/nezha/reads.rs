@@ -10,8 +10,9 @@
 
 use super::messages::Message;
 use super::replica::{Replica, Status};
+use crate::backlog::withdraw_reads;
 use quorate_core::{Boot, Event, Out, Outcome, Peers, RequestId, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads of this replica's clients.
 #[derive(Clone, Debug, Default, Hash)]
@@ -35,6 +36,11 @@ struct Question {
 impl Reads {
     pub(super) fn wait(&mut self, id: RequestId) {
         self.waiting.push(id);
+    }
+
+    /// Takes out those of these requests that no question is about, and says which there were.
+    pub(super) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
+        withdraw_reads(&mut self.waiting, ids)
     }
 
     pub(super) fn count(&self) -> usize {

@@ -61,7 +61,7 @@ pub use config::{Config, Rules, Thresholds};
 pub use life::Life;
 pub use messages::{Manifest, Message, Record, Timer};
 
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, refuse_withdrawn};
 use crate::done::Done;
 use crate::lives::Lives;
 use crate::under_way::Line;
@@ -160,6 +160,10 @@ impl Machine for Replica {
         }
         match input {
             Input::Submit(commands) => self.on_submit(now, commands, out),
+            Input::Withdraw(ids) => {
+                refuse_withdrawn(self.backlog.withdraw(&ids), out);
+                self.pass_on(now, Input::Withdraw(ids), out);
+            }
             Input::Message {
                 from,
                 message: Message::Mvc(message),

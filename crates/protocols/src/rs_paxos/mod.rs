@@ -195,6 +195,7 @@ impl Machine for Replica {
         self.lease.tick(now.mono_ns);
         match input {
             Input::Submit(commands) => self.on_submit(commands, out),
+            Input::Withdraw(ids) => self.on_withdraw(&ids, out),
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Durable(lsn) => self.on_durable(lsn, out),

@@ -3,11 +3,13 @@
 use super::Replica;
 use super::messages::{Message, Timer};
 use super::role::Trust;
+use crate::backlog::refuse_withdrawn;
 use crate::under_way::{Line, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal,
+    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal, RequestId,
 };
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 /// An own entry that is not delivered yet.
@@ -48,6 +50,14 @@ impl Replica {
                 None => self.backlog.push(command),
             }
         }
+    }
+
+    /// Refuses what nobody waits for any more, of what is in no entry and in no question.
+    pub(super) fn on_withdraw(&mut self, ids: &BTreeSet<RequestId>, out: &mut Out<Self>) {
+        let mut withdrawn = self.backlog.withdraw(ids);
+        withdrawn.extend(self.large.withdraw(ids));
+        withdrawn.extend(self.reads.withdraw(ids));
+        refuse_withdrawn(withdrawn, out);
     }
 
     /// How many more commands may wait.
@@ -206,8 +216,9 @@ impl Replica {
         is_queued || !self.offers.is_empty() || self.reads.count() > 0
     }
 
-    /// Requests have waited long. If none was served meanwhile, they are refused: those in no
-    /// entry will not be executed; of the others nobody knows.
+    /// Requests have waited long. If none was served meanwhile, those in no entry are refused: they will not be
+    /// executed. The others stay under way, and nothing takes their place: they may be decided whenever a
+    /// quorum is back, and would be ever more.
     pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
         self.armed.patience = false;
         if std::mem::take(&mut self.is_serving_requests) {
@@ -215,12 +226,6 @@ impl Replica {
         }
         for command in self.backlog.drain().chain(self.large.drain()) {
             out.reply(command.id, Outcome::Refused(Refusal::NotServing));
-        }
-        self.large_offers = 0;
-        for offer in std::mem::take(&mut self.offers) {
-            for command in offer.entry.commands().flatten() {
-                out.reply(command.id, Outcome::Refused(Refusal::Unknown));
-            }
         }
         self.reads.refuse(out);
     }

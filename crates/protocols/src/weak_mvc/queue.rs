@@ -2,11 +2,12 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, refuse_withdrawn, withdraw_reads};
 use crate::under_way::UnderWay;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
 };
+use std::collections::BTreeSet;
 
 /// Commands and reads that no batch holds yet.
 #[derive(Clone, Debug, Default, Hash)]
@@ -60,6 +61,14 @@ impl Replica {
                 None => self.queue.commands.push(command),
             }
         }
+    }
+
+    /// Refuses what nobody waits for any more, of what is in no batch and in no question.
+    pub(super) fn on_withdraw(&mut self, ids: &BTreeSet<RequestId>, out: &mut Out<Self>) {
+        let mut withdrawn = self.queue.commands.withdraw(ids);
+        withdrawn.extend(withdraw_reads(&mut self.queue.reads, ids));
+        withdrawn.extend(withdraw_reads(&mut self.reads.waiting, ids));
+        refuse_withdrawn(withdrawn, out);
     }
 
     /// How many more commands may wait.

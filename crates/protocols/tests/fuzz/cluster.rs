@@ -4,18 +4,18 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
     Base as _, Boot, Class, ClientId, Command, Durability, Entry, Epoch, Group, Incarnation, Input,
-    Machine, Member, Now, Out, Output, Past, Payload, Peers, Principal, ReplicaId, RequestId, Seat,
-    Slot, carried, hollow_share,
+    Machine, Member, Now, Out, Outcome, Output, Past, Payload, Peers, Principal, Refusal,
+    ReplicaId, RequestId, Seat, Slot, Wire as _, carried, hollow_share,
 };
 use quorate_protocols::Protocol;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) type Message<P> = <<P as Protocol>::Machine as Machine>::Message;
 pub(crate) type Record<P> = <<P as Protocol>::Machine as Machine>::Record;
 pub(crate) type Base<P> = <<P as Protocol>::Machine as Machine>::Base;
 type Timer<P> = <<P as Protocol>::Machine as Machine>::Timer;
 
-const REPLICAS: usize = 3;
+pub(crate) const REPLICAS: usize = 3;
 /// Messages on their way; more are lost.
 const MAIL_MAX: usize = 200;
 /// Kept of what was said.
@@ -36,6 +36,10 @@ pub(crate) struct Cluster<P: Protocol> {
     pub(crate) nodes: Vec<Node<P>>,
     pub(crate) said: Vec<Message<P>>,
     pub(crate) recorded: Vec<Record<P>>,
+    /// The requests that were refused, and why.
+    pub(crate) refused: BTreeMap<RequestId, Refusal>,
+    /// All that a machine said and recorded since it is alone.
+    alone: Vec<Bytes>,
     mail: Vec<(usize, usize, Message<P>)>,
     rng: Rng,
     now: Now,
@@ -48,6 +52,8 @@ impl<P: Protocol> Cluster<P> {
             nodes: Vec::new(),
             said: Vec::new(),
             recorded: Vec::new(),
+            refused: BTreeMap::new(),
+            alone: Vec::new(),
             mail: Vec::new(),
             rng,
             now: Now::default(),
@@ -81,6 +87,104 @@ impl<P: Protocol> Cluster<P> {
             11 if self.rng.u8(..8) == 0 => self.restart(node),
             _ => self.deliver_mail(),
         }
+    }
+
+    /// Everybody has something to say, and hears the others, until all have delivered a slot.
+    pub(crate) fn decide_something(&mut self) {
+        for index in 0..REPLICAS {
+            self.write(index);
+        }
+        let has_none = |node: &Node<P>| node.delivered.is_empty();
+        for _ in 0..1_000 {
+            if !self.nodes.iter().any(has_none) {
+                return;
+            }
+            self.pass();
+        }
+        let explained = self.nodes.iter().map(|node| node.machine.explain());
+        let explained: Vec<String> = explained.collect();
+        panic!("{}: nothing is decided: {explained:?}", P::NAME);
+    }
+
+    /// A millisecond in which all that is on its way arrives. When nothing is, the timers of a machine come due.
+    pub(crate) fn pass(&mut self) {
+        self.now.mono_ns += 1_000_000;
+        self.now.clock_ns = self.now.mono_ns;
+        for (from, to, message) in std::mem::take(&mut self.mail) {
+            let from = replica(from);
+            self.step(to, Input::Message { from, message });
+        }
+        if self.mail.is_empty() {
+            let index = self.rng.usize(..REPLICAS);
+            self.fire_all(index);
+        }
+    }
+
+    /// Some time in which a machine hears nobody and nobody hears it, and its timers come due.
+    pub(crate) fn pass_alone(&mut self, me: usize, ns: u64) {
+        self.now.mono_ns += ns;
+        self.now.clock_ns = self.now.mono_ns;
+        self.fire_all(me);
+        self.hear_alone();
+    }
+
+    /// A client asks a machine that is alone for something that nobody asked for before.
+    pub(crate) fn ask_alone(&mut self, me: usize) -> RequestId {
+        let id = self.write(me);
+        self.hear_alone();
+        id
+    }
+
+    /// A client asks a machine for a write that bears its number.
+    fn write(&mut self, me: usize) -> RequestId {
+        self.requests += 1;
+        let id = RequestId {
+            client: ClientId(1),
+            seq: self.requests,
+        };
+        let command = Command {
+            id,
+            acked: 0,
+            class: Class::Write,
+            principal: Principal::default(),
+            body: format!("{MARK}{:08}", id.seq).into(),
+            payloads: Vec::new(),
+        };
+        self.step(me, Input::Submit(vec![command]));
+        id
+    }
+
+    /// Nobody waits for these any more.
+    pub(crate) fn withdraw(&mut self, me: usize, ids: BTreeSet<RequestId>) {
+        self.step(me, Input::Withdraw(ids));
+        self.hear_alone();
+    }
+
+    /// The requests of machines that were alone of which something was said or recorded.
+    pub(crate) fn offered_alone(&self) -> BTreeSet<RequestId> {
+        self.alone.iter().flat_map(|bytes| marked(bytes)).collect()
+    }
+
+    /// The requests of machines that were alone that were delivered anywhere.
+    pub(crate) fn delivered(&self) -> BTreeSet<RequestId> {
+        let slots = self.nodes.iter().flat_map(|node| node.delivered.iter());
+        let commands = slots.flatten().flat_map(|entry| entry.commands());
+        commands.flatten().map(|command| command.id).collect()
+    }
+
+    fn fire_all(&mut self, index: usize) {
+        for timer in std::mem::take(&mut self.nodes[index].timers) {
+            self.step(index, Input::Timer(timer));
+        }
+    }
+
+    /// What was said is lost.
+    fn hear_alone(&mut self) {
+        let said = std::mem::take(&mut self.mail).into_iter();
+        self.alone
+            .extend(said.map(|(_, _, message)| message.to_bytes()));
+        let recorded = std::mem::take(&mut self.recorded).into_iter();
+        self.alone.extend(recorded.map(|record| record.to_bytes()));
     }
 
     /// A machine hears something from a peer that did not say it.
@@ -223,6 +327,10 @@ impl<P: Protocol> Cluster<P> {
                 let node = &mut self.nodes[index];
                 node.machine.step(now, applied, &mut node.out);
             }
+            Output::Reply {
+                id,
+                outcome: Outcome::Refused(refusal),
+            } => drop(self.refused.insert(id, refusal)),
             Output::Retract { .. }
             | Output::Tell { .. }
             | Output::Reply { .. }
@@ -274,6 +382,23 @@ impl<P: Protocol> Cluster<P> {
             self.settle(index);
         }
     }
+}
+
+/// In the bodies of commands of machines that are alone, before the number of the request.
+const MARK: &str = "of one who is alone: ";
+
+/// The requests of which there is something in an encoding.
+fn marked(bytes: &[u8]) -> impl Iterator<Item = RequestId> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let numbers: Vec<u64> = text
+        .split(MARK)
+        .skip(1)
+        .map(|number| number[..8].parse().expect("a number is behind the mark"))
+        .collect();
+    numbers.into_iter().map(|seq| RequestId {
+        client: ClientId(1),
+        seq,
+    })
 }
 
 fn replica(index: usize) -> ReplicaId {

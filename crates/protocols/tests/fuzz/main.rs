@@ -1,5 +1,6 @@
-//! Every protocol's messages and records from hostile bytes, and its machines among hostile peers.
+//! Every protocol's messages and records from hostile bytes, and its machines among hostile peers, or among none.
 
+mod alone;
 mod cluster;
 
 use bytes::Bytes;

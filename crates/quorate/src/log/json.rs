@@ -174,6 +174,7 @@ fn describe(refusal: Refusal) -> &'static str {
         Refusal::Forgotten => "forgotten",
         Refusal::NotServing => "not serving",
         Refusal::Unknown => "unknown",
+        Refusal::Withdrawn => "withdrawn",
     }
 }
 

@@ -136,7 +136,6 @@ impl<A: Application> Core<A> {
             for request in asked.drain(..) {
                 self.request(now, request);
             }
-            self.replies.expire(now.mono_ns);
             self.turn(now);
         }
     }
@@ -292,9 +291,15 @@ impl<A: Application> Core<A> {
     }
 
     fn turn(&mut self, now: Now) {
+        let has_left = self.replies.look(now.mono_ns);
         let Some((_, gateway)) = &mut self.life else {
             return;
         };
+        if has_left {
+            gateway.withdraw(now, |token| self.replies.is_wanted(token));
+        }
+        // One member may reach the others.
+        gateway.hold_back(self.reached.is_empty());
         gateway.turn(now);
         let (frames, answers, events) = (
             gateway.take_frames(),
