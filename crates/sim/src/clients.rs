@@ -191,6 +191,12 @@ impl Clients {
         self.tasks[self.task(token)].client
     }
 
+    /// Whether a client waits for the answer to this attempt: not if it has given up, or has tried again since.
+    pub(crate) fn is_waiting(&self, token: Token) -> bool {
+        let task = &self.tasks[self.task(token)];
+        task.fate == Fate::Pending && task.token == token
+    }
+
     /// The task of an attempt.
     fn task(&self, token: Token) -> usize {
         self.tokens[token as usize - 1].task

@@ -116,6 +116,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
         }
         self.order_due(index);
+        self.look_after_waiting(index);
         let node = &mut self.nodes[index];
         let Some(host) = node.host.as_mut() else {
             return Ok(());

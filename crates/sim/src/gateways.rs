@@ -18,8 +18,8 @@ use quorate_protocols::{AnyGateway, GatewayMachine, gateway_machine};
 /// The machine that gateways run on.
 pub(crate) struct Apart {
     /// `None` while there is none.
-    gateway: Option<Gateway<AnyGateway>>,
-    clock: Clock,
+    pub(crate) gateway: Option<Gateway<AnyGateway>>,
+    pub(crate) clock: Clock,
     /// The number of the present gateway, or the last.
     me: ReplicaId,
     boot: Boot,
@@ -224,6 +224,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 }
             }
         }
+        self.look_after_gateway(endpoint - self.nodes.len());
+        let apart = &mut self.gateways[endpoint - self.nodes.len()];
+        let Some(gateway) = &mut apart.gateway else {
+            return Ok(());
+        };
         gateway.turn(now);
         let (frames, answers) = (gateway.take_frames(), gateway.take_answers());
         let events = gateway.take_events();

@@ -83,6 +83,7 @@ mod tally;
 mod trace;
 mod values;
 mod variations;
+mod waiting;
 mod wan;
 mod watches;
 mod world;

@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     /// First only as many replicas are healed as the protocol needs, and must do without the rest.
     pub(crate) quorum_first: bool,
+    /// Replicas that reach no more members than may fail give their machines nothing.
+    pub(crate) holds_back: bool,
     /// Parameters of the protocol that were not given are drawn.
     pub(crate) draws_settings: bool,
     /// Gateways apart.
@@ -139,6 +141,7 @@ impl Plan {
             service_max_ns: [1, 20 * MICROS, 100 * MICROS][rng.usize(..3)],
             limits: limits(rng, durability),
             quorum_first: false,
+            holds_back: false,
             draws_settings: false,
             gateways: 0,
         };

@@ -193,6 +193,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         let rig = setup.course.rig();
         if rig.is_none() {
             plan.draw_long(&mut generator(setup.seed, "long"));
+            plan.holds_back = generator(setup.seed, "hold back").bool();
         }
         let n = setup.replicas;
         let mut nodes: Vec<Node<M, A>> = (0..n)

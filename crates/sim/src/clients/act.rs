@@ -279,6 +279,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     )));
                 }
             }
+            // A write is sent once. Its client does not know, but what is withdrawn is never executed: the history is
+            // judged without it.
+            Answer::Refused(Refusal::Withdrawn) => {
+                self.totals.hit("request withdrawn");
+                let task = self.clients.task(token);
+                let task = &mut self.clients.tasks[task];
+                if matches!(task.ask, Ask::Write(_)) && task.fate == Fate::Unknown {
+                    task.fate = Fate::NotExecuted;
+                }
+            }
             Answer::Refused(_) | Answer::Payload(_) => {}
         }
         Ok(())
@@ -304,7 +314,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         let index = self.clients.task(token);
         let task = &self.clients.tasks[index];
-        if task.fate != Fate::Pending {
+        // To what is withdrawn nobody listens.
+        let is_withdrawn = matches!(answer, Answer::Refused(Refusal::Withdrawn));
+        if task.fate != Fate::Pending || is_withdrawn {
             return Ok(());
         }
         let (ask, attempts) = (task.ask.clone(), task.attempts);
