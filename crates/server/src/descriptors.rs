@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Descriptors that connections of clients never take: some 60 for log, bulk store and snapshots, 256 for gateways,
 /// 64 for strangers at the peer port, and the rest for peers.
 const RESERVED: usize = 512;
-/// Most connections of clients, unless more are asked for: each costs some memory.
-const CLIENT_CONNECTIONS_DEFAULT_MAX: usize = 20_000;
+/// Most connections of clients, unless more are asked for: an idle one costs some 28 KiB of memory.
+const CLIENT_CONNECTIONS_DEFAULT_MAX: usize = 10_000;
 /// A limit that the system calls infinite.
 const UNLIMITED: u64 = 1 << 30;
 
@@ -55,8 +55,8 @@ mod tests {
         for (limit, most) in [
             (256, 128),
             (1024, 512),
-            (20_000, 19_488),
-            (UNLIMITED, 20_000),
+            (20_000, 10_000),
+            (UNLIMITED, 10_000),
         ] {
             assert_eq!(client_connections_max(limit, None), Ok(most), "of {limit}");
         }

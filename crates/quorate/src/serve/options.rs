@@ -113,7 +113,7 @@ pub(crate) struct ServeOptions {
     pub(super) max_txn_ops: Option<usize>,
 
     /// Most connections of clients at a time; beyond, the longest idle is closed for a new one [default: the limit of
-    /// open files less 512, at most 20000]
+    /// open files less 512, at most 10000]
     #[arg(long, env = "QUORATE_MAX_CLIENT_CONNECTIONS", value_name = "COUNT")]
     pub(super) max_client_connections: Option<usize>,
 
