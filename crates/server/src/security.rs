@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 const UNACKNOWLEDGED_MS_MAX: u32 = 5_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// Connections that the kernel keeps until they are accepted, as far as the system allows; the library asks for 128.
+const CONNECTIONS_WAITING_MAX: i32 = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// One warning for each ten seconds in which no connection can be accepted.
 const ACCEPT_FAILURES_PER_WARNING: u32 = 100;
@@ -43,6 +45,8 @@ impl Listener {
     /// Takes over a bound port.
     pub fn new(port: std::net::TcpListener, door: Door) -> io::Result<Self> {
         port.set_nonblocking(true)?;
+        // Where more wait, the kernel drops what comes, and who came tries again a second later.
+        rustix::net::listen(&port, CONNECTIONS_WAITING_MAX)?;
         Ok(Listener {
             inner: TcpListener::from_std(port)?,
             door,
