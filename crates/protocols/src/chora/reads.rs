@@ -140,10 +140,20 @@ impl Replica {
         }
     }
 
-    /// Asks anew what was not answered, or by slots that nothing has come of.
+    /// Asks again where too few have answered: the same question, so that answers count that take longer than
+    /// until the next repair. Asks anew where enough have, and named slots that nothing has come of.
     pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
-        let is_stale = |query: &mut Query| !std::mem::take(&mut query.is_fresh);
-        if let Some(query) = self.reads.query.take_if(is_stale) {
+        let enough = self.config.thresholds.read as u32;
+        let Some(query) = &mut self.reads.query else {
+            return;
+        };
+        if std::mem::take(&mut query.is_fresh) {
+            return;
+        }
+        if query.heard.count_ones() < enough {
+            let silent = self.config.others() & !query.heard;
+            self.say_query(silent, out);
+        } else if let Some(query) = self.reads.query.take() {
             self.ask_for(query.reads, out);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::leader::Lead;
 use super::messages::{Body, Message, NO_VIEW, Placed, Record, StartView, Vc};
+use super::repeats::Repeat;
 use super::replica::{Item, Replica, Status};
 use quorate_core::{Event, Out, Peers, ReplicaId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ impl Replica {
             self.unflushed.clear();
         }
         self.in_vain += 1;
+        self.views_told.fill(Repeat::default());
         self.change = Change::default();
         self.status = Status::ViewChange;
         self.view = view;
@@ -94,7 +96,16 @@ impl Replica {
         }
         if view < self.view {
             let (view, cv) = (self.view, self.cv.clone());
-            out.send(self.peer(to), Message::VcReq { view, cv });
+            if self.views_told[to].is_due(self.now.mono_ns, self.config.rtx_min_ns) {
+                out.send(self.peer(to), Message::VcReq { view, cv });
+            }
+        }
+    }
+
+    /// Tells a member that left earlier views the log of this one.
+    fn say_start_again(&mut self, to: usize, out: &mut Out<Self>) {
+        if self.lead.starts[to].is_due(self.now.mono_ns, self.config.rtx_min_ns) {
+            self.say_start(to, 0, out);
         }
     }
 
@@ -109,7 +120,7 @@ impl Replica {
             return self.say_view_to(from, view, out);
         }
         match self.status {
-            Status::Normal if self.leads() => self.say_start(from, 0, out),
+            Status::Normal if self.leads() => self.say_start_again(from, out),
             // A follower never answers with its own log.
             Status::Normal | Status::Recovering => {}
             Status::ViewChange if from == self.leader() => self.say_vc(out),
@@ -131,7 +142,7 @@ impl Replica {
             return;
         }
         match self.status {
-            Status::Normal if self.config.rules.starts_once => self.say_start(from, 0, out),
+            Status::Normal if self.config.rules.starts_once => self.say_start_again(from, out),
             Status::Normal => self.start_again(from, vc, out),
             Status::Recovering => {}
             Status::ViewChange => {
@@ -264,6 +275,7 @@ impl Replica {
         self.is_unvouched = false;
         self.lead = Lead::new(&self.config, self.ap);
         self.unflushed.clear();
+        self.views_told.fill(Repeat::default());
         self.status = Status::Normal;
         self.lnv = self.view;
         for item in items {

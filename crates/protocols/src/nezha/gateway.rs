@@ -8,6 +8,7 @@ use super::hold::Hold;
 use super::messages::{Body, FastReply, Outcome};
 use crate::backlog::{Backlog, refuse_withdrawn};
 use bytes::Bytes;
+use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{
     Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, Now, Out, Outcome as Fate, Refusal,
     ReplicaId, RequestId, Slot,
@@ -44,6 +45,8 @@ pub(super) struct Gateway {
     pub(super) answered: (u64, u64),
     /// It counts; otherwise the leader does, and its word is enough.
     counts: bool,
+    /// How long answers take, since a request was last sent.
+    pub(super) pace: Pace,
 }
 
 /// An entry on its way.
@@ -180,6 +183,7 @@ impl Gateway {
             view: config.wan.then_some(0),
             answered: (0, 0),
             counts: !config.leader_counts,
+            pace: Pace::default(),
         }
     }
 
@@ -303,9 +307,11 @@ impl Gateway {
         })
     }
 
-    /// What was not decided for a while, and is to be sent again.
+    /// The entries to send again: those without a decision for longer than answers take at present. Sent
+    /// earlier, the copies would queue behind each other on a slow link, which would never be empty again.
     pub(super) fn old(&self, config: &Config, now: Now) -> Vec<EntryId> {
-        let is_old = |pending: &Pending| now.mono_ns >= pending.sent_ns + config.rtx_min_ns;
+        let wait_ns = config.rtx_min_ns.max(self.pace.patience_ns());
+        let is_old = |pending: &Pending| now.mono_ns >= pending.sent_ns + wait_ns;
         let old = self.pending.iter().filter(|(_, pending)| is_old(pending));
         old.map(|(id, _)| *id).collect()
     }
@@ -403,6 +409,9 @@ impl Gateway {
         }
         let pending = self.pending.get_mut(&id)?;
         pending.is_answered = true;
+        // The time since the last copy left: it grows up to that of a round trip, and losses do not add to it.
+        let took_ns = now.mono_ns.saturating_sub(pending.sent_ns);
+        self.pace.note(took_ns, ACK_NS_MAX);
         if let Some((began_ns, percent)) = pending.began {
             let took_ns = now.mono_ns.saturating_sub(began_ns);
             self.hold.answered(percent, took_ns);

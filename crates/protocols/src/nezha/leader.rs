@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::gateway::Gateway;
 use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
+use super::repeats::Repeat;
 use super::replica::{Replica, Status};
 use bytes::Bytes;
 use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot, reached};
@@ -23,6 +24,10 @@ pub(super) struct Lead {
     pub(super) said: Slot,
     /// The commit-point they were told.
     pub(super) said_cp: Slot,
+    /// When each member was told the log of the view from its beginning.
+    pub(super) starts: Vec<Repeat>,
+    /// When each member was told that this replica leads, and nothing else.
+    pub(super) signs: Vec<Repeat>,
     /// That it leads this view is durable with this record. Before, a crash may make it begin the view once
     /// more, with another log.
     pub(super) sealed: Lsn,
@@ -52,6 +57,8 @@ impl Lead {
     pub(super) fn new(config: &Config, end: Slot) -> Lead {
         Lead {
             acks: vec![Slot(0); config.n()],
+            starts: vec![Repeat::default(); config.n()],
+            signs: vec![Repeat::default(); config.n()],
             durable: Slot(0),
             said: end,
             said_cp: Slot(0),
@@ -67,6 +74,7 @@ impl Lead {
 impl Hash for Lead {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (&self.acks, self.durable, self.said, self.said_cp).hash(to);
+        (&self.starts, &self.signs).hash(to);
         self.counter.hash(to);
         for (slot, outcome) in &self.outcomes {
             (slot, outcome.id, outcome.digest, &outcome.results).hash(to);
@@ -201,6 +209,17 @@ impl Replica {
             return self.misbehaved(from, "a log that is longer than its leader's", out);
         }
         self.lead.acks[from] = self.lead.acks[from].max(upto);
+        // It is in the view and hears of it.
+        self.lead.starts[from] = Repeat::default();
+        self.lead.signs[from] = Repeat::default();
+    }
+
+    /// Tells a member whose requests come again that the leader lives, and how far its log is.
+    pub(super) fn say_sign(&mut self, member: usize, out: &mut Out<Self>) {
+        let min_ns = self.config.rtx_min_ns;
+        if member != self.config.me && self.lead.signs[member].is_due(self.now.mono_ns, min_ns) {
+            self.say_log_to(member, self.end(), false, out);
+        }
     }
 
     /// The commit-point: what `f + 1` have on their disks, this one among them.

@@ -47,6 +47,7 @@ mod receive;
 mod recover;
 mod registered;
 mod rejoin;
+mod repeats;
 mod replica;
 #[cfg(test)]
 mod tests;
@@ -67,9 +68,11 @@ pub use replica::Replica;
 
 use crate::backlog::refuse_withdrawn;
 use crate::done::Done;
+use quorate_core::pace::Pace;
 use quorate_core::{
     Decoder, Event, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Wire, WireError,
 };
+use repeats::Repeat;
 use replica::Status;
 use std::hash::{Hash, Hasher};
 
@@ -145,7 +148,7 @@ impl Machine for Replica {
         (&self.armed, self.backoff, self.in_vain).hash(to);
         let is_fetched = self.fetched == Some(self.end());
         (self.has_heard, self.is_called, self.has_asked, is_fetched).hash(to);
-        self.has_asked_sums.hash(to);
+        (self.has_asked_sums, &self.views_told).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -253,6 +256,11 @@ impl Replica {
         };
         if up {
             self.down.remove(&member);
+            // What was said by the former connection may be lost, and took other times.
+            self.gateway.pace = Pace::default();
+            self.views_told[member] = Repeat::default();
+            self.lead.starts[member] = Repeat::default();
+            self.lead.signs[member] = Repeat::default();
         } else {
             self.down.insert(member);
             self.sync_lazy(out);

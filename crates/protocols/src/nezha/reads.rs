@@ -104,12 +104,12 @@ impl Replica {
         }
     }
 
-    /// The question went without enough answers.
+    /// The question has too few answers, and is asked again. It stays the same question, so that answers count
+    /// that take longer than the timer.
     pub(super) fn on_reads_timer(&mut self, out: &mut Out<Self>) {
         if self.reads.is_asking() {
             self.back_off();
-            self.reads.start_over();
-            self.ask_about_reads(out);
+            self.say_question(out);
         }
     }
 

@@ -154,8 +154,7 @@ impl Replica {
                 self.say_outcome(*slot, out);
             }
             if let Some(member) = self.config.member(from) {
-                // A sign of life, and how far this is.
-                self.say_log_to(member, self.end(), false, out);
+                self.say_sign(member, out);
             }
             return;
         }

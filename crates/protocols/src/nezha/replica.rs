@@ -12,6 +12,7 @@ use super::leader::Lead;
 use super::messages::{Body, Message, Placed, Record};
 use super::reads::Reads;
 use super::rejoin::Rejoin;
+use super::repeats::Repeat;
 use super::timers::Armed;
 use crate::done::Done;
 use quorate_core::{Base, EntryId, Event, Lsn, Now, Out, Peers, Slot};
@@ -137,6 +138,8 @@ pub struct Replica {
     pub(super) backoff: u32,
     /// Views left since anything was decided, or read.
     pub(super) in_vain: u32,
+    /// When each member that speaks in an earlier view was told of the own one.
+    pub(super) views_told: Vec<Repeat>,
     /// The leader gave a sign of life since the timer was armed.
     pub(super) has_heard: bool,
     /// Somebody asked for what only the leader can place, and the leader was not heard since.
@@ -189,6 +192,7 @@ impl Replica {
             armed: Armed::default(),
             backoff: 0,
             in_vain: 0,
+            views_told: vec![Repeat::default(); n],
             has_heard: false,
             is_called: false,
             has_asked: false,

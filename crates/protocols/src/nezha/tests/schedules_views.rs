@@ -1,9 +1,9 @@
 //! Nasty schedules of views: late words of earlier ones, leaders that come back, reads.
 
-use super::super::Timer;
+use super::super::{Message, Timer};
 use super::directed::Schedule;
 use super::net::Net;
-use quorate_core::{Class, MILLIS};
+use quorate_core::{Class, MILLIS, Wire};
 
 /// S4: the log of a view comes a second time, after the follower synced more.
 #[test]
@@ -274,4 +274,55 @@ fn a_read_misses_what_has_changed_places() {
     };
     Schedule::of_keys(5, run).shows("reads-where-it-was", "a stale read");
     assert_eq!(Schedule::of_keys(5, run).holds().history.reads_done, 1);
+}
+
+/// Links are slow: answers come after the question was asked three times more.
+#[test]
+fn a_read_counts_answers_that_take_longer_than_its_timer() {
+    let run = |net: &mut Net| {
+        net.submit(1, Class::Read);
+        net.pass(1, 0, "read?");
+        let late = net.take(0, 1, "read!");
+        assert_eq!(late.len(), 1);
+        for _ in 0..3 {
+            net.fire(1, Timer::Reads);
+        }
+        for bytes in late {
+            net.hand(0, 1, bytes);
+        }
+        assert_eq!(net.history.reads_done, 1);
+    };
+    Schedule::of(3, run).holds();
+}
+
+/// Links are slow: fifty messages of a view that was left come at once, and fifty requests for the log of the
+/// next. One answer to each member is enough; more would be what the next fifty queue behind.
+#[test]
+fn late_messages_of_an_earlier_view_get_one_answer() {
+    let run = |net: &mut Net| {
+        net.write(0, &[]);
+        net.ripen(0);
+        let late = net.take(0, 2, "log-mod");
+        assert!(!late.is_empty());
+        net.begin_view(1, &[2]);
+        net.take(2, 0, "view-change-req");
+        net.take(1, 2, "start-view");
+        let asks = Message::VcReq {
+            view: 1,
+            cv: vec![0; 3],
+        };
+        for _ in 0..50 {
+            net.hand(0, 2, late[0].clone());
+            net.hand(2, 1, asks.to_bytes());
+        }
+        assert_eq!(net.take(2, 0, "view-change-req").len(), 1);
+        assert_eq!(net.take(1, 2, "start-view").len(), 1);
+        // What was said may be lost.
+        net.later(4 * MILLIS);
+        net.hand(0, 2, late[0].clone());
+        net.hand(2, 1, asks.to_bytes());
+        assert_eq!(net.take(2, 0, "view-change-req").len(), 1);
+        assert_eq!(net.take(1, 2, "start-view").len(), 1);
+    };
+    Schedule::of(3, run).holds();
 }
