@@ -174,7 +174,6 @@ pub enum BenchCommand {
 
 /// Roles that other subcommands start as processes of their own.
 #[derive(Debug, Clone, Subcommand)]
-#[command(hide = true)]
 pub enum Role {
     /// The floor's leader.
     #[command(hide = true)]

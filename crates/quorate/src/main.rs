@@ -16,6 +16,7 @@ mod layers;
 mod log;
 mod logging;
 mod modes;
+mod notify;
 mod polling;
 mod quorums;
 mod recode;
@@ -103,10 +104,19 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_lists_every_command() {
+        let help = Cli::command().render_help().to_string();
+        for command in Cli::command().get_subcommands() {
+            let line = format!("\n  {} ", command.get_name());
+            assert!(help.contains(&line), "{line:?} is missing:\n{help}");
+        }
     }
 }

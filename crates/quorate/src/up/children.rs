@@ -1,6 +1,7 @@
 //! The replicas' processes: started, listened to, stopped by their own ids and waited for.
 
 use super::plan::{self, Who};
+use crate::notify;
 use crate::serve::{READY, REMOVED};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, OpenOptions};
@@ -215,6 +216,8 @@ impl Keeper {
         self.child
             .command
             .command()?
+            // This process speaks for all of them.
+            .env_remove(notify::SOCKET)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -7,6 +7,7 @@ use crate::Failure;
 use crate::face::FaceName;
 use crate::genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
+use crate::notify::{State, notify};
 use crate::polling::PollingOptions;
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
@@ -211,6 +212,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
     if verdict.is_ok() {
         say("stopping");
     }
+    notify(State::Stopping);
     let killed = children.stop().await;
     match (verdict, killed.as_slice()) {
         (Err(failure), _) => Err(failure),
@@ -301,6 +303,7 @@ impl<'a> Watch<'a> {
             say(format_args!("gateway {}", self.plan.endpoints(&gateways)));
         }
         say(self.plan.endpoints(&replicas));
+        notify(State::Ready);
     }
 
     /// One that was removed from the cluster is no trouble: the others go on.
