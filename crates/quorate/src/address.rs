@@ -1,5 +1,7 @@
 //! URLs of ports, as etcd's flags have them: `http://host:port`.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 /// The `host:port` of a URL given for `flag`.
 pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
     if url.contains(',') {
@@ -18,6 +20,14 @@ pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
         .and_then(|rest| rest.rsplit_once(':'))
         .filter(|(host, _)| !host.is_empty())
         .and_then(|(_, port)| port.parse::<u16>().ok());
+    if let Some((host, _)) = rest.and_then(|rest| rest.rsplit_once(':'))
+        && host.contains(':')
+        && !is_bracketed(host)
+    {
+        return Err(format!(
+            "--{flag} {url:?}: an IPv6 address is written in brackets, as in http://[::1]:2379"
+        ));
+    }
     match (rest, port) {
         (Some(rest), Some(_)) => Ok(rest.to_owned()),
         _ => Err(format!(
@@ -26,9 +36,25 @@ pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
     }
 }
 
+fn is_bracketed(host: &str) -> bool {
+    let address = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
+/// Whether `host:port` stands for every address of a machine, and so for none that others could reach it at.
+pub(crate) fn is_unspecified(host_port: &str) -> bool {
+    let host = host_port
+        .rsplit_once(':')
+        .map_or(host_port, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::host_port;
+    use super::{host_port, is_unspecified};
 
     #[test]
     fn only_plain_urls_with_a_port_are_taken() {
@@ -45,12 +71,25 @@ mod tests {
             ("http://a:1/path", "not of the form"),
             ("https://a:1", "only http://"),
             ("http://a:1,http://b:2", "one URL"),
+            ("http://::1:2379", "in brackets"),
+            ("http://[::1:2379", "in brackets"),
+            ("http://[::g]:2379", "in brackets"),
         ] {
             let error = host_port("listen-client-urls", url).unwrap_err();
             assert!(
                 error.contains(why) && error.contains("--listen-client-urls"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn an_address_that_stands_for_all_is_known() {
+        for address in ["0.0.0.0:2379", "[::]:2379"] {
+            assert!(is_unspecified(address), "{address}");
+        }
+        for address in ["127.0.0.1:2379", "[::1]:2379", "host:2379", "10.0.0.0:1"] {
+            assert!(!is_unspecified(address), "{address}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Options with their defaults filled in and their contradictions found.
 
 use super::options::ServeOptions;
-use crate::address::host_port;
+use crate::address::{host_port, is_unspecified};
 use crate::face::FaceName;
 use crate::genesis::Genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, params};
@@ -130,10 +130,10 @@ impl Settings {
         // A folder with data knows its protocol, and its parameters are held against these.
         (options.rounds).add_to(protocol.as_deref().or(new), &mut params)?;
         let name = options.name.unwrap_or_else(|| format!("replica-{id}"));
-        let advertised = options
-            .advertise_client_urls
-            .as_deref()
-            .unwrap_or(&client_url);
+        let advertised = match options.advertise_client_urls {
+            Some(advertised) => advertised,
+            None => reachable(&client_url, &urls[&id])?,
+        };
         // Whoever starts several replicas on one machine says so.
         let layout = options.layout.unwrap_or(LayoutMode::Auto).resolve(1);
         let cores = polling::cores(options.cores.as_deref())?;
@@ -145,7 +145,7 @@ impl Settings {
                 .unwrap_or_else(|| format!("quorate-data/{id}").into()),
             listen_client: host_port("listen-client-urls", &client_url)?,
             listen_peer: host_port("listen-peer-urls", &peer_url)?,
-            members: members(id, &name, &urls, advertised)?,
+            members: members(id, &name, &urls, &advertised)?,
             peer_addresses: peer_addresses(id, &urls)?,
             own_address: host_port("initial-cluster", &urls[&id])?,
             stays_learner: options.learner.unwrap_or(false),
@@ -375,6 +375,25 @@ fn members(
     }
 }
 
+/// The URL that clients are told, where none is given: the one listened at. One that stands for every address of the
+/// machine gives way to the host at which the other replicas reach it.
+fn reachable(client_url: &str, own_peer_url: &str) -> Result<String, String> {
+    let listened = host_port("listen-client-urls", client_url)?;
+    if !is_unspecified(&listened) {
+        return Ok(client_url.to_owned());
+    }
+    let peer = host_port("initial-cluster", own_peer_url)?;
+    match (peer.rsplit_once(':'), listened.rsplit_once(':')) {
+        (Some((host, _)), Some((_, port))) if !is_unspecified(&peer) => {
+            Ok(format!("http://{host}:{port}"))
+        }
+        _ => Err(format!(
+            "--listen-client-urls {client_url:?} listens at every address: say with --advertise-client-urls at which \
+             of them clients reach this replica"
+        )),
+    }
+}
+
 fn peer_addresses(
     me: ReplicaId,
     urls: &BTreeMap<ReplicaId, String>,
@@ -418,6 +437,32 @@ mod tests {
         assert_eq!(settings.state, ClusterState::Existing);
         assert_eq!(settings.members[0].client_url, "http://127.0.0.1:2379");
         assert!(settings.peer_addresses.is_empty());
+    }
+
+    /// Scenario: a replica listens at every address of its machine and does not say which one is for clients.
+    #[test]
+    fn clients_are_told_an_address_they_can_reach() {
+        for listened in ["http://0.0.0.0:2379", "http://[::]:2379"] {
+            let options = ServeOptions {
+                listen_client_urls: Some(listened.into()),
+                ..three()
+            };
+            let settings = Settings::resolve(options).unwrap();
+            assert_eq!(settings.members[1].client_url, "http://b:2379");
+            let alone = ServeOptions {
+                listen_client_urls: Some(listened.into()),
+                listen_peer_urls: Some("http://0.0.0.0:2380".into()),
+                ..ServeOptions::default()
+            };
+            let error = Settings::resolve(alone.clone()).unwrap_err();
+            assert!(error.contains("--advertise-client-urls"), "{error}");
+            let told = ServeOptions {
+                advertise_client_urls: Some("http://10.0.0.1:2379".into()),
+                ..alone
+            };
+            let settings = Settings::resolve(told).unwrap();
+            assert_eq!(settings.members[0].client_url, "http://10.0.0.1:2379");
+        }
     }
 
     #[test]
