@@ -118,9 +118,15 @@ impl Plan {
             };
             (0..searches).map(move |coins| (scope, coins))
         };
+        let jobs: Vec<_> = all.iter().filter(is_wanted).flat_map(seeds).collect();
+        if jobs.is_empty() {
+            return Err(format!(
+                "there is nothing to search of {protocol} with these options; --list shows its configurations"
+            ));
+        }
         Ok(Plan {
             options: options.clone(),
-            jobs: all.iter().filter(is_wanted).flat_map(seeds).collect(),
+            jobs,
             next: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
         })
