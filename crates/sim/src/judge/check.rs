@@ -157,8 +157,6 @@ fn judge_refusal(op: &Op, refusal: Refusal, floors: &Floors) -> Result<(), Strin
     let has_reason = match (refusal, &op.request) {
         // Nobody can tell here how long a lease lived, nor who was the first to compact.
         (Refusal::LeaseNotFound, _) | (Refusal::Compacted, Request::Compact(_)) => true,
-        // Nor which alarms are raised.
-        (Refusal::Alarm, _) => true,
         (Refusal::Compacted, _) => asked.iter().any(|r| *r < floors.compacted_asked),
         (Refusal::Future, Request::Compact(revision)) => *revision > floors.revision,
         (Refusal::Future, _) => asked.iter().any(|r| *r > floors.revision),

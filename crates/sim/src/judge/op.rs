@@ -53,8 +53,6 @@ pub enum Refusal {
     Future,
     /// There is no such lease.
     LeaseNotFound,
-    /// An alarm of the group does not let it be done.
-    Alarm,
 }
 
 /// An answer.

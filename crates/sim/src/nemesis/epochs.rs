@@ -4,7 +4,7 @@ use crate::disk::Disk;
 use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World, replica};
-use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member};
+use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member, ReplicaId};
 use quorate_host::epochs::{
     Alarm, AlarmChange, AlarmKind, Configuration, Edit, Expect, Face, Order, Reconfigure, Scope,
 };
@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 
 /// The token of orders: nobody waits for what comes of them.
 pub(crate) const ORDER: Token = Token::MAX - 1;
+
+/// Alarms are about this one.
+const STRANGER: ReplicaId = ReplicaId(1000);
 
 /// A kind of change.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +120,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.send_request(via, ORDER, Request::Order(order));
     }
 
-    /// An alarm that is raised ends, or else one begins.
+    /// An alarm that is raised ends, or else one begins. It is about a replica that is no member, so that nothing is
+    /// refused because of it: what is, clients of the simulator do not ask for again.
     fn alarm(&mut self, via: usize) -> Order {
         let state = self.nodes[via].host.as_ref().map(Host::epochs);
         let raised = state.and_then(|state| state.alarms.iter().next());
@@ -130,10 +134,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let rng = &mut self.nemesis.rng;
         let alarm = Alarm {
             kind: [AlarmKind::NoSpace, AlarmKind::Corrupt][rng.usize(..2)],
-            id: replica(via),
+            id: STRANGER,
         };
-        let scope = [Scope::Member, Scope::Group][rng.usize(..2)];
-        let change = AlarmChange::Raise(scope);
+        let change = AlarmChange::Raise(Scope::Member);
         Order::Alarm { alarm, change }
     }
 

@@ -194,7 +194,6 @@ fn refusal(refused: Refused) -> Result<Refusal, String> {
         Refused::Compacted => Ok(Refusal::Compacted),
         Refused::FutureRevision => Ok(Refusal::Future),
         Refused::LeaseNotFound => Ok(Refusal::LeaseNotFound),
-        Refused::NoSpace | Refused::Corrupt => Ok(Refusal::Alarm),
         other => Err(format!(
             "nothing that was asked can be refused as {other:?}"
         )),
