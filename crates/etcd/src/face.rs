@@ -1,5 +1,6 @@
 //! What the services share.
 
+use crate::compactor::Retention;
 use crate::gather::Gatherer;
 use crate::watch::Hub;
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub struct Limits {
     pub drain: Duration,
     /// How often a watch that asked for it is told the progress when nothing happens.
     pub watch_progress_interval: Duration,
+    /// How much history is kept; `None` for all of it, until a client compacts.
+    pub retention: Option<Retention>,
     /// Responses to watches that allow it are split when they are larger than this.
     pub watch_fragment_bytes: usize,
 }
@@ -55,6 +58,7 @@ impl Default for Limits {
             keepalive_timeout: Duration::from_secs(20),
             drain: Duration::from_secs(5),
             watch_progress_interval: Duration::from_secs(10 * 60),
+            retention: None,
             watch_fragment_bytes: 3 << 19,
         }
     }

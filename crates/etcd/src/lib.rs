@@ -11,6 +11,7 @@
 mod authority;
 mod cluster;
 mod codec;
+mod compactor;
 mod face;
 mod front;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod serve;
 mod slices;
 mod watch;
 
+pub use compactor::Retention;
 pub use face::Limits;
 pub use gateway::serve_gateway;
 pub use quorate_web::Metrics;

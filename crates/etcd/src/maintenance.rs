@@ -40,8 +40,8 @@ impl Maintenance for Face {
             } else {
                 0
             },
-            raft_index: replica.applied.0,
-            raft_applied_index: replica.applied.0,
+            raft_index: replica.applied.0.max(1),
+            raft_applied_index: replica.applied.0.max(1),
             raft_term: TERM,
             errors,
             is_learner: !replica.is_member,

@@ -1,6 +1,7 @@
 //! Listening and serving.
 
 use crate::authority::Tolerant;
+use crate::compactor;
 use crate::face::{Face, Limits};
 use crate::front::Front;
 use crate::health;
@@ -13,6 +14,7 @@ use quorate_kv::Store;
 use quorate_server::{Handle, Listener};
 use quorate_web::Metrics;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use tonic::Status;
 use tonic::service::Routes;
@@ -51,9 +53,16 @@ pub async fn serve(
         metrics,
         listener.budget().account(),
     ));
+    let compaction = compactor::run(Arc::clone(&face));
     let routes = Routes::from(router(&face, message_bytes_max)).prepare();
     let front = Front::new(face, routes, message_bytes_max);
-    quorate_web::serve(listener, front, &connections, Tolerant::new, shutdown).await;
+    let serving = quorate_web::serve(listener, front, &connections, Tolerant::new, shutdown);
+    let mut serving = pin!(serving);
+    tokio::select! {
+        () = &mut serving => {}
+        // It ends where nothing is to be compacted, or can be any more.
+        () = compaction => serving.await,
+    }
 }
 
 /// Answers what no route takes, in the language it was asked in.

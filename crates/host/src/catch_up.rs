@@ -413,10 +413,17 @@ impl<M: Machine, A: Application> Host<M, A> {
             let slot = Slot(from.0.saturating_add(index as u64));
             self.mend(slot, entry.as_ref());
             if slot == self.applied() {
-                let located = self.append_decided(slot, entry.as_ref());
+                if self.must_wait(entry.as_ref()) {
+                    break;
+                }
+                let located = match self.is_stalled() {
+                    true => self.leave_unwritten(slot),
+                    false => self.append_decided(slot, entry.as_ref()),
+                };
                 self.apply(now, slot, entry, located);
             }
         }
+        self.mend_more(now);
         let learned = self.applied().0 - before.0;
         if learned > 0 {
             self.count_caught_up(learned);

@@ -18,7 +18,7 @@ pub(crate) enum Lookup {
     Ready(Option<Entry>),
     /// In the log.
     OnDisk(Located),
-    /// Not decided here, or no longer kept: a snapshot covers it.
+    /// Not decided here, no longer kept, for a snapshot covers it, or not written yet.
     Absent,
 }
 
@@ -138,6 +138,7 @@ impl DecidedLog {
         match index.map(|index| self.located[index]) {
             None => Lookup::Absent,
             Some(Located::NOOP) => Lookup::Ready(None),
+            Some(Located::UNWRITTEN) => Lookup::Absent,
             Some(located) => Lookup::OnDisk(located),
         }
     }
@@ -162,6 +163,15 @@ const HELD_TIMES_MAX: usize = 8;
 const RECENT_SLOTS_MAX: usize = 16 << 10;
 
 impl Located {
+    /// The place of what was applied and could not be written: with the peers.
+    pub(crate) const UNWRITTEN: Located = Located {
+        at: Position {
+            segment: u64::MAX,
+            offset: 0,
+        },
+        len: 0,
+    };
+
     /// The place of a no-op: nowhere.
     pub(crate) const NOOP: Located = Located {
         at: Position {

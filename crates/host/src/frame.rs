@@ -149,6 +149,18 @@ pub(crate) enum Body {
         /// The digest.
         digest: u64,
     },
+    /// Please say where a read may be answered that begins now.
+    WantMark {
+        /// The question's number.
+        number: u64,
+    },
+    /// A read that began with the question may be answered once every slot before this one is applied.
+    Mark {
+        /// The question's number.
+        number: u64,
+        /// The slot.
+        slot: Slot,
+    },
 }
 
 /// A fragment of a payload and what it says of itself.
@@ -183,6 +195,8 @@ const ASK_REMEMBERED: u8 = 13;
 const REMEMBERED: u8 = 14;
 const ASK_DIGEST: u8 = 15;
 const DIGEST: u8 = 16;
+const WANT_MARK: u8 = 17;
+const READ_MARK: u8 = 18;
 
 impl Wire for SnapshotId {
     fn encode(&self, out: &mut Encoder) {
@@ -388,6 +402,15 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
             slot.encode(&mut out);
             out.u64(*digest);
         }
+        Body::WantMark { number } => {
+            out.u8(WANT_MARK);
+            out.varint(*number);
+        }
+        Body::Mark { number, slot } => {
+            out.u8(READ_MARK);
+            out.varint(*number);
+            slot.encode(&mut out);
+        }
     }
     out.take_chunks()
 }
@@ -464,6 +487,13 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
             of: DigestOf::decode(&mut input)?,
             slot: Slot::decode(&mut input)?,
             digest: input.u64()?,
+        },
+        WANT_MARK => Body::WantMark {
+            number: input.varint()?,
+        },
+        READ_MARK => Body::Mark {
+            number: input.varint()?,
+            slot: Slot::decode(&mut input)?,
         },
         tag => return Err(WireError::Tag("frame", tag).into()),
     };
@@ -586,6 +616,11 @@ mod tests {
             Body::Told {
                 entry: id,
                 told: told.map(|told| (request, told)).to_vec(),
+            },
+            Body::WantMark { number: 300 },
+            Body::Mark {
+                number: 300,
+                slot: Slot(9),
             },
         ];
         for body in bodies {

@@ -121,6 +121,11 @@ fn frames(version: WireVersion) -> Vec<(Header, Body)> {
             offset,
             bytes: Bytes::from_static(b"part"),
         },
+        Body::WantMark { number: 300 },
+        Body::Mark {
+            number: 300,
+            slot: Slot(9),
+        },
     ];
     let remembered = Remembered { boot, progress };
     let since_claims = [

@@ -33,6 +33,7 @@ use crate::repair::{Known, Repair};
 use crate::requests::{NOBODY, Requests};
 use crate::rollback::Rollback;
 use crate::snapshot::{Kept, Snapshots};
+use crate::stall::Stall;
 use crate::timers::{Timer, Timers};
 use crate::version::{Tongue, WireVersion};
 use bytes::Bytes;
@@ -83,6 +84,10 @@ pub struct Host<M: Machine, A: Application> {
     pub(crate) machine: Option<M>,
     pub(crate) repair: Repair<M>,
     pub(crate) mending: Mending,
+    /// What waits while the log cannot be written.
+    pub(crate) stall: Option<Stall<M>>,
+    /// Questions so far where reads may be answered, to tell their answers apart.
+    pub(crate) questions: u64,
     pub(crate) base: M::Base,
     out: Out<M>,
     spare: Vec<Output<M>>,
@@ -178,6 +183,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             machine: None,
             repair: Repair::new(ahead, missing),
             mending: Mending::default(),
+            stall: None,
+            questions: 0,
             base,
             out: Out::default(),
             spare: Vec::new(),
@@ -296,7 +303,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.go_on_from_own_log(now);
         self.hand_over_held(now);
         self.rebuild_further(now);
-        if self.requests.has_queued() && !self.holds_back {
+        if self.is_stalled() {
+            self.ask_for_mark(now);
+        } else if self.requests.has_queued() && !self.holds_back {
             let room = self.machine.as_ref().map_or(0, M::room);
             let commands = self.requests.take(room, now.mono_ns);
             let commands = self.fitting(commands);
@@ -423,7 +432,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// snapshot does not end under load.
     pub fn tidy(&mut self) -> bool {
         let more = self.cut_piece();
-        let more = self.look_for_lacking() || more;
+        // What is found to be lacking would have to be written.
+        let more = !self.is_stalled() && self.look_for_lacking() || more;
         let more = self.drop_superseded() || more;
         self.bury();
         self.retain_payloads();
@@ -439,6 +449,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn step_machine(&mut self, now: Now, input: Input<M>) {
+        if let Some(stall) = &mut self.stall {
+            return stall.keep(input);
+        }
         // Before it starts it hears nothing: loss is normal.
         let Some(machine) = &mut self.machine else {
             return;

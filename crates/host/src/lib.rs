@@ -61,6 +61,7 @@ mod requests;
 mod rollback;
 mod sessions;
 mod snapshot;
+mod stall;
 mod timers;
 mod told;
 mod version;

@@ -1,7 +1,9 @@
-//! Damage that is found while this replica runs: the entry of a decided slot cannot be read from the
-//! own log any more. A peer has it; it is appended again.
+//! Decided slots that are to be fetched once more and appended to the own log: those whose entries cannot be read from it
+//! any more, which damage is found to have taken while this replica runs, and those that were applied while it could not
+//! be written.
 
 use crate::api::HostEvent;
+use crate::decided::Located;
 use crate::frame::Body;
 use crate::host::Host;
 use crate::log::Position;
@@ -15,15 +17,30 @@ const ASK_AGAIN_NS: u64 = 1_000_000_000;
 /// Slots whose entries are to be fetched again.
 #[derive(Debug, Default)]
 pub(crate) struct Mending {
-    slots: BTreeSet<Slot>,
-    /// Who was asked last.
-    asked: Option<ReplicaId>,
+    damaged: BTreeSet<Slot>,
+    unwritten: BTreeSet<Slot>,
+    /// Where the last of those that were not written ends in the log.
+    written: Position,
+    /// Who was asked last, and for which slot.
+    asked: Option<(ReplicaId, Slot)>,
+}
+
+impl Mending {
+    fn first(&self) -> Option<Slot> {
+        let firsts = [self.damaged.first(), self.unwritten.first()];
+        firsts.into_iter().flatten().min().copied()
+    }
+
+    /// Where the log must be durable to for all that is applied to be in it; `None` while something is missing there.
+    pub(crate) fn whole_at(&self) -> Option<Position> {
+        self.unwritten.is_empty().then_some(self.written)
+    }
 }
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// The entry of a decided slot cannot be read; says whether that is news.
     pub(crate) fn found_damage(&mut self, now: Now, slot: Slot, at: Position, why: String) -> bool {
-        let is_new = self.mending.slots.insert(slot);
+        let is_new = self.mending.damaged.insert(slot);
         if is_new {
             self.events.push(HostEvent::Damaged { at, slot, why });
         }
@@ -33,29 +50,60 @@ impl<M: Machine, A: Application> Host<M, A> {
         is_new
     }
 
-    /// Asks the next peer for the first slot that is damaged.
+    /// A decided slot is applied and cannot be written; says where it is.
+    pub(crate) fn leave_unwritten(&mut self, slot: Slot) -> Option<Located> {
+        self.mending.unwritten.insert(slot);
+        Some(Located::UNWRITTEN)
+    }
+
+    /// Asks the next peer for the first slot that is to be appended again.
     pub(crate) fn mend_next(&mut self, now: Now) {
         let released = self.decided.first();
-        self.mending.slots = self.mending.slots.split_off(&released);
-        let (Some(slot), Some(peer)) = (
-            self.mending.slots.first().copied(),
-            self.catch_up.next_peer(self.mending.asked),
-        ) else {
+        for slots in [&mut self.mending.damaged, &mut self.mending.unwritten] {
+            *slots = slots.split_off(&released);
+        }
+        let last = self.mending.asked.map(|(peer, _)| peer);
+        let (Some(slot), Some(peer)) = (self.mending.first(), self.catch_up.next_peer(last)) else {
+            self.mending.asked = None;
             return;
         };
-        self.mending.asked = Some(peer);
+        if self.is_stalled() {
+            return;
+        }
+        self.mending.asked = Some((peer, slot));
         self.arm(Timer::Mend, now.mono_ns + ASK_AGAIN_NS);
         self.post(Peers::One(peer), &Body::Fetch { from: slot });
     }
 
-    /// A decided slot came from a peer: if it is damaged here, it is appended again.
+    /// Asks for more at once if what was asked for last has come.
+    pub(crate) fn mend_more(&mut self, now: Now) {
+        let first = self.mending.first();
+        if let Some((_, slot)) = self.mending.asked
+            && first.is_none_or(|first| first > slot)
+        {
+            self.mend_next(now);
+        }
+    }
+
+    /// A decided slot came from a peer: if it is to be appended again, it is.
     pub(crate) fn mend(&mut self, slot: Slot, entry: Option<&Entry>) {
-        if !self.mending.slots.remove(&slot) {
+        if self.is_stalled() {
+            return;
+        }
+        let was_damaged = self.mending.damaged.remove(&slot);
+        let was_unwritten = self.mending.unwritten.remove(&slot);
+        if !was_damaged && !was_unwritten {
             return;
         }
         if let Some(located) = self.append_decided(slot, entry) {
             self.decided.relocate(slot, located);
         }
-        self.events.push(HostEvent::Mended { slot });
+        if was_damaged {
+            self.events.push(HostEvent::Mended { slot });
+        }
+        if let Some(log) = self.log.as_mut().filter(|_| was_unwritten) {
+            log.want_sync();
+            self.mending.written = log.tail();
+        }
     }
 }

@@ -96,6 +96,8 @@ pub(crate) struct Requests<Q> {
     /// Writes that were answered ahead of their decision.
     early: BTreeSet<RequestId>,
     reads: BTreeMap<u64, Read<Q>>,
+    /// Reads that stand for the questions of peers: of each peer the last, by the read's number and the question's.
+    peer_reads: BTreeMap<ReplicaId, (u64, u64)>,
     /// Reads whose slot is known, by that slot.
     located: BTreeMap<Slot, Vec<Read<Q>>>,
     located_count: usize,
@@ -117,6 +119,7 @@ impl<Q> Requests<Q> {
             due: BTreeSet::new(),
             early: BTreeSet::new(),
             reads: BTreeMap::new(),
+            peer_reads: BTreeMap::new(),
             located: BTreeMap::new(),
             located_count: 0,
         }
@@ -237,6 +240,43 @@ impl<Q> Requests<Q> {
         self.next_read += 1;
         self.reads.insert(id.seq, Read { waiting, query });
         self.queue.push_back(reading(id));
+    }
+
+    /// Queues a read that stands for a peer's question.
+    pub(crate) fn read_for(&mut self, peer: ReplicaId, number: u64) {
+        let seq = self.next_read;
+        self.next_read += 1;
+        self.peer_reads.insert(peer, (seq, number));
+        let client = READER;
+        self.queue.push_back(reading(RequestId { client, seq }));
+    }
+
+    /// Takes the peer whose question a read stands for, and the question's number.
+    pub(crate) fn take_peer_read(&mut self, id: RequestId) -> Option<(ReplicaId, u64)> {
+        if id.client != READER || self.peer_reads.is_empty() {
+            return None;
+        }
+        let mut reads = self.peer_reads.iter();
+        let (peer, _) = reads.find(|(_, (seq, _))| *seq == id.seq)?;
+        let peer = *peer;
+        let (_, number) = self.peer_reads.remove(&peer)?;
+        Some((peer, number))
+    }
+
+    /// Takes the reads that the machine has not got.
+    pub(crate) fn take_queued_reads(&mut self) -> Vec<RequestId> {
+        if !self.queue.iter().any(|command| command.id.client == READER) {
+            return Vec::new();
+        }
+        let (reads, others): (VecDeque<_>, VecDeque<_>) =
+            (self.queue.drain(..)).partition(|command: &Command| command.id.client == READER);
+        self.queue = others;
+        reads.into_iter().map(|command| command.id).collect()
+    }
+
+    /// Reads that are for the machine after all.
+    pub(crate) fn read_again(&mut self, reads: impl Iterator<Item = RequestId>) {
+        self.queue.extend(reads.map(reading));
     }
 
     /// Up to `room` commands for the machine. While the own session is not open, its opening goes

@@ -51,6 +51,8 @@ pub(crate) enum Timer<T> {
     Digests,
     /// Ask again what peers remember, or go on without.
     Ask,
+    /// Ask another member where reads may be answered.
+    Mark,
 }
 
 /// Armed timers and when they are due, on the monotonic clock in ns.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 1 | |
 //! | 2 | a handshake says where its sender serves clients, its name, and the feature level it knows |
-//! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that; a replica without data is told where the members are |
+//! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that; a replica without data is told where the members are; one that cannot write its log asks where it may answer reads |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -34,6 +34,9 @@ pub const ALARM_LEVEL: u32 = 3;
 pub(crate) const REMEMBERING_LEVEL: u32 = ALARM_LEVEL;
 /// From this one on frames claim how far their sender's promises go.
 const CLAIMING_VERSION: WireVersion = WireVersion(3);
+
+/// From this wire version on a replica may ask another one where it may answer reads.
+pub(crate) const STALL_VERSION: WireVersion = WireVersion(3);
 
 /// A version of frames and of everything in them, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -170,6 +173,12 @@ impl Tongue {
     pub(crate) fn meet(&mut self, peers: &[ReplicaId]) {
         self.agreed
             .retain(|peer, (_, is_up)| *is_up || peers.contains(peer));
+    }
+
+    /// The version of the connection to this peer, while that is up.
+    pub(crate) fn up_in(&self, peer: ReplicaId) -> Option<WireVersion> {
+        let agreed = self.agreed.get(&peer).filter(|(_, is_up)| *is_up);
+        agreed.map(|(version, _)| *version)
     }
 
     /// Whether a connection to this peer is up.

@@ -36,6 +36,10 @@ pub fn frame_in_words(
         Body::Remembered { remembered, .. } => format!("of you I remember {remembered:?}"),
         Body::AskDigest { slot, .. } => format!("want your digest before {slot:?}"),
         Body::Digest { slot, digest, .. } => format!("digest before {slot:?}: {digest:016x}"),
+        Body::WantMark { number } => format!("want where reads may be answered, question {number}"),
+        Body::Mark { number, slot } => {
+            format!("reads may be answered at {slot:?}, question {number}")
+        }
         Body::Beat => format!("beat: applied before {:?}", header.applied),
         Body::Fetch { from } => format!("fetch from {from:?}"),
         Body::Decided { from, entries } => {

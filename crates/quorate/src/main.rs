@@ -8,6 +8,7 @@
 mod address;
 mod allocator;
 mod cluster;
+mod compaction;
 mod endpoints;
 mod face;
 mod gateway;

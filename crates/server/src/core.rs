@@ -33,7 +33,8 @@ mod publish;
 
 /// How long the log waits before it looks again for space, or for what else the system lacked, in ns.
 const HELD_RETRY_NS: u64 = 250_000_000;
-/// What may gather in memory meanwhile, in bytes; frames beyond are lost, as links lose them.
+/// What may gather in memory meanwhile, in bytes; then the replica learns and reads, and promises nothing
+/// ([`Host::stall`]).
 const HELD_BYTES_MAX: usize = 8 << 20;
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
@@ -226,10 +227,7 @@ impl<A: Application> Core<A> {
                 payload,
                 share,
             } => {
-                // While the log waits for space, what follows from frames gathers in memory.
-                if self.held.is_none() || self.host.unwritten_bytes() < HELD_BYTES_MAX {
-                    self.host.frame(now, from, payload);
-                }
+                self.host.frame(now, from, payload);
                 drop(share);
             }
             // No member, and of no weight in what the group is.
@@ -371,6 +369,7 @@ impl<A: Application> Core<A> {
                 break;
             }
         }
+        self.stall_if_held();
         self.meet();
         self.check_level()
     }
@@ -420,6 +419,10 @@ impl<A: Application> Core<A> {
             tracing::info!("the log is written again");
         }
         let done = self.clock.now();
+        if self.host.is_stalled() {
+            tracing::info!("the log is written again: this replica takes part again");
+            self.host.resume(done);
+        }
         if flush.sync {
             let took = seconds(done.mono_ns.saturating_sub(now.mono_ns));
             self.metrics.sync_seconds.0.record(took);
@@ -428,6 +431,18 @@ impl<A: Application> Core<A> {
         }
         self.host.flushed(done, flush.through);
         Ok(true)
+    }
+
+    /// What waits for space in memory is bounded: what peers decide beyond that is learned and not written.
+    fn stall_if_held(&mut self) {
+        let is_too_much = self.host.unwritten_bytes() >= HELD_BYTES_MAX;
+        if self.held.is_some() && is_too_much && !self.host.is_stalled() {
+            tracing::warn!(
+                "too much waits for the log to be written: until that is done, this replica has no part in decisions, \
+                 and answers reads"
+            );
+            self.host.stall();
+        }
     }
 
     /// Meanwhile nothing becomes durable and nothing is promised; reads go on.
@@ -599,6 +614,7 @@ impl<A: Application> Core<A> {
             params: epoch.params.clone(),
             durability: epoch.durability,
             is_member: self.host.is_member(),
+            is_first: self.is_first(),
             serving: self.host.is_serving(),
             applied: self.host.applied(),
             log_segments: self.folder.log_segments(),

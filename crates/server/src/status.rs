@@ -44,6 +44,8 @@ pub struct Status {
     pub durability: Durability,
     /// Whether the epoch lists it, or it is a learner.
     pub is_member: bool,
+    /// Whether it is the first member of those that reach each other: what one of them is to do for all, it does.
+    pub is_first: bool,
     /// Whether it orders commands, or has to learn first what it had promised.
     pub serving: bool,
     /// Slots applied: every slot before this one.

@@ -75,7 +75,7 @@ impl<A: Application> Core<A> {
     }
 
     /// Whether this is the first member of those that reach each other.
-    fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         let me = self.folder.meta().replica;
         let members = self.host.epoch().members.iter().map(|member| member.id);
         let mut before = members.filter(|id| *id < me);

@@ -187,6 +187,7 @@ fn status(applied: u64) -> Status {
         recoded: Default::default(),
         recode_rate: u64::MAX,
         is_member: true,
+        is_first: true,
         protocol: "none".to_owned(),
         incarnation: Incarnation(3),
         params: BTreeMap::new(),

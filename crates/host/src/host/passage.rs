@@ -248,7 +248,8 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(super) fn passage_flushed(&mut self, now: Now) {
         while let Some(log) = &self.log
             && let Some((end, record)) = self.passage.writing.front().copied()
-            && log.is_durable(end)
+            && let Some(whole) = self.mending.whole_at()
+            && log.is_durable(end.max(whole))
         {
             self.passage.writing.pop_front();
             self.pass(now, Input::Durable(record));

@@ -41,7 +41,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Executes the next entry ahead of its decision, if that can be; says what it came to, the first
     /// time.
     fn execute_ahead(&mut self) -> Option<(Slot, EntryId, Vec<Bytes>)> {
-        self.machine.as_ref()?;
+        self.machine.as_ref().filter(|_| !self.is_stalled())?;
         self.applier.execute_ahead()
     }
 
@@ -114,6 +114,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn reply(&mut self, now: Now, id: quorate_core::RequestId, outcome: quorate_core::Outcome) {
         match outcome {
             quorate_core::Outcome::ReadAt(slot) => {
+                if let Some((peer, number)) = self.requests.take_peer_read(id) {
+                    return self.post(Peers::One(peer), &Body::Mark { number, slot });
+                }
                 let is_early = self.limits.flaw == Some(Flaw::ReadsTooEarly);
                 let slot = if is_early { Slot(0) } else { slot };
                 self.requests.locate(id, slot);
@@ -136,6 +139,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 }
             }
             quorate_core::Outcome::Refused(refusal) => {
+                self.requests.take_peer_read(id);
                 let read = self.requests.take_read(id).map(|read| read.waiting);
                 if let Some(waiting) = read.or_else(|| self.requests.take_write(id)) {
                     self.answers.push((waiting.token, Answer::Refused(refusal)));

@@ -46,6 +46,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             // Whoever forgot what it promised must not be counted.
             Body::Messages(_) | Body::Attached { .. }
                 if self.is_outdated(from, header.claim.as_ref()) => {}
+            Body::Messages(_) | Body::Attached { .. } if self.is_stalled() => {}
             Body::Note { incarnation, note } => {
                 let id = from;
                 self.hear_note(now, Member { id, incarnation }, note);
@@ -89,6 +90,8 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.hear_progress(now, from, remembered.as_ref(), waits);
             }
             Body::Told { .. } => return Err("it is for a gateway".to_owned()),
+            Body::WantMark { number } => self.wants_mark(from, number),
+            Body::Mark { number, slot } => self.mark_came(now, from, number, slot),
         }
         self.watch_lag(now);
         Ok(())
@@ -219,6 +222,12 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     pub(super) fn fire(&mut self, now: Now, timer: Timer<M::Timer>) {
         match timer {
+            Timer::Machine(timer) if self.stall.is_some() => {
+                if let Some(stall) = &mut self.stall {
+                    stall.keep_timer(timer);
+                }
+            }
+            Timer::Mark => self.ask_for_mark_again(now),
             Timer::Machine(timer) => self.step(now, Input::Timer(timer)),
             Timer::Lag => self.look_for_lag(now),
             Timer::FetchTimeout => self.fetch_timed_out(now),

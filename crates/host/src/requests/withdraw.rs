@@ -36,9 +36,10 @@ impl<Q> Requests<Q> {
         let unwanted = unwanted.into_iter();
         let gone = unwanted.filter_map(|id| self.take_write(id));
         withdrawn.gone.extend(gone.map(|waiting| waiting.token));
-        let (reads, writes) = (&self.reads, &self.writes);
+        let (reads, writes, of_peers) = (&self.reads, &self.writes, &self.peer_reads);
+        let is_of_peer = |read: u64| of_peers.values().any(|(seq, _)| *seq == read);
         self.queue.retain(|command| match command.id.client {
-            READER => reads.contains_key(&command.id.seq),
+            READER => reads.contains_key(&command.id.seq) || is_of_peer(command.id.seq),
             _ => writes.contains_key(&command.id),
         });
         withdrawn

@@ -71,6 +71,10 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         }
     };
     let face = face_of(&folder, settings.face)?;
+    if face == FaceName::Plain && settings.retention.is_some() {
+        let why = "--auto-compaction-retention: the plain face keeps no history to compact";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let protocol = folder.meta().epoch.protocol.clone();
     let epoch = &folder.meta().epoch;
     let survived = genesis::failures_survived(epoch, settings.id).map_err(|why| {
@@ -268,6 +272,7 @@ impl Replica {
                     connections_max: self.client_connections,
                     request_bytes_max,
                     txn_ops_max,
+                    retention: settings.retention,
                     ..quorate_etcd::Limits::default()
                 };
                 let face = |context| etcd(context, limits);

@@ -1,5 +1,6 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
+use crate::compaction::CompactionOptions;
 use crate::face::FaceName;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, RejoinMode};
 use crate::polling::PollingOptions;
@@ -183,6 +184,10 @@ pub(crate) struct ServeOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub(super) recode: RecodeOptions,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) compaction: CompactionOptions,
 
     /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug [default: info]
     #[arg(long, env = "QUORATE_LOG_LEVEL", value_name = "LEVEL")]

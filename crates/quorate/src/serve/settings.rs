@@ -8,6 +8,7 @@ use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMo
 use crate::polling;
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
+use quorate_etcd::Retention;
 use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
@@ -80,6 +81,7 @@ pub(super) struct Settings {
     pub(super) polling: Polling,
     pub(super) snapshots: SnapshotSettings,
     pub(super) recode_rate: u64,
+    pub(super) retention: Option<Retention>,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
     pub(super) clock: ClockSource,
@@ -174,6 +176,7 @@ impl Settings {
             peer_transport: options.peer_transport.unwrap_or_default(),
             snapshots: options.snapshots.resolve()?,
             recode_rate: options.recode.resolve()?,
+            retention: options.compaction.resolve()?,
             log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: options.log_format.unwrap_or(LogFormat::Text),
             clock: clock(options.clock.as_deref())?,

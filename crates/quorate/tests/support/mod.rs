@@ -384,6 +384,13 @@ pub async fn converged(urls: &[String]) -> (i64, u32) {
     .await
 }
 
+/// What an endpoint answers over plain HTTP: the status code and the body.
+pub async fn get(url: &str, path: &str) -> (u16, String) {
+    let answer = page(url, path).await;
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
+    (head[9..12].parse().expect("a status code"), body.to_owned())
+}
+
 /// The text of an endpoint's metrics page.
 pub async fn metrics(url: &str) -> String {
     page(url, "/metrics").await
