@@ -480,6 +480,28 @@ mod tests {
         assert_eq!(settings.genesis().epoch().n(), 3);
     }
 
+    /// Scenario: the list that `etcdctl member add` prints, with names that have the numbers in them, and with one that
+    /// this replica was given.
+    #[test]
+    fn replicas_are_called_by_number_or_by_name() {
+        let resolve = |id: Option<u16>, name: &str, list: &str| {
+            Settings::resolve(ServeOptions {
+                id,
+                name: Some(name.into()),
+                initial_cluster: Some(list.into()),
+                ..ServeOptions::default()
+            })
+        };
+        let list = "replica-9=http://a:1,replica-10=http://b:2";
+        let settings = resolve(None, "replica-10", list).unwrap();
+        assert_eq!((settings.id.0, settings.own_address.as_str()), (10, "b:2"));
+        assert_eq!(settings.peer_addresses, [(ReplicaId(9), "a:1".to_owned())]);
+        let settings = resolve(Some(4), "infra4", "1=http://a:1,infra4=http://b:2").unwrap();
+        assert_eq!((settings.id.0, settings.own_address.as_str()), (4, "b:2"));
+        let error = resolve(Some(4), "infra4", "infra1=http://a:1,4=http://b:2").unwrap_err();
+        assert!(error.contains("are called by their numbers"), "{error}");
+    }
+
     /// Scenario: each option that makes no sense, alone or with another.
     #[test]
     fn every_contradiction_is_named() {
