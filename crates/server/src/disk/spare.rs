@@ -39,6 +39,8 @@ pub(super) struct Spare {
     pool: Pool,
     /// Size of the segments asked for so far, and of those prepared ahead.
     size: u64,
+    /// How long to wait for a preparation under way, before a segment is used that was only reserved.
+    patience: Duration,
     /// When the last one was asked for.
     taken: Option<Instant>,
     /// Why there was no space for the preparation before the one that is under way.
@@ -89,6 +91,7 @@ impl Spare {
             path: dir.join(NAME),
             pool: Pool::new(dir, kept_max, Arc::clone(&turnover)),
             size: 0,
+            patience: PATIENCE,
             taken: None,
             short: None,
             state: Arc::new((Mutex::new(State::None), Condvar::new())),
@@ -116,7 +119,7 @@ impl Spare {
             }
             return Ok(());
         }
-        if !self.is_done_within(PATIENCE) && reserve(path, size).is_ok() {
+        if !self.is_done_within(self.patience) && reserve(path, size).is_ok() {
             tracing::debug!(path = %path.display(), "no segment was prepared in time");
             self.take_your_time();
             return Ok(());
@@ -420,7 +423,11 @@ mod tests {
     #[test]
     fn released_segments_come_first_and_no_more_are_kept_than_needed() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare::new(dir.path(), 2);
+        let mut spare = Spare {
+            // However slow the disk is.
+            patience: Duration::from_secs(600),
+            ..Spare::new(dir.path(), 2)
+        };
         let path = |name| dir.path().join(name);
         for name in ["1.seg", "2.seg", "3.seg", "4.seg"] {
             spare.take(&path(name), 8192).unwrap();
