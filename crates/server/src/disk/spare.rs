@@ -350,6 +350,13 @@ fn fill_slices(
         .truncate(false)
         .open(path)?;
     file.set_len(size)?;
+    // Want of space is found at once, while all of the present segment is left; not every file system can do that.
+    if let Err(error) =
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size).map_err(io::Error::from)
+        && is_full(&error)
+    {
+        return Err(error);
+    }
     let zeros = [0; PIECE_BYTES];
     let (mut written, mut began) = (0, Instant::now());
     while written < size {
