@@ -121,7 +121,7 @@ impl Plan {
         let jobs: Vec<_> = all.iter().filter(is_wanted).flat_map(seeds).collect();
         if jobs.is_empty() {
             return Err(format!(
-                "there is nothing to search of {protocol} with these options; --list shows its configurations"
+                "there is nothing to search of {protocol} with these options: --list shows its configurations, if it has any"
             ));
         }
         Ok(Plan {
