@@ -54,7 +54,7 @@ pub(super) static ALL: &[Scope] = &[
         name: "n3-view",
         what: "a write, and another view",
         quick: true,
-        states: &[83_952],
+        states: &[90_232],
         ..TWO_VIEWS
     },
 ];
