@@ -247,7 +247,12 @@ impl<M: Machine> Gateway<M> {
             }
             // What is applied is applied, whatever the epoch.
             Body::Told { entry, told } => self.hear(now, entry, told),
-            Body::Beat => {}
+            // What is asked of all: a gateway remembers nothing and holds no state.
+            Body::Beat
+            | Body::AskRemembered { .. }
+            | Body::AskDigest { .. }
+            | Body::Remembered { .. }
+            | Body::Digest { .. } => {}
             _ => return Err("it is for a replica".to_owned()),
         }
         Ok(())

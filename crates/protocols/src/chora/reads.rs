@@ -10,9 +10,7 @@
 
 use super::Replica;
 use super::messages::Message;
-use crate::backlog::withdraw_reads;
 use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
-use std::collections::BTreeSet;
 
 /// Reads: those asked about, and those that came meanwhile.
 #[derive(Clone, Default, Hash, Debug)]
@@ -46,11 +44,6 @@ impl Reads {
     /// Reads without an answer.
     pub(super) fn count(&self) -> usize {
         self.waiting.len() + self.query.as_ref().map_or(0, |query| query.reads.len())
-    }
-
-    /// Takes out those of these requests that no question is about, and says which there were.
-    pub(super) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
-        withdraw_reads(&mut self.waiting, ids)
     }
 
     /// Refuses all.
@@ -140,20 +133,10 @@ impl Replica {
         }
     }
 
-    /// Asks again where too few have answered: the same question, so that answers count that take longer than
-    /// until the next repair. Asks anew where enough have, and named slots that nothing has come of.
+    /// Asks anew what was not answered, or by slots that nothing has come of.
     pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
-        let enough = self.config.thresholds.read as u32;
-        let Some(query) = &mut self.reads.query else {
-            return;
-        };
-        if std::mem::take(&mut query.is_fresh) {
-            return;
-        }
-        if query.heard.count_ones() < enough {
-            let silent = self.config.others() & !query.heard;
-            self.say_query(silent, out);
-        } else if let Some(query) = self.reads.query.take() {
+        let is_stale = |query: &mut Query| !std::mem::take(&mut query.is_fresh);
+        if let Some(query) = self.reads.query.take_if(is_stale) {
             self.ask_for(query.reads, out);
         }
     }
