@@ -10,7 +10,9 @@
 
 use super::Replica;
 use super::messages::Message;
+use crate::backlog::withdraw_reads;
 use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
+use std::collections::BTreeSet;
 
 /// Reads: those asked about, and those that came meanwhile.
 #[derive(Clone, Default, Hash, Debug)]
@@ -44,6 +46,11 @@ impl Reads {
     /// Reads without an answer.
     pub(super) fn count(&self) -> usize {
         self.waiting.len() + self.query.as_ref().map_or(0, |query| query.reads.len())
+    }
+
+    /// Takes out those of these requests that no question is about, and says which there were.
+    pub(super) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
+        withdraw_reads(&mut self.waiting, ids)
     }
 
     /// Refuses all.
