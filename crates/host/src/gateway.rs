@@ -111,18 +111,13 @@ impl<M: Machine> Gateway<M> {
         for id in self.requests.early() {
             self.requests.decided(id);
         }
-        for token in self.requests.start_over(Slot(0)) {
-            // It may have been ordered before the seal.
-            let unknown = Answer::Refused(Refusal::Unknown);
-            self.answers.push((token, unknown));
-        }
+        // What it sent may have been ordered before the seal.
+        let withdrawn = self.requests.start_over(Slot(0), false);
+        self.refuse(withdrawn);
         self.start(machine, now);
         if self.machine.is_none() {
-            for waiting in self.requests.take_all() {
-                // The machine may have got it.
-                let unknown = Answer::Refused(Refusal::Unknown);
-                self.answers.push((waiting.token, unknown));
-            }
+            let refused = self.requests.take_all(Refusal::Unknown);
+            self.refuse(refused);
         }
     }
 
@@ -196,11 +191,16 @@ impl<M: Machine> Gateway<M> {
     /// [`crate::Host::withdraw`].
     pub fn withdraw(&mut self, now: Now, is_wanted: impl Fn(Token) -> bool) {
         let Withdrawn { gone, taken } = self.requests.withdraw(is_wanted);
-        let refused = |token| (token, Answer::Refused(Refusal::Withdrawn));
-        self.answers.extend(gone.into_iter().map(refused));
+        self.refuse(gone);
         if !taken.is_empty() {
             self.step(now, Input::Withdraw(taken));
         }
+    }
+
+    fn refuse(&mut self, requests: impl IntoIterator<Item = (Token, Refusal)>) {
+        let requests = requests.into_iter();
+        let answers = requests.map(|(token, refusal)| (token, Answer::Refused(refusal)));
+        self.answers.extend(answers);
     }
 
     /// Whether the machine gets nothing for now; see [`crate::Host::hold_back`].
@@ -424,9 +424,8 @@ impl<M: Machine> Gateway<M> {
                 self.requests.set_session(OwnSession::Closed);
             }
             Outcome::Refused(refusal) => {
-                if let Some(waiting) = self.requests.take_write(id) {
-                    self.answer(now, waiting, Answer::Refused(refusal));
-                }
+                let refused = self.requests.take_refused(id, refusal);
+                self.refuse(refused);
             }
             Outcome::ReadAt(_) => debug_assert!(false, "it reads nothing"),
         }

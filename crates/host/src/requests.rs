@@ -9,7 +9,7 @@ use crate::epochs::Order;
 use bytes::Bytes;
 pub use inside::Join;
 use quorate_core::{
-    Boot, Class, ClientId, Command, Payload, Principal, ReplicaId, RequestId, Slot, Wire,
+    Boot, Class, ClientId, Command, Payload, Principal, Refusal, ReplicaId, RequestId, Slot, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) use withdraw::Withdrawn;
@@ -60,11 +60,22 @@ struct Write {
     command: Command,
     /// Nobody waits for it any more, and the machine, which has it, was told so.
     is_withdrawn: bool,
+    /// A former machine had it, and may have offered it: whatever becomes of it now, it may be decided yet.
+    is_doubtful: bool,
 }
 
 impl Write {
     fn bytes(&self) -> usize {
         self.command.body.len() + self.command.bulk_len() as usize
+    }
+
+    /// What to say of it where this is why it is not ordered now.
+    fn refusal(&self, why: Refusal) -> Refusal {
+        if self.is_doubtful {
+            Refusal::Unknown
+        } else {
+            why
+        }
     }
 }
 
@@ -208,6 +219,7 @@ impl<Q> Requests<Q> {
             waiting,
             command,
             is_withdrawn: false,
+            is_doubtful: false,
         };
         self.bytes += write.bytes();
         if let Some(before) = self.writes.insert(write.command.id, write) {
@@ -380,6 +392,17 @@ impl<Q> Requests<Q> {
         Some(write.waiting)
     }
 
+    /// Takes who waits for a write that the machine refuses, and says why it is refused.
+    pub(crate) fn take_refused(
+        &mut self,
+        id: RequestId,
+        refusal: Refusal,
+    ) -> Option<(Token, Refusal)> {
+        let refusal = self.writes.get(&id)?.refusal(refusal);
+        let waiting = self.take_write(id)?;
+        Some((waiting.token, refusal))
+    }
+
     /// Takes who waits for a write that is as good as applied, and is not decided yet.
     pub(crate) fn take_early(&mut self, id: RequestId) -> Option<Waiting> {
         let waiting = self.take_write(id)?;
@@ -430,14 +453,15 @@ impl<Q> Requests<Q> {
         due
     }
 
-    /// Takes every write under the own session that the machine has not got: it cannot be ordered.
-    pub(crate) fn take_held(&mut self) -> Vec<Waiting> {
+    /// Takes every write under the own session that the machine has not got: it cannot be ordered. Says whose they
+    /// were, and why each is refused.
+    pub(crate) fn take_held(&mut self, refusal: Refusal) -> Vec<(Token, Refusal)> {
         let client = self.client;
         let (own, others) = self.queue.drain(..).partition(|c| c.id.client == client);
         self.queue = others;
         let own: VecDeque<Command> = own;
         own.iter()
-            .filter_map(|command| self.take_write(command.id))
+            .filter_map(|command| self.take_refused(command.id, refusal))
             .collect()
     }
 

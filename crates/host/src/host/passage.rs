@@ -7,7 +7,7 @@
 //! ([`Host::begin_epoch`]).
 
 use super::Host;
-use crate::api::{Answer, HostEvent};
+use crate::api::HostEvent;
 use crate::apply::Applier;
 use crate::epochs::{Input, Note, Order, Output, Record, Standing, State, Succession};
 use crate::flaw::Flaw;
@@ -319,11 +319,11 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn perform_passage(&mut self, now: Now, outputs: Vec<Output>) {
         for output in outputs {
             match output {
-                Output::Seal { .. } => self.end_machine(),
+                Output::Seal { .. } => self.end_machine(true),
                 Output::Stop { .. } => {
                     // Who leaves may do so before it has applied the seal, or before its machine began.
                     self.passage.is_due = false;
-                    self.end_machine();
+                    self.end_machine(false);
                     self.forget_promises();
                 }
                 Output::Persist(record) => self.write_passage(now, record),
@@ -340,8 +340,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// The machine's epoch is over.
-    fn end_machine(&mut self) {
+    /// The machine has done its part. `is_sealed`: the seal of its epoch is applied here, and what it left undecided
+    /// is void.
+    fn end_machine(&mut self, is_sealed: bool) {
         if self.limits.flaw != Some(Flaw::AppliesBehindSeal) {
             self.machine = None;
         }
@@ -356,8 +357,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.limits.flaw != Some(Flaw::AsksNoneAgain) {
             // Of a seal that is too old to be known, everything is behind.
             let seal = self.epochs().chain.seal_of(self.seat.epoch.number);
-            let withdrawn = self.requests.start_over(seal.map_or(Slot(0), Slot::next));
-            self.refuse_withdrawn(withdrawn);
+            let next = seal.map_or(Slot(0), Slot::next);
+            let withdrawn = self.requests.start_over(next, is_sealed);
+            self.refuse(withdrawn);
         }
         if !self.passage.is_member {
             self.refuse_all(Refusal::NotServing);
@@ -369,16 +371,15 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.passage.distrust();
         let newest = self.epoch().number;
         let running = self.passage.succession().and_then(Succession::running);
-        self.end_machine();
+        self.end_machine(false);
         self.forget_promises();
         self.passage.is_due |= running == Some(newest);
     }
 
     /// Nobody will order here what waits.
     fn refuse_all(&mut self, refusal: Refusal) {
-        let refused = self.requests.take_all().into_iter();
-        let refused = refused.map(|waiting| (waiting.token, Answer::Refused(refusal)));
-        self.answers.extend(refused);
+        let refused = self.requests.take_all(refusal);
+        self.refuse(refused);
     }
 
     /// The group needs this replica no longer. It may not know what became of its last slots.

@@ -133,17 +133,16 @@ impl<M: Machine, A: Application> Host<M, A> {
             quorate_core::Outcome::Refused(refusal) if self.requests.is_opening(id) => {
                 self.requests.set_session(OwnSession::Closed);
                 if refusal == Refusal::NotServing {
-                    let held = self.requests.take_held();
-                    let refused = held.iter().map(|w| (w.token, Answer::Refused(refusal)));
-                    self.answers.extend(refused);
+                    let held = self.requests.take_held(refusal);
+                    self.refuse(held);
                 }
             }
             quorate_core::Outcome::Refused(refusal) => {
                 self.requests.take_peer_read(id);
-                let read = self.requests.take_read(id).map(|read| read.waiting);
-                if let Some(waiting) = read.or_else(|| self.requests.take_write(id)) {
-                    self.answers.push((waiting.token, Answer::Refused(refusal)));
-                }
+                let read = self.requests.take_read(id);
+                let read = read.map(|read| (read.waiting.token, refusal));
+                let refused = read.or_else(|| self.requests.take_refused(id, refusal));
+                self.refuse(refused);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::api::{Answer, Request, Token};
 use crate::flaw::Flaw;
 use crate::requests::{Waiting, Withdrawn};
 use bytes::Bytes;
-use quorate_core::{Application, Command, Input, Machine, Now, Refusal, Wire};
+use quorate_core::{Application, Command, Input, Machine, Now, Refusal, RequestId, Wire};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Takes a request; it is ordered at the next turn. A refusal comes as an answer.
@@ -46,21 +46,22 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// is. To be called whenever somebody who waited has been told that it took too long, or has left.
     pub fn withdraw(&mut self, now: Now, is_wanted: impl Fn(Token) -> bool) {
         let Withdrawn { gone, taken } = self.requests.withdraw(is_wanted);
-        self.refuse_withdrawn(gone);
+        self.refuse(gone);
         if taken.is_empty() {
             return;
         }
         if self.limits.flaw == Some(Flaw::WithdrawsWhatIsOffered) {
-            let taken = taken.iter().filter_map(|id| self.requests.take_write(*id));
-            let gone = taken.map(|waiting| waiting.token).collect();
-            return self.refuse_withdrawn(gone);
+            let withdrawn = |id: &RequestId| self.requests.take_refused(*id, Refusal::Withdrawn);
+            let gone: Vec<(Token, Refusal)> = taken.iter().filter_map(withdrawn).collect();
+            return self.refuse(gone);
         }
         self.step(now, Input::Withdraw(taken));
     }
 
-    pub(super) fn refuse_withdrawn(&mut self, tokens: Vec<Token>) {
-        let refused = |token| (token, Answer::Refused(Refusal::Withdrawn));
-        self.answers.extend(tokens.into_iter().map(refused));
+    pub(super) fn refuse(&mut self, requests: impl IntoIterator<Item = (Token, Refusal)>) {
+        let requests = requests.into_iter();
+        let answers = requests.map(|(token, refusal)| (token, Answer::Refused(refusal)));
+        self.answers.extend(answers);
     }
 
     /// Whether the machine gets nothing for now. A driver says so while it reaches too few members: what cannot be

@@ -2,14 +2,14 @@
 
 use super::{NOBODY, READER, Requests, Waiting, Write};
 use crate::api::Token;
-use quorate_core::RequestId;
+use quorate_core::{Refusal, RequestId};
 use std::collections::BTreeSet;
 
 /// What becomes of requests that nobody waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Withdrawn {
-    /// Whose are gone: the machine has not got them, or they were reads.
-    pub(crate) gone: Vec<Token>,
+    /// Whose are gone, and why they are refused: the machine has not got them, or they were reads.
+    pub(crate) gone: Vec<(Token, Refusal)>,
     /// Those that the machine has: it may have offered them to peers. Each is named once.
     pub(crate) taken: BTreeSet<RequestId>,
 }
@@ -34,8 +34,8 @@ impl<Q> Requests<Q> {
             }
         }
         let unwanted = unwanted.into_iter();
-        let gone = unwanted.filter_map(|id| self.take_write(id));
-        withdrawn.gone.extend(gone.map(|waiting| waiting.token));
+        let gone = unwanted.filter_map(|id| self.take_refused(id, Refusal::Withdrawn));
+        withdrawn.gone.extend(gone);
         let (reads, writes, of_peers) = (&self.reads, &self.writes, &self.peer_reads);
         let is_of_peer = |read: u64| of_peers.values().any(|(seq, _)| *seq == read);
         self.queue.retain(|command| match command.id.client {
@@ -51,7 +51,8 @@ impl<Q> Requests<Q> {
             .reads
             .extract_if(.., |_, read| !is_wanted(&read.waiting));
         for (seq, read) in unwanted {
-            withdrawn.gone.push(read.waiting.token);
+            let token = read.waiting.token;
+            withdrawn.gone.push((token, Refusal::Withdrawn));
             if read.waiting.ordered_ns > 0 {
                 let client = READER;
                 withdrawn.taken.insert(RequestId { client, seq });
@@ -59,21 +60,20 @@ impl<Q> Requests<Q> {
         }
         for reads in self.located.values_mut() {
             let unwanted = reads.extract_if(.., |read| !is_wanted(&read.waiting));
-            withdrawn
-                .gone
-                .extend(unwanted.map(|read| read.waiting.token));
+            let gone = unwanted.map(|read| (read.waiting.token, Refusal::Withdrawn));
+            withdrawn.gone.extend(gone);
         }
         self.located.retain(|_, reads| !reads.is_empty());
         self.located_count = self.located.values().map(Vec::len).sum();
     }
 
-    /// Takes the writes that the machine of an epoch that is over had and nobody waits for. Says whose they
-    /// were.
-    pub(super) fn take_withdrawn(&mut self) -> Vec<Token> {
+    /// Takes the writes that a machine that is gone had and nobody waits for. Says whose they were, and why they
+    /// are refused.
+    pub(super) fn take_withdrawn(&mut self) -> Vec<(Token, Refusal)> {
         let is_withdrawn = |(_, write): &(&RequestId, &Write)| write.is_withdrawn;
         let withdrawn = self.writes.iter().filter(is_withdrawn);
         let ids: Vec<RequestId> = withdrawn.map(|(id, _)| *id).collect();
-        let taken = ids.into_iter().filter_map(|id| self.take_write(id));
-        taken.map(|waiting| waiting.token).collect()
+        let taken = |id| self.take_refused(id, Refusal::Withdrawn);
+        ids.into_iter().filter_map(taken).collect()
     }
 }
