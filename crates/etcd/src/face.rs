@@ -132,7 +132,7 @@ impl Face {
         }
     }
 
-    /// The same for one connection.
+    /// A copy of the face that charges the budget of one connection.
     pub(crate) fn on_connection(&self, account: Account) -> Self {
         Face {
             account,

@@ -398,11 +398,11 @@ pub enum HostEvent {
     /// The log is an older one than this replica once had: a peer remembers promises that are not in it. The replica
     /// goes on as one that lost its promises.
     RolledBack {
-        /// Who remembers.
+        /// The peer that remembers more.
         peer: quorate_core::ReplicaId,
         /// Where the last promise ended that it remembers.
         remembered: Position,
-        /// Where the log ended.
+        /// The end of the own log.
         found: Position,
     },
     /// Two replicas applied the same slots with different results, and this is known of who is wrong. Said again every

@@ -135,18 +135,18 @@ pub(crate) enum Body {
     },
     /// Please say your digest.
     AskDigest {
-        /// Of what.
+        /// The state that the digest is of.
         of: DigestOf,
-        /// Before which slot.
+        /// The first slot that is not part of it.
         slot: Slot,
     },
     /// The sender's digest.
     Digest {
-        /// Of what.
+        /// The state that the digest is of.
         of: DigestOf,
-        /// Before which slot.
+        /// The first slot that is not part of it.
         slot: Slot,
-        /// The digest.
+        /// The digest of the sender.
         digest: u64,
     },
     /// Please say where a read may be answered that begins now.
@@ -158,7 +158,7 @@ pub(crate) enum Body {
     Mark {
         /// The question's number.
         number: u64,
-        /// The slot.
+        /// The first slot that need not be applied.
         slot: Slot,
     },
 }

@@ -12,9 +12,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use support::{Client, Home, Up, converged, eventually, metric, signal};
-use tokio::task::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{Client, Home, Up, converged, eventually, metric, signal, write_on};
 
 /// Copies a folder that is in use, file by file.
 fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
@@ -33,31 +32,6 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A client that writes one key after the other through these, and how many were acknowledged.
-fn write_on(urls: Vec<String>, stop: Arc<AtomicBool>) -> (Arc<AtomicU32>, JoinHandle<()>) {
-    let written = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&written);
-    let task = tokio::spawn(async move {
-        for url in urls.iter().cycle() {
-            let Some(mut client) = Client::try_connect(url).await else {
-                tokio::task::yield_now().await;
-                continue;
-            };
-            while !stop.load(Ordering::Relaxed) {
-                let next = count.load(Ordering::Relaxed);
-                if client.put(&format!("n{next}"), "v").await.is_err() {
-                    break;
-                }
-                count.store(next + 1, Ordering::Relaxed);
-            }
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
-        }
-    });
-    (written, task)
 }
 
 /// Scenario: the folder of a replica that runs under load is copied; after many more writes the replica is killed and

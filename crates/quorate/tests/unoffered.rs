@@ -199,7 +199,7 @@ async fn memory_stays(protocol: &str, flags: &[&str], loss: Loss) {
     assert!(grown < 16 << 20, "{protocol}, {loss:?}: {grown} bytes more");
 }
 
-/// Minutes.
+/// Scenario: 11,000 puts are refused; the replica keeps no memory of them.
 #[tokio::test]
 #[ignore = "takes minutes"]
 async fn memory_does_not_grow_with_what_is_refused() {

@@ -16,9 +16,8 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use support::{Client, converged, eventually, free_ports, metric, quorate, signal};
-use tokio::task::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{Client, converged, eventually, free_ports, metric, quorate, signal, write_on};
 
 /// How an older program spoke.
 const OLD: &[&str] = &["--wire-version", "1"];
@@ -119,31 +118,6 @@ impl Drop for Trio {
     fn drop(&mut self) {
         (0..3).for_each(|at| self.stop(at));
     }
-}
-
-/// Puts one key after the other, through whoever answers; says how many were acknowledged.
-fn write_on(urls: Vec<String>, stop: Arc<AtomicBool>) -> (Arc<AtomicU32>, JoinHandle<()>) {
-    let written = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&written);
-    let task = tokio::spawn(async move {
-        for url in urls.iter().cycle() {
-            let Some(mut client) = Client::try_connect(url).await else {
-                tokio::task::yield_now().await;
-                continue;
-            };
-            while !stop.load(Ordering::Relaxed) {
-                let next = count.load(Ordering::Relaxed);
-                if client.put(&format!("n{next}"), "v").await.is_err() {
-                    break;
-                }
-                count.store(next + 1, Ordering::Relaxed);
-            }
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
-        }
-    });
-    (written, task)
 }
 
 /// Scenario: replicas of an older program are replaced by newer ones, one by one, and back, and forth

@@ -9,7 +9,7 @@ use std::fmt;
 /// A difference between this replica and a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// With whom.
+    /// The peer that differs.
     pub peer: ReplicaId,
     /// What was applied before this slot differs, or its results do.
     pub slot: Slot,

@@ -430,7 +430,7 @@ pub enum FolderError {
     },
     /// The data of an etcd, which this program cannot read.
     OfEtcd {
-        /// Where.
+        /// The folder that was named.
         dir: PathBuf,
     },
     /// Data is there already.

@@ -51,7 +51,7 @@ pub enum Change {
     },
     /// An alarm is raised for the whole group, or ends.
     Alarm {
-        /// Which alarm.
+        /// The alarm to raise or to end.
         alarm: Alarm,
         /// Whether it is raised.
         is_raised: bool,

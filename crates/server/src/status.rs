@@ -79,9 +79,9 @@ pub struct Status {
 /// An alarm as faces show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RaisedAlarm {
-    /// What is wrong.
+    /// The kind of trouble.
     pub kind: AlarmKind,
-    /// Which replica it is about.
+    /// The replica that is in trouble.
     pub id: ReplicaId,
     /// Whether requests to the replica that tells of it are refused because of it.
     pub hinders: bool,

@@ -21,7 +21,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
-    /// The same of a gateway.
+    /// Withdraws the requests at a gateway whose clients wait no longer.
     pub(crate) fn look_after_gateway(&mut self, gateway: usize) {
         let (now_ns, clients) = (self.queue.now_ns(), &self.clients);
         let apart = &mut self.gateways[gateway];

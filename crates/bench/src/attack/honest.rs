@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use crate::trial::Asker;
 
-/// What honest clients saw.
+/// The puts of honest clients during an attack.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
-    /// Acknowledged puts.
+    /// The number of puts that were acknowledged.
     pub(super) puts: u64,
     /// Puts that were refused or not answered.
     pub(super) failed: u64,
@@ -29,7 +29,7 @@ pub(super) struct Honest {
 }
 
 impl Honest {
-    /// Starts them.
+    /// Starts two honest clients for each endpoint.
     pub(super) fn start(endpoints: &[String]) -> Result<Honest, String> {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let mut clients = Vec::new();

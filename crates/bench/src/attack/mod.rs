@@ -64,7 +64,7 @@ pub struct AttackArgs {
     data_dir: Option<PathBuf>,
 }
 
-/// An attack.
+/// The kinds of attacks, by the name that `--kind` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// Connections that do nothing
@@ -100,7 +100,7 @@ impl Kind {
         }
     }
 
-    /// What must hold meanwhile.
+    /// The bounds that hold while this attack runs.
     fn bounds(self) -> Bounds {
         match self {
             Kind::Idle | Kind::HalfOpen | Kind::SlowBody | Kind::HalfPuts | Kind::UnreadAnswers => {
@@ -171,7 +171,7 @@ impl Target {
     }
 }
 
-/// What came of an attack.
+/// The measured effects of one attack.
 struct Outcome {
     kind: Kind,
     seen: Seen,

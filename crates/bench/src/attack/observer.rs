@@ -12,7 +12,7 @@ use crate::process;
 pub(super) struct Peak {
     /// Memory in RAM.
     pub(super) memory_bytes: u64,
-    /// Open files.
+    /// The number of open file descriptors.
     pub(super) descriptors: u64,
 }
 

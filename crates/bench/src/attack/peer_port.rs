@@ -23,7 +23,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     pub(super) cluster: ClusterId,
-    /// Who told it.
+    /// The replica that told it.
     pub(super) from: ReplicaId,
     /// The first epoch.
     pub(super) epoch: Epoch,

@@ -73,7 +73,7 @@ impl Tally {
         self.0.get("ok").copied().unwrap_or(0)
     }
 
-    /// All puts.
+    /// The number of puts, however they ended.
     pub(super) fn puts(&self) -> u32 {
         self.0.values().sum()
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Alarms that are raised at a time, at most: who may name any replica is not to fill the state.
 const ALARMS_MAX: usize = 256;
 
-/// What is wrong.
+/// The kinds of trouble that alarms tell of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AlarmKind {
     /// Space is short: commands that make the state larger are refused.
@@ -31,9 +31,9 @@ pub enum Scope {
 /// Trouble of one replica, or seen by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Alarm {
-    /// What is wrong.
+    /// The kind of trouble.
     pub kind: AlarmKind,
-    /// Which replica.
+    /// The replica that is in trouble.
     pub id: ReplicaId,
 }
 

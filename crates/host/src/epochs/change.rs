@@ -209,7 +209,7 @@ pub enum Order {
     },
     /// An alarm is raised, or ends; nothing before feature level 3.
     Alarm {
-        /// Which alarm.
+        /// The alarm to raise or to end.
         alarm: Alarm,
         /// How it changes.
         change: AlarmChange,

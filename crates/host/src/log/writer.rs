@@ -27,7 +27,7 @@ pub(crate) struct Tail {
 /// A flush that the driver is performing.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
-    /// Where it ends.
+    /// The position in the log at which the flush ends.
     through: Position,
     /// Whether it is synced.
     sync: bool,

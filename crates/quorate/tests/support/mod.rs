@@ -20,10 +20,11 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 
 /// Longer than anything takes on a loaded machine.
@@ -441,4 +442,29 @@ impl Home {
         all.extend_from_slice(flags);
         Up::start(&self.dir, &all)
     }
+}
+
+/// Puts one key after the other, through whoever answers; says how many were acknowledged.
+pub fn write_on(urls: Vec<String>, stop: Arc<AtomicBool>) -> (Arc<AtomicU32>, JoinHandle<()>) {
+    let written = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&written);
+    let task = tokio::spawn(async move {
+        for url in urls.iter().cycle() {
+            let Some(mut client) = Client::try_connect(url).await else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            while !stop.load(Ordering::Relaxed) {
+                let next = count.load(Ordering::Relaxed);
+                if client.put(&format!("n{next}"), "v").await.is_err() {
+                    break;
+                }
+                count.store(next + 1, Ordering::Relaxed);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    });
+    (written, task)
 }

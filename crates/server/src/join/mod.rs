@@ -60,7 +60,7 @@ pub struct Join {
 /// What a replica begins with that had no promises.
 #[derive(Debug)]
 pub struct Joined {
-    /// Its data.
+    /// The data folder of the replica.
     pub folder: Folder,
     /// Where the others are: those of its list, and the members that the others told of.
     pub peers: Vec<(ReplicaId, String)>,

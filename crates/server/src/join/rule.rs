@@ -114,11 +114,11 @@ pub enum JoinError {
     },
     /// Another replica runs under this one's number.
     NumberInUse {
-        /// The number.
+        /// The number that both have.
         me: ReplicaId,
-        /// In which cluster.
+        /// The cluster of the other replica.
         cluster: ClusterId,
-        /// Where it answers.
+        /// The address at which the other replica answers.
         address: String,
     },
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The metrics of the connections to a port for clients.
 pub struct ConnectionCounts {
-    /// Open ones.
+    /// The number of open connections.
     pub open: Gauge,
     /// Most that may be open.
     pub allowed: Gauge,

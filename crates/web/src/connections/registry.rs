@@ -213,12 +213,12 @@ impl Drop for Place {
     }
 }
 
-/// What is asked of a connection.
+/// How a connection is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
     /// Take no more requests; end after those that are open.
     Finish,
-    /// End now.
+    /// End now, whatever requests are open.
     Close,
 }
 
