@@ -33,7 +33,8 @@ fn three_replicas_pass() {
 /// 3000055 a member that an epoch left out had missed that, and nobody answered its beats. In seed 3000386 leases
 /// that had ended were asked for each second although they waited, by a group that orders ten commands a second. In seed
 /// 3000168 places of a log with which a view had nearly begun showed behind the one with which it did. In seed 5000060
-/// commands waited for entries whose clients had long asked again, fifteen hundred of them where ten a second are ordered.
+/// commands waited for entries whose clients had long asked again, fifteen hundred of them where ten a second are ordered. In seed
+/// 91000201 copies of requests kept a narrow link full, and no read was answered.
 #[test]
 fn seeds_that_once_failed_pass() {
     pass("--replicas 3", 117..118);
@@ -57,6 +58,10 @@ fn seeds_that_once_failed_pass() {
     pass(
         "--replicas 5 --param wan=true --param rtt_us=20000 --profile swarm,settings",
         5_000_060..5_000_061,
+    );
+    pass(
+        "--replicas 3 --durability disk --profile bandwidth,stuck-clocks,epochs --hurt-ms 1",
+        91_000_201..91_000_202,
     );
 }
 

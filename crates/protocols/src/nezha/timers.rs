@@ -69,14 +69,11 @@ impl Replica {
         let is_following = self.follows() && (has_log || has_reads || self.is_called);
         let is_leading = self.leads() && !self.log.is_empty() && self.config.n() > 1;
         let waits = is_following || self.gateway.is_busy() || has_reads;
-        let patience_ns = self.gateway.pace.patience_ns();
-        let again = self.wait().max(patience_ns);
+        let again = self.wait();
         let election_ns = self.config.election_ns;
         // A network may be too slow for a view to begin in the time, or for anything to be decided in it:
         // one that is left too early helps nobody.
         let suspect_ns = election_ns << self.in_vain.min(IN_VAIN_MAX);
-        // Signs of life take as long as everything else.
-        let suspect_ns = suspect_ns.max(2 * patience_ns);
         let give_up_ns = election_ns << self.in_vain.saturating_sub(1).min(IN_VAIN_MAX);
         let is_changing = self.status == Status::ViewChange;
         for (timer, is_wanted, wait_ns) in [
