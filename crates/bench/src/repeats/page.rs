@@ -30,6 +30,11 @@ impl Row {
         }
     }
 
+    /// Whether no put ended without an acknowledgement.
+    fn is_vain(&self) -> bool {
+        self.tally.acknowledged() == self.tally.puts()
+    }
+
     fn cells(&self) -> Vec<String> {
         let acknowledged = self.tally.acknowledged();
         let numbers = [
@@ -63,10 +68,14 @@ pub(super) struct Page(pub(super) Vec<Row>);
 
 impl Page {
     /// Clients that executed more puts twice than they may: none where their name begins with one of `once`, and
-    /// no more than with etcd.
+    /// no more than with etcd. Rows whose puts were all acknowledged show nothing: frozen replicas were not needed.
     pub(super) fn wrong(&self, once: &[String]) -> Vec<String> {
+        let vain = self.0.iter().filter(|row| row.is_vain()).map(|row| {
+            let (system, client) = (&row.system, &row.client);
+            format!("{system}, {client}: every put was acknowledged though replicas were frozen")
+        });
         let ours = self.0.iter().filter(|row| row.system != ETCD);
-        ours.filter_map(|row| {
+        let wrong = ours.filter_map(|row| {
             let (system, client, twice) = (&row.system, &row.client, row.twice);
             if twice > 0 && once.iter().any(|name| client.starts_with(name.as_str())) {
                 return Some(format!(
@@ -79,8 +88,8 @@ impl Page {
                 let there = etcd.twice;
                 format!("{system}, {client}: {twice} puts were executed twice, with etcd {there}")
             })
-        })
-        .collect()
+        });
+        vain.chain(wrong).collect()
     }
 }
 
@@ -125,6 +134,16 @@ mod tests {
                 "rabia, go 3.6: 1 puts were executed twice",
                 "rabia, node: 2 puts were executed twice, with etcd 1"
             ]
+        );
+    }
+
+    #[test]
+    fn a_row_whose_puts_were_all_acknowledged_is_wrong() {
+        let tally = Tally([("ok".to_owned(), 2)].into());
+        let page = Page(vec![Row::new("rs-paxos", "go 3.6", tally, &[1, 1])]);
+        assert_eq!(
+            page.wrong(&[]),
+            ["rs-paxos, go 3.6: every put was acknowledged though replicas were frozen"]
         );
     }
 

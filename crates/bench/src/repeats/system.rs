@@ -62,6 +62,8 @@ impl System {
         let mut options = vec![format!("--protocol={name}")];
         if CODED.contains(&name) {
             options.push(format!("--code={REPLICAS},3"));
+            // A small value that is stored whole is decided with the two replicas that are never frozen.
+            options.push("--param=payload_min=1".to_owned());
         }
         let replicas = Replicas::begin(binary, REPLICAS, parent, &options, START_PATIENCE, None)?;
         let pids: Option<Vec<u32>> = (0..REPLICAS.into()).map(|one| replicas.pid(one)).collect();
@@ -77,8 +79,7 @@ impl System {
         self.endpoints[..LIVE].to_vec()
     }
 
-    /// Freezes all replicas but those that clients put through. One that runs as another process by now would make
-    /// every put succeed: that is an error.
+    /// Freezes all replicas but those that clients put through. One that runs as another process by now is an error.
     pub(super) fn freeze(&mut self) -> Result<Frozen<'_>, String> {
         let frozen = Frozen(self.pids.get(LIVE..).ok_or("too few replicas run")?);
         frozen.0.iter().for_each(|&pid| signal(pid, Signal::STOP));
