@@ -10,7 +10,7 @@ use crate::backlog::{Backlog, refuse_withdrawn};
 use bytes::Bytes;
 use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{
-    Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, Now, Out, Outcome as Fate, Refusal,
+    Command, ENTRY_BYTES_MAX, EntryId, Event, MILLIS, Machine, Now, Out, Outcome as Fate, Refusal,
     ReplicaId, RequestId, Slot,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +47,8 @@ pub(super) struct Gateway {
     counts: bool,
     /// How long answers take, since a request was last sent.
     pub(super) pace: Pace,
+    /// Since when own entries are under way of which none was committed, on the own monotonic clock, ns.
+    silent_since_ns: Option<u64>,
 }
 
 /// An entry on its way.
@@ -184,6 +186,7 @@ impl Gateway {
             answered: (0, 0),
             counts: !config.leader_counts,
             pace: Pace::default(),
+            silent_since_ns: None,
         }
     }
 
@@ -259,9 +262,11 @@ impl Gateway {
 
     /// Forms an entry of whatever waits, if few enough are under way: it is to be sent.
     pub(super) fn form_entry(&mut self, config: &Config, now: Now) -> Option<EntryId> {
-        if self.backlog.is_empty() || self.pending.len() >= config.outstanding {
+        let is_full = self.pending.len() >= config.outstanding;
+        if self.backlog.is_empty() || is_full || self.is_silent(config, now) {
             return None;
         }
+        self.silent_since_ns.get_or_insert(now.mono_ns);
         let (most, bytes) = (config.batch_commands_max, config.batch_bytes_max);
         let batch = self.backlog.fill(most, bytes);
         self.seq += 1;
@@ -277,6 +282,20 @@ impl Gateway {
         pending.began = Some((now.mono_ns, self.hold.percent()));
         self.pending.insert(id, pending);
         Some(id)
+    }
+
+    /// Whether nobody who could commit an entry seems to be there: then no more is sent than what is repeated. What is
+    /// sent may be executed long after its clients gave up, and what waits here will not be.
+    fn is_silent(&self, config: &Config, now: Now) -> bool {
+        let enough_ns = SILENCE_NS_MIN.max(4 * config.rtx_min_ns);
+        let since_ns = self.silent_since_ns;
+        since_ns.is_some_and(|since_ns| now.mono_ns >= since_ns + enough_ns)
+    }
+
+    /// An entry is decided or given up: it is seen to no more.
+    pub(super) fn remove(&mut self, id: EntryId) -> Option<Pending> {
+        self.silent_since_ns = None;
+        self.pending.remove(&id)
     }
 
     /// How long a request is thought to take to those who are to have it in time: to all, or over wide areas
@@ -407,6 +426,7 @@ impl Gateway {
             true => self.answered.0 += 1,
             false => self.answered.1 += 1,
         }
+        self.silent_since_ns = None;
         let pending = self.pending.get_mut(&id)?;
         pending.is_answered = true;
         // The time since the last copy left: it grows up to that of a round trip, and losses do not add to it.
@@ -441,6 +461,9 @@ impl Gateway {
         1 + followers.filter(has).count() >= config.thresholds.slow
     }
 }
+
+/// Time without a commitment, in ns, after which members seem to be gone: longer than most disks stop for.
+const SILENCE_NS_MIN: u64 = 100 * MILLIS;
 
 /// Waits grow up to so many times.
 pub(super) const BACKOFF_MAX: u32 = 12;

@@ -186,7 +186,7 @@ impl Proxy {
 
     fn finish(&mut self, id: EntryId) -> Vec<RequestId> {
         self.backoff = 0;
-        let pending = self.gateway.pending.remove(&id);
+        let pending = self.gateway.remove(id);
         pending.map_or(Vec::new(), |pending| pending.requests())
     }
 

@@ -354,7 +354,7 @@ impl Replica {
         self.early.remove(id);
         self.bodies.remove(id);
         self.written.remove(&id);
-        self.gateway.pending.remove(&id);
+        self.gateway.remove(id);
         self.end_count(id);
     }
 
