@@ -140,11 +140,18 @@ impl Replica {
         }
     }
 
-    /// Asks anew what was not answered, or by slots that nothing has come of.
+    /// Repeats a question with too few answers, so that answers count that take longer than the timer; asks anew
+    /// where the answers named slots that nothing has come of.
     pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
+        let enough = self.config.thresholds.read as u32;
         let is_stale = |query: &mut Query| !std::mem::take(&mut query.is_fresh);
-        if let Some(query) = self.reads.query.take_if(is_stale) {
-            self.ask_for(query.reads, out);
+        let is_told = |query: &mut Query| query.heard.count_ones() >= enough;
+        if !self.reads.query.as_mut().is_some_and(is_stale) {
+            return;
+        }
+        match self.reads.query.take_if(is_told) {
+            Some(query) => self.ask_for(query.reads, out),
+            None => self.say_query(self.config.others(), out),
         }
     }
 

@@ -357,5 +357,5 @@ fn a_log_that_was_not_written_is_noticed() {
 
 #[test]
 fn a_life_that_nobody_took_note_of_is_noticed() {
-    is_noticed(0..400, |config| config.thresholds.rejoin = 0, None);
+    is_noticed(0..4_000, |config| config.thresholds.rejoin = 0, None);
 }
