@@ -330,8 +330,8 @@ pub enum Refusal {
     Forgotten,
     /// This replica cannot order commands in its present role.
     NotServing,
-    /// It may have been executed, and this replica does not know: it has skipped the slots around
-    /// it.
+    /// It may have been executed or may be yet, and this replica does not know: it has skipped the slots around it, or
+    /// another submission of it is under way.
     Unknown,
     /// Nobody waited for it any more before it was offered to anybody: this submission never executes it.
     Withdrawn,

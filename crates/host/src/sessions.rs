@@ -134,7 +134,8 @@ impl Sessions {
         }
         session.acknowledge(acked.min(id.seq.saturating_sub(1)));
         if session.results.len() >= RESULTS_MAX {
-            return Verdict::Refused(Refusal::Overloaded);
+            // Nothing notes that it was refused: a second submission of it may find room, and is executed.
+            return Verdict::Refused(Refusal::Unknown);
         }
         Verdict::Execute
     }
@@ -230,6 +231,18 @@ mod tests {
         let verdict = sessions.judge(id(7, 1), 0, Slot(2));
         assert_eq!(verdict, Verdict::Refused(Refusal::Forgotten));
         assert_eq!(sessions.result(id(7, 1)), None);
+    }
+
+    #[test]
+    fn a_request_without_room_for_its_result_is_not_called_refused_for_good() {
+        let mut sessions = Sessions::new(10);
+        sessions.open(ClientId(7), 0, Slot(0));
+        let last = RESULTS_MAX as u64 + 1;
+        (1..last).for_each(|seq| execute(&mut sessions, id(7, seq), 0));
+        let verdict = sessions.judge(id(7, last), 0, Slot(2));
+        assert_eq!(verdict, Verdict::Refused(Refusal::Unknown));
+        // A copy of it that acknowledges more.
+        execute(&mut sessions, id(7, last), 1);
     }
 
     #[test]
