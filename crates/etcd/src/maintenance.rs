@@ -26,6 +26,7 @@ impl Maintenance for Face {
         let sizes = Sizes::of(figures.bytes, &replica);
         let raised = replica.raised.iter();
         let mut errors: Vec<String> = raised.map(|alarm| in_words(&member_of(alarm))).collect();
+        errors.extend(replica.difference.map(|difference| difference.to_string()));
         if !replica.quorum {
             errors.push(errors::NO_LEADER.text.to_owned());
         }

@@ -6,7 +6,7 @@ use quorate_core::{
     Peers, Principal, Refusal, RequestId, Seat, Slot,
 };
 
-use crate::divergence::Verdict;
+use crate::divergence::Comparison;
 use crate::epochs::Order;
 use crate::flaw::Flaw;
 use crate::log::Position;
@@ -405,20 +405,9 @@ pub enum HostEvent {
         /// The end of the own log.
         found: Position,
     },
-    /// Two replicas applied the same slots with different results, and this is known of who is wrong. Said again every
-    /// few seconds for as long as they differ.
-    Diverged {
-        /// With whom.
-        peer: quorate_core::ReplicaId,
-        /// The checkpoint.
-        slot: Slot,
-        /// The digest here.
-        mine: u64,
-        /// The digest there.
-        theirs: u64,
-        /// What the driver is to do.
-        verdict: Verdict,
-    },
+    /// The states of members were compared, for some differ or the driver asked for it. Said again every few seconds
+    /// for as long as they differ.
+    Compared(Comparison),
 }
 
 /// Totals since the host was opened.

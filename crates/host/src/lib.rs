@@ -73,7 +73,7 @@ pub use api::{
 };
 pub use bulk::{BulkOpened, Fragment};
 pub use countdowns::Countdowns;
-pub use divergence::Verdict;
+pub use divergence::{Comparison, Verdict, is_in_doubt};
 pub use export::{Export, Exported, Outcome};
 pub use flaw::Flaw;
 pub use gateway::{Gateway, GatewayConfig};

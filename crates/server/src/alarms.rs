@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::disk::Disk;
+use crate::error::ServerError;
 use crate::status::RaisedAlarm;
 use quorate_core::{Admission, Application, Now};
 use quorate_host::epochs::{Alarm, AlarmChange, AlarmKind, Order, Scope};
@@ -19,12 +20,20 @@ impl<A: Application> Core<A> {
         }
     }
 
-    /// Has the group know whether this replica's disk is full, when it is time to look.
-    pub(crate) fn keep_alarms(&mut self, now: Now) {
+    /// Has the group know what is wrong with this replica, when it is time to look.
+    pub(crate) fn keep_alarms(&mut self, now: Now) -> Result<(), ServerError> {
         let is_due = |at: &mut u64| *at <= now.mono_ns;
         if self.state.alarms_at.take_if(is_due).is_none() {
-            return;
+            return Ok(());
         }
+        if self.keep_no_space(now) | self.keep_corrupt(now)? {
+            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+        }
+        Ok(())
+    }
+
+    /// Has the group know whether this replica's disk is full. Says whether to look again.
+    fn keep_no_space(&mut self, now: Now) -> bool {
         let is_full = self.disk_is_full();
         let change = match self.own_scope(AlarmKind::NoSpace) {
             None if is_full => Some(AlarmChange::Raise(Scope::Member)),
@@ -32,9 +41,7 @@ impl<A: Application> Core<A> {
             _ => None,
         };
         let is_waiting = self.disk.as_ref().is_some_and(Disk::is_preparing);
-        if is_full || is_waiting || change.is_some() {
-            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
-        }
+        let looks_again = is_full || is_waiting || change.is_some();
         let is_known_to_all = self.host.epochs().level >= ALARM_LEVEL;
         if let Some(change) = change.filter(|_| is_known_to_all && self.host.is_member()) {
             let alarm = self.own_alarm(AlarmKind::NoSpace);
@@ -47,6 +54,7 @@ impl<A: Application> Core<A> {
             }
             self.order(now, Order::Alarm { alarm, change });
         }
+        looks_again
     }
 
     /// The alarms of the group, and the own one if the group does not know of it.
@@ -68,6 +76,9 @@ impl<A: Application> Core<A> {
         if is_full && self.own_scope(AlarmKind::NoSpace).is_none() {
             raised.push(shown(self.own_alarm(AlarmKind::NoSpace)));
         }
+        if self.state.odd.is_some() && self.own_scope(AlarmKind::Corrupt).is_none() {
+            raised.push(shown(self.own_alarm(AlarmKind::Corrupt)));
+        }
         raised
     }
 
@@ -76,7 +87,7 @@ impl<A: Application> Core<A> {
         Alarm { kind, id }
     }
 
-    fn own_scope(&self, kind: AlarmKind) -> Option<Scope> {
+    pub(crate) fn own_scope(&self, kind: AlarmKind) -> Option<Scope> {
         self.host.epochs().alarms.scope(self.own_alarm(kind))
     }
 }

@@ -8,7 +8,7 @@
 use crate::aside::Aside;
 use crate::clock::{Alarm, Clock};
 use crate::disk::{Disk, DiskError};
-use crate::divergence::Difference;
+use crate::divergence::Odd;
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
@@ -22,7 +22,9 @@ use crate::status::Status;
 use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Admission, Application, Event, Now, Refusal, ReplicaId};
-use quorate_host::{Answer, Countdowns, Flush, Host, HostEvent, Request as HostRequest};
+use quorate_host::{
+    Answer, Comparison, Countdowns, Flush, Host, HostEvent, Request as HostRequest,
+};
 use quorate_protocols::AnyMachine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,6 +82,10 @@ pub(crate) struct State<A: Application> {
     pub(crate) links_up: BTreeSet<ReplicaId>,
     /// When to look whether the group's alarms about this replica are right.
     pub(crate) alarms_at: Option<u64>,
+    /// What the last comparison of states came to, until the group's alarms say so.
+    pub(crate) comparison: Option<Comparison>,
+    /// The state here is not that of a majority: this replica is about to stop.
+    pub(crate) odd: Option<Odd>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     figures: Figures,
     upkeep: Upkeep,
@@ -99,6 +105,8 @@ impl<A: Application> State<A> {
             countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),
             alarms_at: Some(0),
+            comparison: None,
+            odd: None,
             branches: BTreeMap::new(),
             figures: Figures::default(),
             upkeep: Upkeep::default(),
@@ -204,7 +212,7 @@ impl<A: Application> Core<A> {
             self.look_after_volunteers(now);
             self.react(now);
             self.keep_up(now);
-            self.keep_alarms(now);
+            self.keep_alarms(now)?;
             self.look_after_waiting(now);
             self.turn()?;
             self.metrics.turn.record(began.elapsed());
@@ -280,7 +288,7 @@ impl<A: Application> Core<A> {
                 reply,
             } => {
                 let is_local = consistency == Consistency::Serializable;
-                if self.host.admission() == Admission::Nothing && !is_local {
+                if self.is_corrupt() && !is_local {
                     self.metrics.refused.increment(1);
                     let _ = reply.send(Err(Failure::Corrupt));
                     return;
@@ -370,6 +378,7 @@ impl<A: Application> Core<A> {
             }
         }
         self.stall_if_held();
+        self.watch_doubt();
         self.meet();
         self.check_level()
     }
@@ -530,21 +539,7 @@ impl<A: Application> Core<A> {
                      replica recovers from its peers before it votes again"
                 ),
                 HostEvent::Left => return Err(self.removed()),
-                HostEvent::Diverged {
-                    peer,
-                    slot,
-                    mine,
-                    theirs,
-                    verdict,
-                } => {
-                    let difference = Difference {
-                        peer,
-                        slot,
-                        mine,
-                        theirs,
-                    };
-                    self.diverged(difference, verdict)?;
-                }
+                HostEvent::Compared(comparison) => self.compared(comparison)?,
             }
         }
         Ok(())
@@ -572,13 +567,17 @@ impl<A: Application> Core<A> {
     /// Why this replica does not take a write, if it does not. Where space is short, what is left of the log is for what
     /// makes space.
     fn refusal_of_write(&mut self, body: &Bytes) -> Option<Failure> {
-        let admission = self.host.admission();
-        if admission == Admission::Nothing {
+        if self.is_corrupt() {
             return Some(Failure::Corrupt);
         }
-        let is_short = self.disk_is_full() || admission == Admission::NoGrowth;
+        let is_short = self.disk_is_full() || self.host.admission() == Admission::NoGrowth;
         let is_refused = is_short && (self.held.is_some() || A::grows(body));
         is_refused.then_some(Failure::NoSpace)
+    }
+
+    /// Whether the state here may be wrong, as far as is known.
+    fn is_corrupt(&self) -> bool {
+        self.state.odd.is_some() || self.host.admission() == Admission::Nothing
     }
 
     /// Whether the next segment could not be prepared for want of space. Asks for another attempt:
@@ -626,6 +625,7 @@ impl<A: Application> Core<A> {
             clock: self.clock.error(self.clock.mono_ns()),
             alarms: self.alarms(),
             raised: self.raised(),
+            difference: self.difference(),
             fragment_bytes: self.host.bulk_live_bytes(),
             fragment_file_bytes: self.disk.as_ref().map_or(0, Disk::bulk_bytes),
             free_bytes: self.disk.as_ref().and_then(Disk::free_bytes),

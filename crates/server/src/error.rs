@@ -129,7 +129,7 @@ impl fmt::Display for ServerError {
                 f,
                 "{difference}, and a majority of the members is equal without this replica: it stops. Keep a copy \
                  of its data folder if what it holds may matter; to have it back, delete the folder and start it \
-                 again: it takes the state of the others"
+                 again: it takes the state of the others, and the alarm about it ends"
             ),
             ServerError::Diverged(difference) => write!(
                 f,

@@ -40,10 +40,11 @@ impl<A: Application> Core<A> {
             let is_own = *alarm == self.own_alarm(AlarmKind::NoSpace);
             !(is_own && full.is_some())
         });
-        let known = known.map(|(alarm, scope)| in_words(alarm, scope));
+        let known = known.filter_map(|(alarm, scope)| in_words(alarm, scope));
         let known: Vec<String> = known.collect();
         full.into_iter()
             .chain(known)
+            .chain(self.undecided())
             .chain(self.no_quorum())
             .collect()
     }
@@ -78,9 +79,10 @@ impl<A: Application> Core<A> {
     }
 }
 
-/// What an alarm means, and what to do.
-fn in_words(Alarm { kind, id }: Alarm, scope: Scope) -> String {
-    match (kind, scope) {
+/// What an alarm means, and what to do; nothing of one that [`Core::undecided`] speaks of.
+fn in_words(Alarm { kind, id }: Alarm, scope: Scope) -> Option<String> {
+    let text = match (kind, scope) {
+        (_, Scope::Undecided) => return None,
         (AlarmKind::NoSpace, Scope::Member) => format!(
             "NOSPACE: the disk of replica {id} is full, and it takes no writes; free some space there, and this ends \
              by itself"
@@ -90,15 +92,15 @@ fn in_words(Alarm { kind, id }: Alarm, scope: Scope) -> String {
              is not needed, compact, and disarm it"
         ),
         (AlarmKind::Corrupt, Scope::Member) => format!(
-            "CORRUPT: the state of replica {id} differs from that of the majority; replace it by one with an empty \
-             folder"
+            "CORRUPT: the state of replica {id} differs from that of the majority, which goes on; delete the data \
+             folder of replica {id} and start it again, and this ends by itself"
         ),
         (AlarmKind::Corrupt, Scope::Group) => format!(
-            "CORRUPT: replicas hold different states (member {id}), and nobody knows which one is right: only \
-             serializable reads are answered; add a member that is right to decide, or begin anew from the right \
-             one with `quorate cluster force-new`, then disarm it"
+            "CORRUPT: raised for all replicas (member {id}), of which only serializable reads are answered; once it \
+             is known which of them are right, replace the others and disarm it"
         ),
-    }
+    };
+    Some(text)
 }
 
 fn list(ids: &[ReplicaId]) -> String {

@@ -1,6 +1,7 @@
 //! What a replica tells of itself: to faces, and as a page for operators.
 
 use crate::clock::ClockError;
+use crate::divergence::Difference;
 use crate::handle::MemberInfo;
 use quorate_core::{ClusterId, Durability, Epoch, Incarnation, ReplicaId, Slot};
 use quorate_host::Recoded;
@@ -68,6 +69,8 @@ pub struct Status {
     pub alarms: Vec<String>,
     /// The alarms of the group, and this replica's own where the group does not know of it yet.
     pub raised: Vec<RaisedAlarm>,
+    /// A difference from a peer, where it is not known which of the two is right.
+    pub difference: Option<Difference>,
     /// Bytes of fragments of large values that this replica keeps.
     pub fragment_bytes: u64,
     /// Bytes of the files that these are in.

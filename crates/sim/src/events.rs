@@ -30,7 +30,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 }
                 HostEvent::Machine(quorate_core::Event::Misbehaved { .. })
                 | HostEvent::BadFrame { .. }
-                | HostEvent::Diverged { .. } => {
+                | HostEvent::Compared(_) => {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("honesty", what));
                 }

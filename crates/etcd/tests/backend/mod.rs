@@ -207,6 +207,7 @@ fn status(applied: u64) -> Status {
         },
         alarms: Vec::new(),
         raised: Vec::new(),
+        difference: None,
         fragment_bytes: 0,
         fragment_file_bytes: 0,
         free_bytes: None,

@@ -19,9 +19,12 @@ pub enum AlarmKind {
     Corrupt,
 }
 
-/// Whom an alarm concerns; the greater one includes the other.
+/// Whom an alarm concerns. A greater one takes the place of a smaller one: that a member is found to be odd, of the
+/// doubt who is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Scope {
+    /// The whole group, until it is known which member is in trouble.
+    Undecided,
     /// The member it names.
     Member,
     /// The whole group.
@@ -62,22 +65,26 @@ impl Alarms {
         self.0.iter().map(|(alarm, scope)| (*alarm, *scope))
     }
 
-    /// Changes an alarm; says whether that changed anything.
-    pub(super) fn change(&mut self, alarm: Alarm, change: AlarmChange) -> bool {
+    /// Whether a change of an alarm would change anything.
+    #[must_use]
+    pub fn would_change(&self, alarm: Alarm, change: AlarmChange) -> bool {
         let before = self.scope(alarm);
+        let has_room = before.is_some() || self.0.len() < ALARMS_MAX;
         match change {
-            AlarmChange::Raise(scope) if before < Some(scope) => {
-                let has_room = before.is_some() || self.0.len() < ALARMS_MAX;
-                if has_room {
-                    self.0.insert(alarm, scope);
-                }
-                has_room
-            }
-            AlarmChange::End(scope) if before.is_some_and(|before| before <= scope) => {
-                self.0.remove(&alarm).is_some()
-            }
-            AlarmChange::Raise(_) | AlarmChange::End(_) => false,
+            AlarmChange::Raise(scope) => before < Some(scope) && has_room,
+            AlarmChange::End(scope) => before.is_some_and(|before| before <= scope),
         }
+    }
+
+    /// Changes an alarm; says whether that changed anything.
+    pub(crate) fn change(&mut self, alarm: Alarm, change: AlarmChange) -> bool {
+        let changes = self.would_change(alarm, change);
+        match change {
+            AlarmChange::Raise(scope) if changes => drop(self.0.insert(alarm, scope)),
+            AlarmChange::End(_) if changes => drop(self.0.remove(&alarm)),
+            AlarmChange::Raise(_) | AlarmChange::End(_) => {}
+        }
+        changes
     }
 
     /// Replicas have left the group, and their alarms with them.
@@ -99,7 +106,7 @@ impl Alarms {
             let of_kind = || self.iter().filter(|(alarm, _)| alarm.kind == kind);
             let is_member = |id: ReplicaId| epoch.index_of(id).is_some();
             let members = of_kind().filter(|(alarm, _)| is_member(alarm.id)).count();
-            of_kind().any(|(_, scope)| scope == Scope::Group) || members > failures
+            of_kind().any(|(_, scope)| scope != Scope::Member) || members > failures
         };
         if forbids(AlarmKind::Corrupt) {
             Admission::Nothing
@@ -137,10 +144,12 @@ impl Wire for Alarm {
 
 const MEMBER: u8 = 0;
 const GROUP: u8 = 1;
+const UNDECIDED: u8 = 2;
 
 impl Wire for Scope {
     fn encode(&self, out: &mut Encoder) {
         out.u8(match self {
+            Scope::Undecided => UNDECIDED,
             Scope::Member => MEMBER,
             Scope::Group => GROUP,
         });
@@ -148,6 +157,7 @@ impl Wire for Scope {
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         match input.u8()? {
+            UNDECIDED => Ok(Scope::Undecided),
             MEMBER => Ok(Scope::Member),
             GROUP => Ok(Scope::Group),
             tag => Err(WireError::Tag("scope of an alarm", tag)),

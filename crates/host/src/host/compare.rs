@@ -44,14 +44,22 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
+    /// Asks all members for their digests of what is applied here. What that comes to is an event.
+    pub fn compare_states(&mut self) {
+        self.divergence
+            .confirm(self.applier.next(), self.applier.digest());
+    }
+
     /// Asks the members for their digests that have not said them, until it is known who is odd.
     pub(super) fn ask_digests(&mut self, now: Now) {
         self.judge_digests(now);
         let others = self.others();
-        let Some((of, slot, silent)) = self.divergence.asks(&others) else {
+        let Some(((of, slot), digest, silent)) = self.divergence.asks(&others) else {
             return;
         };
         for peer in silent {
+            // A replica that turns out to be odd stops. The others know by then.
+            self.post_claim(peer, &Body::Digest { of, slot, digest });
             self.post_claim(peer, &Body::AskDigest { of, slot });
         }
         self.arm(Timer::Digests, now.mono_ns + ASK_AGAIN_NS);
@@ -72,6 +80,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         (of, slot): (DigestOf, Slot),
         digest: u64,
     ) {
+        self.compare(peer, (of, slot), digest);
         self.divergence.heard(peer, (of, slot), digest);
         self.judge_digests(now);
     }
@@ -80,15 +89,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let members = self.epoch().members.iter().map(|member| member.id);
         let members: Vec<ReplicaId> = members.collect();
         let judged = self.divergence.judge(now.mono_ns, self.seat.me, &members);
-        if let Some((poll, verdict)) = judged {
-            self.events.push(HostEvent::Diverged {
-                peer: poll.peer,
-                slot: poll.slot,
-                mine: poll.mine,
-                theirs: poll.theirs,
-                verdict,
-            });
-        }
+        self.events.extend(judged.map(HostEvent::Compared));
     }
 
     /// Sends what only replicas understand that speak the version with claims and digests.

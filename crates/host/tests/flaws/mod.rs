@@ -64,7 +64,7 @@ fn notices_a_difference(flaw: Option<Flaw>) -> bool {
     let events = follower.host.take_events();
     events
         .iter()
-        .any(|event| matches!(event, HostEvent::Diverged { .. }))
+        .any(|event| matches!(event, HostEvent::Compared(_)))
 }
 
 #[test]

@@ -119,7 +119,8 @@ fn replicas_take_equal_snapshots_at_the_same_slots_and_notice_others() {
     );
     other.host.turn(at(46));
     other.host.turn(at(3_000));
-    let diverged = |event: &HostEvent| matches!(event, HostEvent::Diverged { slot: Slot(20), .. });
+    let diverged =
+        |event: &HostEvent| matches!(event, HostEvent::Compared(found) if found.slot == Slot(20));
     assert!(other.host.take_events().iter().any(diverged));
 }
 

@@ -167,7 +167,7 @@ impl World {
                 HostEvent::Machine(Reported::Misbehaved { peer, what }) => {
                     return Err(format!("replica {}: {peer} misbehaved: {what}", index + 1));
                 }
-                HostEvent::Diverged { .. } | HostEvent::BadFrame { .. } => {
+                HostEvent::Compared(_) | HostEvent::BadFrame { .. } => {
                     return Err(format!("replica {}: {event:?}", index + 1));
                 }
                 _ => {}

@@ -9,6 +9,7 @@ use quorate_core::{Admission, ReplicaId, Slot, Wire};
 
 const GROUP: AlarmChange = AlarmChange::Raise(Scope::Group);
 const MEMBER: AlarmChange = AlarmChange::Raise(Scope::Member);
+const UNDECIDED: AlarmChange = AlarmChange::Raise(Scope::Undecided);
 
 /// Three members, one of which may fail.
 fn state() -> State {
@@ -52,6 +53,10 @@ fn an_alarm_is_raised_once_and_its_member_does_not_end_what_concerns_all() {
         (end(Scope::Group), Effect::Noted, None),
         (MEMBER, Effect::Noted, Some(Scope::Member)),
         (end(Scope::Member), Effect::Noted, None),
+        (UNDECIDED, Effect::Noted, Some(Scope::Undecided)),
+        (MEMBER, Effect::Noted, Some(Scope::Member)),
+        (UNDECIDED, Effect::Nothing, Some(Scope::Member)),
+        (end(Scope::Undecided), Effect::Nothing, Some(Scope::Member)),
     ] {
         assert_eq!(apply(&mut state, no_space, change), effect, "{change:?}");
         assert_eq!(state.alarms.scope(no_space), scope, "after {change:?}");
@@ -85,6 +90,18 @@ fn alarms_of_members_count_once_more_have_them_than_may_fail() {
     apply(&mut state, alarm(AlarmKind::NoSpace, 1), GROUP);
     apply(&mut state, alarm(AlarmKind::Corrupt, 1), GROUP);
     assert_eq!(state.admission(&Sample), Admission::Nothing);
+}
+
+/// While nobody knows which member is odd, nothing is written; once that is known, the others go on.
+#[test]
+fn an_undecided_alarm_counts_for_the_group_until_it_is_decided() {
+    let mut state = state();
+    let corrupt = alarm(AlarmKind::Corrupt, 2);
+    apply(&mut state, corrupt, UNDECIDED);
+    assert_eq!(state.admission(&Sample), Admission::Nothing);
+    assert_eq!(State::from_bytes(state.to_bytes()), Ok(state.clone()));
+    apply(&mut state, corrupt, MEMBER);
+    assert_eq!(state.admission(&Sample), Admission::All);
 }
 
 #[test]
