@@ -4,6 +4,7 @@
 //! again there; of everything else the client is told that the member is unavailable, and does as with any
 //! server that goes away.
 
+use crate::connections::TIMEOUT;
 use crate::metered::{admit, charged};
 use quorate_server::{Account, Charge, Exhausted, Upstream};
 use std::collections::BTreeMap;
@@ -240,6 +241,3 @@ async fn ask(channel: &mut Channel, request: Request<Body>) -> Result<Response<B
         why
     })
 }
-
-/// How long a gRPC call may take, as its client says.
-const TIMEOUT: &str = "grpc-timeout";

@@ -1,7 +1,7 @@
 //! One request and its answer, as the connection counts them.
 
-use super::Face;
 use super::registry::ConnectionState;
+use super::{Face, call_time};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -47,8 +47,16 @@ impl<F: Face> HyperService<Request<Incoming>> for Exchange<F> {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let open = OpenRequest::begin(&self.state);
         let pace = (!F::is_stream(request.uri().path())).then(|| Pace::new(self.body_window));
+        let is_held = pace.is_some() && call_time::is_nearly_over(request.headers());
+        let held = is_held.then(|| Box::pin(sleep(call_time::HOLD)));
         let state = Arc::clone(&self.state);
-        let request = request.map(|inner| AnyBody::new(Received { inner, pace, state }));
+        let received = |inner| Received {
+            inner,
+            held,
+            pace,
+            state,
+        };
+        let request = request.map(|inner| AnyBody::new(received(inner)));
         Answering {
             answer: self.face.clone().answer(request),
             open: Some(open),
@@ -121,6 +129,8 @@ impl<B: Body + Unpin> Body for Counted<B> {
 /// The body of a request, which fails if it comes too slowly.
 struct Received<T = Incoming> {
     inner: T,
+    /// Until then nobody sees the message, and nothing is done.
+    held: Option<Pin<Box<Sleep>>>,
     /// `None` if it may come as slowly as it likes.
     pace: Option<Pace>,
     state: Arc<ConnectionState>,
@@ -138,6 +148,10 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
+        if let Some(held) = &mut this.held {
+            ready!(held.as_mut().poll(context));
+            this.held = None;
+        }
         match (
             Pin::new(&mut this.inner).poll_frame(context),
             &mut this.pace,

@@ -5,6 +5,7 @@
 //! their clients want, unless the bound is reached and others are wanted more.
 
 mod backpressure;
+mod call_time;
 mod exchange;
 mod frames;
 mod heads;
@@ -14,6 +15,7 @@ mod tests;
 mod windows;
 
 pub use backpressure::Backpressure;
+pub(crate) use call_time::TIMEOUT;
 pub use heads::Heads;
 
 use exchange::Exchange;

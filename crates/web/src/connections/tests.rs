@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const PING: u8 = 6;
 const ACK: u8 = 1;
 /// Of a connection that is never closed.
@@ -115,10 +116,20 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// The head of a request whose body follows, in one frame.
 fn head(stream: u32, path: &str) -> Vec<u8> {
-    // `:method: POST` and `:scheme: http` from HPACK's static table, then a literal `:path` (RFC 7541).
-    let mut block = vec![0x83, 0x86, 0x04, path.len() as u8];
-    block.extend(path.as_bytes());
-    frame(HEADERS, 4, stream, &block)
+    frame(HEADERS, 4, stream, &fields(path, &[]))
+}
+
+/// The fields of a request's head: `:method: POST` and `:scheme: http` from HPACK's static table, then literals: `:path`
+/// and further ones (RFC 7541).
+fn fields(path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    let mut block = vec![0x83, 0x86, 0x04];
+    block.extend(literal(path));
+    for (name, value) in more {
+        block.push(0);
+        block.extend([literal(name), literal(value)].concat());
+    }
+    block
 }
 
 /// Reads all that is said, until the connection is closed.
@@ -128,6 +139,19 @@ async fn read_to_end(client: &mut DuplexStream) -> Vec<u8> {
     read.expect("the connection is closed")
         .expect("a clean end");
     said
+}
+
+/// The kind and the stream of the next frame.
+async fn next_frame(client: &mut DuplexStream) -> (u8, u32) {
+    let mut header = [0; 9];
+    client.read_exact(&mut header).await.expect("a frame");
+    let [a, b, c, kind, _, stream @ ..] = header;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    client
+        .read_exact(&mut payload)
+        .await
+        .expect("a whole frame");
+    (kind, u32::from_be_bytes(stream))
 }
 
 /// Answers pings until the connection is closed; says the kinds of all other frames.
@@ -242,6 +266,31 @@ async fn who_is_too_slow_cannot_keep_the_connection_open() {
     client.write_all(&begin).await.unwrap();
     read_to_end(&mut client).await;
     serving.await.unwrap();
+}
+
+/// Scenario: calls that come with a millisecond left, one of which is given up at once.
+#[tokio::test]
+async fn a_call_that_is_nearly_over_is_held_back_and_then_answered() {
+    let (mut client, _serving) = open(&limits()).await;
+    let block = fields("/unary", &[(TIMEOUT, "1m")]);
+    let call = |stream| {
+        [
+            frame(HEADERS, 4, stream, &block),
+            frame(DATA, 1, stream, b"put"),
+        ]
+        .concat()
+    };
+    let given_up = frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes());
+    let bytes = [PREFACE, &call(1), &given_up, &call(3)].concat();
+    let began = Instant::now();
+    client.write_all(&bytes).await.unwrap();
+    let mut answered = Vec::new();
+    while answered.is_empty() {
+        let (kind, stream) = next_frame(&mut client).await;
+        answered.extend((kind == HEADERS).then_some(stream));
+    }
+    assert_eq!(answered, [3]);
+    assert!(began.elapsed() >= call_time::HOLD);
 }
 
 /// Scenario: a body that brings enough in each of three windows; then the rest of it.
