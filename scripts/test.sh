@@ -98,3 +98,4 @@ done
 "$QUORATE" bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
   --duration 2s --warmup 1s --data-dir target
 scripts/attack.sh "${attack[@]}" --data-dir target
+scripts/readme-commands.sh

@@ -26,7 +26,8 @@ impl Code {
     ) -> Result<(), String> {
         if self.n != replicas {
             return Err(format!(
-                "--code {self} has a fragment for each of {} replicas, and there are {replicas}",
+                "--code {self} has a fragment for each of {} replicas, and there are {replicas}: choose one of \
+                 {replicas} fragments, as in --code {replicas},1",
                 self.n
             ));
         }

@@ -9,6 +9,8 @@ mod address;
 mod allocator;
 mod cluster;
 mod compaction;
+#[cfg(test)]
+mod documented;
 mod endpoints;
 mod face;
 mod gateway;

@@ -9,9 +9,9 @@ use std::fmt::Write;
 #[derive(Args, Debug)]
 #[command(after_help = LEGEND)]
 pub(crate) struct QuorumsOptions {
-    /// How many replicas, 3 to 9
+    /// How many replicas, 3 to 9 [default: each of them]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=9))]
-    replicas: u8,
+    replicas: Option<u8>,
 }
 
 const LEGEND: &str = "\
@@ -23,9 +23,13 @@ largest X for each F is marked.
 Example:
   quorate quorums --replicas 7";
 
-/// Prints the table.
+/// Prints the table, or a table for each number of replicas.
 pub(crate) fn run(options: &QuorumsOptions) {
-    print!("{}", page(usize::from(options.replicas)));
+    let Some(replicas) = options.replicas else {
+        let pages = (3..=9).map(|n| format!("{n} replicas\n{}", page(n)));
+        return print!("{}", pages.collect::<Vec<_>>().join("\n"));
+    };
+    print!("{}", page(usize::from(replicas)));
 }
 
 fn page(n: usize) -> String {

@@ -47,7 +47,8 @@ impl RoundOptions {
             if let Some(other) = protocol.filter(|protocol| *protocol != PROTOCOL) {
                 return Err(format!(
                     "{flag} is an option of {PROTOCOL}, and the protocol is {other}: leave it out, or choose \
-                     --protocol {PROTOCOL}"
+                     {PROTOCOL} (--protocol {PROTOCOL} for a new cluster, quorate cluster switch {PROTOCOL} \
+                     for one that runs)"
                 ));
             }
             let value = value.map_err(|why| format!("{flag} {why}"))?;

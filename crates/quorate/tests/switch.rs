@@ -147,6 +147,30 @@ async fn a_switch_that_makes_no_sense_is_refused() {
     assert!(page.contains("rabia, epoch 1; last change: done"), "{page}");
 }
 
+/// Scenario: who asks for a parameter of another protocol, or for a code of other members, does what the refusal says.
+#[tokio::test]
+async fn the_advice_of_a_refusal_is_taken() {
+    let home = Home::new();
+    let up = home.start(&[]);
+    let at = ["--endpoints", &up.urls[0]];
+    let set = ["cluster", "set", "--proposers", "1"];
+    let why = "quorate cluster switch chora for one that runs";
+    expect_failure(quorate().args(set).args(at), 2, why);
+    let wrong = ["cluster", "switch", "rs-paxos", "--code", "5,3"];
+    expect_failure(quorate().args(wrong).args(at), 2, "as in --code 3,1");
+
+    switch(&up.urls[0], &["rs-paxos", "--code", "3,1"]);
+    switch(&up.urls[0], &["chora"]);
+    let done = output(quorate().args(set).args(at));
+    assert!(done.status.success(), "{done:?}");
+    assert!(up.stop().success());
+
+    let dir = home.dir.display().to_string();
+    let again = ["up", "--data-dir", &dir, "--protocol", "chora"];
+    expect_failure(quorate().args(again), 2, "leave the flag out");
+    home.start(&[]);
+}
+
 /// Scenario: whole values are cut into fragments and made whole again, in the background; replicas
 /// then hold what their code says, and serve all of it.
 #[tokio::test]

@@ -160,7 +160,7 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let survived = genesis::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;
     say(format_args!(
-        "cluster {}: {} replicas, protocol {}, durability {}, data in {}",
+        "cluster {}: {} replicas, begun with {}, durability {}, data in {}",
         plan.cluster,
         plan.replicas,
         plan.protocol,

@@ -331,8 +331,8 @@ impl Plan {
     fn check(&self, options: &UpOptions) -> Result<(), String> {
         let differs = |flag: &str, asked: &str, has: &str| {
             Err(format!(
-                "--{flag} {asked} contradicts the cluster in {}, which has {has}: leave the flag \
-                 out to go on with it, or choose an empty folder",
+                "--{flag} {asked} contradicts the cluster in {}, which was begun with {has}: leave the flag \
+                 out to go on with it, or begin another cluster in an empty folder (--data-dir)",
                 self.dir.display()
             ))
         };
@@ -499,7 +499,7 @@ mod tests {
                 "--replicas 5 contradicts the cluster in",
             ),
             (&["--protocol", "chora"], "--protocol chora contradicts"),
-            (&["--durability", "memory"], "which has disk"),
+            (&["--durability", "memory"], "which was begun with disk"),
             (&["--face", "plain"], "--face plain contradicts"),
             (&["--param", "window=9"], "--param window=9 contradicts"),
             (&["--only", "1", "--port", "9"], "--port 9 contradicts"),

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Runs the commands of README.md as they are printed, block by block, in a scratch folder: each must end with 0.
+#
+#   scripts/readme-commands.sh
+#
+# QUORATE names the executable; without it one is built. An HTML comment before a block says what its commands need:
+#
+#   <!-- readme-commands: skip (REASON) -->   the block is not run
+#   <!-- readme-commands: Ctrl-C -->          what runs is stopped first
+#
+# What runs until it is stopped (`quorate up`, `serve`, `gateway`), or waits for the next block (`cluster replace`), runs
+# in the background once it has said that it is ready, and must end with 0 when it is stopped. Commands of programs that
+# are not installed (etcdctl, curl) are skipped. Needs the ports 2379 to 2400, 2479 and 2480.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly ready_within_s=20 ends_within_s=20
+readme=$PWD/README.md
+if [ -z "${QUORATE:-}" ]; then
+  cargo build --profile quick --quiet -p quorate
+  QUORATE=target/quick/quorate
+fi
+QUORATE=$(realpath "$QUORATE")
+scratch=$(mktemp -d)
+pids=()
+finish() {
+  for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
+  wait
+  rm -rf "$scratch"
+}
+trap finish EXIT
+trap 'echo "README.md, line $line, fails: $BASH_COMMAND" >&2' ERR
+set -E
+line=0
+unset "${!QUORATE_@}"
+
+# Writes each block into a file of its own, named by the line of README.md where it begins: its marker, then its commands.
+mkdir "$scratch/blocks" "$scratch/home"
+awk -v out="$scratch/blocks" '
+  /^<!-- readme-commands: .* -->$/ { sub(/^<!-- readme-commands: /, ""); sub(/ -->$/, ""); marker = $0; next }
+  /^```sh$/ { file = sprintf("%s/%05d", out, NR); print "# " marker > file; next }
+  /^```$/ { file = ""; marker = ""; next }
+  file { print > file }
+' "$readme"
+
+# Runs a program in the background and waits until it says that it is ready.
+background() {
+  local ready=$1 log pid
+  shift
+  log=$(mktemp -p "$scratch")
+  "$QUORATE" "$@" >"$log" 2>&1 &
+  pid=$!
+  logs[pid]=$log
+  pids+=("$pid")
+  commands[pid]="quorate $*"
+  local deadline=$((SECONDS + ready_within_s))
+  until grep -q "$ready" "$log"; do
+    if ! kill -0 "$pid" 2>/dev/null || [ "$SECONDS" -ge "$deadline" ]; then
+      cat "$log" >&2
+      return 1
+    fi
+    sleep 0.05
+  done
+}
+
+# Waits until a program ends, which it must with 0.
+ends() {
+  local pid=$1 code=0 deadline=$((SECONDS + ends_within_s))
+  while kill -0 "$pid" 2>/dev/null; do
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      echo "does not end: ${commands[pid]}" >&2
+      return 1
+    fi
+    sleep 0.05
+  done
+  wait "$pid" || code=$?
+  if [ "$code" -ne 0 ]; then
+    echo "ended with $code: ${commands[pid]}" >&2
+    tail -20 "${logs[pid]}" >&2
+    return 1
+  fi
+}
+
+# Stops all that runs, as Ctrl-C in its terminal does, after what ends by itself has ended.
+stop_all() {
+  local pid
+  for pid in "${pids[@]}"; do
+    if [[ ${commands[pid]} == *" cluster replace "* ]]; then ends "$pid"; fi
+  done
+  for pid in "${pids[@]}"; do kill -INT "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do
+    if [[ ${commands[pid]} != *" cluster replace "* ]]; then ends "$pid"; fi
+  done
+  pids=()
+}
+
+# The programs as the blocks call them.
+quorate() {
+  case "$1 ${2:-}" in
+    "up "*) background "^endpoints: " "$@" ;;
+    "serve "* | "gateway "*) background "ready to serve client requests" "$@" ;;
+    "cluster replace") background "^waiting for " "$@" ;;
+    *) "$QUORATE" "$@" ;;
+  esac
+}
+cargo() {
+  [ "$1 $2 $3" = "run --release --" ]
+  shift 3
+  quorate "$@"
+}
+curl() { command curl --fail --silent --show-error "$@"; }
+commands=() logs=()
+for program in etcdctl curl; do
+  if ! type -P "$program" >/dev/null; then
+    eval "$program() { cat >/dev/null; echo 'skipped: $program is not installed'; }"
+  fi
+done
+
+cd "$scratch/home"
+exec </dev/null
+for block in "$scratch"/blocks/*; do
+  line=$((10#${block##*/}))
+  marker=$(head -1 "$block")
+  case "${marker#\# }" in
+    skip*) echo "README.md:$line: ${marker#\# }" && continue ;;
+    Ctrl-C) stop_all ;;
+    "") ;;
+    *) echo "README.md:$line: unknown marker: $marker" >&2 && exit 1 ;;
+  esac
+  . "$block"
+done
+stop_all
+echo "README.md: all other commands run as printed, in $SECONDS s"
