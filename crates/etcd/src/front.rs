@@ -6,6 +6,7 @@
 
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, status};
+use crate::leader::requires_leader;
 use crate::reply::Reply;
 use crate::serve::is_stream;
 use crate::server::Kv;
@@ -16,11 +17,11 @@ use quorate_etcd_api::errors;
 use quorate_server::{Account, Charge};
 use quorate_web::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted};
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Context, Poll};
 use tokio::time::Instant;
 use tonic::body::Body as AnyBody;
 use tonic::codegen::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -89,6 +90,10 @@ impl quorate_web::Face for Front {
     }
 
     fn answer(self, request: Request<AnyBody>) -> Answering {
+        if requires_leader(request.headers()) && !self.face.handle.has_quorum() {
+            let refusal = status(errors::NO_LEADER).into_http();
+            return Box::pin(ready(Ok(refusal.map(Answer::Routed))));
+        }
         if is_plain(&request) {
             match request.uri().path() {
                 "/etcdserverpb.KV/Put" => {
@@ -302,7 +307,7 @@ impl Body for Answer {
             }
             Answer::Routed(body) => Pin::new(body).poll_frame(context),
             Answer::Passed(body) => {
-                let passed = ready!(Pin::new(body).poll_frame(context));
+                let passed = task::ready!(Pin::new(body).poll_frame(context));
                 Poll::Ready(passed.map(|frame| {
                     Ok(frame.unwrap_or_else(|_| {
                         *self = Answer::Routed(AnyBody::empty());

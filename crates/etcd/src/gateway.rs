@@ -5,6 +5,7 @@ use crate::authority::Tolerant;
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, Limits, refused, status};
 use crate::front::{Answer, PREFIX_BYTES, is_plain, receive, respond};
+use crate::leader::requires_leader;
 use crate::serve::{MESSAGE_BYTES_EXTRA, is_stream};
 use crate::server::Kv;
 use axum::body::Body as PlainBody;
@@ -93,12 +94,14 @@ impl Gate {
             return self.metrics(request).await.map(Answer::Routed);
         }
         let is_short = is_plain(&request);
+        // Only members know whether there is a quorum.
+        let orders = self.members.leave_writes() && !requires_leader(request.headers());
         let path = request.uri().path().strip_prefix("/etcdserverpb.KV/");
         let answered = match path.filter(|_| is_short) {
             Some("Range") => self.range(request).await,
-            Some("Put") if self.members.leave_writes() => self.put(request).await,
-            Some("DeleteRange") if self.members.leave_writes() => self.delete_range(request).await,
-            Some("Txn") => self.txn(request).await,
+            Some("Put") if orders => self.put(request).await,
+            Some("DeleteRange") if orders => self.delete_range(request).await,
+            Some("Txn") => self.txn(request, orders).await,
             _ => self.pass(request).await,
         };
         answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed))
@@ -131,15 +134,15 @@ impl Gate {
         respond(deleted.into_inner(), charge).await
     }
 
-    /// One that only reads is a member's.
-    async fn txn(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+    /// One that only reads is a member's; of those that write, `orders` says whether they are ordered from here.
+    async fn txn(&self, request: Request<Body>, orders: bool) -> Result<Response<Answer>, Status> {
         let (parts, message, charge) = self.take(request).await?;
         let txn: TxnRequest = decode_txn(message.clone())?;
         check::txn(&txn, self.face.limits.txn_ops_max).map_err(refused)?;
         if check::is_read_only(&txn) {
             return self.read(&parts, &message).await;
         }
-        if self.members.leave_writes() {
+        if orders {
             match self.face.apply_txn(txn).await? {
                 // Nothing was done: it takes values that the store does not have.
                 Err(Refused::NeedsValue) => {}

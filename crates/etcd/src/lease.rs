@@ -1,6 +1,7 @@
 //! The Lease service.
 
 use crate::face::{Face, failed, mismatch};
+use crate::leader::LeaderWatch;
 use crate::reply::Reply;
 use crate::server::Lease;
 use quorate_etcd_api::etcdserverpb::{
@@ -44,7 +45,13 @@ impl Lease for Face {
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Answered<Self::LeaseKeepAliveStream> {
         let (answers, taken) = mpsc::channel(ANSWERS_WAITING_MAX);
-        tokio::spawn(keep_alive(self.clone(), request.into_inner(), answers));
+        let leader = LeaderWatch::of(&request, &self.handle);
+        tokio::spawn(keep_alive(
+            self.clone(),
+            request.into_inner(),
+            leader,
+            answers,
+        ));
         Ok(Response::new(ReceiverStream::new(taken)))
     }
 
@@ -86,21 +93,31 @@ impl Lease for Face {
     }
 }
 
-/// Renews for as long as the client asks. A lease that is gone is no error: its time is 0.
+/// Renews for as long as the client asks, and the leader is there that it requires. A lease that is gone is no error:
+/// its time is 0.
 async fn keep_alive(
     face: Face,
     mut requests: Streaming<LeaseKeepAliveRequest>,
+    mut leader: LeaderWatch,
     answers: mpsc::Sender<Result<Reply<LeaseKeepAliveResponse>, Status>>,
 ) {
     loop {
-        let request = tokio::select! {
-            request = requests.message() => request,
+        let renew = async {
+            match requests.message().await? {
+                Some(request) => {
+                    let renewed = face.order(command::encode_lease_renew(&request)).await;
+                    renewed.map(Some)
+                }
+                None => Ok(None),
+            }
+        };
+        let answer = tokio::select! {
+            renewed = renew => renewed.transpose(),
+            status = leader.lost() => Some(Err(status)),
             () = answers.closed() => return,
         };
-        let answer = match request {
-            Ok(Some(request)) => face.order(command::encode_lease_renew(&request)).await,
-            Ok(None) => return,
-            Err(status) => Err(status),
+        let Some(answer) = answer else {
+            return;
         };
         let failed = answer.is_err();
         let sent = answers.send(answer.map(Response::into_inner)).await;

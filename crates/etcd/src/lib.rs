@@ -20,6 +20,7 @@ mod gateway;
 mod gather;
 mod health;
 mod kv;
+mod leader;
 mod lease;
 mod maintenance;
 mod ordered;

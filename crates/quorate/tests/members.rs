@@ -6,6 +6,8 @@
 )]
 
 mod support;
+#[path = "support/watching.rs"]
+mod watching;
 
 use quorate_etcd::client::ClusterClient;
 use quorate_etcd_api::etcdserverpb::{
@@ -24,6 +26,7 @@ use support::{
     Client, converged, eventually, expect_failure, free_ports, metrics, output, quorate, signal,
 };
 use tonic::transport::{Channel, Endpoint};
+use watching::{Watch, keep_telling};
 
 /// A replica that was started by itself.
 struct Replica {
@@ -298,6 +301,20 @@ async fn all_machines_are_replaced_under_load_and_nothing_is_lost() {
                 );
             }
         }
+    }
+}
+
+/// Scenario: members are added while a client watches that wants no member without a leader.
+#[tokio::test]
+async fn members_that_are_added_end_no_watch() {
+    let mut fleet = Fleet::begin("rabia", 5).await;
+    let url = fleet.replicas[&2].url.clone();
+    let mut watches = [Watch::open(&url, true).await];
+    for (new, members) in [(4, "1 2 3 4"), (5, "1 2 3 4 5")] {
+        assert_eq!(fleet.add(2, &[]).await, new);
+        fleet.cluster(2).await.becomes(members).await;
+        let prefix = format!("added {new}");
+        keep_telling(&[&url], &mut watches, &prefix, Duration::from_secs(3)).await;
     }
 }
 

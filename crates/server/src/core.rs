@@ -15,6 +15,7 @@ use crate::group::Group;
 use crate::handle::{Apart, Consistency, Failure, Handle, Request};
 use crate::metrics::{Figures, Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
+use crate::quorum::QuorumWatch;
 use crate::react::Reactor;
 use crate::replies::{Replies, Reply};
 use crate::snap::Archive;
@@ -80,6 +81,7 @@ pub(crate) struct State<A: Application> {
     pub(crate) replies: Replies<A::Answer>,
     countdowns: Countdowns,
     pub(crate) links_up: BTreeSet<ReplicaId>,
+    pub(crate) quorum: QuorumWatch,
     /// When to look whether the group's alarms about this replica are right.
     pub(crate) alarms_at: Option<u64>,
     /// What the last comparison of states came to, until the group's alarms say so.
@@ -104,6 +106,7 @@ impl<A: Application> State<A> {
             replies: Replies::new(patience),
             countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),
+            quorum: QuorumWatch::default(),
             alarms_at: Some(0),
             comparison: None,
             odd: None,
@@ -168,6 +171,7 @@ impl<A: Application> Core<A> {
                 self.reacts_at(),
                 self.group.upkeep_at,
                 self.state.alarms_at,
+                self.state.quorum.next(),
                 self.holds()
                     .then(|| self.clock.now().mono_ns + HELD_RETRY_NS),
             ];
@@ -214,6 +218,8 @@ impl<A: Application> Core<A> {
             self.keep_up(now);
             self.keep_alarms(now)?;
             self.look_after_waiting(now);
+            let quorum = self.look_after_quorum(now, inputs.handle.is_quorum_watched());
+            inputs.handle.publish_quorum(quorum);
             self.turn()?;
             self.metrics.turn.record(began.elapsed());
             self.state.upkeep.sampled(&self.metrics, 1);
@@ -235,6 +241,7 @@ impl<A: Application> Core<A> {
                 payload,
                 share,
             } => {
+                self.state.quorum.heard(from, now.mono_ns);
                 self.host.frame(now, from, payload);
                 drop(share);
             }
@@ -245,8 +252,10 @@ impl<A: Application> Core<A> {
             Arrival::Link { peer, version } => {
                 if version.is_some() {
                     self.state.links_up.insert(peer);
+                    self.state.quorum.heard(peer, now.mono_ns);
                 } else {
                     self.state.links_up.remove(&peer);
+                    self.state.quorum.disconnected(peer);
                 }
                 self.host.link(now, peer, version);
                 self.watch_members(now);
@@ -315,6 +324,8 @@ impl<A: Application> Core<A> {
                 let _ = reply.send(left.map(Duration::from_nanos));
             }
             Request::Change { change, reply } => self.change(now, change, reply),
+            // The turn that it makes does so.
+            Request::Look => {}
             Request::Status { reply } => {
                 self.publish();
                 let _ = reply.send(self.status());

@@ -270,6 +270,7 @@ impl<A: Application> Core<A> {
         self.group.met = Some((number, is_done, state.addresses.clone()));
         for peer in self.links.meet(&addresses) {
             if self.state.links_up.remove(&peer) {
+                self.state.quorum.disconnected(peer);
                 let now = self.clock.now();
                 self.host.link(now, peer, None);
             }

@@ -2,6 +2,7 @@
 
 use crate::budget::{Account, Budget, Charge};
 use crate::group::{Change, ChangeError};
+use crate::quorum::Quorum;
 use crate::status::Status;
 use bytes::Bytes;
 use metrics::Histogram;
@@ -133,6 +134,8 @@ pub enum Request<A: Application> {
         /// Where the answer goes.
         reply: oneshot::Sender<Result<(), ChangeError>>,
     },
+    /// Look whether a quorum is reached: a client wants to know from now on.
+    Look,
     /// Describe the replica.
     Status {
         /// Where the answer goes.
@@ -187,6 +190,7 @@ pub struct Handle<A: Application> {
     /// The commands that wait for the core.
     waiting: Account,
     applied: Arc<watch::Sender<Slot>>,
+    quorum: Arc<watch::Sender<Quorum>>,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
     apart: Apart,
@@ -204,6 +208,7 @@ impl<A: Application> Clone for Handle<A> {
             requests: self.requests.clone(),
             waiting: self.waiting.clone(),
             applied: Arc::clone(&self.applied),
+            quorum: Arc::clone(&self.quorum),
             latency: self.latency.clone(),
             apart: self.apart.clone(),
         }
@@ -219,6 +224,7 @@ impl<A: Application> Handle<A> {
             requests,
             waiting: Budget::new(WAITING_BYTES_MAX).account(),
             applied: Arc::new(watch::Sender::new(Slot(0))),
+            quorum: Arc::new(watch::Sender::new(Quorum::Reached)),
             latency: None,
             apart: Apart::default(),
         };
@@ -261,6 +267,38 @@ impl<A: Application> Handle<A> {
             let moved = *applied != next;
             *applied = next;
             moved
+        });
+    }
+
+    /// Whether the replica reaches a quorum, as far as broken connections tell; and also as far as silence tells, while
+    /// anybody watches ([`Handle::watch_quorum`]).
+    #[must_use]
+    pub fn has_quorum(&self) -> bool {
+        *self.quorum.borrow() == Quorum::Reached
+    }
+
+    /// Tells whether the replica reaches a quorum, from now on. While a receiver is kept, peers that say nothing are
+    /// asked for a sign of life.
+    #[must_use]
+    pub fn watch_quorum(&self) -> watch::Receiver<Quorum> {
+        let quorum = self.quorum.subscribe();
+        // A core that has no room for this is awake, and one that has ended is watched by nobody.
+        let _ = self.requests.try_send(Request::Look);
+        quorum
+    }
+
+    /// The core's side of [`Handle::watch_quorum`]: whether anybody does.
+    #[must_use]
+    pub fn is_quorum_watched(&self) -> bool {
+        self.quorum.receiver_count() > 0
+    }
+
+    /// The core's side of [`Handle::watch_quorum`].
+    pub fn publish_quorum(&self, quorum: Quorum) {
+        self.quorum.send_if_modified(|before| {
+            let changed = *before != quorum;
+            *before = quorum;
+            changed
         });
     }
 

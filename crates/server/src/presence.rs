@@ -2,7 +2,8 @@
 
 use crate::core::Core;
 use crate::disk::Disk;
-use quorate_core::{Application, ReplicaId};
+use crate::quorum::Quorum;
+use quorate_core::{Application, Now, ReplicaId};
 use quorate_host::epochs::{Alarm, AlarmKind, Scope};
 
 impl<A: Application> Core<A> {
@@ -12,23 +13,43 @@ impl<A: Application> Core<A> {
     }
 
     /// Whether nothing can be decided: what is decided is with more members than may fail. A quorum may take more, for
-    /// some of what is asked.
+    /// some of what is asked. Members that only say nothing may do so for a moment, and count as connected.
     pub(crate) fn is_cut_off(&self) -> bool {
         let failures = self.host.epoch().n() - self.host.quorum();
-        self.present() <= failures
+        self.count_members(|id| self.is_connected(id)) <= failures
     }
 
     /// Members that frames reach, and this replica.
     pub(crate) fn present(&self) -> usize {
+        self.count_members(|id| self.is_there(id))
+    }
+
+    fn count_members(&self, counts: impl Fn(ReplicaId) -> bool) -> usize {
         let members = self.host.epoch().members.iter().map(|member| member.id);
-        members.filter(|id| self.is_there(*id)).count()
+        members.filter(|id| counts(*id)).count()
     }
 
     fn is_there(&self, id: ReplicaId) -> bool {
+        self.is_connected(id) && !self.state.quorum.is_silent(id)
+    }
+
+    fn is_connected(&self, id: ReplicaId) -> bool {
         match id == self.folder.meta().replica {
             true => self.host.is_member(),
             false => self.state.links_up.contains(&id) && !self.group.is_lost(id),
         }
+    }
+
+    /// Has peers give a sign of life while a client watches the quorum; says whether one is reached.
+    pub(crate) fn look_after_quorum(&mut self, now: Now, is_watched: bool) -> Quorum {
+        let me = self.folder.meta().replica;
+        let peers = self.host.epoch().members.iter().map(|member| member.id);
+        let peers = peers.filter(|id| *id != me);
+        for peer in self.state.quorum.look(now.mono_ns, is_watched, peers) {
+            self.host.ask_progress(peer);
+        }
+        let is_reached = self.has_quorum();
+        self.state.quorum.judge(now.mono_ns, is_reached)
     }
 
     /// Trouble an operator should know of.

@@ -12,9 +12,9 @@ mod waiting;
 
 pub(crate) use hub::Hub;
 
-use crate::face::{Face, failed, status};
+use crate::face::Face;
+use crate::leader::LeaderWatch;
 use crate::server::Watch;
-use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
 use quorate_server::Account;
 use stream::WatchStream;
@@ -34,19 +34,13 @@ impl Watch for Face {
         &self,
         request: Request<Streaming<WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        // A client may ask not to be served by a member that is cut off.
-        let wants_quorum = request.metadata().get("hasleader");
-        if wants_quorum.is_some_and(|value| value == "true")
-            && !self.handle.status().await.map_err(failed)?.quorum
-        {
-            return Err(status(errors::NO_LEADER));
-        }
+        let leader = LeaderWatch::of(&request, &self.handle);
         self.hub.start(&self.handle);
         let (responses, answer) = mpsc::channel(RESPONSES_WAITING_MAX);
         let account = request.extensions().get::<Account>();
         let account = account.unwrap_or(&self.account).clone();
         let stream = WatchStream::new(self, self.header(0).await?, responses, account);
-        tokio::spawn(stream.run(request.into_inner()));
+        tokio::spawn(stream.run(request.into_inner(), leader));
         Ok(Response::new(ReceiverStream::new(answer)))
     }
 }

@@ -7,6 +7,7 @@ use super::index::MemberId;
 use super::respond::Wishes;
 use super::waiting::{Waiting, Whole};
 use crate::face::{Face, failed, mismatch, refused};
+use crate::leader::LeaderWatch;
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{ResponseHeader, WatchRequest, WatchResponse};
 use quorate_etcd_api::mvccpb::Event;
@@ -101,9 +102,13 @@ impl WatchStream {
         }
     }
 
-    /// Serves until the client is gone.
-    pub(crate) async fn run(mut self, requests: Streaming<WatchRequest>) {
-        if let Err(End::Failed(status)) = self.serve(requests).await {
+    /// Serves until the client is gone, or the leader that it requires.
+    pub(crate) async fn run(mut self, requests: Streaming<WatchRequest>, mut leader: LeaderWatch) {
+        let ended = tokio::select! {
+            ended = self.serve(requests) => ended,
+            status = leader.lost() => Err(End::Failed(status)),
+        };
+        if let Err(End::Failed(status)) = ended {
             let _ = self.responses.send(Err(status)).await;
         }
     }

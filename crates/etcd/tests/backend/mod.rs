@@ -130,6 +130,7 @@ async fn run(
                 let why = "there is no group here".to_owned();
                 let _ = reply.send(Err(ChangeError::Refused(why)));
             }
+            Request::Look => {}
             Request::Status { reply } => {
                 let raised = raised.clone();
                 let _ = reply.send(Status {

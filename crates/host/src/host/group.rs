@@ -95,11 +95,16 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Asks everybody how far they are: where a leader hears all, others may know little of each other. The
     /// answers are notes, and every frame tells how far its sender is.
     pub fn ask_around(&mut self) {
-        let (epoch, incarnation) = (self.epoch().number, self.passage.me().incarnation);
         for peer in self.acquaintances() {
-            let note = Note::Ask { epoch };
-            self.post(Peers::One(peer), &Body::Note { incarnation, note });
+            self.ask_progress(peer);
         }
+    }
+
+    /// Asks one replica how far it is, which is a sign of life.
+    pub fn ask_progress(&mut self, peer: ReplicaId) {
+        let (epoch, incarnation) = (self.epoch().number, self.passage.me().incarnation);
+        let note = Note::Ask { epoch };
+        self.post(Peers::One(peer), &Body::Note { incarnation, note });
     }
 
     /// Offers to become a member, to one member after the other, once nearly everything is here. The

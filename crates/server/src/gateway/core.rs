@@ -275,6 +275,8 @@ impl<A: Application> Core<A> {
             Request::Change { reply, .. } => {
                 drop(reply.send(Err(ChangeError::Failed(Failure::NotServing))));
             }
+            // A gateway has no part in a quorum: calls that want one go to members.
+            Request::Look => {}
             // Whoever asks has what is counted shown; there is no replica to tell of.
             Request::Status { reply } => {
                 self.show_figures();
