@@ -57,9 +57,9 @@ mod tests {
             assert!(is_held(text), "{text}");
         }
         for text in [
-            "2m",
+            "3m",
             "1S",
-            "1001u",
+            "2001u",
             "99999999H",
             "",
             "m",
