@@ -13,6 +13,7 @@ use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
 use crate::handle::{Apart, Consistency, Failure, Handle, Request};
+use crate::log_limit::LogLimit;
 use crate::metrics::{Figures, Metrics, Upkeep, seconds};
 use crate::peer::{Arrival, Links};
 use crate::quorum::QuorumWatch;
@@ -97,6 +98,8 @@ pub(crate) struct State<A: Application> {
     began: Instant,
     /// Why a flush is held.
     held_for: Option<DiskError>,
+    /// For lines that peers and clients can cause.
+    pub(crate) log: LogLimit,
 }
 
 impl<A: Application> State<A> {
@@ -117,6 +120,7 @@ impl<A: Application> State<A> {
             waited: (0, 0),
             began: Instant::now(),
             held_for: None,
+            log: LogLimit::default(),
         }
     }
 }
@@ -517,11 +521,15 @@ impl<A: Application> Core<A> {
                 HostEvent::Machine(event) => self.note_machine(event),
                 HostEvent::BadFrame { peer, why } => {
                     self.metrics.bad_frames.increment(1);
-                    tracing::warn!(%peer, "a frame was dropped: {why}");
+                    if let Some(left_out) = self.state.log.admit("bad frame") {
+                        tracing::warn!(%peer, left_out, "a frame was dropped: {why}");
+                    }
                 }
                 HostEvent::CatchUp { from, peer_applied } => {
                     self.metrics.catch_ups.increment(1);
-                    tracing::info!(%from, %peer_applied, "catching up from a peer's log");
+                    if let Some(left_out) = self.state.log.admit("catch-up") {
+                        tracing::info!(%from, %peer_applied, left_out, "catching up from a peer's log");
+                    }
                 }
                 event @ (HostEvent::Damaged { .. }
                 | HostEvent::FragmentDamaged { .. }
@@ -570,7 +578,9 @@ impl<A: Application> Core<A> {
             }
             Event::Misbehaved { peer, what } => {
                 self.metrics.misbehaved.increment(1);
-                tracing::warn!(%peer, "a message broke the protocol and was ignored: {what}");
+                if let Some(left_out) = self.state.log.admit("misbehaved") {
+                    tracing::warn!(%peer, left_out, "a message broke the protocol and was ignored: {what}");
+                }
             }
         }
     }

@@ -350,7 +350,9 @@ impl<A: Application> Core<A> {
     ) {
         match self.order_of(&change) {
             Ok(order) => {
-                tracing::info!(?change, "the group is asked to decide a change");
+                if let Some(left_out) = self.state.log.admit("change") {
+                    tracing::info!(?change, left_out, "the group is asked to decide a change");
+                }
                 let token = self.state.replies.insert(now.mono_ns, Reply::Change(reply));
                 self.host.submit(now, token, HostRequest::Order(order));
             }

@@ -62,6 +62,7 @@ pub use gateway::{
 pub use group::{Change, ChangeError};
 pub use handle::{Apart, Consistency, Failure, Handle, MemberInfo, Request};
 pub use join::{Join, JoinError, Joined, Rejoin, join};
+pub use log_limit::LogLimit;
 pub use meta::{META_FORMAT, Meta, MetaError, State};
 pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
 pub use peer::rings::Rings;

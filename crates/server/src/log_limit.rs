@@ -1,4 +1,4 @@
-//! Lines in the log about what strangers do: so many of a kind, and a count of the others.
+//! Lines in the log that others can cause, peers, clients and strangers: so many of a kind, and a count of the rest.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 const LINES_MAX: u64 = 4;
 const LINES_EVERY: Duration = Duration::from_secs(10);
 
-/// Which lines are written, by kind.
+/// Which lines are written, by kind: a few of each within ten seconds.
 #[derive(Debug, Default)]
-pub(crate) struct LogLimit(Mutex<BTreeMap<&'static str, Window>>);
+pub struct LogLimit(Mutex<BTreeMap<&'static str, Window>>);
 
 #[derive(Debug)]
 struct Window {
@@ -19,8 +19,9 @@ struct Window {
 }
 
 impl LogLimit {
-    /// Whether a line of a kind may be written now; if so, how many before it were not.
-    pub(crate) fn admit(&self, kind: &'static str) -> Option<u64> {
+    /// `None` if a line of a kind may not be written now; otherwise how many of the kind were not since the last one,
+    /// which the line says.
+    pub fn admit(&self, kind: &'static str) -> Option<u64> {
         self.admit_at(kind, Instant::now())
     }
 

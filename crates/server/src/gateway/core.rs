@@ -6,6 +6,7 @@ use crate::clock::{Alarm, Clock};
 use crate::error::ServerError;
 use crate::group::ChangeError;
 use crate::handle::{Failure, Request};
+use crate::log_limit::LogLimit;
 use crate::metrics::{Figures, Metrics};
 use crate::peer::Arrival;
 use crate::peer::gateways::{GatewayHello, GatewayWelcome};
@@ -68,6 +69,8 @@ pub(super) struct Core<A: Application> {
     branches: BTreeMap<&'static str, metrics::Counter>,
     figures: Figures,
     ask_again_ns: Option<u64>,
+    /// For lines that members can cause.
+    log: LogLimit,
 }
 
 impl<A: Application> Core<A> {
@@ -91,6 +94,7 @@ impl<A: Application> Core<A> {
             branches: BTreeMap::new(),
             figures: Figures::default(),
             ask_again_ns: None,
+            log: LogLimit::default(),
         }
     }
 
@@ -171,7 +175,12 @@ impl<A: Application> Core<A> {
         let known = *self.settings.cluster.get_or_insert(cluster);
         if cluster != known {
             // Whoever is there is of no use; nor is what it says.
-            tracing::warn!(member = %from, "it is of cluster {cluster}, the others are of {known}");
+            if let Some(left_out) = self.log.admit("other cluster") {
+                tracing::warn!(
+                    member = %from, left_out,
+                    "it is of cluster {cluster}, the others are of {known}"
+                );
+            }
             return;
         }
         self.members.note(place, from);
@@ -335,7 +344,9 @@ impl<A: Application> Core<A> {
             HostEvent::Spent(place, ns) => self.metrics.spent(place, ns),
             HostEvent::BadFrame { peer, why } => {
                 self.metrics.bad_frames.increment(1);
-                tracing::warn!(%peer, "a frame was dropped: {why}");
+                if let Some(left_out) = self.log.admit("bad frame") {
+                    tracing::warn!(%peer, left_out, "a frame was dropped: {why}");
+                }
             }
             HostEvent::Machine(Event::Branch(name)) => {
                 let metrics = &self.metrics;
@@ -344,7 +355,9 @@ impl<A: Application> Core<A> {
             }
             HostEvent::Machine(Event::Misbehaved { peer, what }) => {
                 self.metrics.misbehaved.increment(1);
-                tracing::warn!(%peer, "a message broke the protocol and was ignored: {what}");
+                if let Some(left_out) = self.log.admit("misbehaved") {
+                    tracing::warn!(%peer, left_out, "a message broke the protocol and was ignored: {what}");
+                }
             }
             _ => {}
         }

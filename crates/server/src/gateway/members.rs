@@ -2,6 +2,7 @@
 //! and by a number, and takes the newest connection of a gateway for the only one.
 
 use super::core::Settings;
+use crate::log_limit::LogLimit;
 use crate::metrics::{Metrics, PeerMetrics};
 use crate::peer::gateways::{GatewayHello, GatewayWelcome, Heard, Inlet, call, converse};
 use crate::peer::handshake::{Lane, RejectCode};
@@ -195,6 +196,8 @@ struct Dialer {
 impl Dialer {
     async fn keep_connected(self) {
         let (mut backoff, mut complaint) = (BACKOFF_MIN, String::new());
+        // For one that takes connections and ends them.
+        let log = LogLimit::default();
         // Who was here last: nothing is said to one that is reached by another address.
         let mut last = None;
         loop {
@@ -206,7 +209,9 @@ impl Dialer {
                 Ok((connection, welcome, version)) => {
                     (backoff, complaint) = (BACKOFF_MIN, String::new());
                     let member = welcome.from;
-                    tracing::info!(%member, address = self.address, "connected to a member");
+                    if let Some(left_out) = log.admit("connected") {
+                        tracing::info!(%member, address = self.address, left_out, "connected to a member");
+                    }
                     let metrics = self.metrics.peer(member);
                     let shared = self.attach(member, &metrics);
                     let (place, welcome) = (self.place, Box::new(welcome));
@@ -237,10 +242,15 @@ impl Dialer {
                     });
                     if was_only {
                         metrics.connected.set(0.0);
-                        tracing::info!(%member, "connection to a member ended: {why}");
-                    } else {
+                    }
+                    if let Some(left_out) = log.admit("lost") {
                         let address = &self.address;
-                        tracing::info!(%member, address, "the member is reached by another address");
+                        let why = if was_only {
+                            &why
+                        } else {
+                            "it is reached by another address"
+                        };
+                        tracing::info!(%member, address, left_out, "connection to a member ended: {why}");
                     }
                     if self.tell.send(News::Lost { place }).is_err() {
                         return;

@@ -6,6 +6,7 @@ use super::frame;
 use super::handshake::{Lane, RejectCode, Welcome};
 use super::opening::{self, HandshakeError};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
+use crate::log_limit::LogLimit;
 use crate::metrics::PeerMetrics;
 use crate::security::{self, Connection};
 use bytes::{Buf, Bytes};
@@ -346,16 +347,22 @@ impl Shared {
 pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Arrivals) {
     let mut backoff = BACKOFF_MIN;
     let mut complaint = String::new();
+    // For one that takes connections and ends them.
+    let log = LogLimit::default();
     loop {
         let most = match dial(&shared, shared.lane, &home).await {
             Ok((connection, version)) => {
-                tracing::info!(
-                    peer = %shared.peer, lane = ?shared.lane, address = %shared.address,
-                    wire_version = %version, "peer connected"
-                );
+                if let Some(left_out) = log.admit("connected") {
+                    tracing::info!(
+                        peer = %shared.peer, lane = ?shared.lane, address = %shared.address,
+                        wire_version = %version, left_out, "peer connected"
+                    );
+                }
                 (backoff, complaint) = (BACKOFF_MIN, String::new());
                 let why = serve(&shared, (connection, version), &home, &arrivals).await;
-                tracing::warn!(peer = %shared.peer, "peer connection lost: {why}");
+                if let Some(left_out) = log.admit("lost") {
+                    tracing::warn!(peer = %shared.peer, left_out, "peer connection lost: {why}");
+                }
                 BACKOFF_MAX
             }
             Err(error) => {

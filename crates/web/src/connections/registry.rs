@@ -1,6 +1,6 @@
 //! Which connections are open, and which has to go when there are too many.
 
-use quorate_server::ConnectionCounts;
+use quorate_server::{ConnectionCounts, LogLimit};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -14,8 +14,6 @@ use tokio::time::Instant;
 pub(super) const IDLE_AFTER: Duration = Duration::from_millis(100);
 /// How many idle connections are found by one look at all of them.
 const CANDIDATES_MAX: usize = 256;
-/// How often people are told that there are too many connections.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// The connections of a port.
 ///
@@ -29,6 +27,7 @@ pub(super) struct Registry {
     /// The time that activity counts from.
     began: Instant,
     shared: Arc<Shared>,
+    log: LogLimit,
 }
 
 #[derive(Default)]
@@ -45,7 +44,6 @@ struct Open {
     number_next: u64,
     /// The next ones to go, the last one first, as idle as they were when they were found.
     candidates: Vec<(Idleness, u64)>,
-    complained: Option<Instant>,
 }
 
 /// How far from idle a connection is; the least goes first.
@@ -69,6 +67,7 @@ impl Registry {
             counts,
             began: Instant::now(),
             shared: Arc::default(),
+            log: LogLimit::default(),
         }
     }
 
@@ -122,13 +121,11 @@ impl Registry {
         open.pop_candidate()
     }
 
-    fn complain(&self, consequence: &str) {
-        let mut open = self.shared.lock();
-        let is_recent = |then: Instant| then.elapsed() < COMPLAIN_EVERY;
-        if !open.complained.is_some_and(is_recent) {
-            open.complained = Some(Instant::now());
+    fn complain(&self, consequence: &'static str) {
+        if let Some(left_out) = self.log.admit(consequence) {
             tracing::warn!(
                 connections = self.connections_max,
+                left_out,
                 "as many clients are connected as --max-client-connections allows; {consequence}"
             );
         }
