@@ -36,7 +36,7 @@ if [ "$model" = --long ]; then
 fi
 cargo build --profile quick --quiet -p quorate
 export QUORATE=target/quick/quorate
-for protocol in rabia multi-paxos rs-paxos chora nezha; do
+for protocol in rabia multi-paxos rs-paxos racos chora nezha; do
   "$QUORATE" model --protocol "$protocol" "$model"
 done
 for replicas in 3 5; do

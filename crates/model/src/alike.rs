@@ -61,7 +61,11 @@ fn compare<P: Protocol>(scope: &Scope, pieces: usize, states_max: usize) -> Pair
     };
     let mut book = Book::new();
     let mut known: BTreeMap<Print, Node<P::Machine>> = BTreeMap::new();
-    let first = (0..scope.n).map(|me| duties.first(me, &mut book).expect("it starts"));
+    let first = (0..scope.n).map(|me| {
+        duties
+            .first(me, &mut book, &mut Told(None))
+            .expect("it starts")
+    });
     let mut open = first.collect::<VecDeque<_>>();
     let mut pairs = Pairs::default();
     while let Some(node) = open.pop_front() {

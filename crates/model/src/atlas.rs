@@ -75,8 +75,17 @@ impl<'a, M: Plain> Atlas<'a, M> {
     /// A replica that starts for the first time.
     pub(crate) fn first(&mut self, me: usize) -> Result<u32, Fault> {
         let (duties, book) = (&self.duties, &mut self.book);
-        let node = self.guard.run(|| duties.first(me, book))?;
+        let node = self.guard.run(|| duties.first(me, book, &mut Told(None)))?;
         Ok(self.number(node))
+    }
+
+    /// What a replica does that starts for the first time, in words.
+    pub(crate) fn tell_first(&mut self, me: usize) -> Vec<String> {
+        let (duties, book) = (&self.duties, &mut self.book);
+        let mut told = Told(Some(Vec::new()));
+        // A fault shows in what was told before it.
+        let _ = self.guard.run(|| duties.first(me, book, &mut told));
+        told.0.unwrap_or_default()
     }
 
     /// Where a step leads.

@@ -82,9 +82,14 @@ pub(crate) struct Duties<'a, M: Plain> {
 
 impl<M: Plain> Duties<'_, M> {
     /// A replica as it starts for the first time.
-    pub(crate) fn first(&self, me: usize, book: &mut Book<M>) -> Result<Node<M>, Fault> {
+    pub(crate) fn first(
+        &self,
+        me: usize,
+        book: &mut Book<M>,
+        told: &mut Told,
+    ) -> Result<Node<M>, Fault> {
         let node = Node::new(me);
-        self.start(node, Past::Fresh, book, &mut Told(None))
+        self.start(node, Past::Fresh, book, told)
     }
 
     /// What comes of a step; `None` if it leads beyond the search.

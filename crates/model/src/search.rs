@@ -122,15 +122,15 @@ impl<'a, M: Plain> Search<'a, M> {
     }
 
     fn run(&mut self, states_max: u64) -> Result<(), Stop> {
-        let stop = |fault| Stop {
+        let stop = |who, fault| Stop {
             state: 0,
-            who: 0,
+            who,
             path: Vec::new(),
             fault,
         };
         let n = self.atlas.duties.scope.n;
-        let first = (0..n).map(|me| self.atlas.first(me));
-        let first = first.collect::<Result<Vec<_>, _>>().map_err(stop)?;
+        let start = |me| self.atlas.first(me).map_err(|fault| stop(me, fault));
+        let first = (0..n).map(start).collect::<Result<Vec<_>, _>>()?;
         let first = first
             .into_iter()
             .map(|state| self.guises.number(vec![state]));
@@ -144,7 +144,7 @@ impl<'a, M: Plain> Search<'a, M> {
             }
             if self.tuples.len() as u64 > states_max {
                 let what = format!("more than {states_max} states");
-                return Err(stop(Fault::new("size", what)));
+                return Err(stop(0, Fault::new("size", what)));
             }
             self.expand(state)?;
             state += 1;

@@ -7,6 +7,7 @@
 mod chora;
 mod nezha;
 mod paxos;
+mod racos;
 
 use crate::scope::{Disks, Request, Scope, read, write};
 
@@ -17,6 +18,7 @@ pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
         .chain(paxos::ALL)
         .chain(chora::ALL)
         .chain(nezha::ALL)
+        .chain(racos::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

@@ -95,7 +95,9 @@ async fn frames_that_are_none_do_not_fill_the_log() {
     eventually("the frames are dropped", dropped).await;
     let lines = lines(&log);
     let added = &lines[before..];
-    let told = added.iter().filter(|line| line.contains("a frame was dropped"));
+    let told = added
+        .iter()
+        .filter(|line| line.contains("a frame was dropped"));
     assert!((1..=4).contains(&told.count()), "{added:#?}");
     assert!(added.len() < LINES_MAX, "{added:#?}");
 }

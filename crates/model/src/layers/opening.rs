@@ -104,7 +104,7 @@ impl<M: Plain> Search<'_, M> {
         self.offers = vec![Vec::new(); scope.n];
         for (request, asked) in scope.requests.iter().enumerate() {
             assert_eq!(asked.class, Class::Write, "an instance is about writes");
-            let node = self.duties[0].first(asked.at, &mut self.book)?;
+            let node = self.duties[0].first(asked.at, &mut self.book, &mut Told(None))?;
             let submit = Act::Submit {
                 request: request as u8,
                 clock: 0,

@@ -9,6 +9,14 @@ impl<M: Plain> Search<'_, M> {
     /// The shortest way to where the search stopped, step by step.
     pub(super) fn tell(&mut self, stop: &Stop) -> Vec<String> {
         let mut lines = Vec::new();
+        if self.tuples.len() == 0 {
+            lines.push(format!("replica {} starts", stop.who + 1));
+            if stop.fault.property != INVARIANT {
+                let told = self.atlas.tell_first(stop.who);
+                lines.extend(told.into_iter().map(|line| format!("    {line}")));
+            }
+            return lines;
+        }
         for (who, path) in self.way_to(stop) {
             path.into_iter()
                 .for_each(|(from, act)| self.tell_step(from, who, act, &mut lines));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::panics::INVARIANT;
 use crate::scope::{Request, Scope, write};
 use quorate_core::Seat;
 use quorate_protocols::Protocol;
@@ -75,4 +76,26 @@ fn guises_show_what_every_order_of_single_steps_shows() {
     let states = plainly.len();
     assert!(states > 100, "{states}");
     assert_eq!((missing.count(), added.count()), (0, 0), "of {states}");
+}
+
+/// Scenario: a replica cannot start, for its parameters are none: there is no state, and yet a fault to tell of.
+#[test]
+fn a_fault_at_the_start_is_told() {
+    let mut all = crate::table::configurations();
+    let scope = all.next().expect("there are some");
+    let configure = |seat: &Seat| {
+        let mut seat = seat.clone();
+        let params = &mut seat.epoch.params;
+        params.insert("window".to_owned(), "0".to_owned());
+        Rabia::config(&seat).expect("its parameters are right")
+    };
+    let duties = Duties {
+        scope,
+        seed: 0,
+        configure: &configure,
+    };
+    let found = super::search::<Replica>(duties, u64::MAX, Guard::new(None));
+    let (fault, story) = found.fault.expect("it is a fault");
+    assert_eq!((found.states, fault.property), (0, INVARIANT));
+    assert_eq!(story, ["replica 1 starts"]);
 }
