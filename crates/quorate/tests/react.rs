@@ -10,6 +10,7 @@ mod support;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use std::fs;
 use support::{
     Client, Up, eventually, expect_failure, free_ports, metric, metrics, output, quorate, signal,
 };
@@ -53,6 +54,18 @@ impl Five {
             (rose.len() == 1).then(|| rose[0] as u16 + 1)
         })
         .await
+    }
+
+    /// The arguments that whoever asked for a smaller code says undo it.
+    fn advice(&self) -> String {
+        let log =
+            |id: u16| fs::read_to_string(self.up.dir().join(format!("{id}/log.txt"))).unwrap();
+        let told = |log: String| {
+            let (_, advice) = log.split_once("undo it with: quorate ")?;
+            let (advice, _) = advice.split_once(" gone=")?;
+            Some(advice.to_owned())
+        };
+        (1..=5).map(log).find_map(told).expect("it says so")
     }
 
     fn kill(&mut self, id: u16) {
@@ -134,6 +147,17 @@ async fn with_the_policy_a_second_failure_is_survived() {
     }
     let epochs = status(&rest[0])["epochs"].as_array().unwrap().len();
     assert_eq!(epochs, 2, "five members have no code for a third failure");
+
+    let _back = [first, leader].map(|id| Up::start(five.up.dir(), &["--only", &id.to_string()]));
+    let advice = five.advice();
+    let advice: Vec<&str> = advice.split_whitespace().collect();
+    eventually("the advice of the log undoes it", || async {
+        let mut command = quorate();
+        command.args(&advice).args(["--endpoints", &rest[0]]);
+        output(&mut command).status.success().then_some(())
+    })
+    .await;
+    assert_eq!(status(&rest[0])["params"]["k"], "3");
 }
 
 /// Scenario: the same without the policy. The second failure stops the cluster, which says so to

@@ -563,7 +563,7 @@ impl fmt::Display for FolderError {
             } => write!(
                 f,
                 "data folder {} was bootstrapped with {what} {found}, not {expected}: leave the \
-                 flag out to go on with {found}, or choose an empty folder",
+                 flag out to go on with the cluster as it is, or choose an empty folder",
                 dir.display()
             ),
             FolderError::Locked {

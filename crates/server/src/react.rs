@@ -100,6 +100,17 @@ fn judge(catalogue: &dyn Catalogue, level: u32, epoch: &Epoch, gone: usize) -> V
         .map_or(Verdict::None, |next| Verdict::Shrink(next.params))
 }
 
+/// The command by which a cluster goes back to the protocol and the parameters of an epoch.
+fn switch_back(epoch: &Epoch) -> String {
+    let params = epoch.params.iter();
+    let params = params.map(|(name, value)| format!(" --param {name}={value}"));
+    format!(
+        "quorate cluster switch {}{}",
+        epoch.protocol,
+        params.collect::<String>()
+    )
+}
+
 /// The parameter of an epoch that says how many fragments rebuild a value.
 const CODE: &str = "k";
 
@@ -151,7 +162,8 @@ impl<A: Application> Core<A> {
         tracing::warn!(
             gone = ?self.reactor.gone.keys().map(|id| id.0).collect::<Vec<_>>(), ?change,
             "members cannot be reached, and one more failure would stop the cluster: it goes on with a \
-             code that survives that. Once all are back: quorate cluster switch"
+             code that survives that. Once all are back, undo it with: {}",
+            switch_back(epoch)
         );
         self.reactor.said.clear();
         self.metrics.reactions.increment(1);
