@@ -24,6 +24,7 @@ use crate::status::Status;
 use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Admission, Application, Event, Now, Refusal, ReplicaId};
+use quorate_host::epochs::AlarmKind;
 use quorate_host::{
     Answer, Comparison, Countdowns, Flush, Host, HostEvent, Request as HostRequest,
 };
@@ -596,9 +597,11 @@ impl<A: Application> Core<A> {
         is_refused.then_some(Failure::NoSpace)
     }
 
-    /// Whether the state here may be wrong, as far as is known.
+    /// Whether the state here may be wrong, as far as is known: after a restart, too.
     fn is_corrupt(&self) -> bool {
-        self.state.odd.is_some() || self.host.admission() == Admission::Nothing
+        self.state.odd.is_some()
+            || self.own_scope(AlarmKind::Corrupt).is_some()
+            || self.host.admission() == Admission::Nothing
     }
 
     /// Whether the next segment could not be prepared for want of space. Asks for another attempt:
