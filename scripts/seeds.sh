@@ -38,7 +38,7 @@ case $protocol in
     ;;
   *) setups=("--replicas 3" "--replicas 5") ;;
 esac
-profiles=(swarm swarm,settings swarm,epochs swarm,epochs,switches)
+profiles=(swarm swarm,settings swarm,epochs swarm,epochs,switches old-copies swarm,old-copies)
 if [ "$protocol" = nezha ]; then profiles+=(swarm,gateways swarm,gateways,settings); fi
 runs=()
 for profile in "${profiles[@]}"; do

@@ -77,6 +77,10 @@ done
   --seeds "0..$((seeds / 4))"
 "$QUORATE" sim --protocol nezha --replicas 3 --profile swarm,gateways,switches,epochs \
   --seeds "0..$((seeds / 4))"
+# Old copies of folders are put back, noticed or by digests at the latest.
+for protocol in rabia multi-paxos rs-paxos racos chora nezha; do
+  "$QUORATE" sim --protocol "$protocol" --replicas 3 --profile old-copies --seeds "0..$((seeds / 4))"
+done
 scripts/mutants.sh
 "$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
 "$QUORATE" bench rounds --kind return-added "${rounds[@]}" --data-dir target

@@ -131,13 +131,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         node.lost &= !host.is_serving();
         let more_to_tidy = host.tidy();
         self.perform(index)?;
-        self.take_countdowns(index)?;
-        self.read_changes(index)?;
+        let counted = self.take_countdowns(index);
+        self.tolerate(counted)?;
+        let read = self.read_changes(index);
+        self.tolerate(read)?;
         if more_to_tidy {
             self.turn_soon(index);
         }
         self.check_old_copy(index)?;
-        self.compare(index)?;
+        let compared = self.compare(index);
+        self.tolerate(compared)?;
         self.count_changes(index);
         self.check_bounds(index)?;
         self.wake_when_due(index);
@@ -178,10 +181,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             if !busy && answers.is_empty() && events.is_empty() {
                 return Ok(());
             }
-            self.note_events(index, events)?;
+            let noted = self.note_events(index, events);
+            self.tolerate(noted)?;
             frames.iter().for_each(|frame| self.send(index, frame));
             for (token, answer) in answers {
-                self.answer_leaves(index, token, answer)?;
+                let left = self.answer_leaves(index, token, answer);
+                self.tolerate(left)?;
             }
             for read in reads {
                 let delay = self.rng.u64(20 * MICROS..200 * MICROS);

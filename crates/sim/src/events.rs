@@ -29,11 +29,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     self.measure(|meter, _| meter.branched(name));
                 }
                 HostEvent::Machine(quorate_core::Event::Misbehaved { .. })
-                | HostEvent::BadFrame { .. }
-                | HostEvent::Compared(_) => {
+                | HostEvent::BadFrame { .. } => {
                     let what = format!("replica {} reports {event:?}", index + 1);
                     return Err(Violation::new("honesty", what));
                 }
+                HostEvent::Compared(ref found) => self.compared(index, found)?,
                 HostEvent::RolledBack { .. } => self.rolled_back(index)?,
                 HostEvent::Damaged { .. } if !self.are_copies_suspect(index) => {
                     let what = format!("replica {} reports {event:?}", index + 1);

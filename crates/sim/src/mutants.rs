@@ -120,14 +120,11 @@ fn catcher_of(flaw: Flaw) -> Catcher {
         Flaw::FragmentsNotAwaited => {
             Catcher::Test("crates/host/tests/staged: a_record_waits_for_the_fragments_it_names")
         }
-        Flaw::ClaimsNotNoted | Flaw::ClaimsTooEarly => {
+        Flaw::ClaimsNotNoted | Flaw::ClaimsTooEarly | Flaw::DigestsNotCompared => {
             Catcher::seeds("--profile old-copies", 0..200)
         }
         Flaw::ClaimsNotChecked => {
             Catcher::Test("crates/host/tests/rollback: messages_of_an_old_copy_are_refused")
-        }
-        Flaw::DigestsNotCompared => {
-            Catcher::Test("crates/host/tests/flaws: replicas_that_differ_must_notice")
         }
     }
 }

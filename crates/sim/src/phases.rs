@@ -182,7 +182,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// A replica runs, and its peers know.
-    fn revive(&mut self, node: usize) -> Result<(), Violation> {
+    pub(crate) fn revive(&mut self, node: usize) -> Result<(), Violation> {
         self.nodes[node].crash_at_flush = false;
         self.nodes[node].full_until_ns = 0;
         let busy_until_ns = self.nodes[node].busy_until_ns;

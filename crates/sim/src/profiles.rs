@@ -359,7 +359,11 @@ pub(crate) const PROFILES: &[Profile] = &[
             if d.durability == Durability::Disk {
                 d.plan.quorum_first = false;
                 d.strike(Fault::Upkeep, 20..200);
-                d.strike(Fault::OldCopy, 50..400);
+                let is_recent = d.rng.u8(..4) == 0;
+                match is_recent {
+                    true => d.strike(Fault::RecentCopy, 50..800),
+                    false => d.strike(Fault::OldCopy, 50..400),
+                }
                 d.strike(Fault::Crash, 300..2_000);
             }
         },

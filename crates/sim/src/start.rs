@@ -80,6 +80,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             );
             return Err(Violation::new("open", what));
         }
+        if opened.lost_promises {
+            // It knows that it has none left, however old the copy is.
+            node.old_copy = None;
+        }
         self.values.payload_min = host.payload_min();
         node.lost |= start == Start::Resume && !host.is_serving();
         node.compared = Slot(0);

@@ -11,7 +11,7 @@ use crate::leases::Leases;
 use crate::look::Looks;
 use crate::meter::Meter;
 use crate::mix::generator;
-use crate::nemesis::{Fault, Nemesis, Sequel};
+use crate::nemesis::{Fault, Forgotten, Nemesis, Sequel};
 use crate::network::Network;
 use crate::node::{Clock, Inbound, Node};
 use crate::phases::Phase;
@@ -167,6 +167,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) journal: Journal,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) nemesis: Nemesis,
+    /// A replica that runs on a copy of its folder which was put back at once.
+    pub(crate) forgotten: Option<Forgotten>,
     pub(crate) agreement: Agreement,
     /// The last epoch that has been counted as a change that came about.
     pub(crate) counted: u64,
@@ -243,6 +245,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             network,
             gateways,
             nemesis: Nemesis::new(setup.seed),
+            forgotten: None,
             agreement: Agreement::default(),
             counted: 1,
             trace: Trace::new(setup.watch.lines.clone()),
@@ -329,16 +332,24 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                     format!("over {EVENTS_MAX} events wait"),
                 ));
             }
-            self.happen(event)?;
+            let happened = self.happen(event);
+            self.tolerate(happened)?;
+            if self.is_broken() {
+                return self.see_difference_noticed();
+            }
         }
         let mut history = self.clients.history();
         history.extend(self.leases.history(self.clients.count()));
-        judge::check(&history, &self.journal)
-            .map_err(|why| Violation::new("linearizability", why))?;
+        match judge::check(&history, &self.journal) {
+            // What was acknowledged within the window may be lost.
+            Err(_) if self.forgotten.is_some() => self.totals.hit("lost within the window"),
+            Err(why) => return Err(Violation::new("linearizability", why)),
+            Ok(_) => {}
+        }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event<A::Query, A::Answer>) -> Result<(), Violation> {
+    pub(crate) fn happen(&mut self, event: Event<A::Query, A::Answer>) -> Result<(), Violation> {
         match event {
             Event::Turn { node, at_ns } if node >= self.nodes.len() => {
                 return self.gateway_turn(node, at_ns);

@@ -110,6 +110,26 @@ fn every_profile_shows_what_it_says_and_passes() {
     }
 }
 
+/// A copy of a folder is put back before the others noted what was promised since: a difference is found by digests, and
+/// those that are equal go on.
+#[test]
+fn a_copy_that_was_put_back_at_once_makes_no_difference_in_silence() {
+    for (protocol, seed) in [("rabia", 117), ("multi-paxos", 147), ("nezha", 144)] {
+        let line = format!("--protocol {protocol} --profile old-copies");
+        let report = simulator(&line).unwrap().seed(seed);
+        assert_eq!(report.violation, None, "{protocol}");
+        let noticed = report.totals.faults.get("odd replica noticed");
+        assert_eq!(noticed, Some(&1), "{protocol}: {:?}", report.totals.faults);
+    }
+}
+
+/// It had lost its promises when the copy was taken, and knows: its machine may start to recover.
+#[test]
+fn an_old_copy_without_promises_may_begin_to_recover() {
+    let line = "--protocol multi-paxos --replicas 3 --profile swarm,old-copies";
+    pass(line, 40_015..40_016);
+}
+
 #[test]
 fn a_run_that_is_stuck_says_what_waits_for_what() {
     // In earlier seeds nothing but reads is stuck.

@@ -18,9 +18,9 @@ const WINDOW_NS: u64 = 500 * MILLIS;
 
 /// A copy of a replica's folder.
 pub(crate) struct FolderCopy {
-    disk: Disk,
+    pub(super) disk: Disk,
     /// The life it was taken of.
-    life: Incarnation,
+    pub(super) life: Incarnation,
     /// When it is to be put back, once that is known.
     due_ns: Option<u64>,
     /// The replicas that remembered more than it holds when that became known, and how often each had started.
@@ -48,7 +48,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    fn copy_folder(&mut self, index: usize) {
+    pub(super) fn copy_folder(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         if !node.started || node.wiped || node.old_copy.is_some() {
             return;

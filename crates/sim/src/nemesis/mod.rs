@@ -5,9 +5,11 @@ mod copies;
 mod epochs;
 mod links;
 mod process;
+mod recent;
 
 pub(crate) use copies::{FolderCopy, OldCopy};
 pub(crate) use epochs::ORDER;
+pub(crate) use recent::Forgotten;
 
 use crate::film::What;
 use crate::mix::generator;
@@ -49,10 +51,11 @@ pub(crate) enum Fault {
     Upkeep,
     Gateway,
     OldCopy,
+    RecentCopy,
 }
 
 /// All kinds, by the names people use.
-pub(crate) const FAULTS: [(Fault, &str); 24] = [
+pub(crate) const FAULTS: [(Fault, &str); 25] = [
     (Fault::Crash, "crash"),
     (Fault::CrashAll, "blackout"),
     (Fault::Pause, "pause"),
@@ -77,6 +80,7 @@ pub(crate) const FAULTS: [(Fault, &str); 24] = [
     (Fault::Upkeep, "upkeep"),
     (Fault::Gateway, "gateway"),
     (Fault::OldCopy, "old-copy"),
+    (Fault::RecentCopy, "recent-copy"),
 ];
 
 /// A later part of a fault that strikes in several.
@@ -92,6 +96,8 @@ pub(crate) enum Sequel {
     ClockGoes { node: usize },
     /// A copy of a folder is put back.
     PutBack { node: usize },
+    /// A copy of a folder is put back before the others have noted much.
+    PutBackAtOnce { node: usize },
 }
 
 /// What the nemesis remembers.
@@ -168,6 +174,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::Upkeep => self.keep_up(),
             Fault::Gateway => self.kill_gateway(),
             Fault::OldCopy => self.copy_or_put_back()?,
+            Fault::RecentCopy => self.copy_and_put_back()?,
         }
         self.schedule_fault(fault);
         Ok(())
@@ -179,6 +186,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Sequel::ClockGoes { node } => self.nodes[node].clock.start(self.queue.now_ns()),
             _ if self.nemesis.tired => {}
             Sequel::PutBack { node } => self.put_back(node)?,
+            Sequel::PutBackAtOnce { node } => self.put_back_at_once(node)?,
             _ if self.has_old_copy() => {}
             Sequel::Restart { node } => self.restart(node),
             Sequel::ChangeOver { node, spoken } => self.change_over(node, spoken),

@@ -94,7 +94,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn is_without_promises(&self, index: usize) -> bool {
         let node = &self.nodes[index];
         match &node.host {
-            _ if node.left_out || self.is_out_of_votes(index) => true,
+            _ if node.left_out || self.is_out_of_votes(index) || self.has_forgotten(index) => true,
             host => host.as_ref().is_some_and(Host::lacks_fragments),
         }
     }
