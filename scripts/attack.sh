@@ -31,6 +31,8 @@ attack=("$QUORATE" bench attack "$@")
 "${attack[@]}" --kind half-open,slow-body --connections 300 --duration "$duration"
 # What is kept in memory for clients that do not finish what they send, or do not take what they asked for.
 "${attack[@]}" --kind half-puts,unread-answers --duration "$memory"
+# Many small messages: 100,000 watches on one stream, and watches whose client does not read.
+"${attack[@]}" --kind watches,unread-watches --duration "$memory"
 # At the ports for peers.
 "${attack[@]}" --kind false-hello,strangers --connections 300 --duration "$peers"
 if [ "$many" -gt 0 ]; then

@@ -15,6 +15,9 @@ mod slow_body;
 mod strangers;
 mod unread_answers;
 mod unread_flood;
+mod unread_watches;
+mod watch_stream;
+mod watches;
 mod wire;
 
 use std::path::PathBuf;
@@ -79,6 +82,10 @@ enum Kind {
     UnreadAnswers,
     /// Small reads as fast as they can be sent, on connections that nobody reads
     UnreadFlood,
+    /// A hundred thousand watches on one stream, as fast as they can be sent
+    Watches,
+    /// Many small responses to watches that are not read, and more watches asked for meanwhile
+    UnreadWatches,
     /// At the ports for peers: short connections that say to be a member
     FalseHello,
     /// At the ports for peers: connections that begin something and do not go on
@@ -95,6 +102,8 @@ impl Kind {
             Kind::HalfPuts => half_puts::run(target).await,
             Kind::UnreadAnswers => unread_answers::run(target).await,
             Kind::UnreadFlood => unread_flood::run(target).await,
+            Kind::Watches => watches::run(target).await,
+            Kind::UnreadWatches => unread_watches::run(target).await,
             Kind::FalseHello => false_hello::run(target).await,
             Kind::Strangers => strangers::run(target).await,
         }
@@ -103,9 +112,13 @@ impl Kind {
     /// The bounds that hold while this attack runs.
     fn bounds(self) -> Bounds {
         match self {
-            Kind::Idle | Kind::HalfOpen | Kind::SlowBody | Kind::HalfPuts | Kind::UnreadAnswers => {
-                Bounds::default()
-            }
+            Kind::Idle
+            | Kind::HalfOpen
+            | Kind::SlowBody
+            | Kind::HalfPuts
+            | Kind::UnreadAnswers
+            | Kind::Watches
+            | Kind::UnreadWatches => Bounds::default(),
             // It asks for more work than a replica can do, and honest clients wait their turn.
             Kind::UnreadFlood => Bounds {
                 gap: Duration::MAX,

@@ -20,17 +20,27 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) async fn connect(authority: &str, window_bytes: u32) -> Result<Session, String> {
+        Session::connect_with(authority, window_bytes, window_bytes.max(WINDOW_BYTES_MIN)).await
+    }
+
+    /// Connects with other windows for streams and for the connection, in bytes.
+    pub(super) async fn connect_with(
+        authority: &str,
+        stream_bytes: u32,
+        connection_bytes: u32,
+    ) -> Result<Session, String> {
         let connected = timeout(CONNECT_PATIENCE, TcpStream::connect(authority)).await;
         let stream = connected.map_err(|_| "connect: no answer".to_owned())?;
         let stream = stream.map_err(|error| format!("connect: {error}"))?;
         let mut http = h2::client::Builder::new();
-        http.initial_window_size(window_bytes);
+        http.initial_window_size(stream_bytes)
+            .initial_connection_window_size(connection_bytes);
         let (sender, connection) = http.handshake(stream).await.map_err(text)?;
         let connection = tokio::spawn(async move { drop(connection.await) });
         Ok(Session { sender, connection })
     }
 
-    /// Begins a call of this method of the KV service.
+    /// Begins a call of this method, named with its service.
     pub(super) async fn call(
         &mut self,
         path: &str,
@@ -61,7 +71,7 @@ impl Drop for Session {
 /// What came of a call: the beginning of an answer, or a refusal.
 pub(super) enum Told {
     /// The answer follows, as far as it is taken.
-    Answer { _body: RecvStream },
+    Answer { body: RecvStream },
     /// The server has no memory for it.
     Exhausted,
 }
@@ -72,7 +82,7 @@ pub(super) async fn told(answer: ResponseFuture) -> Result<Told, String> {
     let status = answer.headers().get("grpc-status");
     match status.map(|status| status.as_bytes()) {
         None | Some(b"0") => Ok(Told::Answer {
-            _body: answer.into_body(),
+            body: answer.into_body(),
         }),
         Some(b"8") => Ok(Told::Exhausted),
         Some(code) => Err(format!("gRPC status {}", code.escape_ascii())),
@@ -92,4 +102,6 @@ fn text(error: h2::Error) -> String {
     format!("HTTP/2: {error}")
 }
 
+/// The window of a connection before its ends agree on another one (RFC 9113, section 6.9.2).
+const WINDOW_BYTES_MIN: u32 = (64 << 10) - 1;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);

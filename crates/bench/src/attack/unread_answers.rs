@@ -36,7 +36,7 @@ pub(super) async fn run(target: &Target) -> Result<String, String> {
     let (mut answered, mut refused) = (Vec::new(), 0);
     while let Some(reader) = readers.join_next().await {
         match reader.map_err(|error| error.to_string())?? {
-            (session, Told::Answer { _body }) => answered.push((session, _body)),
+            (session, Told::Answer { body }) => answered.push((session, body)),
             (_, Told::Exhausted) => refused += 1,
         }
     }

@@ -6,6 +6,7 @@
 
 mod hub;
 mod index;
+mod outgoing;
 mod respond;
 mod stream;
 mod waiting;
@@ -15,20 +16,15 @@ pub(crate) use hub::Hub;
 use crate::face::Face;
 use crate::leader::LeaderWatch;
 use crate::server::Watch;
-use quorate_etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
+use outgoing::{Responses, responses};
+use quorate_etcd_api::etcdserverpb::WatchRequest;
 use quorate_server::Account;
 use stream::WatchStream;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
-
-/// Responses between a stream's task and its connection. A client that does not read stops the task
-/// when one waits here; everything else stays in the store.
-const RESPONSES_WAITING_MAX: usize = 1;
 
 #[async_trait]
 impl Watch for Face {
-    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
+    type WatchStream = Responses;
 
     async fn watch(
         &self,
@@ -36,11 +32,11 @@ impl Watch for Face {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let leader = LeaderWatch::of(&request, &self.handle);
         self.hub.start(&self.handle);
-        let (responses, answer) = mpsc::channel(RESPONSES_WAITING_MAX);
+        let (outgoing, responses) = responses();
         let account = request.extensions().get::<Account>();
         let account = account.unwrap_or(&self.account).clone();
-        let stream = WatchStream::new(self, self.header(0).await?, responses, account);
+        let stream = WatchStream::new(self, self.header(0).await?, outgoing, account);
         tokio::spawn(stream.run(request.into_inner(), leader));
-        Ok(Response::new(ReceiverStream::new(answer)))
+        Ok(Response::new(responses))
     }
 }

@@ -4,6 +4,7 @@ mod requests;
 
 use super::hub::{Delivery, Hub, Inbox, Member, Tag, Taken, read_history};
 use super::index::MemberId;
+use super::outgoing::{Gone, Outgoing};
 use super::respond::Wishes;
 use super::waiting::{Waiting, Whole};
 use crate::face::{Face, failed, mismatch, refused};
@@ -14,10 +15,9 @@ use quorate_etcd_api::mvccpb::Event;
 use quorate_kv::{Answer, Keys, Query, Status as Figures, Store, Watched, event_references};
 use quorate_server::{Account, Charge, Consistency, Handle};
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
 /// A stream and everything its task knows.
@@ -26,9 +26,13 @@ pub(crate) struct WatchStream {
     handle: Handle<Store>,
     /// Says who answers.
     header: ResponseHeader,
-    responses: mpsc::Sender<Result<WatchResponse, Status>>,
+    outgoing: Outgoing,
     inbox: Arc<Inbox>,
     watches: BTreeMap<i64, Watching>,
+    /// Watches that have to read history.
+    behind: BTreeSet<i64>,
+    /// How many watches want to be told progress.
+    notified: usize,
     /// Responses that wait for values.
     waiting: Waiting,
     /// Where to look for a number that is free.
@@ -60,6 +64,13 @@ struct Watching {
     _charge: Charge,
 }
 
+impl Watching {
+    /// Whether it has to read history: it is not told of what happens, and waits for nothing.
+    fn is_behind(&self) -> bool {
+        self.member.is_none() && !self.waits
+    }
+}
+
 /// Why a stream ends.
 enum End {
     /// The client is gone.
@@ -82,7 +93,7 @@ impl WatchStream {
     pub(crate) fn new(
         face: &Face,
         header: ResponseHeader,
-        responses: mpsc::Sender<Result<WatchResponse, Status>>,
+        outgoing: Outgoing,
         account: Account,
     ) -> Self {
         WatchStream {
@@ -90,8 +101,10 @@ impl WatchStream {
             hub: Arc::clone(&face.hub),
             handle: face.handle.clone(),
             header,
-            responses,
+            outgoing,
             watches: BTreeMap::new(),
+            behind: BTreeSet::new(),
+            notified: 0,
             waiting: Waiting::new(face.gatherer.clone()),
             next_id: 0,
             next_serial: 0,
@@ -109,7 +122,7 @@ impl WatchStream {
             status = leader.lost() => Err(End::Failed(status)),
         };
         if let Err(End::Failed(status)) = ended {
-            let _ = self.responses.send(Err(status)).await;
+            self.outgoing.end(status);
         }
     }
 
@@ -127,11 +140,11 @@ impl WatchStream {
             if !behind && self.waiting.is_empty() {
                 self.answer_progress(through).await?;
             }
-            let notify = self.watches.values().any(|watch| watch.notify_progress);
-            let (inbox, responses) = (Arc::clone(&self.inbox), self.responses.clone());
+            let notify = self.notified > 0;
+            let (inbox, outgoing) = (Arc::clone(&self.inbox), self.outgoing.clone());
             tokio::select! {
                 request = requests.message(), if open => match request? {
-                    Some(request) => self.request(request).await?,
+                    Some(request) => open = self.requests(request, &mut requests).await?,
                     // The client has nothing more to ask; it may still listen.
                     None => open = false,
                 },
@@ -142,7 +155,7 @@ impl WatchStream {
                 }
                 _ = tick.tick(), if notify => self.notify_progress(through).await?,
                 () = tokio::task::yield_now(), if behind => {}
-                () = responses.closed() => return Err(End::Gone),
+                () = outgoing.closed() => return Err(End::Gone),
             }
         }
     }
@@ -161,6 +174,7 @@ impl WatchStream {
                 },
             };
             watching.member = self.hub.join(member, known);
+            self.sort_in(id);
         }
     }
 
@@ -173,6 +187,7 @@ impl WatchStream {
                     for (tag, from) in lagging {
                         if let Some(watching) = self.find(tag) {
                             (watching.member, watching.next) = (None, from);
+                            self.sort_in(tag.watch_id);
                         }
                     }
                     return Ok(());
@@ -202,14 +217,19 @@ impl WatchStream {
 
     /// Reads a piece of history for each watch that is behind. Says whether one still is.
     async fn catch_up(&mut self) -> Result<bool, End> {
-        let behind = |(id, watching): (&i64, &Watching)| {
-            (watching.member.is_none() && !watching.waits).then_some(*id)
-        };
-        let ids: Vec<i64> = self.watches.iter().filter_map(behind).collect();
+        let ids: Vec<i64> = self.behind.iter().copied().collect();
         for id in ids {
             self.read_on(id).await?;
         }
-        Ok(self.watches.iter().any(|entry| behind(entry).is_some()))
+        Ok(!self.behind.is_empty())
+    }
+
+    /// Notes whether a watch has to read history by now.
+    fn sort_in(&mut self, id: i64) {
+        match self.watches.get(&id).is_some_and(Watching::is_behind) {
+            true => self.behind.insert(id),
+            false => self.behind.remove(&id),
+        };
     }
 
     async fn read_on(&mut self, id: i64) -> Result<(), End> {
@@ -285,6 +305,7 @@ impl WatchStream {
         }
         let serial = watching.serial;
         let watch_id = id;
+        self.sort_in(id);
         self.waiting.push(Tag { watch_id, serial }, response);
     }
 
@@ -295,15 +316,14 @@ impl WatchStream {
             return Ok(());
         };
         watching.waits = false;
+        let wishes = watching.wishes;
+        if let Whole::Again { from } = whole {
+            watching.next = from;
+        }
+        self.sort_in(tag.watch_id);
         match whole {
-            Whole::Response(response) => {
-                let wishes = watching.wishes;
-                self.send_parts(wishes, response).await
-            }
-            Whole::Again { from } => {
-                watching.next = from;
-                Ok(())
-            }
+            Whole::Response(response) => self.send_parts(wishes, response).await,
+            Whole::Again { .. } => Ok(()),
         }
     }
 
@@ -364,8 +384,8 @@ impl WatchStream {
     }
 
     async fn send(&self, response: WatchResponse) -> Result<(), End> {
-        let sent = self.responses.send(Ok(response)).await;
-        sent.map_err(|_| End::Gone)
+        let sent = self.outgoing.send(response).await;
+        sent.map_err(|Gone| End::Gone)
     }
 }
 

@@ -1,11 +1,13 @@
 //! One request and its answer, as the connection counts them.
 
+use super::read_ahead::ReadAhead;
 use super::registry::ConnectionState;
 use super::{Face, call_time};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service as HyperService;
+use quorate_server::Account;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
@@ -25,15 +27,23 @@ pub(super) const BODY_BYTES_MIN: usize = 10 << 10;
 pub(super) struct Exchange<F> {
     face: F,
     state: Arc<ConnectionState>,
+    /// What streams of requests are charged to until they are taken.
+    account: Account,
     body_window: Duration,
 }
 
 impl<F> Exchange<F> {
-    pub(super) fn new(face: F, state: &Arc<ConnectionState>, body_window: Duration) -> Self {
+    pub(super) fn new(
+        face: F,
+        state: &Arc<ConnectionState>,
+        account: Account,
+        body_window: Duration,
+    ) -> Self {
         let state = Arc::clone(state);
         Exchange {
             face,
             state,
+            account,
             body_window,
         }
     }
@@ -46,17 +56,23 @@ impl<F: Face> HyperService<Request<Incoming>> for Exchange<F> {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let open = OpenRequest::begin(&self.state);
-        let pace = (!F::is_stream(request.uri().path())).then(|| Pace::new(self.body_window));
-        let is_held = pace.is_some() && call_time::is_nearly_over(request.headers());
+        let is_stream = F::is_stream(request.uri().path());
+        let pace = (!is_stream).then(|| Pace::new(self.body_window));
+        let is_held = !is_stream && call_time::is_nearly_over(request.headers());
         let held = is_held.then(|| Box::pin(sleep(call_time::HOLD)));
         let state = Arc::clone(&self.state);
-        let received = |inner| Received {
-            inner,
-            held,
-            pace,
-            state,
-        };
-        let request = request.map(|inner| AnyBody::new(received(inner)));
+        let request = request.map(|inner| {
+            let received = Received {
+                inner,
+                held,
+                pace,
+                state,
+            };
+            match is_stream {
+                true => AnyBody::new(ReadAhead::start(received, self.account.charge())),
+                false => AnyBody::new(received),
+            }
+        });
         Answering {
             answer: self.face.clone().answer(request),
             open: Some(open),

@@ -1,9 +1,62 @@
 //! Where the frames of an HTTP/2 connection begin and end.
 
+/// What an HTTP/2 connection begins with.
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 const FRAME_HEADER_BYTES: usize = 9;
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
+const FLAG_END_STREAM: u8 = 0x1;
 const FLAG_END_HEADERS: u8 = 0x4;
+
+/// What keeping a frame of data costs the library, in bytes. It counts by how much shorter a frame is.
+const FRAME_COST: usize = 256;
+
+/// What a client speaks, as far as it has said.
+#[derive(Debug)]
+pub(super) enum Language {
+    /// So many bytes came, which are the beginning of HTTP/2's preface.
+    Unknown(usize),
+    Http1,
+    Http2(Frames),
+}
+
+impl Default for Language {
+    fn default() -> Self {
+        Language::Unknown(0)
+    }
+}
+
+impl Language {
+    /// Follows these bytes, which come next, or the first of them: to the end of the preface or a frame. Says how many.
+    pub(super) fn next(&mut self, bytes: &[u8]) -> usize {
+        match self {
+            Language::Unknown(known) => {
+                let count = bytes.len().min(PREFACE.len() - *known);
+                if bytes[..count] != PREFACE[*known..*known + count] {
+                    *self = Language::Http1;
+                    return bytes.len();
+                }
+                *known += count;
+                if *known == PREFACE.len() {
+                    *self = Language::Http2(Frames::default());
+                }
+                count
+            }
+            Language::Http1 => bytes.len(),
+            Language::Http2(frames) => frames.next(bytes),
+        }
+    }
+
+    /// What the library counts for the frame that has just ended; 0 if none has.
+    pub(super) fn cost(&self) -> usize {
+        match self {
+            Language::Http2(frames) => frames.cost(),
+            Language::Unknown(_) | Language::Http1 => 0,
+        }
+    }
+}
 
 /// Follows the frames that a client sends (RFC 9113, section 4.1) to know whether a head has begun and is not
 /// complete.
@@ -19,31 +72,43 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Follows these bytes, which come next.
-    pub(super) fn pass(&mut self, mut bytes: &[u8]) {
-        loop {
-            let header = &mut self.header[self.header_bytes..];
-            let count = header.len().min(bytes.len());
-            header[..count].copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
-            self.header_bytes += count;
-            if self.header_bytes < FRAME_HEADER_BYTES {
-                return;
-            }
-            if count > 0 {
-                let [a, b, c, ..] = self.header;
-                self.payload_bytes_left = u32::from_be_bytes([0, a, b, c]) as usize;
-            }
-            let count = self.payload_bytes_left.min(bytes.len());
-            bytes = &bytes[count..];
-            self.payload_bytes_left -= count;
-            if self.payload_bytes_left > 0 {
-                return;
-            }
+    /// Follows these bytes, which come next, up to the end of a frame. Says how many.
+    fn next(&mut self, bytes: &[u8]) -> usize {
+        let header = &mut self.header[self.header_bytes..];
+        let of_header = header.len().min(bytes.len());
+        header[..of_header].copy_from_slice(&bytes[..of_header]);
+        self.header_bytes += of_header;
+        if self.header_bytes < FRAME_HEADER_BYTES {
+            return of_header;
+        }
+        if of_header > 0 {
+            self.payload_bytes_left = self.payload_bytes();
+        }
+        let of_payload = self.payload_bytes_left.min(bytes.len() - of_header);
+        self.payload_bytes_left -= of_payload;
+        if self.payload_bytes_left == 0 {
             if self.is_of_head() {
                 self.is_block_open = self.header[4] & FLAG_END_HEADERS == 0;
             }
             self.header_bytes = 0;
+        }
+        of_header + of_payload
+    }
+
+    fn payload_bytes(&self) -> usize {
+        let [a, b, c, ..] = self.header;
+        u32::from_be_bytes([0, a, b, c]) as usize
+    }
+
+    /// What the library counts for the frame that has just ended: of frames of data, but not for the last of a stream.
+    fn cost(&self) -> usize {
+        let is_counted = self.header_bytes == 0
+            && self.header[3] == DATA
+            && self.header[4] & FLAG_END_STREAM == 0
+            && self.payload_bytes() > 0;
+        match is_counted {
+            true => FRAME_COST.saturating_sub(self.payload_bytes()),
+            false => 0,
         }
     }
 
@@ -62,8 +127,6 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DATA: u8 = 0;
 
     fn frame(kind: u8, flags: u8, payload_bytes: u8) -> Vec<u8> {
         let mut frame = vec![0, 0, payload_bytes, kind, flags, 0, 0, 0, 1];
@@ -100,7 +163,10 @@ mod tests {
             let mut followed = Frames::default();
             let mut at = 0;
             for piece in bytes.chunks(piece_bytes) {
-                followed.pass(piece);
+                let mut left = piece;
+                while !left.is_empty() {
+                    left = &left[followed.next(left)..];
+                }
                 at += piece.len();
                 let expected = incomplete_after[at - 1];
                 assert_eq!(

@@ -1,6 +1,6 @@
 //! A deadline for the heads of requests.
 
-use super::frames::Frames;
+use super::frames::Language;
 use super::registry::ConnectionState;
 use std::io;
 use std::pin::Pin;
@@ -9,8 +9,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A connection that fails when a head has begun and is not complete some time later. The first head, or the
 /// preface of HTTP/2, has begun with the connection.
@@ -24,20 +22,11 @@ pub struct Heads<T> {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a client speaks.
-#[derive(Debug)]
-enum Language {
-    /// So many bytes came, which are the beginning of HTTP/2's preface.
-    Unknown(usize),
-    Http1,
-    Http2(Frames),
-}
-
 impl<T> Heads<T> {
     pub(super) fn new(inner: T, state: &Arc<ConnectionState>, timeout: Duration) -> Self {
         Heads {
             inner,
-            language: Language::Unknown(0),
+            language: Language::default(),
             state: Arc::clone(state),
             timeout,
             deadline: None,
@@ -49,22 +38,12 @@ impl<T> Heads<T> {
         if bytes.is_empty() {
             return; // The client has closed its side.
         }
-        match &mut self.language {
-            Language::Unknown(known) => {
-                let count = bytes.len().min(PREFACE.len() - *known);
-                if bytes[..count] != PREFACE[*known..*known + count] {
-                    self.language = Language::Http1;
-                    self.state.bytes_came();
-                } else if *known + count == PREFACE.len() {
-                    let mut frames = Frames::default();
-                    frames.pass(&bytes[count..]);
-                    self.language = Language::Http2(frames);
-                } else {
-                    *known += count;
-                }
-            }
-            Language::Http1 => self.state.bytes_came(),
-            Language::Http2(frames) => frames.pass(bytes),
+        let mut left = bytes;
+        while !left.is_empty() {
+            left = &left[self.language.next(left)..];
+        }
+        if let Language::Http1 = self.language {
+            self.state.bytes_came();
         }
     }
 

@@ -9,6 +9,8 @@ mod call_time;
 mod exchange;
 mod frames;
 mod heads;
+mod paced;
+mod read_ahead;
 mod registry;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ use exchange::Exchange;
 use http_body::Body;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use paced::{Paced, Turns};
 use quorate_server::{Account, Connection, Listener};
 use registry::{IDLE_AFTER, Order, Place, Registry};
 use std::convert::Infallible;
@@ -125,8 +128,9 @@ pub async fn serve<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             place.state(),
             limits.head_timeout,
         );
-        let face = face.on_connection(budget.account());
-        let exchange = Exchange::new(face, place.state(), limits.body_window);
+        let account = budget.account();
+        let face = face.on_connection(account.clone());
+        let exchange = Exchange::new(face, place.state(), account, limits.body_window);
         let window = windows.next(limits.window_bytes);
         let http = http(limits, &window);
         tokio::spawn(serve_connection(wrap(io), exchange, http, window, place));
@@ -168,12 +172,17 @@ async fn serve_connection(
 ) {
     // The connection is closed before its place is free.
     {
-        let mut serving = pin!(http.serve_connection(TokioIo::new(io), exchange));
+        let turns = Turns::default();
+        let io = TokioIo::new(Paced::new(io, turns.clone()));
+        let mut serving = pin!(http.serve_connection(io, exchange));
         let mut finishing = false;
         loop {
             let order = tokio::select! {
                 biased;
-                ended = serving.as_mut() => {
+                ended = poll_fn(|context| {
+                    turns.begin();
+                    serving.as_mut().poll(context)
+                }) => {
                     if let Err(error) = ended {
                         tracing::debug!(error, "a client's connection failed");
                     }

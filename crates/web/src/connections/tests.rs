@@ -1,22 +1,25 @@
 //! Connections that misbehave, and some that only look like it. What takes seconds takes hundredths of them here.
 
 use super::exchange::BODY_BYTES_MIN;
+use super::read_ahead::ReadAhead;
 use super::*;
 use bytes::Bytes;
 use http_body::Frame;
-use quorate_server::ConnectionCounts;
+use quorate_server::{Budget, ConnectionCounts};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tonic::Status;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 const ACK: u8 = 1;
 /// Of a connection that is never closed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,11 +39,12 @@ impl Face for Echo {
     fn answer(self, request: Request<AnyBody>) -> Self::Answering {
         Box::pin(async move {
             let is_stream = Self::is_stream(request.uri().path());
-            let mut body = request.into_body();
             let mut answer = Answer {
                 is_stream,
+                is_read: request.uri().path() != "/stream/unread",
                 body: None,
             };
+            let mut body = request.into_body();
             if is_stream {
                 answer.body = Some(body);
                 return Ok(Response::new(answer));
@@ -57,13 +61,14 @@ impl Face for Echo {
     }
 
     fn is_stream(path: &str) -> bool {
-        path == "/stream"
+        path.starts_with("/stream")
     }
 }
 
-/// Says nothing: for ever, if the answer is a stream. What its client says is read.
+/// Says nothing: for ever, if the answer is a stream. What its client says is read, if it is to be.
 struct Answer {
     is_stream: bool,
+    is_read: bool,
     body: Option<AnyBody>,
 }
 
@@ -75,7 +80,8 @@ impl Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(body) = &mut self.body {
+        let is_read = self.is_read;
+        if let Some(body) = self.body.as_mut().filter(|_| is_read) {
             while let Poll::Ready(Some(Ok(_))) = Pin::new(&mut *body).poll_frame(context) {}
         }
         match self.is_stream {
@@ -99,7 +105,8 @@ async fn open(limits: &ConnectionLimits) -> (DuplexStream, JoinHandle<()>) {
     let place = registry.admit().await.expect("there is a place");
     let (client, server) = duplex(64 << 10);
     let heads = Heads::new(server, place.state(), limits.head_timeout);
-    let exchange = Exchange::new(Echo, place.state(), limits.body_window);
+    let account = Budget::new(1 << 20).account();
+    let exchange = Exchange::new(Echo, place.state(), account, limits.body_window);
     let window = Windows::default().next(limits.window_bytes);
     let http = http(limits, &window);
     let serving = serve_connection(heads, exchange, http, window, place);
@@ -343,6 +350,134 @@ async fn a_watch_that_nothing_happens_to_lives_for_a_day() {
     client.write_all(&request).await.unwrap();
     drop(timeout(day / 10, keep_alive(&mut client)).await);
     assert!(!serving.is_finished());
+}
+
+/// The kinds of frames that come until so many heads of answers have, or the connection is about to end.
+async fn answers(client: &mut (impl AsyncRead + Unpin), count: usize) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    let read = async {
+        while kinds.iter().filter(|kind| **kind == HEADERS).count() < count
+            && !kinds.contains(&GOAWAY)
+        {
+            let mut header = [0; 9];
+            client.read_exact(&mut header).await.expect("it is open");
+            let [a, b, c, kind, ..] = header;
+            let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+            client
+                .read_exact(&mut payload)
+                .await
+                .expect("a whole frame");
+            kinds.push(kind);
+        }
+    };
+    timeout(PATIENCE, read).await.expect("answers come");
+    kinds
+}
+
+/// Limits of a connection that begins while many are open: its window is the least there is.
+fn crowded() -> ConnectionLimits {
+    ConnectionLimits {
+        window_bytes: 0,
+        ..ConnectionLimits::default()
+    }
+}
+
+/// Scenario: a stream of thousands of small messages, many at once or one after the other, that its reader takes, or does not take
+/// because it is busy. Other requests are answered.
+#[tokio::test]
+async fn small_messages_on_a_stream_end_no_connection() {
+    for (path, together, count) in [
+        ("/stream", 500, 20_000),
+        ("/stream/unread", 500, 20_000),
+        ("/stream/unread", 1, 2_000),
+    ] {
+        let (mut client, serving) = open(&crowded()).await;
+        client
+            .write_all(&[PREFACE, &head(1, path)].concat())
+            .await
+            .unwrap();
+        let message = frame(DATA, 0, 1, &[7; 30]);
+        for _ in 0..count / together {
+            client.write_all(&message.repeat(together)).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        let request = [head(3, "/unary"), frame(DATA, 1, 3, &[])].concat();
+        client.write_all(&request).await.unwrap();
+        let kinds = answers(&mut client, 2).await;
+        assert!(!kinds.contains(&GOAWAY), "{path}, {together} at once");
+        assert!(!serving.is_finished());
+    }
+}
+
+/// Scenario: 2,000 small requests at once, as clients send them that end a stream with an empty frame, and as many
+/// streams that stay open.
+#[tokio::test]
+async fn many_small_requests_at_once_end_no_connection() {
+    for path in ["/unary", "/stream"] {
+        let (client, serving) = open(&crowded()).await;
+        let (mut read, mut write) = tokio::io::split(client);
+        let requests = (0..2_000).map(|number| {
+            let stream = 2 * number + 1;
+            let mut request = [head(stream, path), frame(DATA, 0, stream, &[7; 12])].concat();
+            if path == "/unary" {
+                request.extend(frame(DATA, 1, stream, &[]));
+            }
+            request
+        });
+        let bytes = [PREFACE.to_vec(), requests.collect::<Vec<_>>().concat()].concat();
+        let sending = tokio::spawn(async move {
+            write.write_all(&bytes).await.unwrap();
+            write
+        });
+        let kinds = answers(&mut read, 2_000).await;
+        assert!(!kinds.contains(&GOAWAY), "{path}");
+        assert!(!serving.is_finished());
+        drop(sending.await);
+    }
+}
+
+/// Scenario: a client sends messages on a stream that nobody takes, until the connection has no memory left for them.
+#[tokio::test]
+async fn what_is_read_ahead_is_bounded_by_the_memory_of_the_connection() {
+    let account = Budget::new(1 << 20).account();
+    let (sender, receiver) = sent_body();
+    let mut body = ReadAhead::start(receiver, account.charge());
+    let mut sent = 0;
+    while sender.send(Bytes::from(vec![7; 1000])).await.is_ok() {
+        sent += 1000;
+        tokio::task::yield_now().await;
+    }
+    assert!(sent > 512 << 10 && sent <= 1 << 20, "{sent}");
+    assert!(account.held() <= sent);
+    let mut next = async || poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+    let first = next().await.expect("what came").expect("no error yet");
+    assert!(first.into_data().is_ok_and(|data| data.len() <= sent));
+    let refused = next().await.expect("a reason").expect_err("no room");
+    let status = refused.downcast_ref::<Status>().expect("a status");
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+    assert!(next().await.is_none() && account.held() == 0);
+}
+
+/// A body and who sends it.
+fn sent_body() -> (tokio::sync::mpsc::Sender<Bytes>, Sent) {
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    (sender, Sent(receiver))
+}
+
+/// A body that brings what it is sent.
+struct Sent(tokio::sync::mpsc::Receiver<Bytes>);
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let next = self.0.poll_recv(context);
+        next.map(|next| next.map(|data| Ok(Frame::data(data))))
+    }
 }
 
 /// Scenario: more connections than there may be. Those that have been idle for longest go, whoever has an open

@@ -8,18 +8,61 @@ use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest};
 use quorate_server::Charge;
 use quorate_web::exhausted;
+use std::future::ready;
+use tonic::{Status, Streaming};
 
 /// What a watch takes besides its keys.
 const WATCH_BYTES: usize = 1 << 10;
 
+/// Requests for which the store is asked once for its revision.
+const REQUESTS_MAX: usize = 64;
+
+/// The next request, if it is there already.
+async fn next_at_once(
+    requests: &mut Streaming<WatchRequest>,
+) -> Option<Result<Option<WatchRequest>, Status>> {
+    tokio::select! {
+        biased;
+        next = requests.message() => Some(next),
+        () = ready(()) => None,
+    }
+}
+
 impl WatchStream {
-    /// Does what the client asks.
-    pub(super) async fn request(&mut self, request: WatchRequest) -> Result<(), End> {
+    /// Does what the client asks with one request and with those that are there behind it. Says whether it may ask for
+    /// more.
+    pub(super) async fn requests(
+        &mut self,
+        first: WatchRequest,
+        requests: &mut Streaming<WatchRequest>,
+    ) -> Result<bool, End> {
+        let mut taken = vec![first];
+        let mut open = true;
+        while open
+            && taken.len() < REQUESTS_MAX
+            && let Some(next) = next_at_once(requests).await
+        {
+            match next? {
+                Some(request) => taken.push(request),
+                None => open = false,
+            }
+        }
+        // All of them came before this is known, as each would have if it were alone.
+        let revision = self.figures().await?.revision;
+        for request in taken {
+            self.request(request, revision).await?;
+        }
+        Ok(open)
+    }
+
+    /// Does what the client asks, at a revision that the store has reached since.
+    async fn request(&mut self, request: WatchRequest, revision: i64) -> Result<(), End> {
         match request.request_union {
-            Some(RequestUnion::CreateRequest(request)) => self.create(request).await,
-            Some(RequestUnion::CancelRequest(request)) => self.cancel(request.watch_id).await,
+            Some(RequestUnion::CreateRequest(request)) => self.create(request, revision).await,
+            Some(RequestUnion::CancelRequest(request)) => {
+                self.cancel(request.watch_id, revision).await
+            }
             Some(RequestUnion::ProgressRequest(_)) => {
-                let revision = self.figures().await?.revision;
                 // Of a watch that waits for the future there is no progress to tell.
                 let future = self.watches.values().any(|w| w.next > revision + 1);
                 if !self.watches.is_empty() && !future {
@@ -31,8 +74,7 @@ impl WatchStream {
         }
     }
 
-    async fn create(&mut self, mut request: WatchCreateRequest) -> Result<(), End> {
-        let revision = self.figures().await?.revision;
+    async fn create(&mut self, mut request: WatchCreateRequest, revision: i64) -> Result<(), End> {
         if request.key.is_empty() {
             // The least key there can be.
             request.key = Bytes::from_static(b"\0");
@@ -67,7 +109,9 @@ impl WatchStream {
         };
         self.next_serial += 1;
         let is_new = watching.next > revision;
+        self.notified += usize::from(watching.notify_progress);
         self.watches.insert(id, watching);
+        self.sort_in(id);
         if is_new {
             self.join(id, revision);
         }
@@ -108,11 +152,11 @@ impl WatchStream {
         Ok(charge)
     }
 
-    async fn cancel(&mut self, id: i64) -> Result<(), End> {
+    async fn cancel(&mut self, id: i64, revision: i64) -> Result<(), End> {
         if !self.remove(id) {
             return Ok(());
         }
-        let mut response = self.response(id, self.figures().await?.revision);
+        let mut response = self.response(id, revision);
         response.canceled = true;
         self.send(response).await
     }
@@ -125,6 +169,8 @@ impl WatchStream {
         if let Some(member) = watching.member {
             self.hub.leave(member);
         }
+        self.notified -= usize::from(watching.notify_progress);
+        self.sort_in(id);
         true
     }
 }
