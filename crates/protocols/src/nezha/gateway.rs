@@ -10,7 +10,7 @@ use crate::backlog::{Backlog, refuse_withdrawn};
 use bytes::Bytes;
 use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{
-    Command, ENTRY_BYTES_MAX, EntryId, Event, MILLIS, Machine, Now, Out, Outcome as Fate, Refusal,
+    Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, Now, Out, Outcome as Fate, Refusal,
     ReplicaId, RequestId, Slot,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -287,9 +287,8 @@ impl Gateway {
     /// Whether nobody who could commit an entry seems to be there: then no more is sent than what is repeated. What is
     /// sent may be executed long after its clients gave up, and what waits here will not be.
     fn is_silent(&self, config: &Config, now: Now) -> bool {
-        let enough_ns = SILENCE_NS_MIN.max(4 * config.rtx_min_ns);
         let since_ns = self.silent_since_ns;
-        since_ns.is_some_and(|since_ns| now.mono_ns >= since_ns + enough_ns)
+        since_ns.is_some_and(|since_ns| now.mono_ns >= since_ns + config.election_ns)
     }
 
     /// An entry is decided or given up: it is seen to no more.
@@ -461,9 +460,6 @@ impl Gateway {
         1 + followers.filter(has).count() >= config.thresholds.slow
     }
 }
-
-/// Time without a commitment, in ns, after which members seem to be gone: longer than most disks stop for.
-const SILENCE_NS_MIN: u64 = 100 * MILLIS;
 
 /// Waits grow up to so many times.
 pub(super) const BACKOFF_MAX: u32 = 12;

@@ -3,7 +3,7 @@
 
 use super::gateway::{Dispatch, Pending};
 use super::messages::{Body, Message};
-use super::replica::Replica;
+use super::replica::{Replica, Status};
 use quorate_core::{Base, Class, Command, EntryId, Out, Outcome as Fate, Peers, Slot};
 
 impl Replica {
@@ -23,11 +23,31 @@ impl Replica {
         self.gateway.room(&self.config, self.reads.count())
     }
 
-    /// Forms entries of whatever waits, while few enough are under way, and sends them.
+    /// Forms entries of whatever waits, while few enough are under way, and sends them. While the view changes, or what
+    /// is in the log is not decided, requests wait here, where they can be withdrawn.
     pub(super) fn form_entries(&mut self, out: &mut Out<Self>) {
         self.gateway.refuse_old(&self.config, self.now, out);
+        if self.status == Status::ViewChange || self.is_stuck() {
+            return;
+        }
         while let Some(id) = self.gateway.form_entry(&self.config, self.now) {
             self.dispatch(id, out);
+        }
+    }
+
+    /// Whether the log has not moved for as long as a leader may be silent.
+    fn is_stuck(&self) -> bool {
+        let enough_ns = self.config.election_ns;
+        self.stuck_since_ns
+            .is_some_and(|since_ns| self.now.mono_ns >= since_ns + enough_ns)
+    }
+
+    /// Notes whether the log moves, after a step that began at this slot.
+    pub(super) fn note_progress(&mut self, before: Slot) {
+        if self.log.is_empty() {
+            self.stuck_since_ns = None;
+        } else if self.ap > before || self.stuck_since_ns.is_none() {
+            self.stuck_since_ns = Some(self.now.mono_ns);
         }
     }
 

@@ -229,6 +229,7 @@ impl Replica {
 
     /// Does all that became possible: every input ends here.
     fn settle(&mut self, out: &mut Out<Self>) {
+        let began = self.ap;
         loop {
             self.form_entries(out);
             self.release_due(out);
@@ -241,6 +242,7 @@ impl Replica {
                 break;
             }
         }
+        self.note_progress(began);
         self.say_log(out);
         self.ask_about_reads(out);
         self.tend(out);

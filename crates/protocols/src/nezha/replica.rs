@@ -83,6 +83,8 @@ pub struct Replica {
     pub(super) cv: Vec<u64>,
     /// The first slot not delivered.
     pub(super) ap: Slot,
+    /// Since when the log has something and does not move, on the own monotonic clock, ns.
+    pub(super) stuck_since_ns: Option<u64>,
     /// The entries delivered.
     pub(super) done: Done,
     /// The log from `ap` on: of a follower, its synced part.
@@ -165,6 +167,7 @@ impl Replica {
             done,
             log: VecDeque::new(),
             slots: BTreeMap::new(),
+            stuck_since_ns: None,
             is_unvouched: false,
             un: BTreeMap::new(),
             un_of: BTreeMap::new(),
