@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_core::{
     Catalogue, ClusterId, Command, EntryId, Epoch, Event, Incarnation, Member, Payload, PayloadId,
-    Peers, Principal, Refusal, RequestId, Seat, Slot,
+    Peers, Principal, Refusal, ReplicaId, RequestId, Seat, Slot,
 };
 
 use crate::divergence::Comparison;
@@ -408,6 +408,8 @@ pub enum HostEvent {
     /// The states of members were compared, for some differ or the driver asked for it. Said again every few seconds
     /// for as long as they differ.
     Compared(Comparison),
+    /// A peer says that it cannot write its log and has no part in decisions. Said again for as long as that lasts.
+    Stalled(ReplicaId),
 }
 
 /// Totals since the host was opened.

@@ -6,6 +6,7 @@
 //! was, and what was not written is fetched once more ([`crate::mend`]). No seal is applied meanwhile: a member votes in
 //! an epoch when it has the state before that durably.
 
+use crate::api::HostEvent;
 use crate::epochs::Order;
 use crate::frame::Body;
 use crate::host::Host;
@@ -126,18 +127,33 @@ impl<M: Machine, A: Application> Host<M, A> {
         if stall.asked.is_some() || stall.reads.is_empty() {
             return;
         }
+        if let Some(number) = self.ask_next_member()
+            && let Some(stall) = &mut self.stall
+        {
+            stall.asked = Some((number, std::mem::take(&mut stall.reads)));
+        }
+        self.arm(Timer::Mark, now.mono_ns + ASK_AGAIN_NS);
+    }
+
+    /// Has a member know that this replica is stalled: its own machine cannot order that the group is told.
+    pub fn tell_stalled(&mut self) {
+        self.ask_next_member();
+    }
+
+    /// Asks the member after the one that was asked last where reads may be answered. Returns the number of the question,
+    /// or `None` if there is no member to ask.
+    fn ask_next_member(&mut self) -> Option<u64> {
+        let stall = self.stall.as_mut()?;
         let members = self.applier.newest().members.iter().map(|member| member.id);
         let is_asked = |id: &ReplicaId| self.tongue.up_in(*id) >= Some(STALL_VERSION);
         let members: Vec<ReplicaId> = members.filter(is_asked).collect();
         let mut later = members.iter().filter(|id| Some(**id) > stall.last);
-        stall.last = later.next().or(members.first()).copied();
-        if let Some(to) = stall.last {
-            self.questions += 1;
-            let number = self.questions;
-            stall.asked = Some((number, std::mem::take(&mut stall.reads)));
-            self.post(Peers::One(to), &Body::WantMark { number });
-        }
-        self.arm(Timer::Mark, now.mono_ns + ASK_AGAIN_NS);
+        let to = later.next().or(members.first()).copied()?;
+        stall.last = Some(to);
+        self.questions += 1;
+        let number = self.questions;
+        self.post(Peers::One(to), &Body::WantMark { number });
+        Some(number)
     }
 
     /// The member that was asked has not answered in time, or there was none.
@@ -153,6 +169,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A peer that cannot write its log asks where it may answer reads: the machine finds out, as for an own read.
     pub(crate) fn wants_mark(&mut self, peer: ReplicaId, number: u64) {
+        self.events.push(HostEvent::Stalled(peer));
         let has_room = self.requests.count() < self.limits.requests_max;
         if has_room && !self.is_stalled() && self.is_member() {
             self.requests.read_for(peer, number);

@@ -380,6 +380,26 @@ fn a_follower_that_cannot_write_learns_and_reads_and_writes_later() {
     assert_eq!(reopened.digest(), leader.host.digest(), "it is in the log");
 }
 
+/// Scenario: a replica whose log cannot be written orders nothing, so a member has to have the group know of it.
+#[test]
+fn a_stalled_follower_has_a_member_know_of_it() {
+    let (mut leader, mut follower) = (Node::new(1), Node::new(2));
+    let newest = Some(Spoken::SHIPPED.newest);
+    leader.host.link(at(1), ReplicaId(2), newest);
+    follower.host.link(at(1), ReplicaId(1), newest);
+    follower.host.tell_stalled();
+    talk(&mut leader, &mut follower, at(2));
+    let is_told = |leader: &mut Node| {
+        let events = leader.host.take_events();
+        events.contains(&HostEvent::Stalled(ReplicaId(2)))
+    };
+    assert!(!is_told(&mut leader), "it is not stalled");
+    follower.host.stall();
+    follower.host.tell_stalled();
+    talk(&mut leader, &mut follower, at(3));
+    assert!(is_told(&mut leader));
+}
+
 #[test]
 fn damage_in_the_own_log_ends_an_answer_early_and_is_reported() {
     let mut leader = Node::new(1);

@@ -4,30 +4,43 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::status::RaisedAlarm;
-use quorate_core::{Admission, Application, Now};
+use quorate_core::{Admission, Application, Now, ReplicaId};
 use quorate_host::epochs::{Alarm, AlarmChange, AlarmKind, Order, Scope};
 use quorate_host::{ALARM_LEVEL, Flush};
 
-/// Between two looks at the space on the disk, while it is short or about to be known, in ns.
+/// Between two looks at the space on the disk, while it is short, in ns.
 const LOOKS_AGAIN_NS: u64 = 1_000_000_000;
+/// Between two looks whether there was space for the next segment, while it is prepared, in ns.
+const LOOKS_WHILE_PREPARING_NS: u64 = 20_000_000;
 
 impl<A: Application> Core<A> {
     /// The next segment is prepared once one is begun: whether there was space for it is looked at later.
     pub(crate) fn watch_space(&mut self, now: Now, flush: &Flush) {
         let mut writes = flush.writes.iter().chain(&flush.bulk);
         if self.state.alarms_at.is_none() && writes.any(|write| write.offset == 0) {
-            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+            self.state.alarms_at = Some(now.mono_ns + LOOKS_WHILE_PREPARING_NS);
         }
     }
 
     /// Has the group know what is wrong with this replica, when it is time to look.
     pub(crate) fn keep_alarms(&mut self, now: Now) -> Result<(), ServerError> {
+        // It may have been raised when there was space again.
+        if self.state.alarms_at.is_none()
+            && self.own_scope(AlarmKind::NoSpace) == Some(Scope::Member)
+        {
+            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+        }
         let is_due = |at: &mut u64| *at <= now.mono_ns;
         if self.state.alarms_at.take_if(is_due).is_none() {
             return Ok(());
         }
+        let is_preparing = self.disk.as_ref().is_some_and(Disk::is_preparing);
         if self.keep_no_space(now) | self.keep_corrupt(now)? {
-            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+            let wait_ns = match is_preparing && !self.disk_is_full() {
+                true => LOOKS_WHILE_PREPARING_NS,
+                false => LOOKS_AGAIN_NS,
+            };
+            self.state.alarms_at = Some(now.mono_ns + wait_ns);
         }
         Ok(())
     }
@@ -52,9 +65,27 @@ impl<A: Application> Core<A> {
                 ),
                 false => tracing::info!("there is space on the disk again: NOSPACE ends"),
             }
-            self.order(now, Order::Alarm { alarm, change });
+            // The machine orders nothing while the replica is stalled: another member raises it.
+            match self.host.is_stalled() {
+                true => self.host.tell_stalled(),
+                false => self.order(now, Order::Alarm { alarm, change }),
+            }
         }
         looks_again
+    }
+
+    /// A peer cannot write its log, and cannot have the group know of it.
+    pub(crate) fn raise_no_space(&mut self, now: Now, peer: ReplicaId) {
+        let alarm = Alarm {
+            kind: AlarmKind::NoSpace,
+            id: peer,
+        };
+        let state = self.host.epochs();
+        let is_known = state.alarms.scope(alarm).is_some();
+        if state.level >= ALARM_LEVEL && self.host.is_member() && !is_known {
+            let change = AlarmChange::Raise(Scope::Member);
+            self.order(now, Order::Alarm { alarm, change });
+        }
     }
 
     /// The alarms of the group, and the own one if the group does not know of it.

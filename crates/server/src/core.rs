@@ -560,6 +560,7 @@ impl<A: Application> Core<A> {
                 ),
                 HostEvent::Left => return Err(self.removed()),
                 HostEvent::Compared(comparison) => self.compared(comparison)?,
+                HostEvent::Stalled(peer) => self.raise_no_space(now, peer),
             }
         }
         Ok(())

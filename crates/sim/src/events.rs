@@ -87,6 +87,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 | HostEvent::SnapshotFailed { .. }
                 | HostEvent::CatchUp { .. }
                 | HostEvent::Volunteered { .. }
+                | HostEvent::Stalled(_)
                 | HostEvent::Ordered { .. }
                 | HostEvent::Applied { .. } => {}
             }
