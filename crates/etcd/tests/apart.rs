@@ -5,8 +5,8 @@ mod backend;
 use backend::shelf::{Mood, Shelf};
 use bytes::Bytes;
 use quorate_core::PAYLOAD_BYTES_MAX;
+use quorate_etcd::Limits;
 use quorate_etcd::client::{KvClient, WatchClient};
-use quorate_etcd::{Limits, serve};
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -17,7 +17,6 @@ use quorate_etcd_api::etcdserverpb::{
     WatchResponse,
 };
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_server::{Door, Listener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -30,13 +29,7 @@ const PAYLOAD_MIN: usize = 4;
 
 async fn start(limits: Limits) -> (Channel, Arc<Shelf>) {
     let (handle, shelf) = backend::start_apart(PAYLOAD_MIN);
-    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
-    let listener = Listener::new(port, Door::Client).expect("a listener");
-    let address = listener.local_addr().expect("it is bound");
-    let never = std::future::pending();
-    tokio::spawn(serve(listener, handle, limits, None, never));
-    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
-    (endpoint.connect().await.expect("the face listens"), shelf)
+    (backend::serve_face(handle, limits).await, shelf)
 }
 
 async fn start_kv() -> (KvClient<Channel>, Arc<Shelf>) {

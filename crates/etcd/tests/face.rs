@@ -16,18 +16,16 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_kv::Store;
 use quorate_server::Handle;
-use quorate_server::{Door, Listener};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
 
 /// Serves on a port of its own until the test ends.
 async fn start(handle: Handle<Store>, limits: Limits) -> SocketAddr {
-    let listener = listen();
+    let listener = backend::listen();
     let address = listener.local_addr().expect("it is bound");
     let metrics: Metrics = Arc::new(|| "up 1\n".to_owned());
     tokio::spawn(serve(
@@ -38,16 +36,6 @@ async fn start(handle: Handle<Store>, limits: Limits) -> SocketAddr {
         std::future::pending(),
     ));
     address
-}
-
-fn listen() -> Listener {
-    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
-    Listener::new(port, Door::Client).expect("a listener")
-}
-
-async fn connect(address: SocketAddr) -> Channel {
-    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
-    endpoint.connect().await.expect("the face listens")
 }
 
 fn bytes(text: &str) -> Bytes {
@@ -81,7 +69,7 @@ fn header(revision: i64) -> Option<ResponseHeader> {
 #[tokio::test]
 async fn a_key_is_written_read_and_deleted() {
     let address = start(backend::start(), Limits::default()).await;
-    let mut kv = KvClient::new(connect(address).await);
+    let mut kv = KvClient::new(backend::connect(address).await);
 
     let response = kv.put(put("a", "1")).await.expect("put").into_inner();
     assert_eq!((response.header, response.prev_kv), (header(2), None));
@@ -114,7 +102,7 @@ async fn a_key_is_written_read_and_deleted() {
 async fn large_reads_are_whole_and_of_one_revision() {
     let handle = backend::start();
     let address = start(handle.clone(), Limits::default()).await;
-    let mut kv = KvClient::new(connect(address).await);
+    let mut kv = KvClient::new(backend::connect(address).await);
     for n in 0..3000 {
         let body = Store::encode_put(&put(&format!("k-{n:04}"), "v"));
         let written = handle.write(body, Principal::default()).await;
@@ -162,7 +150,7 @@ async fn large_reads_are_whole_and_of_one_revision() {
     assert_eq!(response.responses.len(), 2);
     assert_eq!(response.responses[0], response.responses[1]);
 
-    let mut maintenance = MaintenanceClient::new(connect(address).await);
+    let mut maintenance = MaintenanceClient::new(backend::connect(address).await);
     let mut hash = async || {
         let request = HashKvRequest { revision };
         let response = maintenance.hash_kv(request).await.expect("hash");
@@ -175,7 +163,7 @@ async fn large_reads_are_whole_and_of_one_revision() {
 #[tokio::test]
 async fn transactions_that_write_and_that_only_read() {
     let address = start(backend::start(), Limits::default()).await;
-    let mut kv = KvClient::new(connect(address).await);
+    let mut kv = KvClient::new(backend::connect(address).await);
     let create = TxnRequest {
         compare: vec![Compare {
             key: bytes("a"),
@@ -198,7 +186,7 @@ async fn transactions_that_write_and_that_only_read() {
     };
     let response = kv.txn(read).await.expect("txn").into_inner();
     assert_eq!((response.header, response.succeeded), (header(2), true));
-    let applied = MaintenanceClient::new(connect(address).await)
+    let applied = MaintenanceClient::new(backend::connect(address).await)
         .status(StatusRequest {})
         .await
         .expect("status")
@@ -218,7 +206,7 @@ async fn what_is_refused_has_the_code_and_text_of_etcd() {
         ..Limits::default()
     };
     let address = start(backend::start(), limits).await;
-    let mut kv = KvClient::new(connect(address).await);
+    let mut kv = KvClient::new(backend::connect(address).await);
 
     let mut kept = put("a", "1");
     kept.ignore_value = true;
@@ -289,7 +277,7 @@ async fn what_is_refused_has_the_code_and_text_of_etcd() {
 #[tokio::test]
 async fn compacted_revisions_cannot_be_read() {
     let address = start(backend::start(), Limits::default()).await;
-    let mut kv = KvClient::new(connect(address).await);
+    let mut kv = KvClient::new(backend::connect(address).await);
     for value in ["1", "2", "3"] {
         kv.put(put("a", value)).await.expect("put");
     }
@@ -312,7 +300,7 @@ async fn compacted_revisions_cannot_be_read() {
     let kept = kv.range(old).await.expect("range").into_inner();
     assert_eq!(kept.kvs[0].value, "2");
 
-    let mut maintenance = MaintenanceClient::new(connect(address).await);
+    let mut maintenance = MaintenanceClient::new(backend::connect(address).await);
     let hash = maintenance.hash_kv(HashKvRequest { revision: 0 }).await;
     let hash = hash.expect("hash").into_inner();
     assert_eq!((hash.hash_revision, hash.compact_revision), (4, 3));
@@ -323,7 +311,7 @@ async fn a_replica_that_does_not_answer() {
     // Nobody drains the requests: the first waits, and there is no room for a second.
     let (handle, mut requests) = Handle::new(1);
     let address = start(handle, Limits::default()).await;
-    let channel = connect(address).await;
+    let channel = backend::connect(address).await;
     let (mut first, mut second) = (KvClient::new(channel.clone()), KvClient::new(channel));
     let waiting = tokio::spawn(async move { first.put(put("a", "1")).await });
     while requests.is_empty() {
@@ -353,7 +341,7 @@ async fn a_replica_that_does_not_answer() {
 #[tokio::test]
 async fn status_digest_and_members() {
     let address = start(backend::start(), Limits::default()).await;
-    let channel = connect(address).await;
+    let channel = backend::connect(address).await;
     KvClient::new(channel.clone())
         .put(put("a", "1"))
         .await
@@ -448,7 +436,7 @@ fn alarm(action: AlarmAction, member_id: u64, kind: AlarmType) -> AlarmRequest {
 #[tokio::test]
 async fn alarms_are_raised_listed_and_ended_and_refuse_what_etcd_refuses() {
     let address = start(backend::start(), Limits::default()).await;
-    let channel = connect(address).await;
+    let channel = backend::connect(address).await;
     let (mut kv, mut maintenance) = (
         KvClient::new(channel.clone()),
         MaintenanceClient::new(channel),
@@ -520,7 +508,7 @@ async fn what_nobody_serves() {
     let missing = (404, "404 page not found\n".to_owned());
     assert_eq!(get(address, "/nope").await, missing);
 
-    let mut client = tonic::client::Grpc::new(connect(address).await);
+    let mut client = tonic::client::Grpc::new(backend::connect(address).await);
     client.ready().await.expect("it is connected");
     let path = "/etcdserverpb.Auth/Enable";
     let codec = tonic_prost::ProstCodec::<LeaseGrantRequest, LeaseGrantResponse>::default();
@@ -550,13 +538,13 @@ async fn plain_routes_of_a_stopped_replica() {
 #[tokio::test]
 async fn told_to_stop_it_finishes_what_is_open() {
     let (handle, mut requests) = Handle::new(8);
-    let listener = listen();
+    let listener = backend::listen();
     let address = listener.local_addr().expect("it is bound");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(serve(listener, handle, Limits::default(), None, async {
         let _ = stopped.await;
     }));
-    let mut kv = KvClient::new(connect(address).await);
+    let mut kv = KvClient::new(backend::connect(address).await);
     let open = tokio::spawn(async move { kv.put(put("a", "1")).await });
 
     let Some(quorate_server::Request::Write { reply, .. }) = requests.recv().await else {

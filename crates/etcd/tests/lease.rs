@@ -3,13 +3,12 @@
 mod backend;
 
 use bytes::Bytes;
+use quorate_etcd::Limits;
 use quorate_etcd::client::{KvClient, LeaseClient};
-use quorate_etcd::{Limits, serve};
 use quorate_etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseKeepAliveRequest, LeaseLeasesRequest, LeaseRevokeRequest,
     LeaseTimeToLiveRequest, PutRequest, RangeRequest,
 };
-use quorate_server::{Door, Listener};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -17,14 +16,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request};
 
 async fn start() -> Channel {
-    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
-    let listener = Listener::new(port, Door::Client).expect("a listener");
-    let address = listener.local_addr().expect("it is bound");
-    let never = std::future::pending();
-    let limits = Limits::default();
-    tokio::spawn(serve(listener, backend::start(), limits, None, never));
-    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
-    endpoint.connect().await.expect("the face listens")
+    backend::serve_face(backend::start(), Limits::default()).await
 }
 
 async fn put(

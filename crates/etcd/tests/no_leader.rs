@@ -2,15 +2,15 @@
 
 mod backend;
 
+use quorate_etcd::Limits;
 use quorate_etcd::client::{KvClient, LeaseClient, MaintenanceClient, WatchClient};
-use quorate_etcd::{Limits, serve};
 use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, PutRequest, RangeRequest,
     StatusRequest, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use quorate_kv::Store;
-use quorate_server::{Door, Handle, Listener, Quorum};
+use quorate_server::{Handle, Quorum};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -18,16 +18,7 @@ use tonic::{Code, Request, Status, Streaming};
 
 async fn start() -> (Channel, Handle<Store>) {
     let handle = backend::start();
-    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
-    let listener = Listener::new(port, Door::Client).expect("a listener");
-    let address = listener.local_addr().expect("it is bound");
-    let face = handle.clone();
-    tokio::spawn(async move {
-        let stop = std::future::pending();
-        serve(listener, face, Limits::default(), None, stop).await
-    });
-    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
-    let channel = endpoint.connect().await.expect("the face listens");
+    let channel = backend::serve_face(handle.clone(), Limits::default()).await;
     (channel, handle)
 }
 

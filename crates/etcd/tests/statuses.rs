@@ -1,16 +1,18 @@
 //! What a client is told of a write that got no result: docs/reference-statuses.md has the same rows.
 
+mod backend;
+
 use bytes::Bytes;
 use quorate_core::{Admission, Application, At, EntryId, PayloadId, Principal, Slot};
+use quorate_etcd::Limits;
 use quorate_etcd::client::{ClusterClient, KvClient, LeaseClient};
-use quorate_etcd::{Limits, serve};
 use quorate_etcd_api::etcdserverpb::request_op::Request as Operation;
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
     MemberPromoteRequest, PutRequest, TxnRequest,
 };
 use quorate_kv::Store;
-use quorate_server::{ChangeError, Door, Failure, Handle, Listener, Request};
+use quorate_server::{ChangeError, Failure, Handle, Request};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
@@ -20,16 +22,7 @@ use tonic::{Code, Status};
 /// A face whose requests the test answers.
 async fn start(capacity: usize) -> (Channel, Handle<Store>, Receiver<Request<Store>>) {
     let (handle, requests) = Handle::new(capacity);
-    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
-    let listener = Listener::new(port, Door::Client).expect("a listener");
-    let address = listener.local_addr().expect("it is bound");
-    let face = handle.clone();
-    tokio::spawn(async move {
-        let stop = std::future::pending();
-        serve(listener, face, Limits::default(), None, stop).await
-    });
-    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
-    let channel = endpoint.connect().await.expect("the face listens");
+    let channel = backend::serve_face(handle.clone(), Limits::default()).await;
     (channel, handle, requests)
 }
 

@@ -4,8 +4,8 @@ mod backend;
 mod regressions;
 
 use bytes::Bytes;
+use quorate_etcd::Limits;
 use quorate_etcd::client::{KvClient, WatchClient};
-use quorate_etcd::{Limits, serve};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_api::etcdserverpb::{
@@ -14,7 +14,6 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::Event;
 use quorate_kv::Store;
-use quorate_server::{Door, Handle, Listener};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,17 +21,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 async fn start(limits: Limits) -> Channel {
-    start_with(limits, backend::start()).await
-}
-
-async fn start_with(limits: Limits, handle: Handle<Store>) -> Channel {
-    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
-    let listener = Listener::new(port, Door::Client).expect("a listener");
-    let address = listener.local_addr().expect("it is bound");
-    let never = std::future::pending();
-    tokio::spawn(serve(listener, handle, limits, None, never));
-    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
-    endpoint.connect().await.expect("the face listens")
+    backend::serve_face(backend::start(), limits).await
 }
 
 fn bytes(text: &str) -> Bytes {

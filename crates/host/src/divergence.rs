@@ -43,11 +43,11 @@ pub struct Comparison {
     pub slot: Slot,
     /// The replica that compared.
     pub me: ReplicaId,
-    /// Its digest.
+    /// The digest of the replica that compared.
     pub mine: u64,
     /// The digests of the other members that told theirs.
     pub digests: BTreeMap<ReplicaId, u64>,
-    /// What follows.
+    /// What is to be done about the difference.
     pub verdict: Verdict,
 }
 

@@ -6,9 +6,13 @@
 )]
 
 mod support;
+#[macro_use]
+#[path = "support/loss.rs"]
+mod loss;
 #[path = "support/watching.rs"]
 mod watching;
 
+use loss::Loss;
 use quorate_etcd::client::KvClient;
 use quorate_etcd_api::etcdserverpb::PutRequest;
 use rustix::process::Signal;
@@ -21,14 +25,6 @@ use watching::{KeepAlive, Watch, call, keep_telling};
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 /// Longer than that: who has not ended by then does not end.
 const LONG_ENOUGH: Duration = Duration::from_millis(5_500);
-
-/// How two of three replicas go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Loss {
-    Killed,
-    /// Their connections stay as they are, and nobody answers.
-    Stopped,
-}
 
 fn freeze(up: &Up, ids: &[u16]) {
     ids.iter().for_each(|id| signal(up.pids[id], Signal::STOP));
@@ -64,12 +60,7 @@ async fn ends_what_requires_a_leader(protocol: &str, flags: &[&str], loss: Loss)
     put(&url, true).await.unwrap();
     let mut kept = KeepAlive::open(&url, true).await;
     let began = Instant::now();
-    match loss {
-        Loss::Killed => [2, 3]
-            .iter()
-            .for_each(|id| signal(up.pids[id], Signal::KILL)),
-        Loss::Stopped => freeze(&up, &[2, 3]),
-    }
+    loss.strike(&up);
     let ended = tokio::time::timeout(ENDED_WITHIN, async {
         let ended = tokio::join!(required.ended(), kept.ended());
         println!("{protocol}, {loss:?}: ended after {:?}", began.elapsed());
@@ -86,7 +77,8 @@ async fn ends_what_requires_a_leader(protocol: &str, flags: &[&str], loss: Loss)
     );
     assert!(refused.elapsed() < Duration::from_secs(2));
 
-    let _started = come_back(&home, &mut up, loss);
+    loss.wait(&mut up);
+    let _started = loss.undo(&home, &up);
     eventually("it serves who requires a leader", || async {
         put(&url, true).await.ok()
     })
@@ -102,43 +94,8 @@ async fn ends_what_requires_a_leader(protocol: &str, flags: &[&str], loss: Loss)
     .await;
 }
 
-fn come_back(home: &Home, up: &mut Up, loss: Loss) -> Vec<Up> {
-    let ids = [2, 3];
-    match loss {
-        Loss::Killed => {
-            // Their supervisor says so of each, in either order.
-            for _ in ids {
-                up.wait_for("replica ");
-            }
-            ids.map(|id| Up::start(&home.dir, &["--only", &id.to_string()]))
-                .into()
-        }
-        Loss::Stopped => {
-            thaw(up, &ids);
-            Vec::new()
-        }
-    }
-}
-
-macro_rules! protocols {
-    ($($name:ident: $protocol:literal $(, $flag:literal)*;)*) => {
-        $(mod $name {
-            use super::*;
-
-            #[tokio::test]
-            async fn killed() {
-                ends_what_requires_a_leader($protocol, &[$($flag),*], Loss::Killed).await;
-            }
-
-            #[tokio::test]
-            async fn stopped() {
-                ends_what_requires_a_leader($protocol, &[$($flag),*], Loss::Stopped).await;
-            }
-        })*
-    };
-}
-
 protocols! {
+    ends_what_requires_a_leader;
     rabia: "rabia";
     multi_paxos: "multi-paxos";
     rs_paxos: "rs-paxos", "--code", "3,1";

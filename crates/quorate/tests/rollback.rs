@@ -174,6 +174,13 @@ async fn differ(home: &Home) -> Vec<String> {
     urls
 }
 
+/// The replica takes writes, and holds what the majority does.
+async fn goes_on(url: &str) {
+    let mut client = Client::connect(url).await;
+    client.put("later", "x").await.expect("a majority goes on");
+    assert_eq!(client.get("k").await.unwrap().as_deref(), Some("other"));
+}
+
 /// Scenario: three replicas start, and one holds another value. Two are equal and go on; the odd one stops, and all
 /// list an alarm about it until somebody ends that.
 #[tokio::test]
@@ -190,9 +197,7 @@ async fn who_differs_from_a_majority_stops() {
     let rest = [&urls[0], &urls[2]];
     all_list(&rest, &[2]).await;
     for url in rest {
-        let mut client = Client::connect(url).await;
-        client.put("later", "x").await.expect("a majority goes on");
-        assert_eq!(client.get("k").await.unwrap().as_deref(), Some("other"));
+        goes_on(url).await;
         assert_eq!(get(url, "/health").await.0, 200);
     }
     assert_eq!(corrupt(&urls[0], AlarmAction::Deactivate, 2).await, [2]);
@@ -253,9 +258,7 @@ async fn two_that_differ_wait_for_a_third() {
     let rest = [&urls[0], &urls[2]];
     all_list(&rest, &[2]).await;
     for url in rest {
-        let mut client = Client::connect(url).await;
-        client.put("later", "x").await.expect("a majority goes on");
-        assert_eq!(client.get("k").await.unwrap().as_deref(), Some("other"));
+        goes_on(url).await;
     }
     fs::rename(home.dir.join("2"), home.dir.join("odd")).unwrap();
     let _second = Up::start(&home.dir, &["--only", "2"]);

@@ -6,13 +6,16 @@
 )]
 
 mod support;
+#[macro_use]
+#[path = "support/loss.rs"]
+mod loss;
 
+use loss::Loss;
 use quorate_etcd::client::KvClient;
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
-use rustix::process::Signal;
 use std::fs;
 use std::time::Duration;
-use support::{Client, Home, Up, channel, eventually, signal};
+use support::{Client, Home, Up, channel, eventually};
 use tonic::transport::Channel;
 
 /// How long a request waits, in ms.
@@ -21,14 +24,6 @@ const TIMEOUT_MS: u64 = 400;
 /// protocol.
 const APART: Duration = Duration::from_millis(3);
 const FILL: usize = 150;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Loss {
-    /// Two of three processes are killed.
-    Killed,
-    /// They are stopped: nobody is told that they are gone.
-    Stopped,
-}
 
 /// Three replicas of which two are gone, and what asks the third.
 struct Survivor {
@@ -53,18 +48,8 @@ impl Survivor {
         })
         .await;
         client.get("before").await.unwrap();
-        for id in [2, 3] {
-            let how = match loss {
-                Loss::Killed => Signal::KILL,
-                Loss::Stopped => Signal::STOP,
-            };
-            signal(up.pids[&id], how);
-        }
-        if loss == Loss::Killed {
-            // Their supervisor says so of each, in either order.
-            up.wait_for("replica ");
-            up.wait_for("replica ");
-        }
+        loss.strike(&up);
+        loss.wait(&mut up);
         let client = KvClient::new(channel(&url).await);
         Survivor {
             home,
@@ -94,17 +79,7 @@ impl Survivor {
 
     /// The others are there again, and all that runs has run.
     async fn recover(&mut self) -> Vec<Up> {
-        let started = match self.loss {
-            Loss::Killed => ["2", "3"]
-                .map(|id| Up::start(&self.home.dir, &["--only", id]))
-                .into(),
-            Loss::Stopped => {
-                for id in [2, 3] {
-                    signal(self.up.pids[&id], Signal::CONT);
-                }
-                Vec::new()
-            }
-        };
+        let started = self.loss.undo(&self.home, &self.up);
         let client = Client::connect(&self.up.urls[0]).await;
         for turn in 0..20 {
             eventually("it writes again", || {
@@ -158,25 +133,8 @@ async fn refused_puts_do_not_run(protocol: &str, flags: &[&str], loss: Loss) {
     }
 }
 
-macro_rules! protocols {
-    ($($name:ident: $protocol:literal $(, $flag:literal)*;)*) => {
-        $(mod $name {
-            use super::*;
-
-            #[tokio::test]
-            async fn killed() {
-                refused_puts_do_not_run($protocol, &[$($flag),*], Loss::Killed).await;
-            }
-
-            #[tokio::test]
-            async fn stopped() {
-                refused_puts_do_not_run($protocol, &[$($flag),*], Loss::Stopped).await;
-            }
-        })*
-    };
-}
-
 protocols! {
+    refused_puts_do_not_run;
     rabia: "rabia";
     multi_paxos: "multi-paxos";
     rs_paxos: "rs-paxos", "--code", "3,1";

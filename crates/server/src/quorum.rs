@@ -21,11 +21,11 @@ const LATE_NS: u64 = 1_000_000_000;
 /// Whether a replica reaches a quorum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quorum {
-    /// It does.
+    /// Enough members give signs of life.
     Reached,
-    /// Not at present: new calls that want a quorum are refused, streams go on.
+    /// No quorum is reached at present: new calls that want a quorum are refused, streams go on.
     Missed,
-    /// Not for some time: streams that want a quorum end.
+    /// No quorum was reached for some time: streams that want a quorum end.
     Lost,
 }
 

@@ -123,7 +123,7 @@ fn a_copy_that_was_put_back_at_once_makes_no_difference_in_silence() {
     }
 }
 
-/// It had lost its promises when the copy was taken, and knows: its machine may start to recover.
+/// A replica whose old copy knows that it lost its promises may start to recover.
 #[test]
 fn an_old_copy_without_promises_may_begin_to_recover() {
     let line = "--protocol multi-paxos --replicas 3 --profile swarm,old-copies";

@@ -8,16 +8,46 @@ use quorate_core::{
     Admission, Application, At, ClusterId, Countdown, Durability, EntryId, Incarnation, PayloadId,
     Principal, ReplicaId, Slot,
 };
+use quorate_etcd::{Limits, serve};
 use quorate_kv::Store;
 use quorate_server::{
-    AlarmKind, Change, ChangeError, ClockError, Handle, MemberInfo, RaisedAlarm, Request, Status,
+    AlarmKind, Change, ChangeError, ClockError, Door, Handle, Listener, MemberInfo, RaisedAlarm,
+    Request, Status,
 };
 use shelf::Shelf;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
+use tonic::transport::Channel;
+
+/// Serves the face of this handle on a port of its own, and connects a client.
+pub(crate) async fn serve_face(handle: Handle<Store>, limits: Limits) -> Channel {
+    let listener = listen();
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(serve(
+        listener,
+        handle,
+        limits,
+        None,
+        std::future::pending(),
+    ));
+    connect(address).await
+}
+
+/// A listener for clients on a free port.
+pub(crate) fn listen() -> Listener {
+    let port = quorate_server::bind("127.0.0.1:0").expect("a free port");
+    Listener::new(port, Door::Client).expect("a listener")
+}
+
+/// Connects a client.
+pub(crate) async fn connect(address: SocketAddr) -> Channel {
+    let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
+    endpoint.connect().await.expect("the face listens")
+}
 
 /// Starts one, and returns the way to it.
 pub(crate) fn start() -> Handle<Store> {

@@ -219,7 +219,7 @@ async fn a_transaction_that_reads_a_compacted_revision_changes_nothing() {
 #[tokio::test]
 async fn a_watch_does_not_go_back_when_a_replica_is_given_a_snapshot() {
     let (handle, jump) = backend::start_behind();
-    let channel = start_with(Limits::default(), handle).await;
+    let channel = backend::serve_face(handle, Limits::default()).await;
     let mut kv = KvClient::new(channel.clone());
     let mut ahead = Store::new();
     for n in 0..5 {

@@ -22,7 +22,7 @@ const ONE_LANE: Scope = Scope {
     ..LANES
 };
 
-/// Holders propose.
+/// With `merged`, replicas that hold a value propose it.
 const MERGED: Scope = Scope {
     params: &[
         ("window", "1"),

@@ -1,9 +1,8 @@
 //! Calls whose time is nearly over when they come.
 //!
-//! A client library may repeat a call that took all of its time, with what is left: nothing, or the
-//! milliseconds by which a timer was early. The first call may be executed yet, and so may this one. It is held back
-//! for a moment: its client gives it up meanwhile, and then it is dropped with nothing done. If its client still waits,
-//! it goes on like any other.
+//! A client library may repeat a call that took all of its time, with the milliseconds by which a timer was early. The
+//! first call may be executed yet, and so may this one. It is held back for a moment: its client gives it up meanwhile,
+//! and then it is dropped with nothing done. If its client still waits, it goes on like any other.
 
 use std::time::Duration;
 use tonic::codegen::http::HeaderMap;

@@ -16,7 +16,7 @@ const FRAME_COST: usize = 256;
 /// What a client speaks, as far as it has said.
 #[derive(Debug)]
 pub(super) enum Language {
-    /// So many bytes came, which are the beginning of HTTP/2's preface.
+    /// The bytes so far are the beginning of HTTP/2's preface: their number.
     Unknown(usize),
     Http1,
     Http2(Frames),

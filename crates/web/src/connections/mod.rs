@@ -4,6 +4,9 @@
 //! ([`Heads`]) or whose body comes too slowly ([`Exchange`]) is closed. All others stay open for as long as
 //! their clients want, unless the bound is reached and others are wanted more.
 
+#[macro_use]
+mod write_through;
+
 mod backpressure;
 mod call_time;
 mod exchange;

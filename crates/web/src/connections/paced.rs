@@ -1,7 +1,8 @@
 //! Reading no more small frames at once than those whom they are for have taken.
 //!
-//! One task reads a connection; the requests on it are read by others, which run when that task has had its turn. Small frames of data cost more memory than their bytes, so HTTP's library counts what those cost that nobody has
-//! taken, and ends the connection (`ENHANCE_YOUR_CALM`, `too_many_data_frames`) where that is more than half of its window.
+//! One task reads a connection; the requests on it are read by others, which run when that task has had its turn. Small
+//! frames of data cost more memory than their bytes, so HTTP's library counts what those cost that nobody has taken, and
+//! ends the connection (`ENHANCE_YOUR_CALM`, `too_many_data_frames`) where that is more than half of its window.
 //! Its count includes frames whose readers had no turn yet. So a client that sends a hundred small messages at once, each
 //! of which would be taken at once, would be closed.
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// What small frames may cost in one turn, as the library counts: well below the least that it allows, which is 25,600.
 const COST_MAX: usize = 12 << 10;
@@ -40,7 +41,7 @@ pub(super) struct Paced<T> {
     turns: Turns,
     /// The turn in which it was read last.
     turn: usize,
-    /// Of the frames that were read in it.
+    /// What the frames that were read in that turn cost.
     cost: usize,
     /// Bytes that came and are for a later turn.
     held: Bytes,
@@ -103,35 +104,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Paced<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(context, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
-    }
-}
+write_through!(Paced);
 
 #[cfg(test)]
 mod tests {
