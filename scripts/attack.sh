@@ -5,7 +5,7 @@
 #
 #   scripts/attack.sh [--short] [--data-dir DIR]
 #
-# QUORATE names the executable; without it one is built.
+# LAB names the executable, with quorate beside it; without it both are built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,11 +20,11 @@ if [ "${1:-}" = "--short" ]; then
   many=0
   memory=6s
 fi
-if [ -z "${QUORATE:-}" ]; then
-  cargo build --profile quick --quiet -p quorate
-  QUORATE=target/quick/quorate
+if [ -z "${LAB:-}" ]; then
+  cargo build --profile quick --quiet -p quorate-cli -p quorate-lab
+  LAB=target/quick/quorate-lab
 fi
-attack=("$QUORATE" bench attack "$@")
+attack=("$LAB" bench attack "$@")
 
 # More connections than a replica may have open files.
 "${attack[@]}" --kind idle --connections 1300 --descriptors 1024 --duration 5s

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds a public YCSB client with its etcd driver (github.com/pingcap/go-ycsb, as a library) into
-# target/ycsb: the same workloads as `quorate bench ycsb`, by somebody else's code.
+# target/ycsb: the same workloads as `quorate-lab bench ycsb`, by somebody else's code.
 #
 #   scripts/build-ycsb.sh
 #   target/ycsb/ycsb load -p etcd.endpoints=localhost:2379 -p recordcount=100 -p fieldcount=1 -p fieldlength=1024

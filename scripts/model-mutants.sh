@@ -7,10 +7,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 protocol=${1:-rabia} form=${2:---ci}
-quorate=${QUORATE:-target/release/quorate}
+lab=${LAB:-target/release/quorate-lab}
 
-"$quorate" model --protocol "$protocol" --list-mutants | while IFS=$'\t' read -r mutant what; do
-  found=$("$quorate" model --protocol "$protocol" "$form" --mutant "$mutant" </dev/null || true)
+"$lab" model --protocol "$protocol" --list-mutants | while IFS=$'\t' read -r mutant what; do
+  found=$("$lab" model --protocol "$protocol" "$form" --mutant "$mutant" </dev/null || true)
   caught=$(grep -m1 "^mutant $mutant caught" <<<"$found" || echo "mutant $mutant not found")
   echo "$caught: $what"
 done

@@ -13,7 +13,7 @@ record=
 if [ "${1:-}" = --record ]; then record=1; shift; fi
 only=${1:-}
 if [ -n "$record" ] && [ -n "$only" ]; then echo "the table holds all of them" >&2; exit 2; fi
-export quorate=${QUORATE:-target/release/quorate}
+export lab=${LAB:-target/release/quorate-lab}
 work=$(mktemp -d)
 export work
 trap 'rm -rf "$work"' EXIT
@@ -29,7 +29,7 @@ row() {
   fi
   log=$file.log
   # shellcheck disable=SC2086 # Options are words.
-  if "$quorate" sim --protocol "$protocol" $options --seeds "$where" --mutant "$name" --no-shrink --jobs 1 \
+  if "$lab" sim --protocol "$protocol" $options --seeds "$where" --mutant "$name" --no-shrink --jobs 1 \
     >"$log" 2>&1 </dev/null; then
     echo "| $of | \`$name\` | $what | **nobody**, ${options:-default}, seeds $where | |" >"$file"
     return
@@ -41,7 +41,7 @@ row() {
 }
 export -f row
 
-"$quorate" sim --list-mutants >"$work/all"
+"$lab" sim --list-mutants >"$work/all"
 if [ -n "$only" ]; then grep "^$only|" "$work/all"; else cat "$work/all"; fi >"$work/list"
 xargs -P 2 -d '\n' -I{} bash -c 'row "$1"' _ {} <"$work/list"
 

@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 readonly ready_within_s=20 ends_within_s=20
 readme=$PWD/README.md
 if [ -z "${QUORATE:-}" ]; then
-  cargo build --profile quick --quiet -p quorate
+  cargo build --profile quick --quiet -p quorate-cli
   QUORATE=target/quick/quorate
 fi
 QUORATE=$(realpath "$QUORATE")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Writes that are executed twice because a client library repeats them by itself: builds small clients on the
 # libraries of Go (etcd's own of 3.5, 3.6 and 3.7), Python, Node and Java, builds etcd, and puts through
-# five replicas of which three are frozen (`quorate bench repeats`). No put of a Go client may be executed twice, also
+# five replicas of which three are frozen (`quorate-lab bench repeats`). No put of a Go client may be executed twice, also
 # not where the server is told of less time than the call has ("hasty": etcd's own server answers such calls in time
 # to be repeated); and no client may execute more puts twice than with etcd. Prints a table; exits 1 on a violation.
 #
 #   scripts/repeats.sh                               every protocol and etcd, 1,500 puts each: about half an hour
-#   scripts/repeats.sh --systems rabia,etcd          further options are those of `quorate bench repeats`
+#   scripts/repeats.sh --systems rabia,etcd          further options are those of `quorate-lab bench repeats`
 #   CLIENTS=go,node scripts/repeats.sh --puts 500    some of the clients
 #
 # Needs, for the clients asked for, go, python3 with venv, npm, and mvn with a JDK; and their package registries. What is
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 readonly target=${CARGO_TARGET_DIR:-target}
 readonly sources=scripts/clients
 readonly built=$target/clients
-readonly quorate=${QUORATE:-$target/release/quorate}
+readonly lab=${LAB:-$target/release/quorate-lab}
 readonly wanted=,${CLIENTS:-go,python,node,java},
 
 clients=()
@@ -82,7 +82,7 @@ build_java() {
 ! wants node || build_node
 ! wants java || build_java
 scripts/build-etcd.sh
-if [[ -z ${QUORATE:-} ]]; then
-  cargo build --release --quiet -p quorate
+if [[ -z ${LAB:-} ]]; then
+  cargo build --release --quiet -p quorate-cli -p quorate-lab
 fi
-exec "$quorate" bench repeats --etcd "$target/etcd/etcd" --once go "${clients[@]}" "$@"
+exec "$lab" bench repeats --etcd "$target/etcd/etcd" --once go "${clients[@]}" "$@"

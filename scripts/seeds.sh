@@ -13,7 +13,7 @@ protocol=${1:?which protocol}
 count=${2:?how many seeds}
 first=${3:-0}
 each=20
-quorate=${QUORATE:-target/release/quorate}
+lab=${LAB:-target/release/quorate-lab}
 
 coded="--param payload_min=1"
 case $protocol in
@@ -60,7 +60,7 @@ for ((round = 0; round < rounds; round++)); do
   for run in "${runs[@]}"; do
     # Words, on purpose.
     # shellcheck disable=SC2086
-    if out=$("$quorate" sim --protocol "$protocol" $run --seeds "$from..$((from + each))" 2>&1); then
+    if out=$("$lab" sim --protocol "$protocol" $run --seeds "$from..$((from + each))" 2>&1); then
       passed=$((passed + each))
       echo "$passed passed: $run --seeds $from..$((from + each)): $(tail -1 <<<"$out" | grep -o 'ops=[0-9]*')"
     else

@@ -34,72 +34,35 @@ if [ "$model" = --long ]; then
   # The rules of epochs: long walks, and more of the small clusters.
   cargo test --profile quick -p quorate-host --lib --quiet epochs -- --ignored
 fi
-cargo build --profile quick --quiet -p quorate
-export QUORATE=target/quick/quorate
+cargo build --profile quick --quiet -p quorate-cli -p quorate-lab
+export QUORATE=target/quick/quorate LAB=target/quick/quorate-lab
 for protocol in rabia multi-paxos rs-paxos racos chora nezha; do
-  "$QUORATE" model --protocol "$protocol" "$model"
+  "$LAB" model --protocol "$protocol" "$model"
 done
-for replicas in 3 5; do
-  "$QUORATE" sim --protocol rabia --replicas "$replicas" --seeds "0..$seeds"
-  "$QUORATE" sim --protocol rabia --replicas "$replicas" --seeds "0..$((seeds / 4))" \
-    --durability memory
-  "$QUORATE" sim --protocol multi-paxos --replicas "$replicas" --seeds "0..$((seeds / 2))"
-  # Members and protocols come and go.
-  for changes in epochs switches,epochs,levels; do
-    for protocol in rabia multi-paxos; do
-      "$QUORATE" sim --protocol "$protocol" --replicas "$replicas" --profile "swarm,$changes" \
-        --seeds "0..$((seeds / 4))"
-    done
-  done
-done
-"$QUORATE" sim --protocol rs-paxos --replicas 7 --code 7,3 --param payload_min=1 \
-  --profile swarm,switches,epochs --seeds "0..$((seeds / 4))"
-for code in 3,1 5,3 7,5; do
-  "$QUORATE" sim --protocol rs-paxos --replicas "${code%,*}" --code "$code" \
-    --param payload_min=1 --seeds "0..$((seeds / 4))"
-done
-for code in 3,1 4,2 5,3 7,4; do
-  "$QUORATE" sim --protocol racos --replicas "${code%,*}" --code "$code" \
-    --param payload_min=1 --seeds "0..$((seeds / 4))"
-done
-# Writes of different keys pass each other.
-"$QUORATE" sim plain --seeds "0..$seeds"
-"$QUORATE" sim plain --replicas 5 --seeds "0..$((seeds / 4))"
-"$QUORATE" sim plain --gateways 2 --seeds "0..$((seeds / 2))"
-# Nezha, with gateways that have no replica.
-for replicas in 3 5; do
-  "$QUORATE" sim --protocol nezha --replicas "$replicas" --profile swarm,gateways \
-    --seeds "0..$((seeds / 4))"
-done
-"$QUORATE" sim --protocol nezha --replicas 5 --param wan=true --param rtt_us=20000 \
-  --profile swarm,settings --seeds "0..$((seeds / 4))"
-"$QUORATE" sim --protocol nezha --replicas 3 --durability memory --profile swarm,gateways \
-  --seeds "0..$((seeds / 4))"
-"$QUORATE" sim --protocol nezha --replicas 3 --profile swarm,gateways,switches,epochs \
-  --seeds "0..$((seeds / 4))"
-# Old copies of folders are put back, noticed or by digests at the latest.
-for protocol in rabia multi-paxos rs-paxos racos chora nezha; do
-  "$QUORATE" sim --protocol "$protocol" --replicas 3 --profile old-copies --seeds "0..$((seeds / 4))"
-done
+while read -r share setup; do
+  # Words, on purpose.
+  # shellcheck disable=SC2086
+  "$LAB" sim $setup --seeds "0..$((seeds / share))" </dev/null
+done < <(grep -v '^#' scripts/setups.txt)
 scripts/mutants.sh
-"$QUORATE" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
-"$QUORATE" bench rounds --kind return-added "${rounds[@]}" --data-dir target
-"$QUORATE" bench rounds --kind kill-gateway --protocol nezha "${rounds[@]}" --data-dir target
-"$QUORATE" bench chaos "${chaos[@]}" --data-dir target
-"$QUORATE" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
+"$LAB" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
+"$LAB" bench rounds --kind return-added "${rounds[@]}" --data-dir target
+"$LAB" bench rounds --kind kill-gateway --protocol nezha "${rounds[@]}" --data-dir target
+"$LAB" bench chaos "${chaos[@]}" --data-dir target
+"$LAB" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
   --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target
 # Datagrams between replicas.
 for protocol in chora nezha; do
-  "$QUORATE" bench chaos --protocol "$protocol" --server-arg=--peer-transport=udp \
+  "$LAB" bench chaos --protocol "$protocol" --server-arg=--peer-transport=udp \
     "${chaos[@]}" --data-dir target
 done
-"$QUORATE" bench clocks --rounds 1 --within 0s --data-dir target
-"$QUORATE" bench verify --total "$total" --data-dir target
-"$QUORATE" bench survive "${survive[@]}" --data-dir target
-"$QUORATE" bench failover --alone "${failover[@]}" --data-dir target
-"$QUORATE" bench failover --alone --protocol chora --replicas 3 --victims turn --loads write --duration 5s --away 1s \
+"$LAB" bench clocks --rounds 1 --within 0s --data-dir target
+"$LAB" bench verify --total "$total" --data-dir target
+"$LAB" bench survive "${survive[@]}" --data-dir target
+"$LAB" bench failover --alone "${failover[@]}" --data-dir target
+"$LAB" bench failover --alone --protocol chora --replicas 3 --victims turn --loads write --duration 5s --away 1s \
   --val-size 256 --clients 48 --fill 200 --delay 5ms --fault delays --watch pulsing --param rtt_us=10000 --data-dir target
-"$QUORATE" bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
+"$LAB" bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
   --duration 2s --warmup 1s --data-dir target
 scripts/attack.sh "${attack[@]}" --data-dir target
 scripts/readme-commands.sh

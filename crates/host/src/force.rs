@@ -17,10 +17,10 @@ use crate::opened::OpenError;
 use crate::replay::Replay;
 use crate::snapshot;
 use bytes::Bytes;
-use quorate_codec::{Codec, ReedSolomon};
 use quorate_core::{
     Application, ClusterId, Epoch, Group, Machine, Member, Payload, PayloadId, Share, Slot,
 };
+use quorate_erasure::{Codec, ReedSolomon};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a replica that does not run has.

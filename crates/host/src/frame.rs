@@ -10,11 +10,11 @@ use crate::snapshot::SnapshotId;
 use crate::told::Told;
 use crate::version::{Spoken, WireVersion};
 use bytes::Bytes;
-use quorate_codec::FragmentHeader;
 use quorate_core::{
     Decoder, Encoder, Entry, EntryId, Group, Incarnation, PayloadId, RequestId, Slot, Wire,
     WireError,
 };
+use quorate_erasure::FragmentHeader;
 use std::fmt;
 
 /// In front of every frame.

@@ -1,4 +1,4 @@
-//! What a protocol's paper says of runs without faults: `quorate sim figures` measures the same.
+//! What a protocol's paper says of runs without faults: `quorate-lab figures` measures the same.
 
 /// The figures of a paper, and of what they were taken.
 pub struct Paper {

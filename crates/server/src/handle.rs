@@ -428,7 +428,7 @@ mod tests {
     use std::task::Poll;
 
     /// An application of which nothing is asked here.
-    type Nothing = quorate_plain::Store;
+    type Nothing = quorate_plain_store::Store;
 
     /// Scenario: clients ask for a write of 1 MiB each and leave at once, while the core does something else.
     #[tokio::test]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quorate_core::{
     ClusterId, Durability, Epoch, Incarnation, Member, Principal, ReplicaId, Slot, Wire,
 };
-use quorate_plain::{Answer, Outcome, Query, Store, Write};
+use quorate_plain_store::{Answer, Outcome, Query, Store, Write};
 use quorate_server::{
     Consistency, Embedded, Expected, Failure, Folder, Layout, Meta, PeerWay, Rings, ServerConfig,
     bootstrap, embed,

@@ -1,7 +1,7 @@
 //! Fragments of payloads, and payloads of fragments.
 
-use quorate_codec::{Codec, FragmentHeader, ReedSolomon};
 use quorate_core::{Payload, Share};
+use quorate_erasure::{Codec, FragmentHeader, ReedSolomon};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 

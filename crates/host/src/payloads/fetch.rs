@@ -7,8 +7,8 @@ use crate::frame::{Body, Fragment};
 use crate::host::Host;
 use crate::timers::Timer;
 use bytes::Bytes;
-use quorate_codec::FragmentHeader;
 use quorate_core::{Application, Entry, Input, Machine, Now, Payload, PayloadId, Peers, ReplicaId};
+use quorate_erasure::FragmentHeader;
 
 /// How long a reader waits while there are not enough fragments, and none come, in ns: less than a request waits
 /// for anything, so that its client is told what is missing.

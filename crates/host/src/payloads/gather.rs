@@ -330,7 +330,7 @@ impl Gathers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_codec::FragmentHeader;
+    use quorate_erasure::FragmentHeader;
 
     const SECOND: u64 = 1000 * MILLIS;
 

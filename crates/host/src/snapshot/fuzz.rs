@@ -6,8 +6,8 @@ use crate::apply::{AppliedState, first_state};
 use crate::fuzz::fuzz;
 use bytes::Bytes;
 use quorate_core::{Application, ClusterId, Encoder, Group, Machine, Slot, Wire};
+use quorate_etcd_store::Store;
 use quorate_fuzz::Limits;
-use quorate_kv::Store;
 use quorate_protocols::{Protocol, Visitor, names, visit};
 
 fn header() -> Header {

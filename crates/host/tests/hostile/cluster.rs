@@ -9,8 +9,8 @@ use quorate_core::{
     ReplicaId, Seat, Slot,
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
+use quorate_etcd_store::{Query, Store, command};
 use quorate_host::{Counters, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start};
-use quorate_kv::{Query, Store, command};
 use quorate_protocols::{Protocol, Registered};
 use std::hash::{DefaultHasher, Hasher};
 

@@ -7,10 +7,10 @@ use quorate_core::{
     ReplicaId, Seat, Slot,
 };
 use quorate_etcd_api::etcdserverpb::PutRequest;
+use quorate_etcd_store::{Store, command};
 use quorate_host::{
     Answer, Flaw, Frame, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start, Token,
 };
-use quorate_kv::{Store, command};
 use quorate_protocols::rs_paxos::{Config, Replica, RsPaxos};
 use quorate_protocols::{Protocol, Registered};
 

@@ -1,0 +1,145 @@
+//! `quorate`: state-machine replication with a choice of protocols, behind the etcd v3 API.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line is outside the rings"
+)]
+
+mod address;
+mod cluster;
+mod compaction;
+#[cfg(test)]
+mod documented;
+mod endpoints;
+mod face;
+mod gateway;
+mod genesis;
+mod layers;
+mod log;
+mod logging;
+mod modes;
+mod moved;
+mod notify;
+mod polling;
+mod quorums;
+mod recode;
+mod rounds;
+mod serve;
+mod snapshots;
+mod status;
+mod up;
+
+use clap::{Parser, Subcommand};
+use moved::BenchCommand;
+use quorate_tooling::allocator::{self, Allocator};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+#[derive(Parser)]
+#[command(name = "quorate", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run one replica
+    Serve(Box<serve::ServeOptions>),
+    /// Run a gateway: a process without data that has a cluster order what its clients write
+    Gateway(Box<gateway::GatewayOptions>),
+    /// Run a whole cluster on this machine, one process per replica
+    Up(up::UpOptions),
+    /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
+    Status(status::StatusOptions),
+    /// Show and change what a cluster consists of
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Show what a replica's log holds
+    #[command(subcommand)]
+    Log(log::LogCommand),
+    /// Show what RS-Paxos survives and what it costs, for each choice of quorums and code
+    Quorums(quorums::QuorumsOptions),
+    /// Measure a cluster over the etcd API, and check that it loses nothing
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// The simulator, which is a command of quorate-lab.
+    #[command(hide = true, disable_help_flag = true)]
+    Sim(moved::Arguments),
+    /// The model checker, which is a command of quorate-lab.
+    #[command(hide = true, disable_help_flag = true)]
+    Model(moved::Arguments),
+}
+
+/// Why a command did not do what it was told.
+#[derive(Debug)]
+enum Failure {
+    /// The command makes no sense as given: exit code 2, as for an unknown flag.
+    Usage(String),
+    /// It made sense and did not work: exit code 1.
+    Failed(String),
+}
+
+fn main() -> ExitCode {
+    allocator::give_back_soon();
+    let result = match Cli::parse().command {
+        Command::Serve(options) => serve::run(*options),
+        Command::Gateway(options) => gateway::run(&options),
+        Command::Up(options) => up::run(&options),
+        Command::Status(options) => match status::run(&options) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
+        Command::Cluster(command) => cluster::run(&command),
+        Command::Log(command) => log::run(&command),
+        Command::Quorums(options) => {
+            quorums::run(&options);
+            Ok(())
+        }
+        Command::Bench(BenchCommand::Own(command)) => return quorate_load::run(command),
+        Command::Bench(BenchCommand::Other(words)) => Err(moved::bench(&words)),
+        Command::Sim(arguments) => Err(moved::to_lab("sim", &arguments.words)),
+        Command::Model(arguments) => Err(moved::to_lab("model", &arguments.words)),
+    };
+    let (message, code) = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => (message, 2),
+        Err(Failure::Failed(message)) => (message, 1),
+    };
+    eprintln!("error: {message}");
+    ExitCode::from(code)
+}
+
+/// How this program is called in texts, its name first.
+#[cfg(test)]
+const CALLED_AS: &[&str] = &[
+    "quorate ",
+    "target/release/quorate ",
+    "cargo run --release -- ",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_lists_every_command() {
+        let help = Cli::command().render_help().to_string();
+        let command = Cli::command();
+        let shown = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set());
+        for command in shown {
+            let line = format!("\n  {} ", command.get_name());
+            assert!(help.contains(&line), "{line:?} is missing:\n{help}");
+        }
+    }
+}

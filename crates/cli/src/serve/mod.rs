@@ -1,0 +1,386 @@
+//! `quorate serve`: one replica.
+
+mod options;
+mod settings;
+
+pub(crate) use options::ServeOptions;
+pub(crate) use settings::{
+    REQUEST_TIMEOUT_MS, TXN_OPS, client_memory, clock, cluster_id, request_bytes, test_source,
+};
+
+use crate::Failure;
+use crate::face::FaceName;
+use crate::genesis;
+use crate::modes::PeerTransport;
+use crate::notify::{State, notify};
+use crate::{layers, logging};
+use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
+use quorate_host::Limits;
+use quorate_server::{
+    FaceContext, Folder, Join, Joined, Meta, Metrics, PeerWay, ServerConfig, ServerError, Serving,
+    bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
+    raise_descriptor_limit,
+};
+use rustix::fs::Mode;
+use rustix::rand::{GetRandomFlags, getrandom};
+use settings::{ClusterState, Settings};
+use std::io::Write;
+use std::net::{TcpListener, UdpSocket};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Requests that may wait between the face and the core.
+const QUEUE_MAX: usize = 32 << 10;
+/// Largest request whose values are all in its command: an entry has room for it.
+const COMMAND_BYTES_MAX: usize = ENTRY_BYTES_MAX - (1 << 20);
+/// What a command adds to the request it carries.
+const COMMAND_BYTES_EXTRA: usize = 64 << 10;
+
+/// How long a command may be that carries a request of so many bytes.
+pub(crate) fn command_bytes(request_bytes: usize) -> usize {
+    request_bytes.min(COMMAND_BYTES_MAX) + COMMAND_BYTES_EXTRA
+}
+
+/// Runs a replica until it is told to stop.
+pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
+    exit_with_parent(options.exit_with_parent)?;
+    let options = match options.config_file.clone() {
+        Some(path) => layers::over_file(&options, &path).map_err(Failure::Usage)?,
+        None => options,
+    };
+    let settings = Settings::resolve(options).map_err(Failure::Usage)?;
+    create_files_for_owner_only();
+    logging::start(&settings.log_level, settings.log_format)?;
+    for name in layers::unknown_variables(&options::variables()) {
+        tracing::warn!("the environment variable {name} is no option of this program");
+    }
+    let failed = |error: ServerError| Failure::Failed(error.to_string());
+    let descriptors = raise_descriptor_limit();
+    let client_connections = client_connections_max(descriptors, settings.max_client_connections);
+    let client_connections = client_connections.map_err(Failure::Usage)?;
+    let data = Data::look(&settings)?;
+    let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
+    let peer_datagrams = listen_for_datagrams(&settings, &peer_port).map_err(failed)?;
+    let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
+    // Whatever else can go wrong has: a start that fails leaves no identity behind.
+    let (folder, peer_addresses) = match data.begin(&settings)? {
+        Begun::Known(folder) => (folder, settings.peer_addresses.clone()),
+        Begun::Unknown(unknown) => {
+            let Joined { folder, peers } = join(*unknown, &peer_port).map_err(failed)?;
+            (folder, peers)
+        }
+    };
+    let face = face_of(&folder, settings.face)?;
+    if face == FaceName::Plain && settings.retention.is_some() {
+        let why = "--auto-compaction-retention: the plain face keeps no history to compact";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let protocol = folder.meta().epoch.protocol.clone();
+    let epoch = &folder.meta().epoch;
+    let survived = genesis::failures_survived(epoch, settings.id).map_err(|why| {
+        Failure::Failed(format!(
+            "the cluster in {}: {why}",
+            settings.data_dir.display()
+        ))
+    })?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
+        face = face.name(), protocol, replicas = epoch.n(), failures_survived = survived,
+        data = %settings.data_dir.display(), layout = settings.layout.name(),
+        peer_transport = settings.peer_transport.name(), busy_poll = settings.polling.is_busy,
+        cores = ?settings.polling.cores, descriptors, client_connections, "starting"
+    );
+    let replica = Replica {
+        face,
+        peer_addresses,
+        settings,
+        folder,
+        peer_port,
+        peer_datagrams,
+        client_port,
+        client_connections,
+    };
+    let ended = replica.run();
+    if let Err(ServerError::Removed { .. }) = &ended {
+        tell_supervisor(REMOVED);
+    }
+    ended.map_err(failed)
+}
+
+/// What a data folder holds before anything is begun.
+enum Data {
+    /// A replica, maybe one that has agreed to nothing yet.
+    Of(Folder),
+    /// None. It may be begun as this, or it is to come back from its peers.
+    Nothing(Option<Box<Meta>>),
+}
+
+/// What a replica goes on with.
+enum Begun {
+    /// It knows who it is.
+    Known(Folder),
+    /// The peers must be asked.
+    Unknown(Box<Join>),
+}
+
+impl Data {
+    /// Looks without beginning anything.
+    fn look(settings: &Settings) -> Result<Data, Failure> {
+        let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
+        let (dir, expected) = (&settings.data_dir, settings.expected());
+        let is_empty = !holds_data(dir).map_err(failed)?;
+        let wanted = match settings.state {
+            ClusterState::New => Some(settings.first_meta(random_incarnation()?)),
+            ClusterState::Existing => None,
+        };
+        if let Some(meta) = wanted.as_ref().filter(|_| is_empty) {
+            genesis::failures_survived(&meta.epoch, settings.id).map_err(Failure::Usage)?;
+        }
+        // Alone, there is nobody to ask what the replica may have promised.
+        let may_be_empty = wanted.is_some() || !settings.peer_addresses.is_empty();
+        if is_empty && may_be_empty {
+            return Ok(Data::Nothing(wanted.map(Box::new)));
+        }
+        let folder = Folder::open_or_begin(dir, &expected, wanted.as_ref()).map_err(failed)?;
+        Ok(folder.map_or(Data::Nothing(None), Data::Of))
+    }
+
+    /// Begins it, if that was asked for and it holds nothing.
+    fn begin(self, settings: &Settings) -> Result<Begun, Failure> {
+        let failed = |error: quorate_server::FolderError| Failure::Failed(error.to_string());
+        let (dir, expected) = (&settings.data_dir, settings.expected());
+        let folder = match self {
+            Data::Of(folder) => Some(folder),
+            Data::Nothing(None) => None,
+            Data::Nothing(Some(meta)) => {
+                bootstrap(dir, &meta).map_err(failed)?;
+                Some(Folder::open(dir, &expected).map_err(failed)?)
+            }
+        };
+        let genesis = settings.genesis().cluster();
+        Ok(match folder {
+            Some(folder) if folder.meta().state.may_begin() => {
+                let cluster = folder.meta().cluster;
+                if settings.state == ClusterState::New && cluster != genesis {
+                    tracing::warn!(
+                        "the data is of cluster {cluster}, which goes on: --initial-cluster-state new, the \
+                        token and the list of addresses would begin another one on an empty folder"
+                    );
+                }
+                Begun::Known(folder)
+            }
+            folder => Begun::Unknown(Box::new(Join {
+                dir: dir.clone(),
+                expected,
+                cluster: match &folder {
+                    Some(folder) => folder.meta().cluster,
+                    None => settings.cluster.unwrap_or(genesis),
+                },
+                is_guess: settings.cluster.is_none(),
+                is_new: settings.state == ClusterState::New,
+                address: settings.own_address.clone(),
+                peers: settings.peer_addresses.clone(),
+                spoken: settings.spoken,
+                rejoin: settings.rejoin,
+                folder,
+            })),
+        })
+    }
+}
+
+fn random_incarnation() -> Result<Incarnation, Failure> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes[..], GetRandomFlags::empty())
+        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
+    Ok(Incarnation(u128::from_le_bytes(bytes)))
+}
+
+pub(crate) fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError> {
+    bind(address).map_err(|error| ServerError::Listen {
+        what,
+        address: address.to_owned(),
+        error,
+    })
+}
+
+/// The UDP port with the number of the TCP one, if datagrams are wanted.
+fn listen_for_datagrams(
+    settings: &Settings,
+    peer_port: &TcpListener,
+) -> Result<Option<UdpSocket>, ServerError> {
+    if settings.peer_transport == PeerTransport::Tcp {
+        return Ok(None);
+    }
+    let port = bind_datagrams(peer_port).map_err(|error| ServerError::Listen {
+        what: "datagrams of peers",
+        address: settings.listen_peer.clone(),
+        error,
+    });
+    port.map(Some)
+}
+
+/// A replica that is ready to run.
+struct Replica {
+    face: FaceName,
+    settings: Settings,
+    /// Where the others are, as far as that is known.
+    peer_addresses: Vec<(ReplicaId, String)>,
+    folder: Folder,
+    peer_port: TcpListener,
+    peer_datagrams: Option<UdpSocket>,
+    client_port: TcpListener,
+    /// Most connections of clients.
+    client_connections: usize,
+}
+
+impl Replica {
+    fn run(self) -> Result<(), ServerError> {
+        let settings = self.settings;
+        let limits = Limits {
+            command_bytes_max: command_bytes(settings.max_request_bytes),
+            payload_cache_bytes_max: settings.value_cache_bytes,
+            recode_rate: settings.recode_rate,
+            ..settings.snapshots.limits(Limits::default())
+        };
+        let config = ServerConfig {
+            folder: self.folder,
+            peers: PeerWay::Sockets {
+                port: self.peer_port,
+                datagrams: self.peer_datagrams,
+            },
+            members: settings.members,
+            peer_addresses: self.peer_addresses,
+            volunteers: !settings.stays_learner,
+            reaction: settings.reaction,
+            spoken: settings.spoken,
+            limits,
+            queue_max: QUEUE_MAX,
+            request_timeout: settings.request_timeout,
+            client_memory: settings.client_memory,
+            layout: settings.layout,
+            polling: settings.polling,
+            clock: settings.clock,
+            test_source: settings.test_source,
+        };
+        let (request_bytes_max, txn_ops_max) = (settings.max_request_bytes, settings.max_txn_ops);
+        let address = settings.listen_client;
+        let port = self.client_port;
+        let ready = move || announce(&address);
+        match self.face {
+            FaceName::Etcd => {
+                let limits = quorate_face_etcd::Limits {
+                    connections_max: self.client_connections,
+                    request_bytes_max,
+                    txn_ops_max,
+                    retention: settings.retention,
+                    ..quorate_face_etcd::Limits::default()
+                };
+                let face = |context| etcd(context, limits);
+                quorate_server::run(config, port, quorate_etcd_store::Store::new(), face, ready)
+            }
+            FaceName::Plain => {
+                let limits = quorate_face_plain::Limits {
+                    connections_max: self.client_connections,
+                    request_bytes_max,
+                    ..quorate_face_plain::Limits::default()
+                };
+                let face = |context| plain(context, limits);
+                quorate_server::run(config, port, quorate_plain_store::Store::new(), face, ready)
+            }
+        }
+    }
+}
+
+/// The etcd face.
+fn etcd(
+    context: FaceContext<quorate_etcd_store::Store>,
+    limits: quorate_face_etcd::Limits,
+) -> Serving {
+    let (render, stop) = (render(context.metrics), stop(context.stopping));
+    Box::pin(async move {
+        quorate_face_etcd::serve(context.listener, context.handle, limits, Some(render), stop)
+            .await;
+        Ok(())
+    })
+}
+
+/// The plain face.
+fn plain(
+    context: FaceContext<quorate_plain_store::Store>,
+    limits: quorate_face_plain::Limits,
+) -> Serving {
+    let (render, stop) = (render(context.metrics), stop(context.stopping));
+    Box::pin(async move {
+        quorate_face_plain::serve(context.listener, context.handle, limits, Some(render), stop)
+            .await;
+        Ok(())
+    })
+}
+
+pub(crate) fn render(metrics: Arc<Metrics>) -> quorate_face_common::Metrics {
+    Arc::new(move || metrics.render())
+}
+
+pub(crate) async fn stop(mut stopping: watch::Receiver<bool>) {
+    // An error means that nobody is left to say stop.
+    let _ = stopping.wait_for(|stop| *stop).await;
+    notify(State::Stopping);
+}
+
+/// What the cluster in a folder was begun for, which must be what was asked for.
+fn face_of(folder: &Folder, asked: Option<FaceName>) -> Result<FaceName, Failure> {
+    let face = FaceName::of(&folder.meta().epoch.params).map_err(Failure::Failed)?;
+    match asked.filter(|asked| *asked != face) {
+        None => Ok(face),
+        Some(asked) => Err(Failure::Usage(format!(
+            "--face {} contradicts the cluster in {}, which was begun for {}",
+            asked.name(),
+            folder.dir().display(),
+            face.name()
+        ))),
+    }
+}
+
+/// Tells people by the log and a supervisor by standard output.
+pub(crate) fn announce(address: &str) {
+    tracing::info!(address, "ready to serve client requests");
+    tell_supervisor(READY);
+    notify(State::Ready);
+}
+
+fn tell_supervisor(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // Whoever started this may have stopped listening.
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}
+
+/// The line on standard output once the port for clients answers.
+pub(crate) const READY: &str = "ready to serve client requests";
+
+/// The line on standard output when the cluster goes on without this replica.
+pub(crate) const REMOVED: &str = "removed from the cluster";
+
+/// Keeps all files that this process creates from everybody but their owner.
+pub(crate) fn create_files_for_owner_only() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
+
+/// Makes the kernel stop this process when its parent ends, however that ends.
+pub(crate) fn exit_with_parent(parent: Option<u32>) -> Result<(), Failure> {
+    let Some(parent) = parent else {
+        return Ok(());
+    };
+    let asked =
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    asked.map_err(|error| Failure::Failed(format!("cannot follow the parent process: {error}")))?;
+    // It may have ended before the kernel was asked.
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+    if now == Some(parent) {
+        Ok(())
+    } else {
+        Err(Failure::Failed(
+            "the process that started this one is gone".to_owned(),
+        ))
+    }
+}

@@ -1,0 +1,587 @@
+//! Options with their defaults filled in and their contradictions found.
+
+use super::options::ServeOptions;
+use crate::address::{host_port, is_unspecified};
+use crate::face::FaceName;
+use crate::genesis::Genesis;
+use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, params};
+use crate::polling;
+use crate::snapshots::SnapshotSettings;
+use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
+use quorate_face_etcd::Retention;
+use quorate_host::Limits;
+use quorate_protocols::Code;
+use quorate_protocols::unknown_protocol;
+use quorate_server::{
+    CLIENT_MEMORY, ClockSource, Expected, Layout, MemberInfo, Meta, Polling, Reaction, Rejoin,
+    Spoken, TestSource,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const CLIENT_URL: &str = "http://127.0.0.1:2379";
+const PEER_URL: &str = "http://127.0.0.1:2380";
+const TOKEN: &str = "quorate-cluster";
+const PROTOCOL: &str = "rabia";
+/// etcd's own default.
+const REQUEST_BYTES: usize = 1_572_864;
+/// One value of the greatest length, and room for what is around it.
+const REQUEST_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
+/// Room for some requests of the usual greatest length.
+const CLIENT_MEMORY_MIN: usize = 16 << 20;
+pub(crate) const TXN_OPS: usize = 128;
+/// Less than the five seconds after which etcdctl gives up: its user gets an answer.
+pub(crate) const REQUEST_TIMEOUT_MS: u64 = 4_000;
+/// Longer than a restart of a process takes.
+const REACT_AFTER_MS: u64 = 10_000;
+/// A week.
+const REACT_AFTER_MS_MAX: u64 = 7 * 24 * 3600 * 1000;
+
+/// Whether an empty data folder may be begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ClusterState {
+    New,
+    Existing,
+}
+
+/// Everything a replica is started with.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) id: ReplicaId,
+    pub(super) name: String,
+    pub(super) data_dir: PathBuf,
+    pub(super) listen_client: String,
+    pub(super) listen_peer: String,
+    pub(super) state: ClusterState,
+    pub(super) members: Vec<MemberInfo>,
+    pub(super) peer_addresses: Vec<(ReplicaId, String)>,
+    /// Where the others reach this one: `host:port`.
+    pub(super) own_address: String,
+    pub(super) stays_learner: bool,
+    token: String,
+    /// These are `None` or empty unless asked for: a folder with data knows better.
+    pub(super) cluster: Option<ClusterId>,
+    pub(super) face: Option<FaceName>,
+    pub(super) protocol: Option<String>,
+    pub(super) durability: Option<DurabilityMode>,
+    pub(super) params: BTreeMap<String, String>,
+    pub(super) max_request_bytes: usize,
+    pub(super) max_txn_ops: usize,
+    /// `None` for what the limit of open files leaves room for.
+    pub(super) max_client_connections: Option<usize>,
+    pub(super) request_timeout: Duration,
+    pub(super) client_memory: usize,
+    pub(super) value_cache_bytes: usize,
+    pub(super) reaction: Reaction,
+    pub(super) rejoin: Rejoin,
+    pub(super) spoken: Spoken,
+    pub(super) peer_transport: PeerTransport,
+    pub(super) layout: Layout,
+    pub(super) polling: Polling,
+    pub(super) snapshots: SnapshotSettings,
+    pub(super) recode_rate: u64,
+    pub(super) retention: Option<Retention>,
+    pub(super) log_level: String,
+    pub(super) log_format: LogFormat,
+    pub(super) clock: ClockSource,
+    pub(super) test_source: TestSource,
+}
+
+impl Settings {
+    /// Fills in defaults. The error says which option is wrong and what would be right.
+    pub(super) fn resolve(options: ServeOptions) -> Result<Settings, String> {
+        let of_name = options.name.as_deref().and_then(number_of_name);
+        let id = ReplicaId(options.id.or(of_name).unwrap_or(1));
+        if id.0 == 0 {
+            return Err("--id 0: replicas are numbered from 1".to_owned());
+        }
+        let client_url = options
+            .listen_client_urls
+            .unwrap_or_else(|| CLIENT_URL.to_owned());
+        let peer_url = options
+            .listen_peer_urls
+            .unwrap_or_else(|| PEER_URL.to_owned());
+        let cluster_list = options
+            .initial_cluster
+            .unwrap_or_else(|| format!("{id}={peer_url}"));
+        let own = options.name.as_deref().map(|name| (name, id));
+        let urls = url_list("initial-cluster", &cluster_list, own)?;
+        if !urls.contains_key(&id) {
+            return Err(format!(
+                "--initial-cluster {cluster_list:?} does not list --id {id}"
+            ));
+        }
+        let state = state(options.initial_cluster_state.as_deref())?;
+        if state == ClusterState::New && options.cluster_id.is_some() {
+            return Err(
+                "--cluster-id contradicts --initial-cluster-state new: a new cluster's id \
+                        is made from --initial-cluster-token"
+                    .to_owned(),
+            );
+        }
+        let protocol = options.protocol;
+        if let Some(name) = protocol
+            .as_deref()
+            .filter(|name| !quorate_protocols::names().contains(name))
+        {
+            return Err(unknown_protocol(name));
+        }
+        let new = (state == ClusterState::New).then_some(PROTOCOL);
+        let mut params = coded(options.code.as_deref(), urls.len(), params(&options.param)?)?;
+        // A folder with data knows its protocol, and its parameters are held against these.
+        (options.rounds).add_to(protocol.as_deref().or(new), &mut params)?;
+        let name = options.name.unwrap_or_else(|| format!("replica-{id}"));
+        let advertised = match options.advertise_client_urls {
+            Some(advertised) => advertised,
+            None => reachable(&client_url, &urls[&id])?,
+        };
+        // Whoever starts several replicas on one machine says so.
+        let layout = options.layout.unwrap_or(LayoutMode::Auto).resolve(1);
+        let cores = polling::cores(options.cores.as_deref())?;
+        Ok(Settings {
+            polling: options.polling.resolve(layout, 1, cores)?,
+            layout,
+            data_dir: options
+                .data_dir
+                .unwrap_or_else(|| format!("quorate-data/{id}").into()),
+            listen_client: host_port("listen-client-urls", &client_url)?,
+            listen_peer: host_port("listen-peer-urls", &peer_url)?,
+            members: members(id, &name, &urls, &advertised)?,
+            peer_addresses: peer_addresses(id, &urls)?,
+            own_address: host_port("initial-cluster", &urls[&id])?,
+            stays_learner: options.learner.unwrap_or(false),
+            state,
+            token: options
+                .initial_cluster_token
+                .unwrap_or_else(|| TOKEN.to_owned()),
+            cluster: options.cluster_id.as_deref().map(cluster_id).transpose()?,
+            face: options.face,
+            protocol,
+            durability: options.durability,
+            params,
+            max_request_bytes: request_bytes(options.max_request_bytes)?,
+            max_txn_ops: options.max_txn_ops.unwrap_or(TXN_OPS),
+            max_client_connections: options.max_client_connections,
+            request_timeout: Duration::from_millis(
+                options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
+            ),
+            client_memory: client_memory(options.max_client_memory)?,
+            value_cache_bytes: options
+                .value_cache_bytes
+                .unwrap_or(Limits::default().payload_cache_bytes_max),
+            reaction: reaction(options.react, options.react_after_ms)?,
+            rejoin: options.rejoin.map_or_else(Rejoin::default, Rejoin::from),
+            spoken: spoken(options.wire_version)?,
+            peer_transport: options.peer_transport.unwrap_or_default(),
+            snapshots: options.snapshots.resolve()?,
+            recode_rate: options.recode.resolve()?,
+            retention: options.compaction.resolve()?,
+            log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
+            log_format: options.log_format.unwrap_or(LogFormat::Text),
+            clock: clock(options.clock.as_deref())?,
+            test_source: test_source(options.test_source.as_deref())?,
+            id,
+            name,
+        })
+    }
+
+    /// What the data must turn out to be, as far as that was asked for.
+    pub(super) fn expected(&self) -> Expected {
+        Expected {
+            replica: self.id,
+            cluster: self.cluster,
+            protocol: self.protocol.clone(),
+            durability: self.durability.map(Into::into),
+            params: (!self.params.is_empty()).then(|| self.genesis().params),
+        }
+    }
+
+    /// What this replica of a new cluster begins with, in this life.
+    pub(super) fn first_meta(&self, incarnation: Incarnation) -> Meta {
+        match self.peer_addresses.is_empty() {
+            true => self.genesis().meta_alone(self.id, incarnation),
+            false => self.genesis().joining_meta(self.id, incarnation),
+        }
+    }
+
+    /// What a new cluster begins with.
+    pub(super) fn genesis(&self) -> Genesis {
+        let members = self
+            .members
+            .iter()
+            .map(|member| (member.id, member.peer_url.clone()));
+        let mut params = self.params.clone();
+        self.face.unwrap_or_default().add_to(&mut params);
+        Genesis {
+            token: self.token.clone(),
+            members: members.collect(),
+            protocol: self.protocol.clone().unwrap_or_else(|| PROTOCOL.to_owned()),
+            durability: self.durability.map_or(Durability::Disk, Into::into),
+            params,
+        }
+    }
+}
+
+fn spoken(newest: Option<u32>) -> Result<Spoken, String> {
+    let Some(newest) = newest else {
+        return Ok(Spoken::SHIPPED);
+    };
+    let spoken = Spoken::SHIPPED.up_to(newest);
+    spoken.ok_or_else(|| {
+        let all = Spoken::SHIPPED;
+        format!("--wire-version {newest}: this program speaks {all}")
+    })
+}
+
+fn reaction(mode: Option<ReactMode>, after_ms: Option<u64>) -> Result<Reaction, String> {
+    if mode.is_none_or(|mode| mode == ReactMode::Nothing) {
+        return match after_ms {
+            None => Ok(Reaction::Nothing),
+            Some(after_ms) => Err(format!(
+                "--react-after-ms {after_ms} says when to react, and --react does not say how: add \
+                 --react shrink-code"
+            )),
+        };
+    }
+    let after_ms = after_ms.unwrap_or(REACT_AFTER_MS);
+    if !(1..=REACT_AFTER_MS_MAX).contains(&after_ms) {
+        return Err(format!(
+            "--react-after-ms {after_ms} is not between 1 and {REACT_AFTER_MS_MAX}"
+        ));
+    }
+    let after_ns = after_ms * 1_000_000;
+    Ok(Reaction::ShrinkCode { after_ns })
+}
+
+pub(crate) fn clock(text: Option<&str>) -> Result<ClockSource, String> {
+    let Some(text) = text else {
+        return Ok(ClockSource::default());
+    };
+    let source = text.parse::<ClockSource>();
+    source.map_err(|why| format!("--clock {text:?}: {why}"))
+}
+
+pub(crate) fn test_source(path: Option<&Path>) -> Result<TestSource, String> {
+    let Some(path) = path else {
+        return Ok(TestSource::default());
+    };
+    TestSource::open(path).map_err(|error| format!("cannot open {}: {error}", path.display()))
+}
+
+fn state(text: Option<&str>) -> Result<ClusterState, String> {
+    match text {
+        Some("new") => Ok(ClusterState::New),
+        None | Some("existing") => Ok(ClusterState::Existing),
+        Some(other) => Err(format!(
+            "--initial-cluster-state {other:?} is neither new nor existing"
+        )),
+    }
+}
+
+pub(crate) fn cluster_id(text: &str) -> Result<ClusterId, String> {
+    u128::from_str_radix(text, 16)
+        .map(ClusterId)
+        .map_err(|_| format!("--cluster-id {text:?} is not a hexadecimal number"))
+}
+
+pub(crate) fn request_bytes(given: Option<usize>) -> Result<usize, String> {
+    match given {
+        None => Ok(REQUEST_BYTES),
+        Some(bytes) if (1..=REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),
+        Some(bytes) => Err(format!(
+            "--max-request-bytes {bytes} is not between 1 and {REQUEST_BYTES_MAX}"
+        )),
+    }
+}
+
+pub(crate) fn client_memory(given: Option<usize>) -> Result<usize, String> {
+    match given {
+        None => Ok(CLIENT_MEMORY),
+        Some(bytes) if bytes >= CLIENT_MEMORY_MIN => Ok(bytes),
+        Some(bytes) => Err(format!(
+            "--max-client-memory {bytes} is less than {CLIENT_MEMORY_MIN}"
+        )),
+    }
+}
+
+/// The number in the name that a replica has if it is given none.
+fn number_of_name(name: &str) -> Option<u16> {
+    name.strip_prefix("replica-")?.parse().ok()
+}
+
+/// Reads `1=URL,2=URL`. A replica may be called by its name as well, as `etcdctl member add` does: this one's, or a name
+/// that has the number in it.
+fn url_list(
+    flag: &str,
+    list: &str,
+    own: Option<(&str, ReplicaId)>,
+) -> Result<BTreeMap<ReplicaId, String>, String> {
+    let number = |called: &str| match own {
+        Some((name, id)) if name == called => Some(id.0),
+        _ => called.parse().ok().or_else(|| number_of_name(called)),
+    };
+    let mut urls = BTreeMap::new();
+    for item in list.split(',').filter(|item| !item.is_empty()) {
+        let (id, url) = item
+            .split_once('=')
+            .and_then(|(id, url)| Some((number(id).filter(|id| *id > 0)?, url)))
+            .ok_or_else(|| {
+                format!(
+                    "--{flag}: {item:?} is not of the form 1=http://host:port: other replicas than this one are \
+                     called by their numbers, which quorate cluster status shows"
+                )
+            })?;
+        host_port(flag, url)?;
+        if urls.insert(ReplicaId(id), url.to_owned()).is_some() {
+            return Err(format!("--{flag} lists replica {id} twice"));
+        }
+    }
+    let mut seen: Vec<_> = urls.values().collect();
+    seen.sort();
+    match seen.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("--{flag} gives {} to two replicas", pair[0])),
+        None => Ok(urls),
+    }
+}
+
+fn members(
+    me: ReplicaId,
+    name: &str,
+    peer_urls: &BTreeMap<ReplicaId, String>,
+    advertised: &str,
+) -> Result<Vec<MemberInfo>, String> {
+    let flag = "advertise-client-urls";
+    let mut client_urls = match advertised.contains('=') {
+        true => url_list(flag, advertised, Some((name, me)))?,
+        false => host_port(flag, advertised).map(|_| [(me, advertised.to_owned())].into())?,
+    };
+    let members = peer_urls
+        .iter()
+        .map(|(id, peer_url)| MemberInfo {
+            id: *id,
+            name: if *id == me {
+                name.to_owned()
+            } else {
+                format!("replica-{id}")
+            },
+            peer_url: peer_url.clone(),
+            client_url: client_urls.remove(id).unwrap_or_default(),
+            is_learner: false,
+        })
+        .collect();
+    match client_urls.first_key_value() {
+        Some((id, _)) => Err(format!(
+            "--{flag} names replica {id}, --initial-cluster does not"
+        )),
+        None => Ok(members),
+    }
+}
+
+/// The URL that clients are told, where none is given: the one listened at. One that stands for every address of the
+/// machine gives way to the host at which the other replicas reach it.
+fn reachable(client_url: &str, own_peer_url: &str) -> Result<String, String> {
+    let listened = host_port("listen-client-urls", client_url)?;
+    if !is_unspecified(&listened) {
+        return Ok(client_url.to_owned());
+    }
+    let peer = host_port("initial-cluster", own_peer_url)?;
+    match (peer.rsplit_once(':'), listened.rsplit_once(':')) {
+        (Some((host, _)), Some((_, port))) if !is_unspecified(&peer) => {
+            Ok(format!("http://{host}:{port}"))
+        }
+        _ => Err(format!(
+            "--listen-client-urls {client_url:?} listens at every address: say with --advertise-client-urls at which \
+             of them clients reach this replica"
+        )),
+    }
+}
+
+fn peer_addresses(
+    me: ReplicaId,
+    urls: &BTreeMap<ReplicaId, String>,
+) -> Result<Vec<(ReplicaId, String)>, String> {
+    let others = urls.iter().filter(|(id, _)| **id != me);
+    others
+        .map(|(id, url)| Ok((*id, host_port("initial-cluster", url)?)))
+        .collect()
+}
+
+/// The parameters of the protocol, with the code among them if one is named.
+fn coded(
+    code: Option<&str>,
+    replicas: usize,
+    mut params: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, String> {
+    if let Some(code) = code {
+        let code: Code = code.parse().map_err(|why| format!("--code: {why}"))?;
+        code.add_to(replicas, &mut params)?;
+    }
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three() -> ServeOptions {
+        ServeOptions {
+            id: Some(2),
+            initial_cluster: Some("1=http://a:1,2=http://b:2,3=http://c:3".into()),
+            ..ServeOptions::default()
+        }
+    }
+
+    #[test]
+    fn defaults_make_a_replica_of_its_own() {
+        let settings = Settings::resolve(ServeOptions::default()).unwrap();
+        assert_eq!(settings.id, ReplicaId(1));
+        assert_eq!(settings.listen_client, "127.0.0.1:2379");
+        assert_eq!(settings.state, ClusterState::Existing);
+        assert_eq!(settings.members[0].client_url, "http://127.0.0.1:2379");
+        assert!(settings.peer_addresses.is_empty());
+    }
+
+    /// Scenario: a replica listens at every address of its machine and does not say which one is for clients.
+    #[test]
+    fn clients_are_told_an_address_they_can_reach() {
+        for listened in ["http://0.0.0.0:2379", "http://[::]:2379"] {
+            let options = ServeOptions {
+                listen_client_urls: Some(listened.into()),
+                ..three()
+            };
+            let settings = Settings::resolve(options).unwrap();
+            assert_eq!(settings.members[1].client_url, "http://b:2379");
+            let alone = ServeOptions {
+                listen_client_urls: Some(listened.into()),
+                listen_peer_urls: Some("http://0.0.0.0:2380".into()),
+                ..ServeOptions::default()
+            };
+            let error = Settings::resolve(alone.clone()).unwrap_err();
+            assert!(error.contains("--advertise-client-urls"), "{error}");
+            let told = ServeOptions {
+                advertise_client_urls: Some("http://10.0.0.1:2379".into()),
+                ..alone
+            };
+            let settings = Settings::resolve(told).unwrap();
+            assert_eq!(settings.members[0].client_url, "http://10.0.0.1:2379");
+        }
+    }
+
+    #[test]
+    fn the_others_are_peers() {
+        let settings = Settings::resolve(three()).unwrap();
+        let peers = [
+            (ReplicaId(1), "a:1".to_owned()),
+            (ReplicaId(3), "c:3".to_owned()),
+        ];
+        assert_eq!(settings.peer_addresses, peers);
+        assert_eq!(settings.members[0].client_url, "");
+        assert_eq!(settings.genesis().epoch().n(), 3);
+    }
+
+    /// Scenario: the list that `etcdctl member add` prints, with names that have the numbers in them, and with one that
+    /// this replica was given.
+    #[test]
+    fn replicas_are_called_by_number_or_by_name() {
+        let resolve = |id: Option<u16>, name: &str, list: &str| {
+            Settings::resolve(ServeOptions {
+                id,
+                name: Some(name.into()),
+                initial_cluster: Some(list.into()),
+                ..ServeOptions::default()
+            })
+        };
+        let list = "replica-9=http://a:1,replica-10=http://b:2";
+        let settings = resolve(None, "replica-10", list).unwrap();
+        assert_eq!((settings.id.0, settings.own_address.as_str()), (10, "b:2"));
+        assert_eq!(settings.peer_addresses, [(ReplicaId(9), "a:1".to_owned())]);
+        let settings = resolve(Some(4), "infra4", "1=http://a:1,infra4=http://b:2").unwrap();
+        assert_eq!((settings.id.0, settings.own_address.as_str()), (4, "b:2"));
+        let error = resolve(Some(4), "infra4", "infra1=http://a:1,4=http://b:2").unwrap_err();
+        assert!(error.contains("are called by their numbers"), "{error}");
+    }
+
+    /// Scenario: each option that makes no sense, alone or with another.
+    #[test]
+    fn every_contradiction_is_named() {
+        type Change = fn(&mut ServeOptions);
+        let cases: [(Change, &str); 18] = [
+            (|o| o.id = Some(0), "numbered from 1"),
+            (|o| o.id = Some(4), "does not list --id 4"),
+            (
+                |o| o.initial_cluster = Some("one=http://a:1".into()),
+                "1=http://host:port",
+            ),
+            (
+                |o| o.initial_cluster = Some("2=http://a:1,2=http://b:1".into()),
+                "replica 2 twice",
+            ),
+            (
+                |o| o.initial_cluster = Some("2=http://a:1,3=http://a:1".into()),
+                "two replicas",
+            ),
+            (
+                |o| o.initial_cluster_state = Some("neww".into()),
+                "neither new nor existing",
+            ),
+            (
+                |o| o.protocol = Some("paxos".into()),
+                "there is no protocol \"paxos\"",
+            ),
+            (
+                |o| o.cluster_id = Some("xyz".into()),
+                "not a hexadecimal number",
+            ),
+            (
+                |o| o.max_request_bytes = Some(1 << 30),
+                "is not between 1 and",
+            ),
+            (
+                |o| o.max_client_memory = Some(1 << 20),
+                "--max-client-memory 1048576 is less than 16777216",
+            ),
+            (|o| o.param = vec!["x".into()], "name=value"),
+            (
+                |o| o.wire_version = Some(0),
+                "this program speaks wire versions 1 to",
+            ),
+            (
+                |o| o.clock = Some("declared:soon".into()),
+                "--clock \"declared:soon\": \"soon\" is no time",
+            ),
+            (
+                |o| o.cores = Some("first".into()),
+                "--cores \"first\": not a list of numbers",
+            ),
+            (
+                |o| o.react_after_ms = Some(5),
+                "says when to react, and --react does not say how",
+            ),
+            (
+                |o| {
+                    o.react = Some(ReactMode::ShrinkCode);
+                    o.react_after_ms = Some(0);
+                },
+                "--react-after-ms 0 is not between 1 and",
+            ),
+            (
+                |o| o.advertise_client_urls = Some("7=http://a:1".into()),
+                "names replica 7",
+            ),
+            (
+                |o| {
+                    o.cluster_id = Some("1f".into());
+                    o.initial_cluster_state = Some("new".into());
+                },
+                "--cluster-id contradicts",
+            ),
+        ];
+        for (change, message) in cases {
+            let mut options = three();
+            change(&mut options);
+            let error = Settings::resolve(options).unwrap_err();
+            assert!(error.contains(message), "{error:?} lacks {message:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What the services share.
+
+use crate::compactor::Retention;
+use crate::gather::Gatherer;
+use crate::watch::Hub;
+use bytes::Bytes;
+use quorate_core::{ClusterId, Payload, Principal, ReplicaId};
+use quorate_etcd_api::errors::{self, Error};
+use quorate_etcd_api::etcdserverpb::ResponseHeader;
+use quorate_etcd_store::{Answer, Status as StoreStatus};
+use quorate_etcd_store::{Applied, Query, Refused, Store, decode_result};
+use quorate_face_common::{ConnectionLimits, Metrics};
+use quorate_server::{Account, Charge, Consistency, Failure, Handle};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OnceCell, Semaphore};
+use tonic::{Code, Status};
+
+/// What the face lets in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most connections that are open at a time.
+    pub connections_max: usize,
+    /// Largest write request. Messages may be a little larger, for what is around it.
+    pub request_bytes_max: usize,
+    /// Most operations in a transaction.
+    pub txn_ops_max: usize,
+    /// Most requests at a time on one connection.
+    pub streams_max: u32,
+    /// Largest HTTP/2 frame taken.
+    pub frame_bytes_max: u32,
+    /// Bytes a client may send ahead on a connection; it gets fewer where many are connected.
+    pub window_bytes: u32,
+    /// How long a connection may be silent before it is asked for a sign of life.
+    pub keepalive_interval: Duration,
+    /// How long that sign may take before the connection is closed.
+    pub keepalive_timeout: Duration,
+    /// How long open requests may take after the face was told to stop.
+    pub drain: Duration,
+    /// How often a watch that asked for it is told the progress when nothing happens.
+    pub watch_progress_interval: Duration,
+    /// How much history is kept; `None` for all of it, until a client compacts.
+    pub retention: Option<Retention>,
+    /// Responses to watches that allow it are split when they are larger than this.
+    pub watch_fragment_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: 10_000,
+            request_bytes_max: 16 << 20,
+            txn_ops_max: 128,
+            streams_max: 1 << 16,
+            frame_bytes_max: 1 << 20,
+            window_bytes: 4 << 20,
+            keepalive_interval: Duration::from_secs(2 * 60 * 60),
+            keepalive_timeout: Duration::from_secs(20),
+            drain: Duration::from_secs(5),
+            watch_progress_interval: Duration::from_secs(10 * 60),
+            retention: None,
+            watch_fragment_bytes: 3 << 19,
+        }
+    }
+}
+
+impl Limits {
+    /// What concerns connections.
+    pub(crate) fn connections(&self) -> ConnectionLimits {
+        ConnectionLimits {
+            connections_max: self.connections_max,
+            streams_max: self.streams_max,
+            frame_bytes_max: self.frame_bytes_max,
+            window_bytes: self.window_bytes,
+            keepalive_interval: self.keepalive_interval,
+            keepalive_timeout: self.keepalive_timeout,
+            drain: self.drain,
+            ..ConnectionLimits::default()
+        }
+    }
+}
+
+/// The services of one replica. Cheap to clone, for what outlives a request.
+#[derive(Clone)]
+pub(crate) struct Face {
+    pub(crate) handle: Handle<Store>,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Option<Metrics>,
+    pub(crate) hub: Arc<Hub>,
+    /// Whoever reads a slice of something large holds it.
+    pub(crate) slices: Arc<Semaphore>,
+    pub(crate) gatherer: Gatherer,
+    /// What requests and answers are charged to: their connection, except for those that come by the routes.
+    pub(crate) account: Account,
+    identity: Arc<OnceCell<Identity>>,
+}
+
+/// Who answers; never changes while a replica runs.
+#[derive(Clone, Copy)]
+struct Identity {
+    cluster: u64,
+    member: u64,
+}
+
+impl Identity {
+    fn of(cluster: ClusterId, member: ReplicaId) -> Self {
+        Identity {
+            // Clients take 0 for "no cluster".
+            cluster: (cluster.0 as u64).max(1),
+            member: u64::from(member.0),
+        }
+    }
+}
+
+impl Face {
+    /// The face of the replica behind `handle`.
+    pub(crate) fn new(
+        handle: Handle<Store>,
+        limits: Limits,
+        metrics: Option<Metrics>,
+        account: Account,
+    ) -> Self {
+        Face {
+            hub: Arc::new(Hub::default()),
+            slices: Arc::new(Semaphore::new(1)),
+            gatherer: Gatherer::new(handle.clone()),
+            handle,
+            limits,
+            metrics,
+            account,
+            identity: Arc::default(),
+        }
+    }
+
+    /// A copy of the face that charges the budget of one connection.
+    pub(crate) fn on_connection(&self, account: Account) -> Self {
+        Face {
+            account,
+            ..self.clone()
+        }
+    }
+
+    /// The same, which answers under this name and asks nobody for its own.
+    pub(crate) fn named(self, cluster: ClusterId, member: ReplicaId) -> Self {
+        let identity = Identity::of(cluster, member);
+        Face {
+            identity: Arc::new(OnceCell::new_with(Some(identity))),
+            ..self
+        }
+    }
+
+    /// The header of a response at a revision of the store, 0 where the store was not asked.
+    pub(crate) async fn header(&self, revision: i64) -> Result<ResponseHeader, Status> {
+        let ask = async || {
+            let replica = self.replica().await?;
+            Ok::<_, Status>(Identity::of(replica.cluster, replica.me))
+        };
+        let identity = self.identity.get_or_try_init(ask).await?;
+        Ok(ResponseHeader {
+            cluster_id: identity.cluster,
+            member_id: identity.member,
+            revision,
+            raft_term: TERM,
+        })
+    }
+
+    /// What the replica says of itself. Where it takes no more requests this waits: what was done before must
+    /// not be told as refused.
+    pub(crate) async fn replica(&self) -> Result<quorate_server::Status, Status> {
+        loop {
+            match self.handle.status().await {
+                Err(Failure::Overloaded) => tokio::time::sleep(RETRY).await,
+                described => return described.map_err(failed),
+            }
+        }
+    }
+
+    /// Applies a command, some values of which are kept apart; says what the store made of it.
+    pub(crate) async fn apply(
+        &self,
+        body: Bytes,
+        payloads: Vec<Payload>,
+    ) -> Result<Result<Applied, Refused>, Status> {
+        let bulk = payloads.iter().map(|payload| payload.len as usize);
+        if body.len() + bulk.sum::<usize>() > self.limits.request_bytes_max {
+            return Err(status(errors::REQUEST_TOO_LARGE));
+        }
+        // Until there is authentication, everybody is the operator.
+        let principal = Principal::default();
+        let result = self.handle.write_with(body, payloads, principal).await;
+        Ok(decode_result(&result.map_err(failed)?))
+    }
+
+    /// The same, for a command whose response may have values in it: it has all of them.
+    pub(crate) async fn apply_whole(
+        &self,
+        body: Bytes,
+        payloads: Vec<Payload>,
+    ) -> Result<Result<Applied, Refused>, Status> {
+        let applied = self.apply(body.clone(), payloads).await?;
+        match applied {
+            Ok(applied) if applied.is_unfilled => {
+                Ok(Ok(Box::pin(self.fill(&body, applied)).await?))
+            }
+            Ok(applied) => Ok(Ok(self.charged(applied)?)),
+            refused => Ok(refused),
+        }
+    }
+
+    /// Reads the store.
+    pub(crate) async fn read(
+        &self,
+        query: Query,
+        consistency: Consistency,
+    ) -> Result<Answer, Status> {
+        let mut charge = self.account.charge();
+        match self.ask(query, consistency, &mut charge).await? {
+            Answer::Refused(reason) => Err(refused(reason)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// The same, with the store's refusal as an answer. What a large answer takes is added to `charge`.
+    pub(crate) async fn ask(
+        &self,
+        query: Query,
+        consistency: Consistency,
+        charge: &mut Charge,
+    ) -> Result<Answer, Status> {
+        match self.handle.read(query, consistency).await.map_err(failed)? {
+            first @ (Answer::Large(_) | Answer::HashRest(_) | Answer::Unfilled(_)) => {
+                // Rare and large: it is not to make room for every read.
+                Box::pin(self.complete(first, consistency, charge)).await
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// Figures about the store.
+    pub(crate) async fn figures(&self, consistency: Consistency) -> Result<StoreStatus, Status> {
+        match self.read(Query::Status, consistency).await? {
+            Answer::Status(figures) => Ok(figures),
+            _ => Err(mismatch()),
+        }
+    }
+}
+
+/// The term in every header: clients compare terms to notice elections, which we do not have.
+pub(crate) const TERM: u64 = 1;
+
+/// The version of etcd we speak for.
+pub(crate) const VERSION: &str = "3.7.0";
+
+/// How long to wait when the replica takes no more requests.
+pub(crate) const RETRY: Duration = Duration::from_millis(2);
+
+/// An error as gRPC carries it.
+pub(crate) fn status(error: Error) -> Status {
+    Status::new(Code::from_i32(error.code as i32), error.text)
+}
+
+/// The store said no.
+pub(crate) fn refused(reason: Refused) -> Status {
+    status(reason.error())
+}
+
+/// The request got no result. A replica that cannot serve says what makes clients try another.
+pub(crate) fn failed(failure: Failure) -> Status {
+    status(match failure {
+        Failure::Overloaded => errors::TOO_MANY_REQUESTS,
+        Failure::TooLarge => errors::REQUEST_TOO_LARGE,
+        Failure::Timeout => errors::TIMEOUT,
+        Failure::NotServing => errors::NO_LEADER,
+        Failure::Stopping | Failure::Stopped => errors::STOPPED,
+        Failure::NoSpace => errors::NO_SPACE,
+        Failure::Corrupt => errors::CORRUPT,
+    })
+}
+
+/// The store answered a question nobody asked: a bug, told to the client rather than to no one.
+pub(crate) fn mismatch() -> Status {
+    Status::internal("the store's answer does not fit the question")
+}
+
+/// A request this server does not serve yet.
+pub(crate) fn unsupported(what: &'static str) -> Status {
+    Status::unimplemented(format!("quorate: {what} is not supported yet"))
+}

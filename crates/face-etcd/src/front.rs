@@ -1,0 +1,461 @@
+//! The short way in for the requests that come most.
+//!
+//! A gRPC call of one message each way needs little: take the body, decode it, ask, encode. What
+//! takes this way is `KV.Put`, `KV.Range` and `KV.Txn` without compression; everything else goes
+//! through the routes, which answer in the same words.
+
+use crate::codec::{decode, decode_txn};
+use crate::face::{Face, status};
+use crate::leader::requires_leader;
+use crate::reply::Reply;
+use crate::serve::is_stream;
+use crate::server::Kv;
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use prost::Message;
+use quorate_etcd_api::errors;
+use quorate_face_common::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted};
+use quorate_server::{Account, Charge};
+use std::convert::Infallible;
+use std::future::{Future, poll_fn, ready};
+use std::ops::Range;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{self, Context, Poll};
+use tokio::time::Instant;
+use tonic::body::Body as AnyBody;
+use tonic::codegen::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tonic::codegen::http::{Method, Request, Response};
+use tonic::metadata::GRPC_CONTENT_TYPE;
+use tonic::service::Routes;
+use tonic::{Request as Asked, Response as Answered, Status};
+
+/// Answers requests by the short way, or sends them through the routes.
+#[derive(Clone)]
+pub(crate) struct Front {
+    face: Arc<Face>,
+    routes: Metered,
+    message_bytes_max: usize,
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+
+impl Front {
+    /// In front of `routes`; messages are bounded as there.
+    pub(crate) fn new(face: Arc<Face>, routes: Routes, message_bytes_max: usize) -> Self {
+        let routes = Metered::new(routes, face.account.clone());
+        Front {
+            face,
+            routes,
+            message_bytes_max,
+        }
+    }
+
+    /// Answers a call of one message each way.
+    fn unary<Q, M, F>(
+        &self,
+        request: Request<AnyBody>,
+        decode: fn(Bytes) -> Result<Q, Status>,
+        ask: impl FnOnce(Arc<Face>, Asked<Q>) -> F + Send + 'static,
+    ) -> Answering
+    where
+        Q: Send + 'static,
+        M: Message,
+        F: Future<Output = Result<Answered<Reply<M>>, Status>> + Send,
+    {
+        let (face, bytes_max) = (Arc::clone(&self.face), self.message_bytes_max);
+        Box::pin(async move {
+            let answered = async {
+                let mut charge = admit(&face.account, 0).map_err(exhausted)?;
+                let message = receive(request.into_body(), bytes_max, &mut charge).await?;
+                let reply = ask(face, Asked::new(decode(message)?)).await?;
+                respond(reply.into_inner(), charge).await
+            };
+            let answered = answered.await;
+            Ok(answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed)))
+        })
+    }
+}
+
+impl quorate_face_common::Face for Front {
+    type Body = Answer;
+    type Answering = Answering;
+
+    fn on_connection(&self, account: Account) -> Self {
+        Front {
+            face: Arc::new(self.face.on_connection(account.clone())),
+            routes: self.routes.on_connection(account),
+            ..*self
+        }
+    }
+
+    fn answer(self, request: Request<AnyBody>) -> Answering {
+        if requires_leader(request.headers()) && !self.face.handle.has_quorum() {
+            let refusal = status(errors::NO_LEADER).into_http();
+            return Box::pin(ready(Ok(refusal.map(Answer::Routed))));
+        }
+        if is_plain(&request) {
+            match request.uri().path() {
+                "/etcdserverpb.KV/Put" => {
+                    return self.unary(request, decode, async |face, put| face.put(put).await);
+                }
+                "/etcdserverpb.KV/Range" => {
+                    return self
+                        .unary(request, decode, async |face, range| face.range(range).await);
+                }
+                "/etcdserverpb.KV/Txn" => {
+                    return self.unary(request, decode_txn, async |face, txn| face.txn(txn).await);
+                }
+                _ => {}
+            }
+        }
+        let routed = self.routes.answer(request);
+        Box::pin(async move { Ok(routed.await?.map(Answer::Routed)) })
+    }
+
+    fn is_stream(path: &str) -> bool {
+        is_stream(path)
+    }
+}
+
+/// Whether a request is a gRPC call without any encoding of its messages.
+pub(crate) fn is_plain(request: &Request<AnyBody>) -> bool {
+    let headers = request.headers();
+    let kind = headers.get(CONTENT_TYPE);
+    request.method() == Method::POST
+        && kind.is_some_and(|kind| kind == "application/grpc" || kind == "application/grpc+proto")
+        && !headers.contains_key("grpc-encoding")
+}
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// A part of a response that is encoded already is not copied if it is this long.
+const SENT_AS_IT_IS_BYTES_MIN: usize = 64 << 10;
+
+/// A longer answer has a buffer of its own, besides its charge.
+const SHORT_BYTES_MAX: usize = 256;
+
+/// In front of every message: whether it is compressed, and its length.
+pub(crate) const PREFIX_BYTES: usize = 5;
+
+/// Takes the one message of a request's body, charged as it comes. Usually it comes in one frame and is not copied.
+pub(crate) async fn receive(
+    body: AnyBody,
+    bytes_max: usize,
+    charge: &mut Charge,
+) -> Result<Bytes, Status> {
+    let mut body = pin!(body);
+    let mut whole = BytesMut::new();
+    loop {
+        let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await else {
+            return Err(Status::internal("the request ended before its message did"));
+        };
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        charge.add(data.len()).map_err(exhausted)?;
+        if whole.is_empty()
+            && let Some(message) = message_in(&data, bytes_max)?
+        {
+            return Ok(data.slice(message));
+        }
+        // What is not complete is copied, for the frame may be a small part of a buffer.
+        whole.put_slice(&data);
+        if let Some(message) = message_in(&whole, bytes_max)? {
+            return Ok(whole.freeze().slice(message));
+        }
+        make_room(&mut whole, bytes_max)?;
+        let kept = REQUEST_BYTES + whole.capacity();
+        let more = kept.saturating_sub(charge.bytes());
+        charge.add(more).map_err(exhausted)?;
+    }
+}
+
+/// Where the message is in the bytes that were received, once it is complete.
+fn message_in(received: &[u8], bytes_max: usize) -> Result<Option<Range<usize>>, Status> {
+    let length = message_length(received, bytes_max)?;
+    let message = length.map(|length| PREFIX_BYTES..PREFIX_BYTES + length);
+    Ok(message.filter(|message| received.len() >= message.end))
+}
+
+/// Makes room for the rest of a message once enough of it is here to believe its length: otherwise
+/// a large one would be copied again and again.
+fn make_room(whole: &mut BytesMut, bytes_max: usize) -> Result<(), Status> {
+    if let Some(length) = message_length(whole, bytes_max)?
+        && whole.len() >= length / 8
+    {
+        whole.reserve((PREFIX_BYTES + length).saturating_sub(whole.len()));
+    }
+    Ok(())
+}
+
+/// The length of the message that begins with these bytes, once they say it.
+pub(crate) fn message_length(received: &[u8], bytes_max: usize) -> Result<Option<usize>, Status> {
+    let Some((prefix, _)) = received.split_first_chunk::<PREFIX_BYTES>() else {
+        return Ok(None);
+    };
+    let [compressed, length @ ..] = *prefix;
+    if compressed != 0 {
+        let why = "the message is compressed, and no grpc-encoding says how";
+        return Err(Status::internal(why));
+    }
+    let length = u32::from_be_bytes(length) as usize;
+    if length > bytes_max {
+        return Err(Status::out_of_range(format!(
+            "the message has {length} bytes, more than {bytes_max}"
+        )));
+    }
+    Ok(Some(length))
+}
+
+/// Makes the answer of a reply, once there is room for it. From then on `charge` is for the answer, until the client has
+/// taken it. What is encoded already and long has a charge of its own.
+pub(crate) async fn respond(
+    reply: Reply<impl Message>,
+    mut charge: Charge,
+) -> Result<Response<Answer>, Status> {
+    let length = reply.encoded_len();
+    let is_encoded = matches!(reply, Reply::Encoded(..));
+    let (reply, rest) = match reply {
+        Reply::Encoded(header, rest) if rest.len() >= SENT_AS_IT_IS_BYTES_MIN => {
+            (Reply::Encoded(header, Bytes::new()), rest)
+        }
+        reply => (reply, Bytes::new()),
+    };
+    let here = PREFIX_BYTES + length - rest.len();
+    let room = here.max(REQUEST_BYTES);
+    match room.checked_sub(charge.bytes()) {
+        // What was encoded before is charged already, and may answer a write: it was done, and must not be told as
+        // refused. What is copied here is short.
+        _ if is_encoded => charge.resize_anyway(room),
+        None | Some(0) => charge.give_back(charge.bytes() - room),
+        Some(more) => {
+            let waited = charge.add_by(more, Instant::now() + ROOM_PATIENCE);
+            waited.await.map_err(exhausted)?;
+        }
+    }
+    let write = |mut out: &mut dyn BufMut| {
+        out.put_u8(0);
+        // A response longer than that could not have been put together.
+        out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+        reply.encode_raw(&mut out);
+    };
+    let first = match here {
+        0..=SHORT_BYTES_MAX => {
+            let mut short = [0; SHORT_BYTES_MAX];
+            write(&mut &mut short[..]);
+            charge.attach(Short(short, here))
+        }
+        _ => {
+            let mut out = BytesMut::with_capacity(here);
+            write(&mut out);
+            charge.attach(out)
+        }
+    };
+    let mut response = Response::new(Answer::Message([first, rest]));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
+    Ok(response)
+}
+
+/// An answer that needs no buffer of its own.
+struct Short([u8; SHORT_BYTES_MAX], usize);
+
+impl AsRef<[u8]> for Short {
+    fn as_ref(&self) -> &[u8] {
+        &self.0[..self.1]
+    }
+}
+
+/// The body of a response.
+pub(crate) enum Answer {
+    /// One message in two parts, then the trailers that say all went well. What has left is empty,
+    /// and so is a part that there is not.
+    Message([Bytes; 2]),
+    /// Whatever the routes made, or an error.
+    Routed(AnyBody),
+    /// The gRPC response of a member to a gateway's request.
+    Passed(AnyBody),
+}
+
+/// What ends a response whose rest is lost between a gateway and a member. Without it the stream would be reset, and
+/// clients repeat what was reset with some codes.
+fn lost() -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    // Fails for statuses whose details are no header values: this one has none.
+    let _ = status(errors::TIMEOUT_CONNECTION_LOST).add_header(&mut trailers);
+    trailers
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match &mut *self {
+            Answer::Message(parts) => {
+                if let Some(part) = parts.iter_mut().find(|part| !part.is_empty()) {
+                    return Poll::Ready(Some(Ok(Frame::data(std::mem::take(part)))));
+                }
+                *self = Answer::Routed(AnyBody::empty());
+                let mut trailers = HeaderMap::with_capacity(1);
+                trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
+                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+            }
+            Answer::Routed(body) => Pin::new(body).poll_frame(context),
+            Answer::Passed(body) => {
+                let passed = task::ready!(Pin::new(body).poll_frame(context));
+                Poll::Ready(passed.map(|frame| {
+                    Ok(frame.unwrap_or_else(|_| {
+                        *self = Answer::Routed(AnyBody::empty());
+                        Frame::trailers(lost())
+                    }))
+                }))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Answer::Message(_) => false,
+            Answer::Routed(body) | Answer::Passed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Message(_) => SizeHint::default(),
+            Answer::Routed(body) | Answer::Passed(body) => body.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_etcd_api::etcdserverpb::{RangeResponse, ResponseHeader};
+    use quorate_server::Budget;
+    use std::collections::VecDeque;
+    use tonic::Code;
+
+    /// A body that comes in these pieces.
+    struct Pieces(VecDeque<Bytes>);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+    }
+
+    async fn received(bytes: &[u8], piece_bytes: usize) -> Result<Bytes, Status> {
+        let pieces = bytes.chunks(piece_bytes).map(Bytes::copy_from_slice);
+        let body = AnyBody::new(Pieces(pieces.collect()));
+        receive(body, 100, &mut Budget::new(1 << 20).account().charge()).await
+    }
+
+    #[tokio::test]
+    async fn a_message_may_come_in_any_pieces() {
+        let mut framed = vec![0, 0, 0, 0, 10];
+        framed.extend(0..10);
+        for piece_bytes in 1..=framed.len() {
+            let message = received(&framed, piece_bytes).await.unwrap();
+            assert_eq!(message, &framed[5..], "in pieces of {piece_bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_message_gets_a_status() {
+        let cases: [(&[u8], Code); 5] = [
+            (&[], Code::Internal),
+            (&[0, 0, 0], Code::Internal),
+            (&[0, 0, 0, 0, 3, 1, 2], Code::Internal),
+            (&[1, 0, 0, 0, 1, 9], Code::Internal),
+            (&[0, 0xff, 0xff, 0xff, 0xff, 9], Code::OutOfRange),
+        ];
+        for (bytes, code) in cases {
+            for piece_bytes in 1..4 {
+                let status = received(bytes, piece_bytes).await.unwrap_err();
+                assert_eq!(status.code(), code, "{bytes:?}: {status}");
+            }
+        }
+    }
+
+    /// Scenario: a member's connection ends in the middle of a response that a gateway passes on.
+    #[tokio::test]
+    async fn a_response_whose_rest_is_lost_ends_with_a_status() {
+        struct Broken(Option<Bytes>);
+        impl Body for Broken {
+            type Data = Bytes;
+            type Error = Status;
+
+            fn poll_frame(
+                mut self: Pin<&mut Self>,
+                _context: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+                let frame = self.0.take().map(Frame::data);
+                Poll::Ready(Some(frame.ok_or_else(|| Status::cancelled("reset"))))
+            }
+        }
+        let mut body = pin!(Answer::Passed(AnyBody::new(Broken(Some("some".into())))));
+        let mut frames = Vec::new();
+        while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+            frames.push(frame.expect("an error would reset the stream"));
+        }
+        assert_eq!(frames.len(), 2);
+        assert_eq!(frames[0].data_ref().expect("data"), "some");
+        let trailers = frames[1].trailers_ref().expect("trailers");
+        let status = Status::from_header_map(trailers).expect("a status");
+        let lost = errors::TIMEOUT_CONNECTION_LOST;
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Unavailable, lost.text)
+        );
+    }
+
+    /// Scenario: there is no room for anything more. The response of a write is sent all the same.
+    #[tokio::test]
+    async fn a_write_that_was_done_is_not_refused_for_want_of_room() {
+        let rest = Bytes::from(vec![7; SENT_AS_IT_IS_BYTES_MIN - 1]);
+        let reply = Reply::<RangeResponse>::Encoded(ResponseHeader::default(), rest);
+        assert!(
+            respond(reply, Budget::new(1).account().charge())
+                .await
+                .is_ok()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_large_response_is_sent_in_two_parts_that_make_the_message() {
+        for length in [100, SENT_AS_IT_IS_BYTES_MIN] {
+            let header = ResponseHeader {
+                revision: 3,
+                ..ResponseHeader::default()
+            };
+            let rest = Bytes::from(vec![7; length]);
+            let reply = || Reply::<RangeResponse>::Encoded(header, rest.clone());
+            let response = respond(reply(), Budget::new(1 << 20).account().charge()).await;
+            let mut body = pin!(response.expect("there is room").into_body());
+            let mut sent = Vec::new();
+            while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+                if let Ok(data) = frame.expect("no error").into_data() {
+                    sent.extend_from_slice(&data);
+                }
+            }
+            let message = reply().encode_to_vec();
+            assert_eq!(
+                message_length(&sent, usize::MAX).unwrap(),
+                Some(message.len())
+            );
+            assert_eq!(sent[PREFIX_BYTES..], message);
+        }
+    }
+}

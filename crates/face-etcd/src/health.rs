@@ -1,0 +1,38 @@
+//! Routes for operators, over plain HTTP.
+
+use crate::face::{Face, VERSION};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use quorate_face_common::{Console, Probing, json};
+use quorate_server::Consistency;
+use std::sync::Arc;
+
+/// Adds the plain routes to the gRPC ones.
+pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
+    let console = Console {
+        handle: face.handle.clone(),
+        metrics: face.metrics.clone(),
+        probe: {
+            let face = face.clone();
+            Arc::new(move |consistency| probe(face.clone(), consistency))
+        },
+    };
+    quorate_face_common::add_routes(router, console).route("/version", get(version))
+}
+
+/// Whether a read of the store works.
+fn probe(face: Arc<Face>, consistency: Consistency) -> Probing {
+    Box::pin(async move {
+        let figures = face.figures(consistency).await;
+        figures.map(|_| ()).map_err(|why| why.message().to_owned())
+    })
+}
+
+async fn version() -> Response {
+    json(
+        StatusCode::OK,
+        format!(r#"{{"etcdserver":"{VERSION}","etcdcluster":"{VERSION}"}}"#),
+    )
+}

@@ -1,0 +1,98 @@
+//! The etcd v3 face: gRPC services and plain HTTP routes on one port.
+//!
+//! A request is checked here, in etcd's order and with etcd's texts, so that nonsense never enters
+//! the log. A write then becomes a command body ([`quorate_etcd_store::command`]) and goes through the
+//! [`Handle`](quorate_server::Handle); its response comes back from the store already encoded, and
+//! only the header, which names this member, is put in front of it. A read becomes a
+//! [`Query`](quorate_etcd_store::Query).
+//!
+//! What differs from etcd, and why: `docs/etcd-compatibility.md`.
+
+mod authority;
+mod cluster;
+mod codec;
+mod compactor;
+mod face;
+mod front;
+#[cfg(test)]
+mod fuzz;
+mod gateway;
+mod gather;
+mod health;
+mod kv;
+mod leader;
+mod lease;
+mod maintenance;
+mod ordered;
+mod reply;
+mod serve;
+mod slices;
+mod watch;
+
+pub use compactor::Retention;
+pub use face::Limits;
+pub use gateway::serve_gateway;
+pub use quorate_face_common::Metrics;
+pub use serve::serve;
+
+/// Clients of the services, as tonic generates them.
+pub mod client {
+    #[allow(unreachable_pub)]
+    mod generated {
+        pub(super) mod kv {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod watch {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Watch.rs"));
+        }
+        pub(super) mod lease {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Lease.rs"));
+        }
+        pub(super) mod cluster {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Cluster.rs"));
+        }
+        pub(super) mod maintenance {
+            include!(concat!(
+                env!("OUT_DIR"),
+                "/client/etcdserverpb.Maintenance.rs"
+            ));
+        }
+    }
+
+    pub use generated::cluster::cluster_client::ClusterClient;
+    pub use generated::kv::k_v_client::KVClient as KvClient;
+    pub use generated::lease::lease_client::LeaseClient;
+    pub use generated::maintenance::maintenance_client::MaintenanceClient;
+    pub use generated::watch::watch_client::WatchClient;
+}
+
+// What is generated is public in its own modules, whoever can reach those.
+#[allow(unreachable_pub)]
+mod server {
+    mod generated {
+        pub(super) mod kv {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.KV.rs"));
+        }
+        pub(super) mod watch {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Watch.rs"));
+        }
+        pub(super) mod lease {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Lease.rs"));
+        }
+        pub(super) mod cluster {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Cluster.rs"));
+        }
+        pub(super) mod maintenance {
+            include!(concat!(
+                env!("OUT_DIR"),
+                "/server/etcdserverpb.Maintenance.rs"
+            ));
+        }
+    }
+
+    pub(crate) use generated::cluster::cluster_server::{Cluster, ClusterServer};
+    pub(crate) use generated::kv::k_v_server::{KV as Kv, KVServer as KvServer};
+    pub(crate) use generated::lease::lease_server::{Lease, LeaseServer};
+    pub(crate) use generated::maintenance::maintenance_server::{Maintenance, MaintenanceServer};
+    pub(crate) use generated::watch::watch_server::{Watch, WatchServer};
+}

@@ -1,0 +1,236 @@
+//! Counters read from a server's Prometheus endpoint, before and after a run.
+
+mod deadlines;
+
+pub use deadlines::Deadlines;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// What all scraped servers counted, summed.
+///
+/// The names differ between systems, the meaning does not, so the sums of etcd and of Quorate can
+/// stand in one table.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Counters {
+    /// Flushes of the log to stable storage.
+    pub log_syncs: f64,
+    /// Flushes of anything else on the way of a write, such as etcd's backend commits.
+    pub other_syncs: f64,
+    /// Commands applied to the state machine.
+    pub commands_applied: f64,
+    /// Turns of the replicas' main loops.
+    pub turns: f64,
+    /// What is said of deadlines.
+    pub deadlines: Deadlines,
+}
+
+impl Counters {
+    /// Scrapes every URL and sums; `None` when no server answered.
+    pub fn scrape(urls: &[String]) -> Option<Counters> {
+        let texts: Vec<String> = urls
+            .iter()
+            .filter_map(|url| get(url, "/metrics").ok())
+            .collect();
+        if texts.is_empty() {
+            return None;
+        }
+        Some(
+            texts
+                .iter()
+                .map(|text| Counters::parse(text))
+                .fold(Counters::default(), Counters::plus),
+        )
+    }
+
+    /// What was counted between `earlier` and this scrape.
+    pub fn since(self, earlier: Counters) -> Counters {
+        Counters {
+            log_syncs: self.log_syncs - earlier.log_syncs,
+            other_syncs: self.other_syncs - earlier.other_syncs,
+            commands_applied: self.commands_applied - earlier.commands_applied,
+            turns: self.turns - earlier.turns,
+            deadlines: self.deadlines.since(earlier.deadlines),
+        }
+    }
+
+    fn parse(text: &str) -> Counters {
+        let sum = |names: &[&str]| -> f64 {
+            text.lines()
+                .filter_map(sample)
+                .filter(|(name, _)| names.contains(name))
+                .map(|(_, value)| value)
+                .sum()
+        };
+        // A server that speaks both vocabularies must not be counted twice: its own name wins.
+        let first = |own: &str, others: &[&str]| match sum(&[own]) {
+            0.0 => sum(others),
+            own => own,
+        };
+        Counters {
+            log_syncs: first(
+                "quorate_log_syncs_total",
+                &["etcd_disk_wal_fsync_duration_seconds_count"],
+            ),
+            other_syncs: match sum(&["quorate_log_syncs_total"]) {
+                0.0 => sum(&["etcd_disk_backend_commit_duration_seconds_count"]),
+                _ => 0.0,
+            },
+            commands_applied: first(
+                "quorate_commands_applied_total",
+                &["etcd_server_proposals_applied_total"],
+            ),
+            turns: sum(&["quorate_turns_total"]),
+            deadlines: Deadlines::parse(text),
+        }
+    }
+
+    fn plus(self, other: Counters) -> Counters {
+        Counters {
+            log_syncs: self.log_syncs + other.log_syncs,
+            other_syncs: self.other_syncs + other.other_syncs,
+            commands_applied: self.commands_applied + other.commands_applied,
+            turns: self.turns + other.turns,
+            deadlines: self.deadlines.plus(other.deadlines),
+        }
+    }
+}
+
+/// Fetches a path of a plain HTTP server and returns the body of a 200 answer.
+pub fn get(url: &str, path: &str) -> Result<String, String> {
+    get_within(url, path, PATIENCE)
+}
+
+/// The same, for those who have less time.
+pub fn get_within(url: &str, path: &str, patience: Duration) -> Result<String, String> {
+    match ask(url, &format!("GET {path}"), "", patience)? {
+        (200, body) => Ok(body),
+        (status, _) => Err(format!("{url}{path}: status {status}")),
+    }
+}
+
+/// Posts a short text to a plain HTTP server: the status of its answer, and the body.
+pub fn post(
+    url: &str,
+    path: &str,
+    body: &str,
+    patience: Duration,
+) -> Result<(u16, String), String> {
+    ask(url, &format!("POST {path}"), body, patience)
+}
+
+fn ask(url: &str, what: &str, body: &str, patience: Duration) -> Result<(u16, String), String> {
+    let authority = authority(url)?;
+    let address = authority
+        .to_socket_addrs()
+        .map_err(|error| format!("{url}: {error}"))?
+        .next()
+        .ok_or_else(|| format!("{url}: the name resolves to no address"))?;
+    let exchange = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(patience))?;
+        // HTTP/1.0 makes the server close the connection after an unchunked body.
+        let length = body.len();
+        write!(
+            stream,
+            "{what} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
+        )?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let answer = exchange().map_err(|error| format!("{url}: {error}"))?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .ok_or_else(|| format!("{url}: not an HTTP answer"))?;
+    let status = head.split_ascii_whitespace().nth(1);
+    let status = status.and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| format!("{url}: not an HTTP answer"))?;
+    Ok((status, body.to_owned()))
+}
+
+/// The `host:port` of an `http://host:port[/...]` URL.
+pub fn authority(url: &str) -> Result<&str, String> {
+    if url.starts_with("https://") {
+        return Err(format!("{url}: only plain http endpoints are supported"));
+    }
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    let authority = rest.split('/').next().unwrap_or_default();
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(authority),
+        _ => Err(format!(
+            "'{url}' is not an endpoint: expected http://HOST:PORT"
+        )),
+    }
+}
+
+/// The sum of a metric's samples on a page of metrics.
+pub fn value(page: &str, name: &str) -> f64 {
+    let samples = page.lines().filter_map(sample);
+    samples
+        .filter(|(its, _)| *its == name)
+        .map(|(_, value)| value)
+        .sum()
+}
+
+/// The sum of those samples of a metric that have this label, written `name="value"`.
+pub fn labelled(page: &str, name: &str, label: &str) -> f64 {
+    let has_label = |line: &&str| {
+        let labels = line
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'));
+        labels.is_some_and(|(labels, _)| labels.split(',').any(|one| one == label))
+    };
+    let samples = page.lines().filter(has_label).filter_map(sample);
+    samples
+        .filter(|(its, _)| *its == name)
+        .map(|(_, value)| value)
+        .sum()
+}
+
+/// One `name{labels} value` line, labels dropped.
+fn sample(line: &str) -> Option<(&str, f64)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let name = line.split(['{', ' ']).next()?;
+    let rest = line
+        .rsplit_once('}')
+        .map_or_else(|| &line[name.len()..], |(_, rest)| rest);
+    Some((name, rest.split_ascii_whitespace().next()?.parse().ok()?))
+}
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_their_labels() {
+        let text = "# HELP x\nquorate_log_syncs_total{replica=\"0\"} 3\n\
+                    quorate_log_syncs_total{replica=\"1\"} 4\nquorate_turns_total 9\n\
+                    etcd_disk_wal_fsync_duration_seconds_count 100\n";
+        let counters = Counters::parse(text);
+        assert_eq!((counters.log_syncs, counters.turns), (7.0, 9.0));
+    }
+
+    #[test]
+    fn etcd_is_read_by_its_own_names() {
+        let text = "etcd_disk_wal_fsync_duration_seconds_count 10\n\
+                    etcd_disk_backend_commit_duration_seconds_count 2\n\
+                    etcd_server_proposals_applied_total 1.5e+03\n";
+        let counters = Counters::parse(text);
+        assert_eq!(counters.log_syncs, 10.0);
+        assert_eq!(counters.other_syncs, 2.0);
+        assert_eq!(counters.commands_applied, 1500.0);
+    }
+
+    #[test]
+    fn an_endpoint_needs_a_host_and_a_port() {
+        assert_eq!(authority("http://127.0.0.1:2379/x"), Ok("127.0.0.1:2379"));
+        assert_eq!(authority("localhost:1"), Ok("localhost:1"));
+        assert!(authority("http://localhost").is_err());
+        assert!(authority("https://localhost:1").is_err());
+    }
+}

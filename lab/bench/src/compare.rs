@@ -1,0 +1,304 @@
+//! `bench compare`: Quorate, etcd and the floor in turns, in one sitting.
+//!
+//! Machines drift: the same run repeated within the hour can differ by a third with nothing to
+//! show for it. Only runs that alternate say which system is faster, so every system gets its
+//! turn before any gets its second, and ratios are taken between runs of the same turn.
+
+mod equal_load;
+mod plot;
+mod standing;
+mod table;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::cluster::{Cluster, need_etcd};
+use crate::floor::{self, FloorArgs, Sync};
+use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
+use quorate_load::report::Report;
+use quorate_tooling::program;
+use quorate_tooling::units;
+pub use standing::{Idle, Many, Standing};
+
+/// What `bench compare` can be told.
+#[derive(Debug, Clone, Args)]
+pub struct CompareArgs {
+    /// What to compare, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "quorate,etcd,floor"
+    )]
+    pub systems: Vec<System>,
+    /// How often every system gets its turn
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub pairs: u16,
+    /// Numbers of clients, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1,16,64,256")]
+    pub clients: Vec<u32>,
+    /// Connections the clients share [default: one per client, at most 16]
+    #[arg(long)]
+    pub conns: Option<u32>,
+    /// Bytes per value
+    #[arg(long, default_value = "256", value_parser = units::bytes)]
+    pub val_size: usize,
+    /// Measured time of each run
+    #[arg(long, default_value = "5s", value_parser = units::duration)]
+    pub duration: Duration,
+    /// Load before each measurement
+    #[arg(long, default_value = "1s", value_parser = units::duration)]
+    pub warmup: Duration,
+    /// Replicas of each system
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub replicas: u8,
+    /// Quorate's protocol
+    #[arg(long, default_value = "rabia")]
+    pub protocol: String,
+    /// Another option for `quorate up`; repeated
+    #[arg(long, allow_hyphen_values = true)]
+    pub quorate_option: Vec<String>,
+    /// The quorate executable [default: this one]
+    #[arg(long)]
+    pub quorate: Option<PathBuf>,
+    /// The etcd executable, as built by scripts/build-etcd.sh
+    #[arg(long, default_value = "target/etcd/etcd")]
+    pub etcd: PathBuf,
+    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
+    #[arg(long)]
+    pub data_dir: Option<PathBuf>,
+    /// What clients do, separated by commas; the floor only takes puts
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "put,get")]
+    pub workloads: Vec<Workload>,
+    /// Also measure latency at the same offered load: this share of etcd's (or else Quorate's) own
+    /// most puts per second; 0 leaves it out
+    #[arg(long, default_value_t = 0.6)]
+    pub equal_load: f64,
+    /// Also measure the CPU time of an idle cluster, over this time
+    #[arg(long, value_parser = units::duration)]
+    pub idle: Option<Duration>,
+    /// Also load this many 100-byte keys: time, memory, restart
+    #[arg(long, num_args = 0..=1, default_missing_value = "1000000", value_name = "KEYS")]
+    pub million: Option<u64>,
+    /// Also write everything to this file as one JSON object
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// Also draw it, into this SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+/// What clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workload {
+    /// Write.
+    Put,
+    /// Read, linearizably.
+    Get,
+}
+
+/// A system to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum System {
+    /// Quorate.
+    Quorate,
+    /// etcd.
+    Etcd,
+    /// The least replicated program with the same I/O.
+    Floor,
+}
+
+/// Everything measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Bytes per value.
+    pub value_bytes: usize,
+    /// Replicas of each system.
+    pub replicas: u8,
+    /// Quorate's protocol.
+    pub protocol: String,
+    /// Every run in a closed loop, in the order they ran.
+    pub runs: Vec<Run>,
+    /// Every run at the same offered load.
+    pub equal_load: Vec<Run>,
+    /// What a cluster costs while nothing happens, and with many keys.
+    pub standing: Vec<Standing>,
+}
+
+/// One system's run at one number of clients.
+#[derive(Debug, Clone, Serialize)]
+pub struct Run {
+    /// Which turn, from 0.
+    pub pair: u16,
+    /// What ran.
+    pub system: System,
+    /// What clients did.
+    pub workload: Workload,
+    /// Clients.
+    pub clients: u32,
+    /// What was measured.
+    pub report: Report,
+}
+
+/// Runs the comparison and prints its tables.
+pub fn run(args: &CompareArgs) -> Result<(), String> {
+    quorate_tooling::cleanup::on_interrupt();
+    check(args)?;
+    let mut comparison = Comparison {
+        value_bytes: args.val_size,
+        replicas: args.replicas,
+        protocol: args.protocol.clone(),
+        runs: Vec::new(),
+        equal_load: Vec::new(),
+        standing: Vec::new(),
+    };
+    for pair in 0..args.pairs {
+        for &system in &args.systems {
+            turn(args, pair, system, &mut comparison.runs)?;
+        }
+    }
+    equal_load::run(args, &mut comparison)?;
+    for &system in &args.systems {
+        comparison.standing.extend(standing::run(args, system)?);
+    }
+    print!("{}", table::render(&comparison));
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string(&comparison).map_err(|error| error.to_string())?;
+        units::write(path, &(json + "\n"))?;
+    }
+    if let Some(path) = &args.plot {
+        units::write(path, &plot::render(&comparison))?;
+    }
+    Ok(())
+}
+
+fn check(args: &CompareArgs) -> Result<(), String> {
+    if args.clients.contains(&0) || args.conns == Some(0) {
+        return Err("--clients and --conns must be at least 1".to_owned());
+    }
+    if args.workloads.is_empty() || !(0.0..=1.0).contains(&args.equal_load) {
+        return Err("--workloads must name one, and --equal-load lie from 0 to 1".to_owned());
+    }
+    if args.systems.contains(&System::Etcd) {
+        need_etcd(&args.etcd, "leave it out with --systems quorate,floor")?;
+    }
+    Ok(())
+}
+
+/// One system's turn: all numbers of clients, one after the other, against a fresh cluster.
+fn turn(args: &CompareArgs, pair: u16, system: System, runs: &mut Vec<Run>) -> Result<(), String> {
+    let cluster = start(args, system)?;
+    for &workload in &args.workloads {
+        for &clients in &args.clients {
+            let report = match &cluster {
+                Some(cluster) => load::run(&job(args, cluster, workload, clients))?,
+                None if workload == Workload::Put => floor::run(&floor_args(args, clients))?,
+                None => continue,
+            };
+            eprintln!(
+                "turn {} of {}: {}, {clients} clients, {}: {}/s",
+                pair + 1,
+                args.pairs,
+                system.name(),
+                workload.name(),
+                units::show_count(report.per_second),
+            );
+            runs.push(Run {
+                pair,
+                system,
+                workload,
+                clients,
+                report,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The floor starts its processes by itself.
+fn start(args: &CompareArgs, system: System) -> Result<Option<Cluster>, String> {
+    let parent = args.data_dir.as_deref();
+    match system {
+        System::Floor => Ok(None),
+        System::Etcd => Cluster::etcd(&args.etcd, args.replicas, parent).map(Some),
+        System::Quorate => {
+            let binary = &program::quorate(args.quorate.as_deref())?;
+            let mut options = vec![format!("--protocol={}", args.protocol)];
+            options.extend_from_slice(&args.quorate_option);
+            Cluster::quorate(binary, args.replicas, parent, &options).map(Some)
+        }
+    }
+}
+
+fn job(args: &CompareArgs, cluster: &Cluster, workload: Workload, clients: u32) -> Job {
+    let load = LoadArgs {
+        conns: Some(connections(args, clients)),
+        clients,
+        duration: Some(args.duration),
+        warmup: args.warmup,
+        val_size: args.val_size,
+        server_pids: cluster.pids(),
+        metrics: cluster.pages(),
+        ..LoadArgs::at(cluster.endpoints.clone())
+    };
+    let reads = workload == Workload::Get;
+    Job {
+        name: workload.name(),
+        read_share: if reads { 1.0 } else { 0.0 },
+        load,
+        read: ReadArgs {
+            // Reading what is not there would be another question.
+            fill: reads,
+            serializable: false,
+        },
+        verify: VerifyArgs::default(),
+    }
+}
+
+fn floor_args(args: &CompareArgs, clients: u32) -> FloorArgs {
+    FloorArgs {
+        replicas: args.replicas,
+        clients,
+        conns: Some(connections(args, clients)),
+        val_size: args.val_size,
+        sync: Sync::Fdatasync,
+        total: None,
+        duration: Some(args.duration),
+        warmup: args.warmup,
+        data_dir: args.data_dir.clone(),
+        json: false,
+    }
+}
+
+/// The same for every system, or the comparison would be of connections.
+fn connections(args: &CompareArgs, clients: u32) -> u32 {
+    args.conns
+        .unwrap_or(load::CONNECTIONS_DEFAULT_MAX)
+        .min(clients)
+}
+
+impl Workload {
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Workload::Put => "put",
+            Workload::Get => "get",
+        }
+    }
+}
+
+impl System {
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            System::Quorate => "quorate",
+            System::Etcd => "etcd",
+            System::Floor => "floor",
+        }
+    }
+}

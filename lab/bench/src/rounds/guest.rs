@@ -1,0 +1,155 @@
+//! A replica beside those of `quorate up`: added by `quorate cluster add`, and started by the command that this prints.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use quorate_load::replicas::wait_voting;
+use quorate_tooling::children::Tethered;
+use quorate_tooling::ports::free_ports;
+
+/// Such a replica, which runs.
+#[derive(Debug)]
+pub(super) struct Guest {
+    id: u16,
+    /// Where it serves clients.
+    pub(super) endpoint: String,
+    binary: PathBuf,
+    /// Where its command is given: its data is below it.
+    home: PathBuf,
+    /// The printed command, word by word, without the program.
+    command: Vec<String>,
+    process: Option<Tethered>,
+    patience: Duration,
+}
+
+impl Guest {
+    /// Has a replica added, starts it, and waits until it is a member that votes. Its files are in a folder below
+    /// `directory`.
+    pub(super) fn add(
+        binary: &Path,
+        endpoints: &[String],
+        directory: &Path,
+        patience: Duration,
+    ) -> Result<Guest, String> {
+        let ports = free_ports(2)?;
+        let home = directory.join(format!("guest-{ports}"));
+        fs::create_dir(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+        let binary = fs::canonicalize(binary);
+        let binary = binary.map_err(|error| format!("no program to run: {error}"))?;
+        let peer_url = format!("http://127.0.0.1:{}", ports + 1);
+        let said = cluster(&binary, endpoints, &["add", "--peer-url", &peer_url])?;
+        let (id, command) = printed(&said).ok_or_else(|| format!("no command in {said:?}"))?;
+        let mut guest = Guest {
+            id,
+            endpoint: format!("http://127.0.0.1:{ports}"),
+            binary,
+            home,
+            command,
+            process: None,
+            patience,
+        };
+        guest.start()?;
+        Ok(guest)
+    }
+
+    /// Starts it by its command, and waits until it votes.
+    pub(super) fn start(&mut self) -> Result<(), String> {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.home.join("log"));
+        let log = log.map_err(|error| error.to_string())?;
+        let started = Tethered::program(self.binary.as_os_str(), &self.command, |command| {
+            command
+                .current_dir(&self.home)
+                .env("QUORATE_LISTEN_CLIENT_URLS", &self.endpoint)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(log);
+        });
+        self.process = Some(started.map_err(|error| format!("cannot start a replica: {error}"))?);
+        let name = format!(
+            "replica {}, whose log is in {},",
+            self.id,
+            self.home.display()
+        );
+        wait_voting(&self.endpoint, &name, self.patience)
+    }
+
+    /// Kills it (SIGKILL) and deletes its data.
+    pub(super) fn kill_and_wipe(&mut self) -> Result<(), String> {
+        self.process = None;
+        let data = self.home.join("quorate-data");
+        fs::remove_dir_all(&data)
+            .map_err(|error| format!("cannot delete {}: {error}", data.display()))
+    }
+
+    /// Has it removed from the cluster, and waits until it has ended by itself.
+    pub(super) fn remove(mut self, endpoints: &[String]) -> Result<(), String> {
+        let deadline = Instant::now() + self.patience;
+        let id = self.id.to_string();
+        // The change before may not be done.
+        while let Err(why) = cluster(&self.binary, endpoints, &["remove", &id]) {
+            if Instant::now() > deadline {
+                return Err(why);
+            }
+            std::thread::sleep(POLL);
+        }
+        while self
+            .process
+            .as_mut()
+            .is_some_and(|process| process.ended().is_none())
+        {
+            if Instant::now() > deadline {
+                return Err(format!("replica {id} was removed and does not end"));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+/// What `quorate cluster` says.
+fn cluster(binary: &Path, endpoints: &[String], words: &[&str]) -> Result<String, String> {
+    let output = Command::new(binary)
+        .arg("cluster")
+        .args(words)
+        .args(["--endpoints", &endpoints.join(",")])
+        .output()
+        .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!(
+            "quorate cluster {}: {}",
+            words.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+/// The number of the replica, and the command that starts it, in what was printed.
+fn printed(text: &str) -> Option<(u16, Vec<String>)> {
+    let command = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("quorate "))?;
+    let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+    let id = words.iter().skip_while(|word| *word != "--id").nth(1)?;
+    Some((id.parse().ok()?, words))
+}
+
+const POLL: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_found_in_what_is_printed() {
+        let said = "replica 4 may follow:\n  quorate serve --id 4 --initial-cluster 1=http://a:1\n";
+        let (id, words) = printed(said).unwrap();
+        assert_eq!((id, words[0].as_str(), words.len()), (4, "serve", 5));
+        assert_eq!(printed("error: no\n"), None);
+    }
+}

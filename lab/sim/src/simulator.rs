@@ -1,0 +1,376 @@
+//! From options to seeds that run: finds the protocol, checks its parameters, breaks it if asked.
+
+use crate::course::Course;
+use crate::film::{Film, Reel};
+use crate::mix::Mix;
+use crate::mutants::Fault;
+use crate::options::SimOptions;
+use crate::panics;
+use crate::picture;
+use crate::probe::{self, Lines, Probe};
+use crate::profiles::{PROFILES, SWITCHES};
+use crate::report::{Report, Totals, Violation};
+use crate::steady::Steady;
+use crate::world::{Configure, Setup, World, replica};
+use quorate_core::{
+    Boot, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, Seat, Slot,
+};
+use quorate_etcd_store::Store;
+use quorate_host::Flaw;
+use quorate_protocols::{
+    AnyConfig, AnyMachine, AnyMessage, Protocol, Sabotaged, SabotagedConfig, Visitor, names, visit,
+};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Most replicas a cluster may have.
+const REPLICAS_MAX: usize = 63;
+
+/// What is written down of a run.
+#[derive(Clone, Default)]
+pub(crate) struct Watch {
+    /// Everything, in words.
+    pub(crate) lines: Option<Lines>,
+    /// What is drawn.
+    pub(crate) reel: Option<Reel>,
+}
+
+/// As much as a picture shows unless told.
+pub(crate) const PICTURE_MS: u64 = 20;
+/// Where a picture of a run without a violation ends: everything is under way.
+const QUIET_MS: u64 = 1_000;
+
+/// Runs single seeds of one kind of cluster.
+pub struct Simulator {
+    run: Box<dyn Fn(u64, Watch) -> Report + Send + Sync>,
+    title: String,
+    mix: Mix,
+    branches: &'static [&'static str],
+}
+
+impl Simulator {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// A message that says which option is wrong and what would be right.
+    pub fn new(options: &SimOptions) -> Result<Simulator, String> {
+        if !(1..=REPLICAS_MAX).contains(&options.replicas) {
+            let replicas = options.replicas;
+            return Err(format!(
+                "--replicas {replicas}: must be 1 to {REPLICAS_MAX}"
+            ));
+        }
+        let chosen = Chosen {
+            replicas: options.replicas,
+            durability: Durability::from(options.durability),
+            params: options.params()?,
+            course: Course::new(options)?,
+            mutant: options.mutant.clone(),
+        };
+        chosen.of(&options.protocol)
+    }
+
+    /// A cluster without faults that is measured.
+    ///
+    /// # Errors
+    /// As [`Simulator::new`].
+    pub(crate) fn steady(
+        protocol: &str,
+        replicas: usize,
+        durability: Durability,
+        params: &[(&str, &str)],
+        steady: Steady,
+    ) -> Result<Simulator, String> {
+        let params = params.iter();
+        let params = params.map(|(name, value)| ((*name).into(), (*value).into()));
+        let chosen = Chosen {
+            replicas,
+            durability,
+            params: params.collect(),
+            course: Course::steady(steady),
+            mutant: None,
+        };
+        chosen.of(protocol)
+    }
+
+    /// The names of all profiles.
+    #[must_use]
+    pub fn profiles(&self) -> Vec<&'static str> {
+        PROFILES.iter().map(|profile| profile.name).collect()
+    }
+
+    /// Faults that many seeds must show and these totals do not.
+    #[must_use]
+    pub fn unseen(&self, totals: &Totals) -> Vec<&'static str> {
+        self.mix.unseen(&totals.faults)
+    }
+
+    /// Rare branches of the protocol that no seed of these totals has taken.
+    #[must_use]
+    pub fn untaken(&self, totals: &Totals) -> Vec<&'static str> {
+        let untaken = self
+            .branches
+            .iter()
+            .filter(|name| !totals.branches.contains_key(**name));
+        untaken.copied().collect()
+    }
+
+    /// The names of the profiles that take part in a seed.
+    #[must_use]
+    pub fn taking_part(&self, seed: u64) -> Vec<&'static str> {
+        self.mix.names(seed)
+    }
+
+    /// Runs a seed; a panic is a violation like any other.
+    #[must_use]
+    pub fn seed(&self, seed: u64) -> Report {
+        self.run_caught(seed, Watch::default())
+    }
+
+    /// Runs a seed and draws a part of it, from and to a time in ms; by default the last
+    /// [`PICTURE_MS`] before a violation, or some where there is none.
+    ///
+    /// # Errors
+    /// Says how much happens in a part that holds too much to be told apart.
+    pub fn picture(
+        &self,
+        seed: u64,
+        from_ms: Option<u64>,
+        to_ms: Option<u64>,
+    ) -> Result<(Report, String), String> {
+        let report = self.seed(seed);
+        let end_ms = match &report.violation {
+            Some(_) => report.totals.simulated_ns / MILLIS + 1,
+            None => QUIET_MS,
+        };
+        let from_ms = from_ms.unwrap_or_else(|| to_ms.unwrap_or(end_ms).saturating_sub(PICTURE_MS));
+        let to_ms = to_ms.unwrap_or(from_ms + PICTURE_MS);
+        if from_ms >= to_ms {
+            return Err(format!("from {from_ms} to {to_ms} ms is no time"));
+        }
+        let reel = Film::reel(from_ms * MILLIS..to_ms * MILLIS);
+        let watch = Watch {
+            reel: Some(Rc::clone(&reel)),
+            ..Watch::default()
+        };
+        let report = self.run_caught(seed, watch);
+        let title = format!("{}, seed {seed}, {from_ms} to {to_ms} ms", self.title);
+        let picture = picture::render(&reel.borrow(), &title, &report)?;
+        Ok((report, picture))
+    }
+
+    /// Runs a seed and writes down everything that happens.
+    #[must_use]
+    pub fn traced(&self, seed: u64) -> (Report, Vec<String>) {
+        let lines = Lines::default();
+        let watch = Watch {
+            lines: Some(Rc::clone(&lines)),
+            ..Watch::default()
+        };
+        let report = self.run_caught(seed, watch);
+        let lines = lines.take();
+        (report, lines)
+    }
+
+    fn run_caught(&self, seed: u64, watch: Watch) -> Report {
+        panics::watch(seed);
+        let result = catch_unwind(AssertUnwindSafe(|| (self.run)(seed, watch)));
+        let message = panics::unwatch();
+        result.unwrap_or_else(|_| panicked(seed, message))
+    }
+}
+
+/// The report of a seed that panicked.
+pub(crate) fn panicked(seed: u64, message: String) -> Report {
+    let violation = Some(Violation::new("panic", message));
+    Report {
+        seed,
+        digest: 0,
+        totals: Totals::default(),
+        violation,
+        measured: None,
+    }
+}
+
+struct Chosen {
+    replicas: usize,
+    durability: Durability,
+    params: BTreeMap<String, String>,
+    course: Course,
+    mutant: Option<String>,
+}
+
+impl Chosen {
+    fn of(self, protocol: &str) -> Result<Simulator, String> {
+        visit(protocol, self).unwrap_or_else(|| {
+            let known = names().join(", ");
+            Err(format!("unknown protocol {protocol}: known are {known}"))
+        })
+    }
+}
+
+impl Visitor for Chosen {
+    type Output = Result<Simulator, String>;
+
+    fn visit<P: Protocol>(self) -> Self::Output {
+        let Chosen {
+            replicas,
+            durability,
+            params,
+            course,
+            mutant,
+        } = self;
+        let epoch = sample_epoch(P::NAME, replicas, durability, &params);
+        for index in 0..replicas {
+            P::config(&seat(&epoch, index))?;
+        }
+        let failures_survived = P::failures_survived(&epoch);
+        let mix = course.mix.clone();
+        let fault = match &mutant {
+            Some(name) => Fault::named::<P>(name)?,
+            None => Fault::none(),
+        };
+        let sabotage = fault.sabotage;
+        if sabotage.is_some() && mix.may_have(SWITCHES) {
+            let name = P::NAME;
+            return Err(format!(
+                "a mutant of {name} knows no other protocol: without the profile {SWITCHES}"
+            ));
+        }
+        let recipe = Recipe {
+            protocol: P::NAME,
+            replicas,
+            durability,
+            params,
+            course,
+            branches: all_branches(),
+            failures_survived,
+            flaw: fault.flaw,
+            store_flaw: fault.store_flaw,
+        };
+        let title = format!("{}, {replicas} replicas", P::NAME);
+        let run = move |seed, watch: Watch| {
+            if sabotage.is_none() {
+                return run_any(&recipe, seed, watch);
+            }
+            let configure = |seat: &Seat| {
+                let inner = P::config(seat)?;
+                let inner = SabotagedConfig { inner, sabotage };
+                let lines = watch.lines.clone();
+                Ok(probe::Config { inner, lines })
+            };
+            type Broken<M> = Probe<Sabotaged<M>>;
+            let setup =
+                recipe.setup::<Broken<P::Machine>>(seed, &configure, P::message, watch.clone());
+            World::<_, Store>::new(setup).run()
+        };
+        Ok(Simulator {
+            run: Box::new(run),
+            title,
+            mix,
+            branches: P::branches(),
+        })
+    }
+}
+
+/// Runs a seed with the machines that servers run.
+fn run_any(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
+    if watch.lines.is_none() {
+        let setup = recipe.setup::<AnyMachine>(seed, &AnyConfig::of, AnyMessage::words, watch);
+        return World::<_, Store>::new(setup).run();
+    }
+    let configure = |seat: &Seat| {
+        let inner = AnyConfig::of(seat)?;
+        let lines = watch.lines.clone();
+        Ok(probe::Config { inner, lines })
+    };
+    let words = AnyMessage::words;
+    let setup = recipe.setup::<Probe<AnyMachine>>(seed, &configure, words, watch.clone());
+    World::<_, Store>::new(setup).run()
+}
+
+/// The rare branches of all protocols: a cluster may go from one to another.
+fn all_branches() -> Vec<&'static str> {
+    struct Branches;
+    impl Visitor for Branches {
+        type Output = &'static [&'static str];
+        fn visit<P: Protocol>(self) -> Self::Output {
+            P::branches()
+        }
+    }
+    let all = names().into_iter();
+    let all = all.filter_map(|name| visit(name, Branches));
+    all.flatten().copied().collect()
+}
+
+/// What all seeds have in common.
+struct Recipe {
+    protocol: &'static str,
+    replicas: usize,
+    durability: Durability,
+    params: BTreeMap<String, String>,
+    course: Course,
+    branches: Vec<&'static str>,
+    failures_survived: usize,
+    flaw: Option<Flaw>,
+    store_flaw: Option<quorate_etcd_store::Flaw>,
+}
+
+impl Recipe {
+    fn setup<'a, M: Machine>(
+        &'a self,
+        seed: u64,
+        configure: Configure<'a, M>,
+        words: fn(&M::Message) -> String,
+        watch: Watch,
+    ) -> Setup<'a, M> {
+        Setup {
+            seed,
+            protocol: self.protocol,
+            replicas: self.replicas,
+            durability: self.durability,
+            params: &self.params,
+            course: &self.course,
+            branches: &self.branches,
+            failures_survived: self.failures_survived,
+            flaw: self.flaw,
+            store_flaw: self.store_flaw,
+            configure,
+            words,
+            watch,
+        }
+    }
+}
+
+/// The first epoch of a cluster.
+pub(crate) fn sample_epoch(
+    protocol: &str,
+    replicas: usize,
+    durability: Durability,
+    params: &BTreeMap<String, String>,
+) -> Epoch {
+    let member = |index| Member {
+        id: replica(index),
+        incarnation: Incarnation(index as u128),
+    };
+    Epoch {
+        number: 1,
+        first_slot: Slot(0),
+        members: (0..replicas).map(member).collect(),
+        protocol: protocol.into(),
+        durability,
+        seed: 0,
+        params: params.clone(),
+    }
+}
+
+/// A replica's place in it.
+pub(crate) fn seat(epoch: &Epoch, index: usize) -> Seat {
+    Seat {
+        group: Group(0),
+        epoch: epoch.clone(),
+        me: replica(index),
+        boot: Boot(0),
+    }
+}

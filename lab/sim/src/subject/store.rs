@@ -1,0 +1,205 @@
+//! The key-value store as the application under test: the commands an etcd client would send.
+
+use super::{Changes, Chore, Scope, Subject};
+use crate::judge::{Refusal, Request, Response};
+use crate::values::Values;
+use bytes::Bytes;
+use prost::{DecodeError, Message};
+use quorate_core::{Application, Payload, PayloadId};
+use quorate_etcd_api::etcdserverpb::{
+    CompactionRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseKeepAliveRequest,
+    LeaseKeepAliveResponse, LeaseRevokeRequest, PutResponse, RangeRequest, TxnResponse,
+};
+use quorate_etcd_api::mvccpb::KeyValue;
+use quorate_etcd_store::{
+    Answer, Flaw, Keys, Query, Refused, Store, Unfilled, Watched, command, decode_result,
+    event_references, fill_events,
+};
+
+impl Subject for Store {
+    fn fresh(flaw: Option<Flaw>) -> Self {
+        Store::new().with_flaw(flaw)
+    }
+
+    fn command(request: &Request, payload_min: Option<usize>) -> (Bytes, Vec<Payload>) {
+        let body = match request {
+            Request::Put(put) => return command::split_put(put.clone(), payload_min),
+            Request::Txn(txn) => return command::split_txn(txn.clone(), payload_min),
+            Request::Delete(delete) => Store::encode_delete_range(delete),
+            Request::Revoke(id) => command::encode_lease_revoke(&LeaseRevokeRequest { id: *id }),
+            Request::Compact(revision) => Store::encode_compact(&CompactionRequest {
+                revision: *revision,
+                physical: false,
+            }),
+            Request::Range(_) => unreachable!("reads are not commands"),
+        };
+        (body, Vec::new())
+    }
+
+    fn read(request: &Request) -> Query {
+        match request {
+            Request::Range(range) => Query::Range(range.clone()),
+            Request::Txn(txn) => Query::Txn(txn.clone()),
+            _ => unreachable!("writes are not queries"),
+        }
+    }
+
+    fn response(
+        request: &Request,
+        result: &Bytes,
+        values: &Values,
+    ) -> Result<(i64, Response), String> {
+        let applied = match decode_result(result) {
+            Ok(applied) => applied,
+            Err(refused) => return Ok((0, Response::Refused(refusal(refused)?))),
+        };
+        let bytes = if applied.is_unfilled {
+            let (body, _) = Store::command(request, values.payload_min);
+            let unfilled = Unfilled::of_result(&body, &applied).map_err(malformed)?;
+            let found = values.of(unfilled.references())?;
+            unfilled.encode(found)
+        } else {
+            applied.response
+        };
+        let response = match request {
+            Request::Put(_) => Response::Put(decoded(PutResponse::decode(bytes))?),
+            Request::Delete(_) => Response::Delete(decoded(DeleteRangeResponse::decode(bytes))?),
+            Request::Txn(_) => Response::Txn(decoded(TxnResponse::decode(bytes))?),
+            Request::Revoke(_) => Response::Revoked,
+            Request::Compact(_) => Response::Compacted,
+            Request::Range(_) => return Err("a read has no result".into()),
+        };
+        Ok((applied.revision, response))
+    }
+
+    fn got(answer: &Answer, values: &Values) -> Result<Response, String> {
+        match answer {
+            Answer::Unfilled(unfilled) => Store::got(&filled(unfilled, values)?, values),
+            Answer::Range(range) => Ok(Response::Range(range.clone())),
+            Answer::Txn(txn) => Ok(Response::Txn(txn.clone())),
+            Answer::Refused(refused) => Ok(Response::Refused(refusal(*refused)?)),
+            other => Err(format!("a read gave {other:?}")),
+        }
+    }
+
+    fn named(answer: &Answer) -> Option<(PayloadId, Payload)> {
+        let Answer::Unfilled(unfilled) = answer else {
+            return None;
+        };
+        let references = unfilled.references().ok()?;
+        let first = references.first()?;
+        Some((first.id, first.payload()))
+    }
+
+    fn chore(chore: Chore) -> Bytes {
+        match chore {
+            Chore::Grant { lease, ttl_s } => command::encode_lease_grant(&LeaseGrantRequest {
+                id: lease as i64,
+                ttl: ttl_s as i64,
+            }),
+            Chore::Renew { lease } => {
+                command::encode_lease_renew(&LeaseKeepAliveRequest { id: lease as i64 })
+            }
+        }
+    }
+
+    fn is_done(chore: Chore, result: &Bytes) -> Result<bool, String> {
+        let applied = decode_result(result);
+        let applied = applied.map_err(|refused| format!("{chore:?} was refused: {refused:?}"))?;
+        if matches!(chore, Chore::Grant { .. }) {
+            return Ok(true);
+        }
+        let renewed = decoded(LeaseKeepAliveResponse::decode(applied.response))?;
+        Ok(renewed.ttl > 0)
+    }
+
+    fn changes(&self, scope: &Scope, from: i64, values: &Values) -> Result<Changes, String> {
+        let keys = match scope {
+            Scope::All => Keys::All,
+            Scope::Range(key, range_end) => Keys::Span {
+                key: key.clone(),
+                range_end: range_end.clone(),
+            },
+        };
+        match self.query(&Query::Events(Watched { keys, from })) {
+            Answer::Events(mut found) => {
+                let missing = values.of(event_references(&found.events))?;
+                fill_events(&mut found.events, missing);
+                Ok(Changes::Found {
+                    events: found.events,
+                    next: found.next,
+                })
+            }
+            Answer::Refused(Refused::Compacted) => Ok(Changes::Compacted {
+                readable: self.status().compacted,
+            }),
+            other => Err(format!("changes from {from} gave {other:?}")),
+        }
+    }
+
+    fn content(&self, values: &Values) -> Result<Vec<KeyValue>, String> {
+        match self.query(&Query::Range(everything())) {
+            Answer::Range(range) => Ok(range.kvs),
+            Answer::Unfilled(unfilled) => match filled(&unfilled, values)? {
+                Answer::Range(range) => Ok(range.kvs),
+                other => Err(format!("reading everything gave {other:?}")),
+            },
+            other => Err(format!("reading everything gave {other:?}")),
+        }
+    }
+
+    fn revision(&self) -> i64 {
+        Store::revision(self)
+    }
+
+    fn leases(&self) -> Result<usize, String> {
+        match self.query(&Query::Leases) {
+            Answer::Leases(_, ids) => {
+                let keys = Query::Range(RangeRequest {
+                    keys_only: true,
+                    ..everything()
+                });
+                let Answer::Range(range) = self.query(&keys) else {
+                    return Err("the keys cannot be read".into());
+                };
+                let leased = range.kvs.iter().filter(|kv| kv.lease != 0).count();
+                Ok(ids.len() + leased)
+            }
+            other => Err(format!("reading the leases gave {other:?}")),
+        }
+    }
+}
+
+/// All keys.
+fn everything() -> RangeRequest {
+    RangeRequest {
+        key: Bytes::from_static(b"\0"),
+        range_end: Bytes::from_static(b"\0"),
+        ..RangeRequest::default()
+    }
+}
+
+/// An answer with the values in it.
+fn filled(unfilled: &Unfilled, values: &Values) -> Result<Answer, String> {
+    let found = values.of(unfilled.references())?;
+    unfilled.clone().fill(found).map_err(malformed)
+}
+
+fn malformed(refused: Refused) -> String {
+    format!("an answer is {refused:?}")
+}
+
+fn refusal(refused: Refused) -> Result<Refusal, String> {
+    match refused {
+        Refused::Compacted => Ok(Refusal::Compacted),
+        Refused::FutureRevision => Ok(Refusal::Future),
+        Refused::LeaseNotFound => Ok(Refusal::LeaseNotFound),
+        other => Err(format!(
+            "nothing that was asked can be refused as {other:?}"
+        )),
+    }
+}
+
+fn decoded<T>(result: Result<T, DecodeError>) -> Result<T, String> {
+    result.map_err(|error| format!("the response does not decode: {error}"))
+}

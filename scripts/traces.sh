@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Compares what seeds of the simulator do with what they did before: a change that only moves and renames leaves every
+# trace as it was. Runs 200 seeds of every setup of scripts/setups.txt and compares their hashes with those recorded in
+# scripts/traces.txt; prints what differs, and exits 1 if anything does.
+#
+#   scripts/traces.sh                  200 seeds of each setup: about 20 minutes on two cores
+#   scripts/traces.sh 20               the first 20 only
+#   scripts/traces.sh --only REGEX     setups whose line matches
+#   scripts/traces.sh --record         record them anew, when what seeds do was changed on purpose
+#
+# LAB names the executable (`sim` is its command); without it a release build is taken.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+lab=${LAB:-target/release/quorate-lab}
+record='' only=. count=200
+while [ $# -gt 0 ]; do
+  case $1 in
+    --record) record=1 ;;
+    --only) shift && only=$1 ;;
+    *) count=$1 ;;
+  esac
+  shift
+done
+# Seeds of one hash: a hash that differs says where to look.
+readonly each=20 recorded=scripts/traces.txt
+readonly hashes=$((count / each))
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# What a range of seeds did, in one word. Seeds of `plain` have no trace: what they print, without a duration, is hashed.
+hash_of() {
+  local words out code=0
+  read -ra words <<<"$1"
+  local shrink=(--no-shrink)
+  if [ "${words[0]}" = plain ]; then shrink=(); fi
+  out=$("$lab" sim "${words[@]}" --seeds "$2..$(($2 + each))" "${shrink[@]}" 2>/dev/null) || code=$?
+  if [ "${words[0]}" = plain ]; then
+    md5sum <<<"$out" | cut -c1-16
+  else
+    # A seed that fails is part of what is compared: its range has the exit code too.
+    grep -ao 'trace=[0-9a-f]*' <<<"$out" | cut -d= -f2 | sed "s/\$/$([ "$code" = 0 ] || echo ":$code")/"
+  fi
+}
+
+changed=0
+while read -r _ setup; do
+  line=''
+  for ((index = 0; index < hashes; index++)); do
+    line+=" $(hash_of "$setup" $((index * each)))"
+  done
+  echo "$setup |$line" >>"$work/now"
+  if [ -z "$record" ]; then
+    before=$(grep -F -- "$setup |" "$recorded" | head -1 | cut -d'|' -f2 | cut -d' ' -f2-$((hashes + 1)))
+    if [ " $before" = "$line" ]; then
+      echo "equal: $setup"
+    else
+      changed=1
+      echo "DIFFERS: $setup"
+      printf '  before: %s\n  now:   %s\n' "$before" "$line"
+    fi
+  else
+    echo "$setup"
+  fi
+done < <(grep -v '^#' scripts/setups.txt | grep -E -- "$only")
+if [ -n "$record" ]; then cp "$work/now" "$recorded"; fi
+exit $changed
