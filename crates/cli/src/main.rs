@@ -98,7 +98,7 @@ fn main() -> ExitCode {
             quorums::run(&options);
             Ok(())
         }
-        Command::Bench(BenchCommand::Own(command)) => return quorate_load::run(command),
+        Command::Bench(BenchCommand::Own(command)) => return quorate_load::run(*command),
         Command::Bench(BenchCommand::Other(words)) => Err(moved::bench(&words)),
         Command::Sim(arguments) => Err(moved::to_lab("sim", &arguments.words)),
         Command::Model(arguments) => Err(moved::to_lab("model", &arguments.words)),

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
     #[command(flatten)]
-    Own(quorate_load::BenchCommand),
+    Own(Box<quorate_load::BenchCommand>),
     /// A name that is not among them, and what follows it.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

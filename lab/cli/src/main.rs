@@ -35,7 +35,7 @@ enum Command {
     Modes(quorate_sim::ModesOptions),
     /// Measure clusters and other systems, and try to break them
     #[command(subcommand)]
-    Bench(quorate_bench::BenchCommand),
+    Bench(Box<quorate_bench::BenchCommand>),
 }
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Command::Model(options) => quorate_model_checker::run(&options),
         Command::Figures(options) => quorate_sim::figures(&options),
         Command::Modes(options) => quorate_sim::modes(&options),
-        Command::Bench(command) => quorate_bench::run(command),
+        Command::Bench(command) => quorate_bench::run(*command),
     }
 }
 

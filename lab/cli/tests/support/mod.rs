@@ -1,10 +1,11 @@
 //! Runs the laboratory's program, which runs `quorate` beside it.
 
 #![allow(
+    clippy::disallowed_methods,
     dead_code,
     missing_docs,
     unreachable_pub,
-    reason = "a module of each test file, which uses a part of it"
+    reason = "a module of each test file, which uses a part of it; a test may have threads"
 )]
 
 use std::process::{Command, Output, Stdio};
