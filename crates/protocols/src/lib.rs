@@ -12,6 +12,7 @@ mod done;
 mod gateways;
 mod lives;
 mod masks;
+pub mod multi_paxos;
 pub mod nezha;
 mod paper;
 mod params;
@@ -24,7 +25,6 @@ mod sabotage;
 #[cfg(test)]
 mod seats;
 mod under_way;
-mod weak_mvc;
 
 pub use any::{AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, failures_survived};
 pub use catalogue::Registered;

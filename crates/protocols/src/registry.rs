@@ -189,7 +189,7 @@ macro_rules! registered {
     ($then:ident) => {
         $then! {
             Rabia: $crate::rabia::Rabia,
-            MultiPaxos: $crate::rs_paxos::MultiPaxos,
+            MultiPaxos: $crate::multi_paxos::MultiPaxos,
             RsPaxos: $crate::rs_paxos::RsPaxos,
             Chora: $crate::chora::Chora,
             Nezha: $crate::nezha::Nezha,

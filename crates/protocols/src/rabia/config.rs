@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::params::Params;
-use crate::weak_mvc::PARAMS;
+use crate::rabia::weak_mvc::PARAMS;
 use quorate_core::{Epoch, Seat};
 
 /// The configuration of one seat.

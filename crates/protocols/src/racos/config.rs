@@ -1,7 +1,7 @@
 //! Parameters, and who must hold how much of a value.
 
 use crate::params::Params;
-use crate::weak_mvc;
+use crate::rabia::weak_mvc;
 use quorate_core::{ENTRY_BYTES_MAX, Epoch, MILLIS, Seat};
 
 /// How many of something it takes beside what Weak-MVC takes; `k + f` is none of its thresholds.
@@ -11,7 +11,7 @@ pub struct Thresholds {
     pub spare: usize,
     /// Others that tell a member which lost its disk what they hold, at least: any so many include one of
     /// the `k + f - 1` others that hold a value which was announced with its help.
-    pub rebuild: usize,
+    pub rejoin: usize,
 }
 
 impl Thresholds {
@@ -132,12 +132,12 @@ impl Config {
             mvc.holders_propose = true;
         }
         let coarsest = if adapts { 1 } else { k };
-        let rebuild = (n + 1).saturating_sub(coarsest + f).max(1);
+        let rejoin = (n + 1).saturating_sub(coarsest + f).max(1);
         let timeout_ms = params.number("spread_timeout_ms", 200, 0..=600_000)?;
         Ok(Config {
             mvc,
             code: u8::try_from(k).map_err(|_| format!("k = {k}: must be at most 255"))?,
-            thresholds: Thresholds { spare: f, rebuild },
+            thresholds: Thresholds { spare: f, rejoin },
             rules: Rules {
                 adapts,
                 merged,

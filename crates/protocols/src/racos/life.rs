@@ -4,7 +4,7 @@ use quorate_core::{Decoder, Encoder, Wire, WireError};
 use std::fmt;
 
 /// One life of an origin within an epoch. Of two the later is the greater, and no clock has a say in that:
-/// `rebuild.rs` argues that a loss has a number that no loss before had, and starts are counted on
+/// `rejoin.rs` argues that a loss has a number that no loss before had, and starts are counted on
 /// the disk that was not lost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Life {

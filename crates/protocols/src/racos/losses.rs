@@ -5,7 +5,7 @@
 //! acknowledged before it answered, and its answer names the value; or later, and then its acknowledgement
 //! names the loss. An origin that hears of a loss asks that member anew, and counts nothing that it
 //! said before. Whoever lost its own disk acknowledges nothing until it knows again what losses it had noted,
-//! or who counted on that knows of its loss (`rebuild.rs`).
+//! or who counted on that knows of its loss (`rejoin.rs`).
 //!
 //! Of one number there may be two losses, if the first never came to an end: each is heard of by itself.
 

@@ -3,8 +3,8 @@
 
 use super::life::Life;
 use crate::lives::{self, Lives};
+use crate::rabia::weak_mvc;
 use crate::registry::Gist;
-use crate::weak_mvc;
 use quorate_core::{Attachment, Carry, Entry, EntryId, Slot};
 use std::fmt;
 

@@ -3,8 +3,8 @@
 use super::Replica;
 use super::config::Config;
 use super::messages::Message;
+use crate::rabia::weak_mvc;
 use crate::registry::{Catcher, Mutant, Sabotage};
-use crate::weak_mvc;
 use quorate_core::{Lsn, Outcome, Output};
 
 /// Where a cluster's disks are watched.

@@ -8,8 +8,8 @@ use super::messages::{Message, Record, Timer};
 use super::roster::Rosters;
 use super::segments::{Segment, Segments};
 use crate::lives::Lives;
+use crate::rabia::weak_mvc;
 use crate::under_way::Line;
-use crate::weak_mvc;
 use quorate_core::{EntryId, Lsn, Machine, Now, Out, Past};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Replica {
             rosters: written.rosters,
             rounds: Rounds::new(config.mvc.members.len()),
             losses: written.losses,
-            rebuild: None,
+            rejoin: None,
             line: Line::default(),
             pace: Default::default(),
             sent: Default::default(),
@@ -65,11 +65,11 @@ impl Replica {
         let known = replica.losses.clone();
         replica.rounds.hear(&known);
         if is_lost || !replica.mvc.is_serving() {
-            replica.begin_rebuild(out);
+            replica.begin_rejoin(out);
         }
         replica.resume(&written.candidates, out);
         // What this replica still has to spread is known now: the roster names it.
-        if !is_fresh && replica.rebuild.is_none() {
+        if !is_fresh && replica.rejoin.is_none() {
             replica.begin_life(replica.life.next(), out);
         }
         replica.settle(now, out);
@@ -97,7 +97,7 @@ impl Replica {
             let is_open = own(&id);
             let segment = self.segments.get(id);
             let is_of_lost = segment.is_some_and(|own| own.manifest.life.loss < self.life.loss);
-            if is_open && self.rebuild.is_none() && !is_of_lost {
+            if is_open && self.rejoin.is_none() && !is_of_lost {
                 self.bury(id, out);
                 continue;
             }

@@ -107,7 +107,7 @@ impl Replica {
     /// what its former lives left says nothing.
     pub(super) fn say_roster(&self, to: u64, out: &mut Out<Self>) {
         let Some(roster) = &self.roster else { return };
-        if self.rebuild.is_some() {
+        if self.rejoin.is_some() {
             return;
         }
         let is_mine = |id: &EntryId| id.origin == self.config.mvc.my_id();
@@ -155,7 +155,7 @@ impl Replica {
         }
         // It comes again if it is not too old.
         if self.config.rules.knows_old_rosters
-            && (self.rebuild.is_some() || life < self.life_of(from))
+            && (self.rejoin.is_some() || life < self.life_of(from))
         {
             return out.emit(Event::Branch("old roster refused"));
         }

@@ -8,7 +8,7 @@ use super::Replica;
 use super::config::Config;
 use super::life::Life;
 use super::messages::{Manifest, Message, Record};
-use crate::weak_mvc;
+use crate::rabia::weak_mvc;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, Lsn, Now, Out};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -150,7 +150,7 @@ impl Replica {
         }
         // An acknowledgement says what losses are known here. With `merged` a proposal says enough, and an answer
         // is for who asks.
-        if self.rebuild.is_some() || self.config.rules.merged && is_attached {
+        if self.rejoin.is_some() || self.config.rules.merged && is_attached {
             return;
         }
         let is_here = self.segments.holds(id, code);
@@ -210,7 +210,7 @@ impl Replica {
             self.keep(manifest.clone(), out);
         }
         let is_own = self.orphans.contains(&entry.id) && !self.mvc.holds(entry.id);
-        if is_own && self.rebuild.is_none() {
+        if is_own && self.rejoin.is_none() {
             self.spread_again(manifest, out);
         }
     }

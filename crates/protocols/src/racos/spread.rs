@@ -372,7 +372,7 @@ impl Replica {
         let is_open = |spreading: &Spreading| others & !spreading.acks != 0;
         let has_work = self.spreading.values().any(is_open)
             || self.roster.is_some()
-            || self.rebuild.is_some()
+            || self.rejoin.is_some()
             || self.config.rules.merged && !self.segments.is_empty();
         if has_work && !self.is_armed {
             self.is_armed = true;

@@ -3,7 +3,7 @@
 //! Where holders propose, nothing that is held may be let go of on the word of its origin: it may have been proposed,
 //! and its slot may be open. Nor can it be left as it is when its origin has no more of it: with fewer than `T`
 //! holders it would be proposed in vain for ever. So a holder has the log make it void: an own entry names what is
-//! dead here, and wherever that is decided (`../weak_mvc/held.rs`) all let go of it.
+//! dead here, and wherever that is decided (`../rabia/weak_mvc/held.rs`) all let go of it.
 //!
 //! Dead is what its origin spread in an earlier life, as its roster says or as it knows itself, and everything
 //! of an origin that was not heard of for long. The latter may be wrong. Then the origin, which finds its value void,

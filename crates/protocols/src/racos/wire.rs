@@ -4,7 +4,7 @@ use super::life::Life;
 use super::messages::{Manifest, Message, Record};
 use crate::done::{decode_ids, encode_ids};
 use crate::lives::{self, Lives};
-use crate::weak_mvc;
+use crate::rabia::weak_mvc;
 use quorate_core::{Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireError};
 
 impl Wire for Manifest {

@@ -2,27 +2,13 @@
 
 use super::quorum::{CODED_MEMBERS_MAX, Quorums};
 use crate::params::Params;
-use quorate_core::Epoch;
 
 /// What an epoch fixes of the algebra.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Coding {
-    pub(super) quorums: Quorums,
+pub(crate) struct Coding {
+    pub(crate) quorums: Quorums,
     /// The largest `X` that a leader chooses.
-    pub(super) code_max: u8,
-}
-
-/// Multi-Paxos: `X = 1` always, and `QR` a majority unless `qr` says otherwise.
-pub(super) fn whole(params: &Params<'_>) -> Result<Coding, String> {
-    let n = params.epoch.n();
-    let most = Epoch::MEMBERS_MAX;
-    if n == 0 || n > most {
-        return Err(format!("{n} members: must be 1 to {most}"));
-    }
-    let read = params.number("qr", Quorums::uncoded(n).read, 1..=n)?;
-    let quorums = Quorums { n, read };
-    let code_max = 1;
-    Ok(Coding { quorums, code_max })
+    pub(crate) code_max: u8,
 }
 
 /// RS-Paxos. With the profile `paper`, `QR = N - F` with `F = (N - k) / 2`, so that both quorums
@@ -76,9 +62,10 @@ fn k_of_paper(n: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use crate::multi_paxos::MultiPaxos;
     use crate::registry::Protocol;
+    use crate::rs_paxos::RsPaxos;
     use crate::rs_paxos::tests::net::seat;
-    use crate::rs_paxos::{MultiPaxos, RsPaxos};
 
     /// N, profile, QR and QW(k), codes.
     type Row = (usize, &'static str, (usize, usize), &'static [u8]);

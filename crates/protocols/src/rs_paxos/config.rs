@@ -145,27 +145,19 @@ const COMMON: [&str; 14] = [
     "patience_ms",
 ];
 
-/// Parameters of Multi-Paxos alone.
-const WHOLE: &[&str] = &["qr"];
-/// Parameters of RS-Paxos alone.
-const CODED: &[&str] = &["k", "profile"];
+/// Parameters of RS-Paxos alone; what Multi-Paxos adds is in `../multi_paxos/config.rs`.
+const OWN: &[&str] = &["k", "profile"];
 
 impl Config {
-    /// The configuration of one seat of Multi-Paxos.
-    pub fn whole(seat: &Seat) -> Result<Config, String> {
-        let known = known(WHOLE);
-        let params = params(&seat.epoch, &known)?;
-        Config::new(seat, &params, coding::whole(&params)?)
-    }
-
     /// The configuration of one seat of RS-Paxos.
     pub fn coded(seat: &Seat) -> Result<Config, String> {
-        let known = known(CODED);
+        let known = known(OWN);
         let params = params(&seat.epoch, &known)?;
         Config::new(seat, &params, coding::coded(&params)?)
     }
 
-    fn new(seat: &Seat, params: &Params<'_>, coding: Coding) -> Result<Config, String> {
+    /// The configuration of one seat with these quorums and codes.
+    pub(crate) fn new(seat: &Seat, params: &Params<'_>, coding: Coding) -> Result<Config, String> {
         let epoch = &seat.epoch;
         let me = epoch.index_of(seat.me);
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
@@ -233,25 +225,22 @@ fn hold_ns(lease_ns: u64, drift_ppm: u64) -> u64 {
 
 /// How many replicas may fail while the others still elect leaders and choose values: the coded
 /// ones with a smaller `X`.
-pub(super) fn failures_survived(coding: Result<Coding, String>) -> usize {
+pub(crate) fn failures_survived(coding: Result<Coding, String>) -> usize {
     coding.map_or(0, |coding| coding.quorums.failures(1))
-}
-
-/// What an epoch fixes of the algebra of Multi-Paxos.
-pub(super) fn whole(epoch: &Epoch) -> Result<Coding, String> {
-    coding::whole(&params(epoch, &known(WHOLE))?)
 }
 
 /// What an epoch fixes of the algebra of RS-Paxos.
 pub(super) fn coded(epoch: &Epoch) -> Result<Coding, String> {
-    coding::coded(&params(epoch, &known(CODED))?)
+    coding::coded(&params(epoch, &known(OWN))?)
 }
 
-fn known(own: &[&'static str]) -> Vec<&'static str> {
+/// The names of all parameters: those of one protocol, and those of both.
+pub(crate) fn known(own: &[&'static str]) -> Vec<&'static str> {
     own.iter().copied().chain(COMMON).collect()
 }
 
-fn params<'a>(epoch: &'a Epoch, known: &'a [&'a str]) -> Result<Params<'a>, String> {
+/// The parameters of an epoch, if all their names are known.
+pub(crate) fn params<'a>(epoch: &'a Epoch, known: &'a [&'a str]) -> Result<Params<'a>, String> {
     let params = Params { epoch, known };
     params.check_names()?;
     Ok(params)

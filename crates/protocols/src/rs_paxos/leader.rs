@@ -3,7 +3,7 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Accept, Claim, Message, has_bulk};
-use super::role::{Leader, Recovered, Role, Tally, Trust, is_whole};
+use super::role::{Instance, Leader, Recovered, Role, Tally, Trust, is_whole};
 use crate::lives::Lives;
 use crate::under_way::{UnderWay, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
@@ -49,7 +49,7 @@ impl Replica {
     pub(super) fn enqueue(&mut self, entry: Entry, out: &mut Out<Self>) {
         let is_large = self.is_large(&entry);
         let name = Some(entry.id);
-        let is_proposed = |slots: &VecDeque<super::Instance>| {
+        let is_proposed = |slots: &VecDeque<Instance>| {
             let mut accepted = slots.iter().filter_map(|slot| slot.accepted.as_ref());
             accepted.any(|proposal| proposal.name() == name)
         };
@@ -321,7 +321,7 @@ impl Replica {
 
     /// Whether some proposal of this leader is not chosen yet.
     pub(super) fn has_unchosen(&self) -> bool {
-        let is_own = |slot: &super::Instance| {
+        let is_own = |slot: &Instance| {
             let accepted = slot.accepted.as_ref();
             accepted.is_some_and(|accepted| accepted.ballot == self.promised)
         };

@@ -381,17 +381,17 @@ impl quorate_core::Record for Record {
 
 impl Record {
     /// Whether this is a promise to another replica.
-    pub(super) fn is_promise(&self) -> bool {
+    pub(crate) fn is_promise(&self) -> bool {
         matches!(self, Record::Promise { .. })
     }
 
     /// Whether this is an own ballot.
-    pub(super) fn is_candidacy(&self) -> bool {
+    pub(crate) fn is_candidacy(&self) -> bool {
         matches!(self, Record::Candidacy { .. })
     }
 
     /// Whether this is something accepted.
-    pub(super) fn is_accept(&self) -> bool {
+    pub(crate) fn is_accept(&self) -> bool {
         matches!(self, Record::Accept { .. } | Record::Again { .. })
     }
 }

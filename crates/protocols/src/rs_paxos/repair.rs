@@ -1,7 +1,7 @@
 //! What makes up for lost messages, and how the leader is asked for a sign of life.
 
 use super::Replica;
-use super::bulk::BACKOFF_SILENT;
+use super::codes::BACKOFF_SILENT;
 use super::messages::{Message, Timer};
 use super::role::{Instance, Role, Trust};
 use quorate_core::{Due, Out, ReplicaId, Slot};

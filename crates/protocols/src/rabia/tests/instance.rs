@@ -3,9 +3,9 @@
 //! are exact, not cautious).
 
 use super::cluster::{Dice, config};
+use crate::rabia::weak_mvc::slot::{Instance, Next, View};
 use crate::rabia::{Config, Rabia, SlotMessage, Trail};
 use crate::registry::{Protocol, Sabotage};
-use crate::weak_mvc::slot::{Instance, Next, View};
 use quorate_core::{Boot, EntryId, ReplicaId, Slot};
 
 const SIZES: [(usize, &str); 4] = [(3, "1"), (4, "1"), (5, "1"), (5, "2")];

@@ -4,10 +4,10 @@
 mod segments;
 
 pub(super) use super::dice::Dice;
+use crate::rabia::weak_mvc;
 use crate::racos::{Config, Message, Racos, Record, Replica, Timer};
 use crate::registry::{Protocol, Sabotage};
 use crate::seats::seat;
-use crate::weak_mvc;
 use crate::{Done, rabia};
 use bytes::Bytes;
 use quorate_core::{

@@ -7,11 +7,11 @@
 //! counts are few. Whatever the code would decide on anything heard of any step counts as decided: whoever
 //! decides may hear the rest later than it speaks, and may be silent from then on.
 
+use crate::rabia::weak_mvc::slot::{Instance, Next, View};
+use crate::rabia::weak_mvc::{Config, Mode, Thresholds, Trail, Value};
 use crate::racos::Racos;
 use crate::registry::Protocol;
 use crate::seats::seat;
-use crate::weak_mvc::slot::{Instance, Next, View};
-use crate::weak_mvc::{Config, Mode, Thresholds, Trail, Value};
 use quorate_core::{Boot, EntryId, ReplicaId, Slot, coin};
 use std::collections::{BTreeMap, BTreeSet};
 

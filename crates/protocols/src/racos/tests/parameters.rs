@@ -45,8 +45,8 @@ fn the_numbers_are_those_of_the_table() {
         assert!(t.proposal >= holders || !params.contains(&MERGED));
         assert!(t.read + t.proposal > n && t.fast_0 + t.proposal > n);
         // Answers after a loss meet the holders of what was announced with the lost disk's help.
-        assert!(config.thresholds.rebuild + holders > n);
-        assert!(config.thresholds.rebuild <= t.wait);
+        assert!(config.thresholds.rejoin + holders > n);
+        assert!(config.thresholds.rejoin <= t.wait);
     }
 }
 
@@ -68,8 +68,8 @@ fn with_smaller_codes_any_minority_may_fail() {
             "while all are up"
         );
         assert!(config.thresholds.holders(1) <= t.wait, "with f down");
-        assert!(config.thresholds.rebuild + config.thresholds.holders(1) > n);
-        assert!(config.thresholds.rebuild <= t.wait);
+        assert!(config.thresholds.rejoin + config.thresholds.holders(1) > n);
+        assert!(config.thresholds.rejoin <= t.wait);
         let fixed = [("k", k), ("f", f)];
         assert!(Racos::config(&seat(Racos::NAME, n, 0, 1, &fixed)).is_err());
     }

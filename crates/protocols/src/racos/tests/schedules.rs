@@ -2,9 +2,9 @@
 
 use super::net::{Dice, Net};
 use super::random::settle;
+use crate::rabia::weak_mvc;
 use crate::racos::{Config, Message, Racos, Record, Replica};
 use crate::registry::{Protocol, Sabotage};
-use crate::weak_mvc;
 use quorate_core::{EntryId, Output};
 use std::any::Any;
 use std::panic::catch_unwind;

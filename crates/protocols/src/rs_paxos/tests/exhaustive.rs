@@ -3,10 +3,11 @@
 //! differ in who is who count once. The counts are what a search found, put here so that one that
 //! covers less is noticed.
 
+use crate::multi_paxos::MultiPaxos;
 use crate::registry::{Protocol, Sabotage};
 use crate::rs_paxos::decide::{Choice, Vote, decide};
 use crate::rs_paxos::tests::net::seat;
-use crate::rs_paxos::{Ballot, Config, Fragments, MultiPaxos, RsPaxos};
+use crate::rs_paxos::{Ballot, Config, Fragments, RsPaxos};
 use quorate_core::{Boot, EntryId, ReplicaId};
 use std::collections::{BTreeSet, VecDeque};
 

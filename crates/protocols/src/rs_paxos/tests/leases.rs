@@ -1,8 +1,9 @@
 //! Leases: what reads cost under one, and what would make two of them overlap.
 
 use super::net::{Net, seat};
+use crate::multi_paxos::MultiPaxos;
 use crate::registry::Protocol;
-use crate::rs_paxos::{Config, Message, MultiPaxos};
+use crate::rs_paxos::{Config, Message};
 use quorate_core::{Class, MILLIS, Outcome, Slot};
 
 const A: usize = 0;

@@ -3,10 +3,9 @@
 
 use super::host;
 use crate::done::Done;
+use crate::multi_paxos::MultiPaxos;
 use crate::registry::Protocol;
-use crate::rs_paxos::{
-    Accept, Ballot, Config, Message, MultiPaxos, Record, Replica, RsPaxos, Timer,
-};
+use crate::rs_paxos::{Accept, Ballot, Config, Message, Record, Replica, RsPaxos, Timer};
 use crate::seats;
 use bytes::Bytes;
 use quorate_core::{

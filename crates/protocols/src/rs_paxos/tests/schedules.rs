@@ -1,8 +1,9 @@
 //! Nasty schedules, one test each.
 
 use super::net::{Net, seat};
+use crate::multi_paxos::MultiPaxos;
 use crate::registry::{Protocol, Sabotage};
-use crate::rs_paxos::{Accept, Ballot, Config, Message, MultiPaxos, Record, Timer};
+use crate::rs_paxos::{Accept, Ballot, Config, Message, Record, Timer};
 use quorate_core::{Outcome, Refusal, Slot};
 
 const A: usize = 0;

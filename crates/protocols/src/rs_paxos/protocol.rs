@@ -1,49 +1,13 @@
-//! The two protocols of one machine.
+//! What the rest of the program knows of RS-Paxos.
 
 use super::config::{self, Config};
 use super::messages::{Message, Record};
-use super::{Replica, mutants, words};
+use super::{Replica, describe, mutants};
 use crate::registry::{Mutant, Protocol};
 use quorate_core::{Epoch, Seat};
 
-/// RS-Paxos with `X = 1`, as registered.
-pub struct MultiPaxos;
-
 /// RS-Paxos, as registered.
 pub struct RsPaxos;
-
-impl Protocol for MultiPaxos {
-    const NAME: &'static str = "multi-paxos";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::whole(seat)
-    }
-
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(config::whole(epoch))
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
-    fn message(message: &Message) -> String {
-        words::message(message)
-    }
-
-    fn record(record: &Record) -> String {
-        words::record(record)
-    }
-
-    fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
-    }
-}
 
 impl Protocol for RsPaxos {
     const NAME: &'static str = "rs-paxos";
@@ -62,24 +26,24 @@ impl Protocol for RsPaxos {
     }
 
     fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::coded()
+        mutants::all()
     }
 
     fn message(message: &Message) -> String {
-        words::message(message)
+        describe::message(message)
     }
 
     fn record(record: &Record) -> String {
-        words::record(record)
+        describe::record(record)
     }
 
     fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
+        describe::state(machine)
     }
 }
 
 /// The rare branches of the machine; those about fragments only values with payloads come to.
-const BRANCHES: &[&str] = &[
+pub(crate) const BRANCHES: &[&str] = &[
     "candidate behind",
     "chosen by name",
     "decided elsewhere",

@@ -2,9 +2,12 @@
 
 use super::config::{self, Config};
 use super::messages::{self, Message, Record};
-use super::{Racos, Replica, mutants, words};
+use super::{Replica, describe, mutants};
 use crate::registry::{Layers, Mutant, Protocol};
 use quorate_core::{Epoch, Seat};
+
+/// Racos, as registered.
+pub struct Racos;
 
 impl Protocol for Racos {
     const NAME: &'static str = "racos";
@@ -38,15 +41,15 @@ impl Protocol for Racos {
     }
 
     fn message(message: &Message) -> String {
-        words::message(message)
+        describe::message(message)
     }
 
     fn record(record: &Record) -> String {
-        words::record(record)
+        describe::record(record)
     }
 
     fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
+        describe::state(machine)
     }
 }
 

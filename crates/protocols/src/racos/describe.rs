@@ -3,7 +3,7 @@
 use super::Replica;
 use super::messages::{Manifest, Message, Record};
 use crate::lives;
-use crate::weak_mvc;
+use crate::rabia::weak_mvc;
 use quorate_core::Machine;
 
 /// A message.
@@ -12,7 +12,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::Mvc(weak_mvc::Message::Batch { entry }) if entry.bulk_len() > 0 => {
             format!("candidate {:?}", entry.id)
         }
-        Message::Mvc(message) => weak_mvc::words::message(message),
+        Message::Mvc(message) => weak_mvc::describe::message(message),
         Message::Spread {
             manifest,
             round,
@@ -58,7 +58,7 @@ pub(super) fn message(message: &Message) -> String {
 /// A record.
 pub(super) fn record(record: &Record) -> String {
     match record {
-        Record::Mvc(record) => weak_mvc::words::record(record),
+        Record::Mvc(record) => weak_mvc::describe::record(record),
         Record::Manifest {
             manifest,
             is_held,
@@ -87,7 +87,7 @@ fn name(manifest: &Manifest) -> String {
 
 /// What a replica knows, a line per slot and per value.
 pub(super) fn state(replica: &Replica) -> Vec<String> {
-    let mut lines = weak_mvc::words::state(&replica.mvc);
+    let mut lines = weak_mvc::describe::state(&replica.mvc);
     lines.extend(replica.spreading.values().map(|spreading| {
         let what = match spreading.is_announced {
             true => "announced",
@@ -120,9 +120,9 @@ pub(super) fn explain(replica: &Replica) -> String {
     if !replica.backlog.is_empty() {
         text.push_str("; long values wait to be spread");
     }
-    if let Some(rebuild) = &replica.rebuild {
+    if let Some(rejoin) = &replica.rejoin {
         text.push_str("; ");
-        text.push_str(&rebuild.describe());
+        text.push_str(&rejoin.describe());
     }
     text
 }

@@ -24,13 +24,13 @@ use super::life;
 use super::messages::{Manifest, Message, Record};
 use super::segments::Segment;
 use crate::lives::{Life, Lives};
-use crate::weak_mvc;
+use crate::rabia::weak_mvc;
 use quorate_core::{EntryId, Event, Out, Peers, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of what the lost disk held.
 #[derive(Clone, Hash, Debug)]
-pub(super) struct Rebuild {
+pub(super) struct Rejoin {
     /// The number asked for, and this start.
     loss: Life,
     /// Counts the questions.
@@ -51,7 +51,7 @@ struct Holding {
     held: BTreeSet<EntryId>,
 }
 
-impl Rebuild {
+impl Rejoin {
     pub(super) fn describe(&self) -> String {
         format!(
             "lost its disk, {} members said what they hold of {} values",
@@ -72,12 +72,12 @@ impl Rebuild {
     }
 
     /// Asks for the number after this one.
-    fn after(last: Life, me: &weak_mvc::Config, number: u64) -> Rebuild {
+    fn after(last: Life, me: &weak_mvc::Config, number: u64) -> Rejoin {
         let loss = Life {
             number: last.next_number(),
             boot: me.boot,
         };
-        Rebuild {
+        Rejoin {
             loss,
             number,
             since: BTreeMap::new(),
@@ -89,20 +89,20 @@ impl Rebuild {
 
 impl Replica {
     /// Begins to find out what the lost disk held.
-    pub(super) fn begin_rebuild(&mut self, out: &mut Out<Self>) {
+    pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
         let last = self.losses.of(self.config.mvc.me);
-        self.rebuild = Some(Rebuild::after(last, &self.config.mvc, 0));
+        self.rejoin = Some(Rejoin::after(last, &self.config.mvc, 0));
         self.mvc.delay_rejoin(true);
         self.ask_what_is_undecided(out);
     }
 
     /// Asks all others, again and again: what holds up the end may have been decided, or be dead.
     pub(super) fn ask_what_is_undecided(&mut self, out: &mut Out<Self>) {
-        let is_told = |rebuild: &Rebuild| self.is_told_enough(rebuild);
-        if self.rebuild.as_ref().is_some_and(is_told) {
+        let is_told = |rebuild: &Rejoin| self.is_told_enough(rebuild);
+        if self.rejoin.as_ref().is_some_and(is_told) {
             return;
         }
-        let Some(rebuild) = &mut self.rebuild else {
+        let Some(rebuild) = &mut self.rejoin else {
             return;
         };
         rebuild.number += 1;
@@ -114,7 +114,7 @@ impl Replica {
 
     /// A member lost its disk: it is told what is held here, once it is written that it lost it.
     pub(super) fn on_lost(&mut self, from: usize, loss: Life, number: u64, out: &mut Out<Self>) {
-        if self.rebuild.is_some() {
+        if self.rejoin.is_some() {
             return;
         }
         if self.losses.note(from, loss) {
@@ -153,7 +153,7 @@ impl Replica {
     /// A member knows of these losses. Of two that have one number, who knows of either may not know of the
     /// other: then a number is noted that nobody knows. What others that had one answered before does not count.
     fn learn_losses(&mut self, from: usize, losses: &Lives) {
-        let Some(rebuild) = &mut self.rebuild else {
+        let Some(rebuild) = &mut self.rejoin else {
             return;
         };
         let me = self.config.mvc.me;
@@ -180,11 +180,11 @@ impl Replica {
         manifest: Option<Manifest>,
         out: &mut Out<Self>,
     ) {
-        if self.rebuild.is_none() || !self.is_noted_by(&losses, out) {
+        if self.rejoin.is_none() || !self.is_noted_by(&losses, out) {
             return;
         }
         self.learn_losses(from, &losses);
-        let Some(rebuild) = &mut self.rebuild else {
+        let Some(rebuild) = &mut self.rejoin else {
             return;
         };
         let since = rebuild.since.get(&from).copied().unwrap_or(0);
@@ -214,13 +214,13 @@ impl Replica {
     /// next one is asked for.
     fn is_noted_by(&mut self, losses: &Lives, out: &mut Out<Self>) -> bool {
         let noted = losses.of(self.config.mvc.me);
-        let Some(rebuild) = &mut self.rebuild else {
+        let Some(rebuild) = &mut self.rejoin else {
             return false;
         };
         if noted != rebuild.loss && noted.number >= rebuild.loss.number {
             out.emit(Event::Branch("number of a loss was taken"));
             let number = rebuild.number;
-            *rebuild = Rebuild::after(noted, &self.config.mvc, number);
+            *rebuild = Rejoin::after(noted, &self.config.mvc, number);
             self.ask_what_is_undecided(out);
             return false;
         }
@@ -258,13 +258,13 @@ impl Replica {
 
     /// Whether that is so, and everything is applied that was decided when others answered: they do not
     /// name it, and an own roster that does not either would have it let go where it is not applied.
-    fn is_rebuilt(&self, rebuild: &Rebuild) -> bool {
+    fn is_rebuilt(&self, rebuild: &Rejoin) -> bool {
         let mut holdings = rebuild.holdings.values();
         self.is_told_enough(rebuild) && holdings.all(|said| said.next <= self.mvc.next())
     }
 
     /// Whether nothing can count on what is not here.
-    fn is_told_enough(&self, rebuild: &Rebuild) -> bool {
+    fn is_told_enough(&self, rebuild: &Rejoin) -> bool {
         let others = self.config.others().count_ones() as usize;
         let is_missing = |id: &EntryId| {
             let segment = self.segments.get(*id);
@@ -274,12 +274,12 @@ impl Replica {
             })
         };
         let numbers = (&self.config.thresholds, &self.config.mvc.thresholds);
-        let enough = numbers.0.rebuild.max(numbers.1.rejoin).min(others);
+        let enough = numbers.0.rejoin.max(numbers.1.rejoin).min(others);
         rebuild.holdings.len() >= enough && !rebuild.values().iter().any(is_missing)
     }
 
     /// Whether so many others may hold a value that it may have been announced with this replica's help.
-    fn may_be_announced(&self, segment: &Segment, rebuild: &Rebuild) -> bool {
+    fn may_be_announced(&self, segment: &Segment, rebuild: &Rejoin) -> bool {
         let others = self.config.others().count_ones() as usize;
         let silent = others - rebuild.holdings.len();
         let needed = self.config.thresholds.holders(segment.manifest.code) - 1;
@@ -287,7 +287,7 @@ impl Replica {
     }
 
     /// What was not announced, as far as it is not here or was the own to announce.
-    fn hopeless(&self, rebuild: &Rebuild) -> Vec<EntryId> {
+    fn hopeless(&self, rebuild: &Rejoin) -> Vec<EntryId> {
         let is_own = |id: &EntryId| self.orphans.contains(id) && !self.spreading.contains_key(id);
         let is_hopeless = |(id, segment): &(&EntryId, &Segment)| {
             let is_lacking = !segment.is_held || is_own(id);
@@ -298,13 +298,13 @@ impl Replica {
     }
 
     /// Ends the rebuilding when it is done.
-    pub(super) fn rebuild_further(&mut self, out: &mut Out<Self>) {
-        let Some(rebuild) = &self.rebuild else { return };
+    pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
+        let Some(rebuild) = &self.rejoin else { return };
         if self.config.rules.rebuilds && !self.is_rebuilt(rebuild) {
             return;
         }
         let (hopeless, loss) = (self.hopeless(rebuild), rebuild.loss);
-        self.rebuild = None;
+        self.rejoin = None;
         self.mvc.delay_rejoin(false);
         for id in hopeless {
             self.orphans.remove(&id);

@@ -1,17 +1,17 @@
 //! Messages, records and states in the paper's words, one line each, for conversations and for
 //! whoever looks for what is stuck.
 
+use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
-use super::role::{Instance, Role};
-use super::{Replica, Trust};
+use super::role::{Instance, Role, Trust};
 use crate::lives::Lives;
 use crate::masks;
 use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;
 
 /// A message.
-pub(super) fn message(message: &Message) -> String {
+pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Forward { entry } => format!("forward {:?}", entry.id),
         Message::PreVote { campaign, next, .. } => format!("pre-vote {campaign} from {next:?}"),
@@ -129,7 +129,7 @@ fn promise(part: &Promise) -> String {
 }
 
 /// A record.
-pub(super) fn record(record: &Record) -> String {
+pub(crate) fn record(record: &Record) -> String {
     match record {
         Record::Promise { ballot } => format!("promise {ballot:?}"),
         Record::Candidacy { ballot } => format!("own ballot {ballot:?}"),
@@ -152,7 +152,7 @@ pub(super) fn record(record: &Record) -> String {
 }
 
 /// What a replica is and knows, then a line per slot.
-pub(super) fn state(replica: &Replica) -> Vec<String> {
+pub(crate) fn state(replica: &Replica) -> Vec<String> {
     let role = match &replica.role {
         Role::Follower => match replica.leader {
             Some(leader) => format!("follows {} in {:?}", leader + 1, replica.led),
