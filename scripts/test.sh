@@ -62,7 +62,7 @@ done
 "$LAB" bench failover --alone "${failover[@]}" --data-dir target
 "$LAB" bench failover --alone --protocol chora --replicas 3 --victims turn --loads write --duration 5s --away 1s \
   --val-size 256 --clients 48 --fill 200 --delay 5ms --fault delays --watch pulsing --param rtt_us=10000 --data-dir target
-"$LAB" bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
+"$LAB" bench wan --map docs/results/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
   --duration 2s --warmup 1s --data-dir target
 scripts/attack.sh "${attack[@]}" --data-dir target
 scripts/readme-commands.sh

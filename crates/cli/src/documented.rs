@@ -9,14 +9,21 @@ use clap::error::ErrorKind;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pages whose commands readers type.
+/// The pages whose commands readers type: README.md and all of `docs/` but the records of decisions.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = fs::read_dir(root.join("docs")).unwrap();
-    let docs = docs.map(|entry| entry.unwrap().path());
-    let is_page = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
-    let mut pages: Vec<PathBuf> = docs.filter(is_page).collect();
-    pages.push(root.join("README.md"));
+    let mut pages = vec![root.join("README.md")];
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("decisions") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                pages.push(path);
+            }
+        }
+    }
     pages.sort();
     pages
 }

@@ -178,7 +178,7 @@ async fn a_folder_of_a_newer_format_is_refused_and_left_as_it_is() {
     }
 }
 
-/// Writes the fixture of this build's format; see docs/testing.md. One that is there is never
+/// Writes the fixture of this build's format; see docs/guide/testing.md. One that is there is never
 /// written again: it is what was released.
 #[tokio::test]
 #[ignore = "run it once, when a format is new"]

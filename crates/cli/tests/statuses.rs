@@ -1,5 +1,5 @@
 //! What clients are told of writes whose outcome is unknown, by real processes: nothing that makes a client
-//! library repeat a write by itself. docs/reference-statuses.md has the same rows.
+//! library repeat a write by itself. docs/reference/statuses.md has the same rows.
 
 #![allow(
     clippy::disallowed_methods,

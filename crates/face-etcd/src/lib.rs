@@ -6,7 +6,7 @@
 //! only the header, which names this member, is put in front of it. A read becomes a
 //! [`Query`](quorate_etcd_store::Query).
 //!
-//! What differs from etcd, and why: `docs/etcd-compatibility.md`.
+//! What differs from etcd, and why: `docs/reference/etcd-compatibility.md`.
 
 mod authority;
 mod cluster;

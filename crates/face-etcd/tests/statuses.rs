@@ -1,4 +1,4 @@
-//! What a client is told of a write that got no result: docs/reference-statuses.md has the same rows.
+//! What a client is told of a write that got no result: docs/reference/statuses.md has the same rows.
 
 mod backend;
 

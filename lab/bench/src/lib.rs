@@ -248,7 +248,7 @@ Examples:
   Twenty sequences of 400 steps:
     scripts/build-etcd.sh && quorate-lab bench differential --seeds 0..20
   Against what etcd did when it was recorded:
-    quorate-lab bench differential --replay crates/cli/tests/recorded/etcd-3.7.json";
+    quorate-lab bench differential --replay lab/cli/tests/recorded/etcd-3.7.json";
 
 const SIZES_EXAMPLES: &str = "\
 Examples:
@@ -289,10 +289,10 @@ Examples:
 const WAN_EXAMPLES: &str = "\
 Examples:
   Three replicas on three continents, clients on both coasts of a fourth place, about four minutes:
-    quorate-lab bench wan --map docs/wan.toml --replicas eu-north,asia-northeast,sa-east \\
+    quorate-lab bench wan --map docs/results/wan.toml --replicas eu-north,asia-northeast,sa-east \\
       --clients us-east,us-west
   One protocol, for a first impression:
-    quorate-lab bench wan --map docs/wan.toml --replicas us-east,us-west,eu-north --clients eu-north \\
+    quorate-lab bench wan --map docs/results/wan.toml --replicas us-east,us-west,eu-north --clients eu-north \\
       --systems nezha --duration 3s";
 
 const CLOCKS_EXAMPLES: &str = "\

@@ -10,7 +10,7 @@ mod support;
 use support::{lab, output};
 
 /// Scenario: random requests and watches, drawn from seeds, go to every endpoint in turn; every
-/// answer and every event is what etcd 3.7 gave. `docs/testing.md` says how the recording is made.
+/// answer and every event is what etcd 3.7 gave. `docs/guide/testing.md` says how the recording is made.
 fn answers_as_etcd_did(options: &[&str]) {
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/etcd-3.7.json");
     let mut command = lab();

@@ -58,7 +58,7 @@ pub fn check_recorded<T: Debug, E: Debug>(
         assert!(
             recorded.lines().any(|recorded| recorded == line),
             "{} lacks {line}: the format has changed, or what is recorded of it is not complete \
-             (docs/testing.md, \"Formats and versions\")",
+             (docs/guide/testing.md, \"Formats and versions\")",
             present.display()
         );
     }

@@ -1,4 +1,4 @@
-//! The bytes of bulk records and footers (`docs/log-format.md` draws them).
+//! The bytes of bulk records and footers (`docs/reference/log-format.md` draws them).
 
 use super::Fragment;
 use crate::log::{ALIGN, Position, crc32c};

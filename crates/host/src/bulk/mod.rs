@@ -3,7 +3,7 @@
 //! Payloads do not lie in the log. Their fragments (or the whole of them) are appended to segments of
 //! their own, beside the log's and written in the same flush, and an index in memory says where each
 //! is. It is a heap, not a prefix: a segment is given up when nothing in it is wanted any more, or
-//! after the little that is was moved. The byte format is drawn in `docs/log-format.md`.
+//! after the little that is was moved. The byte format is drawn in `docs/reference/log-format.md`.
 //!
 //! # Calling order
 //!

@@ -1,4 +1,4 @@
-//! The bytes of segments and records (`docs/log-format.md` draws them).
+//! The bytes of segments and records (`docs/reference/log-format.md` draws them).
 
 use super::Position;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

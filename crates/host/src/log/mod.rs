@@ -1,6 +1,6 @@
 //! The log: segments of checksummed records, without any I/O.
 //!
-//! The byte format is drawn in `docs/log-format.md`. Three ideas carry it:
+//! The byte format is drawn in `docs/reference/log-format.md`. Three ideas carry it:
 //!
 //! - A record's checksum covers its place (segment number and offset) and the ordinal of the boot
 //!   that wrote it, so that a misdirected write, a recycled segment's old content and the remains

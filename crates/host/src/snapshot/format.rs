@@ -1,4 +1,4 @@
-//! The bytes of a snapshot (`docs/log-format.md` draws them): pieces, each with its length, its
+//! The bytes of a snapshot (`docs/reference/log-format.md` draws them): pieces, each with its length, its
 //! kind and a checksum, and at the end their number and a digest over all of them.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};

@@ -11,7 +11,7 @@ pub(super) const SLOTS_PER_WINDOW: usize = 4;
 /// Views that may begin beyond that before anything is committed.
 pub(super) const INITS_MAX: u64 = 1024;
 
-/// What a message costs to process unless told (`docs/chora-cost.toml`).
+/// What a message costs to process unless told (`docs/results/chora-cost.toml`).
 const MESSAGE_NS: usize = 1_000;
 
 /// How many members it takes. Every number is the smallest that is safe: `q = f + 1` of `2f + 1`.

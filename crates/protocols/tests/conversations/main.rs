@@ -1,5 +1,5 @@
 //! Conversations: scripts that drive the machines of a protocol message by message, and what they
-//! say (`docs/testing.md` describes the language).
+//! say (`docs/guide/testing.md` describes the language).
 //!
 //! `QUORATE_RECORD=1 cargo test -p quorate-protocols --test conversations` records them anew.
 

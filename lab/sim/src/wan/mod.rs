@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     fn measured(line: &str) -> Result<String, Failure> {
-        let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wan.toml");
+        let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/wan.toml");
         let options = crate::parse(&format!("--map {map} --jobs 1 {line}"));
         measure(&options.expect("the line parses"))
     }

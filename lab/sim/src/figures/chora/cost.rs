@@ -14,8 +14,8 @@ pub(super) struct Cost {
 }
 
 /// Where the costs are from unless told.
-pub(super) const DEFAULT_NAME: &str = "docs/chora-cost.toml";
-const DEFAULT: &str = include_str!("../../../../../docs/chora-cost.toml");
+pub(super) const DEFAULT_NAME: &str = "docs/results/chora-cost.toml";
+const DEFAULT: &str = include_str!("../../../../../docs/results/chora-cost.toml");
 
 impl Cost {
     /// # Errors

@@ -305,7 +305,7 @@ const ABSENT: &str = "\
 - *Commutativity* (figure 8b, and a part of figure 7): writes of the store take numbers from one revision, so that all conflict. `quorate
   sim commute` shows it with the plain store, whose commands say what they touch.
 - *Throughput and CPU, and what deadlines and commutativity do for them* (figures 6, 7 and 9): `quorate-lab sim load`, where cores take time. *Wide areas*
-  (10): `quorate-lab sim wan`. `docs/performance.md` has both, and what was measured with processes and disks (11).
+  (10): `quorate-lab sim wan`. [nezha.md](nezha.md) has both, and [busy/nezha.md](busy/nezha.md) what was measured with processes and disks (11).
 - *A leader that counts quorums for its gateways* (figure 7): there is none.
 - *Proxies on machines of their own*: there are none, so two delays are those from a gateway, and clients have theirs beside.
 - *Flushes*: with `--durability disk` the same page has them in its times; section 19 counts one deep on the fast path.

@@ -1,4 +1,4 @@
-//! The figures for people: a page of tables, as in `docs/figures.md`.
+//! The figures for people: a page of tables, as in `docs/results/figures.md`.
 
 use super::Figures;
 use crate::figures::points::{CLOCK_NS, LATE_ONE_IN, Point, TURN_NS, UNIT_NS};
