@@ -17,6 +17,7 @@ mod epoch;
 mod ids;
 mod intervals;
 mod machine;
+mod members;
 mod out;
 pub mod pace;
 mod payload;
@@ -34,6 +35,7 @@ pub use epoch::{Catalogue, Chain, ChainError, Durability, Epoch, Member, Numbers
 pub use ids::{Boot, ClientId, ClusterId, EntryId, Group, Incarnation, Lsn, ReplicaId, Slot};
 pub use intervals::EntrySet;
 pub use machine::{Attachment, Base, Carry, Machine, PayloadRule, Plain, Record};
+pub use members::{MemberIndex, MemberSet, Members};
 pub use out::Out;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadId, Share};
 pub use quorum::{majority, reached};
