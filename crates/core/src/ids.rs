@@ -67,7 +67,7 @@ impl ReplicaId {
     /// draws its number when it starts: it has no name that outlives its process.
     pub const GATEWAYS: u16 = 1 << 15;
 
-    /// Whether it is the number of a gateway apart.
+    /// Whether it is the number of a remote gateway.
     #[must_use]
     pub fn is_gateway(self) -> bool {
         self.0 >= Self::GATEWAYS

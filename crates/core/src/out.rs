@@ -108,7 +108,7 @@ impl<M: Machine> Out<M> {
         self.outputs.push(Output::Retract { from });
     }
 
-    /// Has a gateway apart told what came of an entry that is decided.
+    /// Has a remote gateway told what came of an entry that is decided.
     pub fn tell(&mut self, gateway: ReplicaId, entry: EntryId, requests: Vec<RequestId>) {
         self.outputs.push(Output::Tell {
             gateway,

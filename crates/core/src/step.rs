@@ -231,7 +231,7 @@ pub enum Output<M: Machine> {
         /// The first slot.
         from: Slot,
     },
-    /// An entry of a gateway apart is decided here, and what came of it was not said by a machine: the host
+    /// An entry of a remote gateway is decided here, and what came of it was not said by a machine: the host
     /// says so, as far as its sessions know.
     Tell {
         /// The gateway.
@@ -310,7 +310,7 @@ pub enum Outcome {
     /// It is as good as applied: whatever is decided yet, this is its slot and this its result.
     Applied(Slot, Bytes),
     /// What was answered so is decided: nothing can come before it any more. Said where nothing is delivered,
-    /// by the machine of a gateway apart.
+    /// by the machine of a remote gateway.
     Decided,
     /// It will not be executed by this submission.
     Refused(Refusal),

@@ -12,7 +12,7 @@ use quorate_core::{
     ReplicaId, RequestId, SECONDS, Seat, Slot,
 };
 use quorate_protocols::rabia::{Message, Rabia, Replica, Timer};
-use quorate_protocols::{Done, Protocol};
+use quorate_protocols::{DecidedSet, Protocol};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -142,7 +142,7 @@ struct Node {
     is_flushing: bool,
     gated: Vec<(Lsn, Peers, Message)>,
     log: Vec<Option<Entry>>,
-    base: Done,
+    base: DecidedSet,
 }
 
 struct World<'a> {
@@ -191,7 +191,7 @@ impl<'a> World<'a> {
                 is_flushing: false,
                 gated: Vec::new(),
                 log: Vec::new(),
-                base: Done::default(),
+                base: DecidedSet::default(),
             });
         }
         for origin in 0..if scene.is_lone { 1 } else { n } {

@@ -13,12 +13,12 @@ use crate::subject::Subject;
 use crate::world::{Event, World, draw_clock, replica};
 use quorate_core::{Application, Boot, Epoch, Group, MILLIS, Machine, ReplicaId, Seat};
 use quorate_host::{Answer, Gateway, GatewayConfig, Request, Spoken, Token};
-use quorate_protocols::{AnyGateway, GatewayMachine, gateway_machine};
+use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 
 /// The machine that gateways run on.
 pub(crate) struct Apart {
     /// `None` while there is none.
-    pub(crate) gateway: Option<Gateway<AnyGateway>>,
+    pub(crate) gateway: Option<Gateway<RemoteGatewayMachine>>,
     pub(crate) clock: Clock,
     /// The number of the present gateway, or the last.
     me: ReplicaId,
@@ -286,12 +286,16 @@ fn without_query<Q>(request: Request<Q>) -> Request<()> {
     }
 }
 
-fn machine<A: Application>(epoch: &Epoch, me: ReplicaId, boot: Boot) -> Option<GatewayMachine> {
+fn machine<A: Application>(
+    epoch: &Epoch,
+    me: ReplicaId,
+    boot: Boot,
+) -> Option<RemoteGatewayConfig> {
     let seat = Seat {
         group: Group(0),
         epoch: epoch.clone(),
         me,
         boot,
     };
-    gateway_machine(&seat, A::touches())
+    remote_gateway_config(&seat, A::touches())
 }

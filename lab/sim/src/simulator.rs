@@ -261,8 +261,12 @@ impl Visitor for Chosen {
                 Ok(probe::Config { inner, lines })
             };
             type Broken<M> = Probe<Sabotaged<M>>;
-            let setup =
-                recipe.setup::<Broken<P::Machine>>(seed, &configure, P::message, watch.clone());
+            let setup = recipe.setup::<Broken<P::Machine>>(
+                seed,
+                &configure,
+                P::describe_message,
+                watch.clone(),
+            );
             World::<_, Store>::new(setup).run()
         };
         Ok(Simulator {
@@ -277,7 +281,7 @@ impl Visitor for Chosen {
 /// Runs a seed with the machines that servers run.
 fn run_any(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
     if watch.lines.is_none() {
-        let setup = recipe.setup::<AnyMachine>(seed, &AnyConfig::of, AnyMessage::words, watch);
+        let setup = recipe.setup::<AnyMachine>(seed, &AnyConfig::of, AnyMessage::describe, watch);
         return World::<_, Store>::new(setup).run();
     }
     let configure = |seat: &Seat| {
@@ -285,7 +289,7 @@ fn run_any(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
         let lines = watch.lines.clone();
         Ok(probe::Config { inner, lines })
     };
-    let words = AnyMessage::words;
+    let words = AnyMessage::describe;
     let setup = recipe.setup::<Probe<AnyMachine>>(seed, &configure, words, watch.clone());
     World::<_, Store>::new(setup).run()
 }

@@ -1,7 +1,7 @@
 //! Parameters, and the numbers and rules in force.
 
 use super::pattern::SEGMENTS_MAX;
-use crate::params::Params;
+use crate::shared::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
 
 /// Most slots that may be proposed beyond the first one not committed.

@@ -2,10 +2,15 @@
 
 use super::log::Position;
 use super::pattern::ViewInit;
-use crate::lives::{Life, Lives};
+use crate::shared::lives::{Life, Lives};
 use quorate_core::{Boot, Carry, Entry, Slot};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+/// Ranges in a NACK, at most.
+pub(super) const RANGES_MAX: usize = 16;
+/// Entries in a RECOVER, at most.
+pub(super) const RECOVER_MAX: usize = 1024;
 
 /// What a slot holds.
 #[derive(Clone, PartialEq, Debug)]

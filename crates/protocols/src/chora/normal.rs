@@ -4,8 +4,8 @@ use super::messages::{Header, Logged, Message, Proposal, Pulse, Reason, Value};
 use super::pattern::ViewInit;
 use super::role::Role;
 use super::{Replica, Timer};
-use crate::done::Done;
-use crate::masks::members;
+use crate::shared::decided::DecidedSet;
+use crate::shared::masks::members;
 use quorate_core::{
     Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot, reached,
 };
@@ -207,7 +207,7 @@ impl Replica {
             });
         }
         let name = entry.as_ref().map(|entry| entry.id);
-        let is_second = name.is_some_and(|id| self.done.0.contains(id));
+        let is_second = name.is_some_and(|id| self.done.entries.contains(id));
         if is_second {
             out.emit(Event::Branch("double commit skipped"));
         }
@@ -235,7 +235,7 @@ impl Replica {
 
     /// The host caught up from a peer: what is before `next` is committed. It may be so in a later
     /// view than this one, so it is not claimed in this view unless it ends in it.
-    pub(super) fn on_installed(&mut self, next: Slot, base: Done, out: &mut Out<Self>) {
+    pub(super) fn on_installed(&mut self, next: Slot, base: DecidedSet, out: &mut Out<Self>) {
         if next <= self.ap() {
             return;
         }
@@ -263,15 +263,16 @@ impl Replica {
             .and_then(|init| init.next_of(self.config.me, own))
             .unwrap_or(own);
         let done = &self.done;
-        self.offers.retain(|offer| !done.0.contains(offer.entry.id));
-        self.queue.retain(|entry| !done.0.contains(entry.id));
+        self.offers
+            .retain(|offer| !done.entries.contains(offer.entry.id));
+        self.queue.retain(|entry| !done.entries.contains(entry.id));
         self.moved(out);
         self.advance(out);
     }
 
     /// The view in which the last committed slot was proposed: that of the last VIEW-INIT committed.
     pub(super) fn committed_view(&self) -> u64 {
-        let views = self.done.0.last(INIT_ORIGIN, self.config.init_boot);
+        let views = self.done.entries.last(INIT_ORIGIN, self.config.init_boot);
         views.unwrap_or(0)
     }
 

@@ -2,7 +2,7 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
-use crate::backlog::refuse_withdrawn;
+use crate::shared::backlog::refuse_withdrawn;
 use quorate_core::{
     Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, Now, Out, Outcome, Refusal, RequestId,
 };
@@ -154,7 +154,7 @@ impl Replica {
         let is_from_origin = self.config.members[from] == entry.id.origin;
         if self.will_propose() {
             self.enqueue(entry, out);
-        } else if is_from_origin && !self.done.0.contains(entry.id) {
+        } else if is_from_origin && !self.done.entries.contains(entry.id) {
             out.emit(Event::Branch("passed on"));
             self.forward(entry, Some(from), out);
         }

@@ -40,7 +40,7 @@ impl Replica {
     /// Whether an entry is committed, in a slot, or waits for one.
     pub(super) fn is_under_way(&self, entry: &Entry) -> bool {
         let is_it = |value: &Value| value.entry().is_some_and(|other| other.id == entry.id);
-        self.done.0.contains(entry.id)
+        self.done.entries.contains(entry.id)
             || self.queue.iter().any(|other| other.id == entry.id)
             || self.log.entries().any(|logged| is_it(&logged.value))
             || self.pending.values().any(|logged| is_it(&logged.value))

@@ -10,7 +10,7 @@
 
 use super::Replica;
 use super::messages::Message;
-use crate::backlog::withdraw_reads;
+use crate::shared::backlog::withdraw_reads;
 use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
 use std::collections::BTreeSet;
 

@@ -17,8 +17,8 @@
 use super::Replica;
 use super::messages::{Message, Record};
 use super::role::Role;
-use crate::lives::{Life, Lives};
-use crate::rejoin::{Heard, Rejoin};
+use crate::shared::lives::{Life, Lives};
+use crate::shared::rejoin::{Heard, Rejoin};
 use quorate_core::{Boot, Event, Out, Slot};
 
 impl Replica {

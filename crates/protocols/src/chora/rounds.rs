@@ -3,10 +3,11 @@
 //! Modes differ only in when messages leave. Numbers of rounds are advice: nothing that is decided
 //! depends on them.
 
+use super::Replica;
 use super::config::Config;
 use super::load::Load;
 use super::messages::{Pulse, Timer};
-use super::{Replica, Role};
+use super::role::Role;
 use quorate_core::{Due, Event, Now, Out};
 use std::hash::{Hash, Hasher};
 

@@ -7,7 +7,7 @@ use super::messages::{Message, Reason, Record, Timer, Value};
 use super::normal::Body;
 use super::role::Role;
 use super::{Logged, Position, Proposal, Replica, ViewInit};
-use crate::lives::Lives;
+use crate::shared::lives::Lives;
 use quorate_core::{Boot, Due, Event, Out, Peers, Slot};
 use std::sync::Arc;
 

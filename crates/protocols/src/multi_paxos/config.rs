@@ -1,7 +1,7 @@
 //! What Multi-Paxos lets operators set beside the parameters of RS-Paxos's machine: `qr`.
 
-use crate::params::Params;
 use crate::rs_paxos::{Coding, Config, Quorums, failures_survived as survived, known, params};
+use crate::shared::params::Params;
 use quorate_core::{Epoch, Seat};
 
 /// Parameters of Multi-Paxos alone.

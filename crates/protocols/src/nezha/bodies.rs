@@ -1,8 +1,8 @@
 //! Bodies without a place of their own: the late buffer, and what was fetched. They may go at any time,
 //! which costs time only.
 
+use super::Replica;
 use super::messages::{Body, Message};
-use super::replica::Replica;
 use quorate_core::{EntryId, Out, Peers};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};

@@ -1,9 +1,11 @@
 //! From one view to the next.
 
+use super::Replica;
 use super::leader::Lead;
+use super::log::Item;
 use super::messages::{Body, Message, NO_VIEW, Placed, Record, StartView, Vc};
 use super::repeats::Repeat;
-use super::replica::{Item, Replica, Status};
+use super::replica::Status;
 use quorate_core::{Event, Out, Peers, ReplicaId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -75,7 +77,7 @@ impl Replica {
 
     /// All that this replica has promised.
     pub(super) fn vc(&self) -> Vc {
-        let unsynced = |un: &super::replica::Unsynced| un.item.placed();
+        let unsynced = |un: &super::log::Unsynced| un.item.placed();
         Vc {
             view: self.view,
             lnv: self.lnv,

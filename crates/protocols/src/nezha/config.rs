@@ -2,7 +2,7 @@
 
 use super::digest::Footprint;
 use super::prf::Prf;
-use crate::params::Params;
+use crate::shared::params::Params;
 use quorate_core::{
     Boot, Class, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, Touches,
     majority,
@@ -96,7 +96,7 @@ const RULES: Rules = Rules {
 pub struct Config {
     /// The members, ascending.
     pub members: Vec<ReplicaId>,
-    /// Position of this replica among them; of a gateway apart, one that none of them has.
+    /// Position of this replica among them; of a remote gateway, one that none of them has.
     pub me: usize,
     /// This start of the process.
     pub boot: Boot,
@@ -177,7 +177,7 @@ impl Config {
         Config::at(me, seat)
     }
 
-    /// The configuration of a gateway apart, which has no seat of its own.
+    /// The configuration of a remote gateway, which has no seat of its own.
     pub fn of_gateway(seat: &Seat) -> Result<Config, String> {
         Config::at(seat.epoch.n(), seat)
     }

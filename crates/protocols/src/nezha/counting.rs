@@ -3,9 +3,9 @@
 //! offloaded quorum checks (its section 8.4), to be measured beside the protocol as it is. Who counts follows the same rule, and
 //! what is said of a view counts for its leader alone: [`super::leader::Lead`] ends with the view.
 
+use super::Replica;
 use super::gateway::{COUNTED_FAST, COUNTED_SLOWLY, Committed, Pending};
 use super::messages::{Body, FastReply, Message};
-use super::replica::Replica;
 use quorate_core::{EntryId, Out, Peers, Slot};
 
 impl Replica {

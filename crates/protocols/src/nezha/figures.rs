@@ -1,7 +1,7 @@
 //! What a replica says of itself to people: view, deadlines, which path answers took, and how long the ways to
 //! and from its peers are thought to take.
 
-use super::replica::Replica;
+use super::Replica;
 use quorate_core::{MICROS, ReplicaId};
 
 /// The percentiles of delays, by name.

@@ -1,8 +1,9 @@
 //! Following: making the own log that of the leader (paper, section 5.4).
 
+use super::Replica;
 use super::digest::Tup;
 use super::messages::{Body, LogMod, Message, Placed};
-use super::replica::{Replica, Status};
+use super::replica::Status;
 use quorate_core::{EntryId, Event, Out, ReplicaId, Slot};
 use std::collections::BTreeSet;
 
@@ -168,7 +169,7 @@ impl Replica {
 
     /// One entry, as the leader has it: whatever deadline it had here counts no more, nor does what
     /// conflicts and should have been before.
-    fn sync(&mut self, slot: Slot, item: super::replica::Item, out: &mut Out<Self>) {
+    fn sync(&mut self, slot: Slot, item: super::log::Item, out: &mut Out<Self>) {
         let id = item.tup.id;
         if self.config.rules.forgets_other_versions {
             self.take_unsynced(id);

@@ -1,12 +1,12 @@
 //! What a gateway does (the paper's proxy): entries of its clients, from a deadline to an answer. It knows
-//! nothing of replicas but what they say: one is inside every replica (`inside.rs`), and others run by
-//! themselves (`proxy.rs`).
+//! nothing of replicas but what they say: one is inside every replica (`local_gateway.rs`), and others run by
+//! themselves (`remote_gateway.rs`).
 
 use super::config::Config;
 use super::dom::Estimates;
 use super::hold::Hold;
 use super::messages::{Body, FastReply, Outcome};
-use crate::backlog::{Backlog, refuse_withdrawn};
+use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use bytes::Bytes;
 use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{

@@ -1,10 +1,11 @@
 //! Leading a view: appending, telling the followers, and the commit-point (paper, sections 5 and 6).
 
+use super::Replica;
 use super::config::Config;
 use super::gateway::Gateway;
 use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
 use super::repeats::Repeat;
-use super::replica::{Replica, Status};
+use super::replica::Status;
 use bytes::Bytes;
 use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot, reached};
 use std::collections::BTreeMap;

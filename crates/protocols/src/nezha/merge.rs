@@ -5,11 +5,13 @@
 //! what conflicts with it. So these pass the threshold too, and nothing else that is smaller and conflicts
 //! does.
 
+use super::Replica;
 use super::config::Rules;
 use super::digest::{Bounds, Footprint, Tup};
+use super::log::Item;
 use super::messages::Message;
 use super::messages::{Placed, Vc};
-use super::replica::{Item, Replica, Status};
+use super::replica::Status;
 use quorate_core::{Base, EntryId, Event, Out, Peers, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@ use crate::registry::{Catcher, Mutant, Sabotage};
 pub(super) fn all() -> Vec<Mutant<Replica>> {
     let mut all = numbers();
     all.extend(rules());
-    all.extend(words());
+    all.extend(answers());
     all.extend(records());
     all
 }
@@ -143,7 +143,7 @@ fn rules() -> Vec<Mutant<Replica>> {
 }
 
 /// Rules of digests, answers and reads that are left out.
-fn words() -> Vec<Mutant<Replica>> {
+fn answers() -> Vec<Mutant<Replica>> {
     vec![
         changed(
             "deadline-not-hashed",

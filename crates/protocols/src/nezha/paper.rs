@@ -1,6 +1,6 @@
 //! The settings that the figures of Nezha's paper belong to (sections 2, 3 and 8.5), and what it says of them.
 
-use crate::paper::{About, Paper, Setting};
+use crate::registry::paper::{About, Paper, Setting};
 
 /// Sections 2, 3 and 8; the technical report's appendix D.
 pub(super) static PAPER: Paper = Paper {

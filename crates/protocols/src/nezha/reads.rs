@@ -8,9 +8,10 @@
 //! was answered comes to be behind it. For the same reason a read is asked again there when the host caught
 //! up: a later view may have decided what it brought.
 
+use super::Replica;
 use super::messages::Message;
-use super::replica::{Replica, Status};
-use crate::backlog::withdraw_reads;
+use super::replica::Status;
+use crate::shared::backlog::withdraw_reads;
 use quorate_core::{Boot, Event, Out, Outcome, Peers, RequestId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,11 @@
 //! The DOM receiver: what comes early waits for its deadline, what comes late waits for the leader
 //! (paper, section 5).
 
+use super::Replica;
 use super::digest::{Footprint, Tup};
+use super::log::Unsynced;
 use super::messages::{Body, FastReply, Message, Record};
-use super::replica::{Replica, Status, Unsynced};
+use super::replica::Status;
 use quorate_core::{Base, EntryId, Event, Out, ReplicaId};
 
 /// Requests in the early buffer, at most.

@@ -1,10 +1,12 @@
 //! Starting: new, with everything promised before, or without.
 
+use super::Replica;
 use super::config::Config;
 use super::digest::Tup;
+use super::log::Unsynced;
 use super::messages::{Body, Placed, Record};
-use super::replica::{Replica, Status, Unsynced};
-use crate::done::Done;
+use super::replica::Status;
+use crate::shared::decided::DecidedSet;
 use quorate_core::{Base, EntryId, Now, Out, Past, Slot};
 use std::collections::BTreeMap;
 
@@ -24,7 +26,9 @@ struct Written {
 impl Replica {
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), now, out),
+            Past::Fresh => {
+                Replica::empty(config, config.first_slot, DecidedSet::default(), now, out)
+            }
             Past::Lost { next, base } => {
                 let mut replica = Replica::empty(config, next, base, now, out);
                 replica.begin_rejoin(out);

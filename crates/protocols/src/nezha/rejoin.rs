@@ -1,8 +1,9 @@
 //! A replica that lost its promises begins a new life: crash vectors tell what it says from what its
 //! former lives said.
 
+use super::Replica;
 use super::messages::{Message, Record};
-use super::replica::{Replica, Status};
+use super::replica::Status;
 use quorate_core::{Event, Out, Peers};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};

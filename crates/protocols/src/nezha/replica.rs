@@ -1,21 +1,28 @@
-//! A replica's state, and what all of it shares.
+//! One replica of Nezha: its state, and what it makes of each input.
 
 use super::bodies::Bodies;
-use super::callers::Callers;
 use super::change::Change;
 use super::config::Config;
-use super::digest::{Bounds, Sums, Tup, hash};
+use super::describe;
+use super::digest::{Bounds, Sums, Tup};
 use super::dom::Delays;
 use super::early::Early;
 use super::gateway::Gateway;
 use super::leader::Lead;
-use super::messages::{Body, Message, Placed, Record};
+use super::log::{Item, Unsynced};
+use super::messages::{Message, Placed, Record, Timer};
 use super::reads::Reads;
 use super::rejoin::Rejoin;
+use super::remote_gateways::RemoteGateways;
 use super::repeats::Repeat;
 use super::timers::Armed;
-use crate::done::Done;
-use quorate_core::{Base, EntryId, Event, Lsn, Now, Out, Peers, Slot};
+use crate::shared::backlog::refuse_withdrawn;
+use crate::shared::decided::DecidedSet;
+use quorate_core::pace::Pace;
+use quorate_core::{
+    Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot, Wire,
+    WireError,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -29,44 +36,6 @@ pub(super) enum Status {
     ViewChange,
     /// It lost its promises, and has not made up for it.
     Recovering,
-}
-
-/// An entry at its deadline.
-#[derive(Clone, Debug)]
-pub(super) struct Item {
-    pub(super) tup: Tup,
-    pub(super) body: Body,
-    /// What it adds to the sums.
-    pub(super) hash: u128,
-}
-
-/// An unsynced entry, and what was said of it.
-#[derive(Clone, Debug)]
-pub(super) struct Unsynced {
-    pub(super) item: Item,
-    /// Unknown after a restart.
-    pub(super) digest: Option<u128>,
-}
-
-impl Item {
-    pub(super) fn placed(&self) -> Placed {
-        Placed {
-            id: self.tup.id,
-            deadline: self.tup.deadline,
-        }
-    }
-}
-
-impl Hash for Item {
-    fn hash<H: Hasher>(&self, to: &mut H) {
-        (&self.tup, &self.body).hash(to);
-    }
-}
-
-impl Hash for Unsynced {
-    fn hash<H: Hasher>(&self, to: &mut H) {
-        (&self.item, self.digest).hash(to);
-    }
 }
 
 /// One replica: DOM receiver, leader or follower, and gateway of its clients.
@@ -86,7 +55,7 @@ pub struct Replica {
     /// Since when the log has something and does not move, on the own monotonic clock, ns.
     pub(super) stuck_since_ns: Option<u64>,
     /// The entries delivered.
-    pub(super) done: Done,
+    pub(super) done: DecidedSet,
     /// The log from `ap` on: of a follower, its synced part.
     pub(super) log: VecDeque<Item>,
     /// Where entries are in the log.
@@ -127,8 +96,8 @@ pub struct Replica {
     pub(super) reads: Reads,
     /// Of requests from each member's gateway.
     pub(super) delays: Vec<Delays>,
-    /// Of requests from gateways apart.
-    pub(super) apart: Callers,
+    /// Of requests from remote gateways.
+    pub(super) remote_gateways: RemoteGateways,
     /// Log positions of the leader that wait for the disk.
     pub(super) unflushed: VecDeque<(Lsn, Slot)>,
     /// What was said to the own gateway, and waits for the disk.
@@ -154,8 +123,117 @@ pub struct Replica {
     pub(super) has_asked_sums: bool,
 }
 
+impl Machine for Replica {
+    type Message = Message;
+    type Record = Record;
+    type Timer = Timer;
+    type Base = DecidedSet;
+    type Config = Config;
+
+    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
+        Wire::decode(input)
+    }
+
+    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
+        Wire::decode(input)
+    }
+
+    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
+        Replica::start(config, past, now, out)
+    }
+
+    fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        self.now = now;
+        match input {
+            Input::Submit(commands) => self.on_submit(commands, out),
+            Input::Withdraw(ids) => {
+                self.gateway.withdraw(&ids, out);
+                refuse_withdrawn(self.reads.withdraw(&ids), out);
+            }
+            Input::Message { from, message } => self.on_message(from, message, out),
+            Input::Timer(timer) => self.on_timer(timer, out),
+            Input::Durable(lsn) => self.on_durable(lsn),
+            Input::Applied {
+                slot,
+                entry,
+                results,
+            } => self.on_applied(slot, entry, results, out),
+            Input::Installed { next, base } => self.on_installed(next, base, out),
+            Input::Link { peer, up } => self.on_link(peer, up, out),
+            // It orders everything whole.
+            Input::Held(_) => {}
+        }
+        self.settle(out);
+    }
+
+    fn room(&self) -> usize {
+        self.queue_room()
+    }
+
+    fn is_serving(&self) -> bool {
+        // Before that is durable a crash takes the new life along: others must not fail on its account.
+        self.status != Status::Recovering && self.joined <= self.durable
+    }
+
+    fn fingerprint(&self, to: &mut impl Hasher) {
+        (self.status, self.view, self.lnv, &self.cv).hash(to);
+        (self.ap, self.cp, self.is_unvouched).hash(to);
+        self.joined.0.saturating_sub(self.durable.0).hash(to);
+        self.done.to_bytes().hash(to);
+        (&self.log, &self.un, &self.early, &self.bodies).hash(to);
+        (&self.written, &self.sums, &self.bounds).hash(to);
+        (&self.placed, &self.sums_told, self.is_lazy, &self.down).hash(to);
+        (&self.lead, &self.change, &self.rejoin).hash(to);
+        (
+            &self.gateway,
+            &self.reads,
+            &self.delays,
+            &self.remote_gateways,
+        )
+            .hash(to);
+        for (lsn, slot) in &self.unflushed {
+            (lsn.0.saturating_sub(self.durable.0), slot).hash(to);
+        }
+        for (lsn, message) in &self.own {
+            let waits = lsn.0.saturating_sub(self.durable.0);
+            (waits, message.to_bytes()).hash(to);
+        }
+        (&self.armed, self.backoff, self.in_vain).hash(to);
+        let is_fetched = self.fetched == Some(self.end());
+        (self.has_heard, self.is_called, self.has_asked, is_fetched).hash(to);
+        (self.has_asked_sums, &self.views_told).hash(to);
+    }
+
+    fn explain(&self) -> String {
+        describe::explain(self)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.all_figures()
+    }
+
+    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
+        self.all_peer_figures()
+    }
+
+    fn check(&self) {
+        self.check_all();
+    }
+
+    /// Views.
+    fn depth(&self) -> usize {
+        self.view as usize
+    }
+}
+
 impl Replica {
-    pub(super) fn empty(config: &Config, ap: Slot, done: Done, now: Now, out: &Out<Self>) -> Self {
+    pub(super) fn empty(
+        config: &Config,
+        ap: Slot,
+        done: DecidedSet,
+        now: Now,
+        out: &Out<Self>,
+    ) -> Self {
         let n = config.n();
         Replica {
             now,
@@ -188,7 +266,7 @@ impl Replica {
             gateway: Gateway::new(config, config.members[config.me]),
             reads: Reads::default(),
             delays: vec![Delays::default(); n],
-            apart: Callers::default(),
+            remote_gateways: RemoteGateways::default(),
             unflushed: VecDeque::new(),
             own: VecDeque::new(),
             durable: out.persisted(),
@@ -219,88 +297,6 @@ impl Replica {
         self.status == Status::Normal && self.leader() != self.config.me
     }
 
-    /// The first slot behind the log.
-    pub(super) fn end(&self) -> Slot {
-        Slot(self.ap.0 + self.log.len() as u64)
-    }
-
-    /// Whether an entry is delivered, in the log, or unsynced.
-    pub(super) fn knows(&self, id: EntryId) -> bool {
-        self.slots.contains_key(&id) || self.un_of.contains_key(&id) || self.done.contains(id)
-    }
-
-    pub(super) fn item(&self, body: Body, deadline: u64) -> Item {
-        let tup = Tup {
-            deadline,
-            id: body.entry.id,
-        };
-        let covered = match self.config.rules.hashes_deadlines {
-            true => tup,
-            false => Tup { deadline: 0, ..tup },
-        };
-        Item {
-            tup,
-            hash: hash(&self.config.prf, covered),
-            body,
-        }
-    }
-
-    /// Adds to the end of the log.
-    pub(super) fn push(&mut self, item: Item) {
-        if let Some(sums) = &mut self.sums {
-            sums.add(&item.body.footprint, item.hash);
-        }
-        self.bounds.raise(&item.body.footprint, item.tup);
-        self.slots.insert(item.tup.id, self.end());
-        self.log.push_back(item);
-    }
-
-    /// Takes an entry out of what is unsynced.
-    pub(super) fn take_unsynced(&mut self, id: EntryId) -> Option<Body> {
-        let deadline = self.un_of.remove(&id)?;
-        let Unsynced { item, .. } = self.un.remove(&Tup { deadline, id })?;
-        if let Some(sums) = &mut self.sums {
-            sums.remove(&item.body.footprint, item.hash);
-        }
-        Some(item.body)
-    }
-
-    /// The digest of a reply about what touches this, as things are now.
-    pub(super) fn digest(&self, sums: &Sums, body: &Body) -> u128 {
-        let zero;
-        let cv = match self.config.rules.counts_lives {
-            true => &self.cv,
-            false => {
-                zero = vec![0; self.cv.len()];
-                &zero
-            }
-        };
-        let combined;
-        let sums = match self.config.rules.lists_sums {
-            true => sums,
-            false => {
-                combined = sums.combined(&body.footprint);
-                &combined
-            }
-        };
-        sums.digest(&self.config.prf, self.view, cv, &body.footprint)
-    }
-
-    /// Writes an entry and its place down.
-    pub(super) fn write_item(&mut self, slot: Slot, item: &Item, out: &mut Out<Self>) -> Lsn {
-        let view = self.view;
-        if self.written.insert(item.tup.id) {
-            return out.persist(Record::Append {
-                view,
-                slot,
-                deadline: item.tup.deadline,
-                body: item.body.clone(),
-            });
-        }
-        let placed = item.placed();
-        out.persist(Record::Sync { view, slot, placed })
-    }
-
     /// Says something to a member, once everything so far is durable; to the own gateway, too.
     pub(super) fn say(&mut self, to: usize, message: Message, out: &mut Out<Self>) {
         if to == self.config.me {
@@ -322,112 +318,113 @@ impl Replica {
         Peers::One(self.config.members[member])
     }
 
-    /// Delivers what is committed.
-    pub(super) fn deliver(&mut self, out: &mut Out<Self>) {
-        while self.status == Status::Normal
-            && self.ap < self.cp
-            && let Some(item) = self.log.pop_front()
-        {
-            let (id, slot) = (item.tup.id, self.ap);
-            self.slots.remove(&id);
-            let outcome = self.lead.outcomes.remove(&slot);
-            let is_said = outcome.is_none_or(|outcome| outcome.is_said() && self.is_counted(id));
-            let to_tell = (!is_said).then(|| item.body.clone());
-            let entry = item.body.entry;
-            let is_new = !self.done.contains(id);
-            if !is_new {
-                out.emit(Event::Branch("double decision skipped"));
-            }
-            let entry = is_new.then_some(entry);
-            self.done.advance(slot, entry.as_ref());
-            self.ap = slot.next();
-            self.forget(id);
-            (self.backoff, self.in_vain) = (0, 0);
-            out.deliver(slot, entry);
-            if let Some(body) = to_tell {
-                // Its gateway waits for results, and nobody had any before.
-                self.tell(id.origin, &body, out);
-            }
-        }
-    }
-
-    /// An entry is decided: nobody waits for it any more.
-    pub(super) fn forget(&mut self, id: EntryId) {
-        self.take_unsynced(id);
-        self.early.remove(id);
-        self.bodies.remove(id);
-        self.written.remove(&id);
-        self.gateway.remove(id);
-        self.end_count(id);
-    }
-
-    /// The host caught up: what is before `next` is decided, maybe by a later view.
-    pub(super) fn on_installed(&mut self, next: Slot, base: Done, out: &mut Out<Self>) {
-        if next <= self.ap {
-            return;
-        }
-        let leads = self.leads();
-        let end = self.end();
-        let gone = (next.0 - self.ap.0).min(self.log.len() as u64) as usize;
-        let gone: Vec<Item> = self.log.drain(..gone).collect();
-        self.slots.retain(|_, slot| *slot >= next);
-        self.done = base;
-        self.ap = next;
-        self.cp = self.cp.max(next);
-        self.placed = self.placed.split_off(&next);
-        self.lead.outcomes = self.lead.outcomes.split_off(&next);
-        (self.backoff, self.in_vain) = (0, 0);
-        for id in self.decided_here() {
-            self.forget(id);
-        }
-        for item in gone {
-            // A later view may have decided others there.
-            self.adopt(item.body);
-        }
-        if self.config.touches.is_some() && self.config.rules.relocates_reads {
-            // It may also have moved what commutes.
-            self.reads.start_over();
-        }
-        if next > end {
-            self.is_unvouched = true;
-            self.sums = None;
-        }
-        if leads {
-            // Only a later view can have decided more than the leader of this one.
-            out.emit(Event::Branch("leader overtaken"));
-            return self.start_change(self.view + 1, out);
-        }
-        self.go_on(out);
-    }
-
-    /// What is kept here of entries that are decided.
-    fn decided_here(&self) -> Vec<EntryId> {
-        let un = self.un_of.keys();
-        let all = un
-            .chain(self.written.iter())
-            .chain(self.gateway.pending.keys());
-        let all = all
-            .copied()
-            .chain(self.bodies.ids())
-            .chain(self.early.ids());
-        all.filter(|id| self.done.contains(*id)).collect()
-    }
-
-    /// Something came that others waited for: bodies, or decided slots.
-    pub(super) fn go_on(&mut self, out: &mut Out<Self>) {
-        match self.status {
-            Status::Normal => self.sync_further(out),
-            Status::ViewChange | Status::Recovering => {
-                if let Some((from, start)) = self.change.pending.take() {
-                    self.on_start_view(from, start, out);
-                }
-                self.try_start(out);
-            }
-        }
-    }
-
     pub(super) fn misbehaved(&self, from: usize, what: &'static str, out: &mut Out<Self>) {
         let peer = self.config.members[from];
         out.emit(Event::Misbehaved { peer, what });
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
+        if from.is_gateway() {
+            return self.on_gateway(from, message, out);
+        }
+        let from = match self.config.member(from) {
+            Some(member) if member != self.config.me => member,
+            _ => {
+                let what = "a message from no other member";
+                return out.emit(Event::Misbehaved { peer: from, what });
+            }
+        };
+        if let Some(cv) = message.cv()
+            && cv.len() != self.config.n()
+        {
+            return self.misbehaved(from, "a crash vector of another number of members", out);
+        }
+        match message {
+            Message::Request {
+                body,
+                sent,
+                deadline,
+            } => self.on_request(self.config.members[from], body, (sent, deadline), out),
+            Message::FastReply(_) | Message::Synced { .. } => {
+                self.on_reply(from, message, out);
+            }
+            Message::LogMod(log_mod) => self.on_log_mod(from, log_mod, out),
+            Message::Fetch {
+                view,
+                from: first,
+                wants_sums,
+            } => self.on_fetch(from, view, (first, wants_sums), out),
+            Message::FetchBodies { ids } => self.on_fetch_bodies(from, &ids, out),
+            Message::Bodies { bodies } => self.on_bodies(bodies, out),
+            Message::VcReq { view, cv } => self.on_vc_req(from, view, &cv, out),
+            Message::Vc(vc) => self.on_vc(from, vc, out),
+            Message::StartView(start) => self.on_start_view(from, start, out),
+            Message::ReadQ { boot, number } => self.on_read_q(from, (boot, number), out),
+            Message::ReadA {
+                boot,
+                number,
+                view,
+                end,
+            } => self.on_read_a(from, (boot, number), (view, end), out),
+            Message::CvReq { nonce } => self.on_cv_req(from, nonce, out),
+            Message::CvRep { nonce, cv } => self.on_cv_rep(from, nonce, cv, out),
+            Message::RecReq { nonce, cv } => self.on_rec_req(from, nonce, &cv, out),
+            Message::RecRep { nonce, view, cv } => self.on_rec_rep(from, nonce, (view, cv), out),
+            Message::StateReq { nonce, view, cv } => {
+                self.on_state_req(from, nonce, (view, &cv), out);
+            }
+        }
+    }
+
+    /// Does all that became possible: every input ends here.
+    pub(super) fn settle(&mut self, out: &mut Out<Self>) {
+        let began = self.ap;
+        loop {
+            self.form_entries(out);
+            self.release_due(out);
+            self.hear_own(out);
+            self.commit(out);
+            let before = self.ap;
+            self.deliver(out);
+            // What was delivered made room for others, and nothing else may ever come.
+            if self.ap == before || !(self.append_waiting(out) || self.gateway.has_backlog()) {
+                break;
+            }
+        }
+        self.note_progress(began);
+        self.say_log(out);
+        self.ask_about_reads(out);
+        self.tend(out);
+    }
+
+    /// Whom it has to ask it asks, link or no link; but where one is down, answers take the slow path.
+    fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
+        if peer.is_gateway() && !up {
+            return self.remote_gateways.forget(peer);
+        }
+        let Some(member) = self.config.member(peer) else {
+            return;
+        };
+        if up {
+            self.down.remove(&member);
+            // What was said by the former connection may be lost, and took other times.
+            self.gateway.pace = Pace::default();
+            self.views_told[member] = Repeat::default();
+            self.lead.starts[member] = Repeat::default();
+            self.lead.signs[member] = Repeat::default();
+        } else {
+            self.down.insert(member);
+            self.sync_lazy(out);
+        }
+    }
+
+    /// Records up to `lsn` survive a crash.
+    fn on_durable(&mut self, lsn: Lsn) {
+        self.durable = self.durable.max(lsn);
+        let durable = self.durable;
+        let is_done = |(written, _): &mut (Lsn, _)| *written <= durable;
+        while let Some((_, upto)) = self.unflushed.pop_front_if(is_done) {
+            self.lead.durable = self.lead.durable.max(upto);
+        }
     }
 }

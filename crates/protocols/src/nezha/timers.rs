@@ -1,8 +1,9 @@
 //! What is waited for, and for how long. Where nothing is under way, nothing is armed.
 
+use super::Replica;
 use super::gateway::BACKOFF_MAX;
 use super::messages::Timer;
-use super::replica::{Replica, Status};
+use super::replica::Status;
 use quorate_core::{Due, Out};
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! What Rabia lets operators set: `f`, the largest that survives unless they say less, and one lane.
 
 use super::Config;
-use crate::params::Params;
 use crate::rabia::weak_mvc::PARAMS;
+use crate::shared::params::Params;
 use quorate_core::{Epoch, Seat};
 
 /// The configuration of one seat.

@@ -12,7 +12,7 @@ mod protocol;
 mod tests;
 pub(crate) mod weak_mvc;
 
-pub use crate::done::Done;
+pub use crate::shared::decided::DecidedSet;
 pub use protocol::Rabia;
 pub use weak_mvc::{
     Bits, Config, Message, Mode, Nulls, Record, Replica, SlotMessage, Step, TRAIL_VALUES_MAX,

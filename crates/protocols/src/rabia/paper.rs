@@ -1,6 +1,6 @@
 //! The figures of Rabia's paper (sections 1 and 6, appendix E) and the settings they belong to.
 
-use crate::paper::{About, Paper, Setting, Shares};
+use crate::registry::paper::{About, Paper, Setting, Shares};
 
 /// Appendix E: table 3 and the text before it.
 pub(super) static PAPER: Paper = Paper {

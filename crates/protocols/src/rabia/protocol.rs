@@ -2,7 +2,7 @@
 
 use super::weak_mvc;
 use super::{Config, Message, Record, Replica, config, mutants, paper};
-use crate::paper::Paper;
+use crate::registry::paper::Paper;
 use crate::registry::{Layers, Mutant, Protocol};
 use quorate_core::{Epoch, Seat};
 
@@ -40,15 +40,15 @@ impl Protocol for Rabia {
         Some(&paper::PAPER)
     }
 
-    fn message(message: &Message) -> String {
+    fn describe_message(message: &Message) -> String {
         weak_mvc::describe::message(message)
     }
 
-    fn record(record: &Record) -> String {
+    fn describe_record(record: &Record) -> String {
         weak_mvc::describe::record(record)
     }
 
-    fn state(machine: &Replica) -> Vec<String> {
+    fn describe_state(machine: &Replica) -> Vec<String> {
         weak_mvc::describe::state(machine)
     }
 }

@@ -1,7 +1,7 @@
 //! Parameters, and who must hold how much of a value.
 
-use crate::params::Params;
 use crate::rabia::weak_mvc;
+use crate::shared::params::Params;
 use quorate_core::{ENTRY_BYTES_MAX, Epoch, MILLIS, Seat};
 
 /// How many of something it takes beside what Weak-MVC takes; `k + f` is none of its thresholds.

@@ -2,8 +2,8 @@
 
 use super::Replica;
 use super::messages::{Manifest, Message, Record};
-use crate::lives;
 use crate::rabia::weak_mvc;
+use crate::shared::lives;
 use quorate_core::Machine;
 
 /// A message.

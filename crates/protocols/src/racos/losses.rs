@@ -9,7 +9,7 @@
 //!
 //! Of one number there may be two losses, if the first never came to an end: each is heard of by itself.
 
-use crate::lives::{Life, Lives};
+use crate::shared::lives::{Life, Lives};
 use std::collections::BTreeSet;
 
 /// Losses remembered, at most; of what is forgotten acknowledgements are asked for once more.

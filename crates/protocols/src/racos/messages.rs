@@ -2,9 +2,9 @@
 //! slots is in the words of Weak-MVC.
 
 use super::life::Life;
-use crate::lives::{self, Lives};
 use crate::rabia::weak_mvc;
 use crate::registry::Gist;
+use crate::shared::lives::{self, Lives};
 use quorate_core::{Attachment, Carry, Entry, EntryId, Slot};
 use std::fmt;
 

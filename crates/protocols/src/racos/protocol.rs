@@ -40,15 +40,15 @@ impl Protocol for Racos {
         mutants::all()
     }
 
-    fn message(message: &Message) -> String {
+    fn describe_message(message: &Message) -> String {
         describe::message(message)
     }
 
-    fn record(record: &Record) -> String {
+    fn describe_record(record: &Record) -> String {
         describe::record(record)
     }
 
-    fn state(machine: &Replica) -> Vec<String> {
+    fn describe_state(machine: &Replica) -> Vec<String> {
         describe::state(machine)
     }
 }

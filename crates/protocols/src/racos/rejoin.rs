@@ -23,8 +23,8 @@ use super::Replica;
 use super::life;
 use super::messages::{Manifest, Message, Record};
 use super::segments::Segment;
-use crate::lives::{Life, Lives};
 use crate::rabia::weak_mvc;
+use crate::shared::lives::{Life, Lives};
 use quorate_core::{EntryId, Event, Out, Peers, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,11 +10,11 @@ use super::rejoin::Rejoin;
 use super::roster::{OwnRoster, Rosters};
 use super::segments::Segments;
 use super::spread::Spreading;
-use crate::backlog::{Backlog, refuse_withdrawn};
-use crate::done::Done;
-use crate::lives::Lives;
 use crate::rabia::weak_mvc;
-use crate::under_way::Line;
+use crate::shared::backlog::{Backlog, refuse_withdrawn};
+use crate::shared::decided::DecidedSet;
+use crate::shared::lives::Lives;
+use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
     Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
@@ -78,7 +78,7 @@ impl Machine for Replica {
     type Message = Message;
     type Record = Record;
     type Timer = Timer;
-    type Base = Done;
+    type Base = DecidedSet;
     type Config = Config;
 
     fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {

@@ -4,8 +4,8 @@ use super::Replica;
 use super::config::Config;
 use super::life::Life;
 use super::messages::{Manifest, Message, Timer};
-use crate::lives::Lives;
-use crate::under_way::UnderWay;
+use crate::shared::lives::Lives;
+use crate::shared::under_way::UnderWay;
 use quorate_core::pace;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Event, Input, Lsn, Now, Out, Outcome, Peers,

@@ -16,7 +16,7 @@ use super::Replica;
 use super::messages::Manifest;
 use super::segments::Segment;
 use super::spread::Spreading;
-use crate::done;
+use crate::shared::decided;
 use quorate_core::{EntryId, Event, Now, Out, ReplicaId};
 
 /// Values that one entry names, at most.
@@ -66,7 +66,9 @@ impl Replica {
         out.emit(Event::Branch("void ordered"));
         let (id, _) = self.mvc.name_entry(now);
         self.voiding = Some(id);
-        self.within(out, |mvc, out| mvc.order(now, done::void(id, &dead), out));
+        self.within(out, |mvc, out| {
+            mvc.order(now, decided::void(id, &dead), out)
+        });
     }
 
     /// Whether nobody completes a value any more.

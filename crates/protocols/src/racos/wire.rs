@@ -2,9 +2,9 @@
 
 use super::life::Life;
 use super::messages::{Manifest, Message, Record};
-use crate::done::{decode_ids, encode_ids};
-use crate::lives::{self, Lives};
 use crate::rabia::weak_mvc;
+use crate::shared::decided::{decode_ids, encode_ids};
+use crate::shared::lives::{self, Lives};
 use quorate_core::{Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireError};
 
 impl Wire for Manifest {

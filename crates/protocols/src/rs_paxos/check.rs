@@ -29,7 +29,7 @@ impl Replica {
         for offer in &self.offers {
             let id = offer.entry.id;
             assert!(
-                !self.done.0.contains(id),
+                !self.done.entries.contains(id),
                 "an own entry under way is not delivered"
             );
         }

@@ -1,7 +1,7 @@
 //! The quorums and codes that an epoch's parameters ask for.
 
 use super::quorum::{CODED_MEMBERS_MAX, Quorums};
-use crate::params::Params;
+use crate::shared::params::Params;
 
 /// What an epoch fixes of the algebra.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use super::coding::{self, Coding};
 use super::quorum::Quorums;
-use crate::params::Params;
+use crate::shared::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot};
 
 /// Most slots that may be proposed and not delivered.

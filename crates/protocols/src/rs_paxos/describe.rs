@@ -5,8 +5,8 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role, Trust};
-use crate::lives::Lives;
-use crate::masks;
+use crate::shared::lives::Lives;
+use crate::shared::masks;
 use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;
 

@@ -11,7 +11,7 @@ use super::decide::{Choice, Vote, decide};
 use super::fragments::Fragments;
 use super::messages::{Message, Promise, Record, Timer};
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role, Trust};
-use crate::masks::each_peer;
+use crate::shared::masks::each_peer;
 use quorate_core::{Due, Entry, EntryId, Event, Out, Peers, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
@@ -324,7 +324,7 @@ impl Replica {
     /// slot, takes no effect here, chosen or not (I12): it is the no-op by another name. Nobody
     /// needs its payloads for that, and they may be gone, as nothing refers to them any more.
     fn in_effect(&self, accepted: Proposal) -> Proposal {
-        let is_delivered = |id| self.done.0.contains(id);
+        let is_delivered = |id| self.done.entries.contains(id);
         if accepted.name().is_some_and(is_delivered) {
             Proposal {
                 ballot: accepted.ballot,

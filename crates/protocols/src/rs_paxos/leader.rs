@@ -4,8 +4,8 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Accept, Claim, Message, has_bulk};
 use super::role::{Instance, Leader, Recovered, Role, Tally, Trust, is_whole};
-use crate::lives::Lives;
-use crate::under_way::{UnderWay, alone_ns, is_long};
+use crate::shared::lives::Lives;
+use crate::shared::under_way::{UnderWay, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{Entry, Event, Out, Slot};
 use std::collections::{BTreeMap, VecDeque};
@@ -54,7 +54,7 @@ impl Replica {
             accepted.any(|proposal| proposal.name() == name)
         };
         if let Role::Leader(leader) = &mut self.role
-            && !self.done.0.contains(entry.id)
+            && !self.done.entries.contains(entry.id)
             && !leader
                 .pending
                 .iter()

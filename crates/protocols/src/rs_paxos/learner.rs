@@ -10,7 +10,7 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Claim, Timer};
 use super::role::{Instance, Role};
-use crate::done::Done;
+use crate::shared::decided::DecidedSet;
 use quorate_core::{Base, Due, EntryId, Event, Out, Slot};
 
 impl Replica {
@@ -96,7 +96,7 @@ impl Replica {
                 .and_then(|instance| instance.accepted);
             let proposal = proposal.expect("what is chosen here was accepted here");
             let name = proposal.name();
-            let is_second = name.is_some_and(|id| self.done.0.contains(id));
+            let is_second = name.is_some_and(|id| self.done.entries.contains(id));
             if is_second {
                 out.emit(Event::Branch("double decision skipped"));
             }
@@ -160,7 +160,7 @@ impl Replica {
 
     /// The host caught up from a peer. A leader has not counted these choices, and does not claim
     /// them: they may be another's.
-    pub(super) fn on_installed(&mut self, next: Slot, base: Done, out: &mut Out<Self>) {
+    pub(super) fn on_installed(&mut self, next: Slot, base: DecidedSet, out: &mut Out<Self>) {
         if next <= self.ap {
             return;
         }
@@ -178,10 +178,10 @@ impl Replica {
             leader.next = leader.next.max(next);
             leader
                 .pending
-                .retain(|(entry, _)| !done.0.contains(entry.id));
+                .retain(|(entry, _)| !done.entries.contains(entry.id));
             leader
                 .spreading
-                .retain(|spreading| !done.0.contains(spreading.entry.id));
+                .retain(|spreading| !done.entries.contains(spreading.entry.id));
             leader.gathering = leader.gathering.split_off(&next);
         }
         self.lead_if_elected(out);

@@ -2,7 +2,7 @@
 
 use super::ballot::Ballot;
 use super::fragments::Fragments;
-use crate::lives::{Life, Lives};
+use crate::shared::lives::{Life, Lives};
 use quorate_core::{Attachment, Boot, Carry, Entry, EntryId, Slot};
 
 /// What replicas say to each other.

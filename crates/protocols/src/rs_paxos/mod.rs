@@ -25,7 +25,7 @@
 //! - I9: nothing new is proposed `window` slots beyond the first one not delivered.
 //! - I10: a read sees every write completed before it began (`reads.rs`).
 //! - I12: an entry takes effect once: proposed by two leaders it may get two slots, and the second
-//!   is a no-op everywhere alike ([`Done`]).
+//!   is a no-op everywhere alike ([`DecidedSet`]).
 //!
 //! # Whose accepts a choice counts
 //!

@@ -3,8 +3,8 @@
 use super::Replica;
 use super::messages::{Message, Timer};
 use super::role::Trust;
-use crate::backlog::refuse_withdrawn;
-use crate::under_way::{Line, alone_ns, is_long};
+use crate::shared::backlog::refuse_withdrawn;
+use crate::shared::under_way::{Line, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal, RequestId,
@@ -181,7 +181,8 @@ impl Replica {
     /// Drops own entries that are delivered.
     pub(super) fn drop_done_offers(&mut self) {
         let done = &self.done;
-        self.offers.retain(|offer| !done.0.contains(offer.entry.id));
+        self.offers
+            .retain(|offer| !done.entries.contains(offer.entry.id));
         self.large_offers = self.count_large_offers();
     }
 

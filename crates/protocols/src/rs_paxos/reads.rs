@@ -14,7 +14,7 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Lead, Message};
 use super::role::{Role, Trust};
-use crate::backlog::withdraw_reads;
+use crate::shared::backlog::withdraw_reads;
 use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
 use std::collections::BTreeSet;
 

@@ -9,10 +9,10 @@ use super::messages::{Record, has_bulk};
 use super::offers::Offer;
 use super::reads::Reads;
 use super::role::{Armed, Proposal, Role, Trust};
-use crate::backlog::Backlog;
-use crate::done::Done;
-use crate::lives::Lives;
-use crate::under_way::Line;
+use crate::shared::backlog::Backlog;
+use crate::shared::decided::DecidedSet;
+use crate::shared::lives::Lives;
+use crate::shared::under_way::Line;
 use quorate_core::{Entry, Lsn, Now, Out, Past, Slot};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,9 @@ impl Replica {
     /// none any more, for what it had proposed beyond its records it does not know.
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => Replica::empty(config, now, config.first_slot, Done::default(), out),
+            Past::Fresh => {
+                Replica::empty(config, now, config.first_slot, DecidedSet::default(), out)
+            }
             Past::Lost { next, base } => {
                 let mut replica = Replica::empty(config, now, next, base, out);
                 replica.begin_rejoin(out);
@@ -45,7 +47,7 @@ impl Replica {
         replica
     }
 
-    fn empty(config: &Config, now: Now, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
+    fn empty(config: &Config, now: Now, ap: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
         Replica {
             rejoin: None,
             lives: Lives::default(),

@@ -31,8 +31,8 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Message, Record};
 use super::role::{Gathered, Role, Trust};
-use crate::lives::{Life, Lives};
-use crate::rejoin::{Heard, Rejoin};
+use crate::shared::lives::{Life, Lives};
+use crate::shared::rejoin::{Heard, Rejoin};
 use quorate_core::{Boot, Event, Out, Slot};
 
 impl Replica {

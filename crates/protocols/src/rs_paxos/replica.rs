@@ -9,11 +9,11 @@ use super::offers::Offer;
 use super::reads::Reads;
 use super::role::{Armed, Instance, Role, Trust};
 use super::spread::Parked;
-use crate::backlog::Backlog;
-use crate::done::Done;
-use crate::lives::Lives;
-use crate::rejoin::Rejoin;
-use crate::under_way::Line;
+use crate::shared::backlog::Backlog;
+use crate::shared::decided::DecidedSet;
+use crate::shared::lives::Lives;
+use crate::shared::rejoin::Rejoin;
+use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
     Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
@@ -36,7 +36,7 @@ pub struct Replica {
     /// The first slot not delivered.
     pub(super) ap: Slot,
     /// The entries delivered.
-    pub(super) done: Done,
+    pub(super) done: DecidedSet,
     /// The slots from `ap` on, as far as anything is known of them.
     pub(super) slots: VecDeque<Instance>,
     /// The first slot behind every order accepted since the start.
@@ -101,7 +101,7 @@ impl Machine for Replica {
     type Message = Message;
     type Record = Record;
     type Timer = Timer;
-    type Base = Done;
+    type Base = DecidedSet;
     type Config = Config;
 
     fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {

@@ -4,7 +4,7 @@ use super::ballot::Ballot;
 use super::fragments::Fragments;
 use super::messages::{SlotVote, has_bulk};
 use super::spread::Spreading;
-use crate::under_way::UnderWay;
+use crate::shared::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Lsn, Share, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};

@@ -5,7 +5,7 @@
 use super::Replica;
 use super::messages::{Accept, Message};
 use super::role::{Role, is_whole};
-use crate::under_way::UnderWay;
+use crate::shared::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Event, Out};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -132,7 +132,7 @@ impl Replica {
         if code > self.config.code_max || entry.bulk_len() == 0 {
             return self.misbehaved(from, "nothing to spread", out);
         }
-        if !self.is_voting() || self.done.0.contains(entry.id) {
+        if !self.is_voting() || self.done.entries.contains(entry.id) {
             return;
         }
         let id = entry.id;

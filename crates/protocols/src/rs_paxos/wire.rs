@@ -4,7 +4,7 @@ use super::ballot::Ballot;
 use super::config::WINDOW_MAX;
 use super::messages::{Accept, Claim, Lead, Message, Promise};
 use super::wire_parts::{checked_code, count};
-use crate::lives::{Life, Lives};
+use crate::shared::lives::{Life, Lives};
 use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 const NAME_BYTES_MIN: usize = 1;

@@ -5,7 +5,7 @@ use super::config::{SLOTS_PER_WINDOW, WINDOW_MAX};
 use super::fragments::Fragments;
 use super::messages::{Accept, Claim, Promise, Record, SlotVote, has_bulk};
 use super::quorum::CODED_MEMBERS_MAX;
-use crate::lives::Lives;
+use crate::shared::lives::Lives;
 use quorate_core::{Decoder, Encoder, Entry, Slot, Wire, WireError};
 
 const VOTE_BYTES_MIN: usize = 4;

@@ -18,7 +18,7 @@ use quorate_core::{
 use quorate_host::{
     Answer, Gateway, GatewayConfig, HostEvent, Limits, Request as HostRequest, Spoken,
 };
-use quorate_protocols::{AnyGateway, GatewayMachine, gateway_machine};
+use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(super) struct Core<A: Application> {
     metrics: Arc<Metrics>,
     tell: watch::Sender<Upstream>,
     /// Who it is, and the host, once a member has answered.
-    life: Option<(GatewayHello, Gateway<AnyGateway>)>,
+    life: Option<(GatewayHello, Gateway<RemoteGatewayMachine>)>,
     hello: Option<GatewayHello>,
     /// Who can be reached, and where each serves clients.
     reached: BTreeMap<ReplicaId, String>,
@@ -378,12 +378,12 @@ impl<A: Application> Core<A> {
     }
 }
 
-fn machine<A: Application>(epoch: &Epoch, hello: &GatewayHello) -> Option<GatewayMachine> {
+fn machine<A: Application>(epoch: &Epoch, hello: &GatewayHello) -> Option<RemoteGatewayConfig> {
     let seat = Seat {
         group: hello.group,
         epoch: epoch.clone(),
         me: hello.me,
         boot: hello.boot,
     };
-    gateway_machine(&seat, A::touches())
+    remote_gateway_config(&seat, A::touches())
 }

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use quorate_core::{Application, Boot, Group, MILLIS, ReplicaId, Seat};
 use quorate_host::{Answer, Gateway, GatewayConfig, Limits, Request, Spoken};
 use quorate_plain_store::{Query, Store};
-use quorate_protocols::{AnyGateway, gateway_machine};
+use quorate_protocols::{RemoteGatewayMachine, remote_gateway_config};
 
 /// A gateway, or one that was.
 pub(super) struct Apart {
-    gateway: Option<Gateway<AnyGateway>>,
+    gateway: Option<Gateway<RemoteGatewayMachine>>,
     me: ReplicaId,
     pub(super) clock: Clock,
     turn_at_ns: Option<u64>,
@@ -64,7 +64,7 @@ impl World {
             me,
             boot,
         };
-        let Some(machine) = gateway_machine(&seat, Store::touches()) else {
+        let Some(machine) = remote_gateway_config(&seat, Store::touches()) else {
             return;
         };
         let config = GatewayConfig {
@@ -132,7 +132,7 @@ impl World {
     fn at_gateway(
         &mut self,
         endpoint: usize,
-        happens: impl FnOnce(&mut Gateway<AnyGateway>, quorate_core::Now),
+        happens: impl FnOnce(&mut Gateway<RemoteGatewayMachine>, quorate_core::Now),
     ) {
         let now = self.now(endpoint);
         let apart = &mut self.gateways[endpoint - self.nodes.len()];

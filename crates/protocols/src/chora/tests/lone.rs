@@ -4,8 +4,8 @@ use super::net::seat;
 use crate::chora::{
     Chora, Config, Header, Logged, Message, Pulse, Record, Replica, Segment, Timer, Value, ViewInit,
 };
-use crate::done::Done;
 use crate::registry::Protocol;
+use crate::shared::decided::DecidedSet;
 use quorate_core::{
     Base, Boot, Entry, EntryBuilder, EntryId, Input, Lsn, Machine, Now, Out, Output, Past, Peers,
     ReplicaId, Slot,
@@ -28,7 +28,7 @@ impl Lone {
         let mut out = Out::default();
         let past = Past::Intact {
             next: Slot(0),
-            base: Done::default(),
+            base: DecidedSet::default(),
             records,
         };
         let machine = Replica::recover(&config, past, Now::default(), &mut out);
@@ -58,7 +58,7 @@ impl Lone {
 
     /// The host caught up: slots before `next` hold nothing, and the last VIEW-INIT was that of a view.
     pub(super) fn install(&mut self, next: u64, view: u64) {
-        let mut base = Done::default();
+        let mut base = DecidedSet::default();
         if view > 0 {
             let id = EntryId {
                 origin: ReplicaId(0),

@@ -2,9 +2,9 @@
 //! propose, append and deliver, and fails on the first thing that contradicts what came before.
 
 use crate::chora::{Chora, Config, Logged, Message, Reason, Record, Replica, Timer};
-use crate::done::Done;
 use crate::registry::Protocol;
-use crate::seats;
+use crate::shared::decided::DecidedSet;
+use crate::shared::seat;
 use bytes::Bytes;
 use quorate_core::{
     Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Lsn, Machine, Now,
@@ -26,7 +26,7 @@ pub(super) struct Node {
     /// When each is due that runs, or ran.
     pub(super) dues: BTreeMap<Timer, u64>,
     pub(super) log: Vec<Option<Entry>>,
-    base: Done,
+    base: DecidedSet,
     pub(super) replies: Vec<(RequestId, Outcome)>,
     boots: u64,
 }
@@ -61,7 +61,7 @@ fn index(id: ReplicaId) -> usize {
 }
 
 pub(super) fn seat(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
-    seats::seat(Chora::NAME, n, me, me as u64 + 1, params)
+    seat::seat(Chora::NAME, n, me, me as u64 + 1, params)
 }
 
 impl Net {
@@ -85,7 +85,7 @@ impl Net {
                 timers: BTreeSet::new(),
                 dues: BTreeMap::new(),
                 log: Vec::new(),
-                base: Done::default(),
+                base: DecidedSet::default(),
                 replies: Vec::new(),
                 boots: 0,
             }
@@ -320,7 +320,7 @@ impl Net {
             Output::Inform { peer, .. } => self.give_log(me, index(peer)),
             Output::Deliver { slot, entry } => self.deliver(me, slot, entry),
             Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
-                panic!("nothing is executed ahead, and there are no gateways apart")
+                panic!("nothing is executed ahead, and there are no remote gateways")
             }
             Output::Reply { id, outcome } => {
                 node.replies.push((id, outcome.clone()));
@@ -386,7 +386,7 @@ impl Net {
         let node = &mut self.nodes[me];
         assert_eq!(slot.0, node.log.len() as u64, "deliveries have no gaps");
         let name = entry.as_ref().map(|entry| entry.id);
-        let is_new = name.is_none_or(|name| !node.base.0.contains(name));
+        let is_new = name.is_none_or(|name| !node.base.entries.contains(name));
         assert!(is_new, "every entry takes effect once (J12)");
         node.base.advance(slot, entry.as_ref());
         node.log.push(entry);

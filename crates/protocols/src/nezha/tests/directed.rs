@@ -1,7 +1,7 @@
 //! Schedules that are written down: which message arrives when, whose clock is ahead, who crashes. Replicas
 //! count from 0; 0 leads view 0, 1 leads view 1.
 
-use super::super::{Config, Message, Timer, words};
+use super::super::{Config, Message, Timer, describe};
 use super::mutants::broken;
 use super::net::Net;
 use super::random::{commutativity, settle};
@@ -63,7 +63,7 @@ impl Schedule {
 /// The first word that is said of a message.
 fn kind(bytes: &Bytes) -> String {
     let message = Message::from_bytes(bytes.clone()).expect("what was said can be read");
-    let words = words::message(&message);
+    let words = describe::message(&message);
     words.split(' ').next().unwrap_or_default().to_owned()
 }
 

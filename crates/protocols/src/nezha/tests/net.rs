@@ -2,8 +2,8 @@
 
 use super::super::{Config, Message, Nezha, Record, Replica, Timer};
 use super::history::{BUCKETS, History, State};
-use crate::done::Done;
 use crate::registry::Protocol;
+use crate::shared::decided::DecidedSet;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
@@ -24,7 +24,7 @@ pub(super) struct Node {
     gated: VecDeque<(Lsn, Peers, Message)>,
     pub(super) timers: BTreeSet<Timer>,
     pub(super) log: Vec<Option<Entry>>,
-    base: Done,
+    base: DecidedSet,
     /// What the application came to after each slot, the ones ahead included.
     states: Vec<State>,
     pub(super) clock_ns: i64,
@@ -98,7 +98,7 @@ impl Net {
                 gated: VecDeque::new(),
                 timers: BTreeSet::new(),
                 log: Vec::new(),
-                base: Done::default(),
+                base: DecidedSet::default(),
                 states: Vec::new(),
                 clock_ns: 0,
                 boots: 0,
@@ -170,7 +170,7 @@ impl Net {
             node.kept.clear();
             node.log.clear();
             node.states.clear();
-            node.base = Done::default();
+            node.base = DecidedSet::default();
         }
         let (next, base) = (Slot(node.log.len() as u64), node.base.clone());
         // As the host prunes them: decided entries, and slots.
@@ -317,7 +317,7 @@ impl Net {
             Output::Emit(Event::Misbehaved { what, .. }) => panic!("{me}: {what}"),
             Output::Emit(Event::Decided { .. }) | Output::Note(_) => {}
             Output::Gather(_) | Output::Forget(_) => panic!("it orders everything whole"),
-            Output::Tell { .. } => panic!("there are no gateways apart"),
+            Output::Tell { .. } => panic!("there are no remote gateways"),
         }
     }
 

@@ -2,9 +2,9 @@
 //! forget what was not flushed, and the host's decided log. It watches what the replicas say and
 //! decide, and reports the first thing that contradicts what was said or decided before.
 
-use crate::rabia::{Config, Done, Message, Rabia, Record, Replica, Timer, Trail};
+use crate::rabia::{Config, DecidedSet, Message, Rabia, Record, Replica, Timer, Trail};
 use crate::registry::Protocol;
-use crate::seats;
+use crate::shared::seat;
 use bytes::Bytes;
 use quorate_core::{
     Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Lsn, MICROS, Machine,
@@ -67,7 +67,7 @@ pub(super) struct Node {
     pub(super) timers: BTreeMap<Timer, u64>,
     pub(super) log: Vec<Option<Entry>>,
     log_flushed: usize,
-    pub(super) base: Done,
+    pub(super) base: DecidedSet,
     pub(super) replies: Vec<(RequestId, Outcome)>,
     pub(super) clock_offset_ns: i64,
 }
@@ -106,7 +106,7 @@ pub(super) fn id(n: usize) -> ReplicaId {
 }
 
 pub(super) fn seat(n: usize, me: usize, boot: u64, params: &[(&str, &str)]) -> Seat {
-    seats::seat(Rabia::NAME, n, me, boot, params)
+    seat::seat(Rabia::NAME, n, me, boot, params)
 }
 
 pub(super) fn config(n: usize, me: usize, params: &[(&str, &str)]) -> Config {
@@ -176,7 +176,7 @@ impl Cluster {
                 timers: BTreeMap::new(),
                 log: Vec::new(),
                 log_flushed: 0,
-                base: Done::default(),
+                base: DecidedSet::default(),
                 replies: Vec::new(),
                 clock_offset_ns: 0,
             });
@@ -288,7 +288,7 @@ impl Cluster {
             Output::Inform { peer, from } => self.give_log(me, usize::from(peer.0) - 1, from),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
             Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
-                panic!("nothing is executed ahead, and there are no gateways apart")
+                panic!("nothing is executed ahead, and there are no remote gateways")
             }
             Output::Reply { id, outcome } => self.nodes[me].replies.push((id, outcome)),
             Output::Emit(event) => self.note(me, event),
@@ -316,7 +316,10 @@ impl Cluster {
         let node = &mut self.nodes[me];
         assert_eq!(slot.0, node.log.len() as u64, "deliveries have no gaps");
         if let Some(entry) = &entry {
-            assert!(!node.base.0.contains(entry.id), "every batch once (I7)");
+            assert!(
+                !node.base.entries.contains(entry.id),
+                "every batch once (I7)"
+            );
         }
         node.base.advance(slot, entry.as_ref());
         node.log.push(entry.clone());
@@ -523,7 +526,7 @@ impl Cluster {
         node.timers.clear();
         node.flush_due_ns = None;
         node.log.truncate(node.log_flushed);
-        node.base = Done::default();
+        node.base = DecidedSet::default();
         for (slot, entry) in node.log.iter().enumerate() {
             node.base.advance(Slot(slot as u64), entry.as_ref());
         }
@@ -541,7 +544,7 @@ impl Cluster {
             record.slot().is_none_or(|slot| slot >= next)
                 && record
                     .entry()
-                    .is_none_or(|entry| !base.0.contains(entry.id))
+                    .is_none_or(|entry| !base.entries.contains(entry.id))
         };
         node.disk.retain(|(_, record)| is_open(record));
         node.disk.iter_mut().for_each(|(lsn, _)| *lsn = Lsn(0));
@@ -565,10 +568,10 @@ impl Cluster {
         node.disk.clear();
         node.log.clear();
         node.log_flushed = 0;
-        node.base = Done::default();
+        node.base = DecidedSet::default();
         node.flushed = Lsn(0);
         node.config.boot = Boot(node.config.boot.0 + 100);
-        let (next, base) = (Slot(0), Done::default());
+        let (next, base) = (Slot(0), DecidedSet::default());
         let records = Vec::new();
         let past = if self.amnesia {
             Past::Intact {

@@ -2,7 +2,7 @@
 
 use super::cluster::{command, config, id};
 use crate::rabia::{
-    Bits, Config, Done, Message, Nulls, Record, Replica, SlotMessage, Timer, Trail, Value,
+    Bits, Config, DecidedSet, Message, Nulls, Record, Replica, SlotMessage, Timer, Trail, Value,
 };
 use quorate_core::{
     Boot, Class, Entry, EntryBuilder, EntryId, EntrySet, Event, Input, Lsn, MILLIS, Machine, Now,
@@ -235,7 +235,7 @@ fn whoever_wants_an_answer_gets_one() {
     );
     talk.tell(Input::Installed {
         next: Slot(1),
-        base: Done::default(),
+        base: DecidedSet::default(),
     });
     assert_eq!(
         talk.hear(1, Message::Slot(asks)),
@@ -331,7 +331,7 @@ fn what_the_host_installed_answers_the_reads_it_covers() {
     done.insert(batch_id(0, 1));
     let lines = talk.tell(Input::Installed {
         next: Slot(7),
-        base: Done(done),
+        base: DecidedSet { entries: done },
     });
     assert_eq!(lines.len(), 1);
     assert!(lines[0].contains("ReadAt(s7)"), "{lines:?}");
@@ -388,7 +388,7 @@ fn a_mark_counts_what_is_proposed_and_what_is_known_to_be_decided() {
         },
     );
     assert!(mark(&mut talk).ends_with("mark: s5 }"));
-    let (next, base) = (Slot(9), Done::default());
+    let (next, base) = (Slot(9), DecidedSet::default());
     talk.tell(Input::Installed { next, base });
     assert!(
         mark(&mut talk).ends_with("mark: s10 }"),
@@ -402,7 +402,7 @@ fn a_floor_is_a_window_above_what_a_majority_of_others_have_started() {
     let mut out = Out::default();
     let past = Past::Lost {
         next: Slot(0),
-        base: Done::default(),
+        base: DecidedSet::default(),
     };
     let replica = Replica::recover(&config(5, 0, &[]), past, NOW, &mut out);
     let lines = out.drain().map(|output| line(&output)).collect::<Vec<_>>();
@@ -432,11 +432,11 @@ fn a_floor_is_a_window_above_what_a_majority_of_others_have_started() {
     let from = Slot(0);
     assert_eq!(talk.hear(1, Message::Recover { boot, from }), [""; 0]);
     talk.tell(Input::Durable(Lsn(1)));
-    let base = Done::default();
+    let base = DecidedSet::default();
     let next = Slot(31);
     talk.tell(Input::Installed { next, base });
     assert!(!talk.replica.is_serving());
-    let (next, base) = (Slot(32), Done::default());
+    let (next, base) = (Slot(32), DecidedSet::default());
     assert_eq!(
         talk.tell(Input::Installed { next, base }),
         ["l2: floor Some(s32)"]

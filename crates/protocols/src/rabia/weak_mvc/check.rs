@@ -32,11 +32,13 @@ impl Replica {
             "what can be delivered is delivered"
         );
         for offer in &self.offers {
-            assert!(!self.done.0.contains(offer.id), "an offer is open");
+            assert!(!self.done.entries.contains(offer.id), "an offer is open");
             assert!(self.pool.holds(offer.id), "the origin holds its offers");
         }
         assert!(
-            self.pool.oldest_first().all(|id| !self.done.0.contains(id)),
+            self.pool
+                .oldest_first()
+                .all(|id| !self.done.entries.contains(id)),
             "a pending batch is not in the log"
         );
         assert!(

@@ -1,7 +1,7 @@
 //! Parameters and the quorum arithmetic.
 
 use super::trail::Mode;
-use crate::params::Params;
+use crate::shared::params::Params;
 use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
 
 pub(super) const WINDOW_MAX: usize = 256;

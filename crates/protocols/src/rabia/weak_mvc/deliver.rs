@@ -2,7 +2,7 @@
 
 use super::Replica;
 use super::waits::end_waits;
-use crate::done::Done;
+use crate::shared::decided::DecidedSet;
 use quorate_core::{EntryId, Event, Lsn, Out, Slot};
 
 impl Replica {
@@ -56,7 +56,7 @@ impl Replica {
         while let Some(value) = self.slots.front().and_then(|slot| slot.decided) {
             let entry = match value {
                 None => None,
-                Some(id) if self.done.0.contains(id) => {
+                Some(id) if self.done.entries.contains(id) => {
                     out.emit(Event::Branch("double decision skipped"));
                     None
                 }
@@ -78,7 +78,7 @@ impl Replica {
     }
 
     /// The host caught up from a peer.
-    pub(super) fn on_installed(&mut self, next: Slot, base: Done, out: &mut Out<Self>) {
+    pub(super) fn on_installed(&mut self, next: Slot, base: DecidedSet, out: &mut Out<Self>) {
         if next <= self.ap {
             return;
         }
@@ -88,8 +88,8 @@ impl Replica {
         self.mark = self.mark.max(next);
         self.pass(next);
         let done = &self.done;
-        self.pool.remove_where(|id| done.0.contains(id));
-        self.needs.retain(|id, _| !done.0.contains(*id));
+        self.pool.remove_where(|id| done.entries.contains(id));
+        self.needs.retain(|id, _| !done.entries.contains(*id));
         self.settle_offers(out);
     }
 

@@ -3,7 +3,7 @@
 use super::Replica;
 use super::messages::{Message, Record};
 use super::queue::Offer;
-use crate::under_way::UnderWay;
+use crate::shared::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Now, Out, Peers, Slot};
 
 impl Replica {
@@ -19,7 +19,7 @@ impl Replica {
 
     /// Whether an entry is decided.
     pub(crate) fn is_done(&self, id: EntryId) -> bool {
-        self.done.0.contains(id)
+        self.done.entries.contains(id)
     }
 
     /// The undecided entries that may be proposed.

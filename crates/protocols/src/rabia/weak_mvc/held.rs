@@ -5,12 +5,12 @@
 //!
 //! An entry that too few hold, and that nobody can give to others any more, would be proposed in vain for ever. So
 //! the log makes it void: an entry that says so is decided in some slot, from which on the named ones count
-//! as decided ([`crate::done::Done`]) on every replica, whether it delivers that slot or skips it. One that has a slot
+//! as decided ([`crate::shared::decided::DecidedSet`]) on every replica, whether it delivers that slot or skips it. One that has a slot
 //! behind that is skipped there. What it names and was decided before has had its effect.
 
 use super::Replica;
 use super::messages::Timer;
-use crate::done::voided_by;
+use crate::shared::decided::voided_by;
 use quorate_core::{Base, Due, Entry, EntryId, Now, Out};
 
 /// Waits after proposals in vain double up to this many times.
@@ -66,13 +66,13 @@ impl Replica {
 
     /// Moves past a decided slot, and lets go of what that makes void.
     pub(super) fn pass_over(&mut self, entry: Option<&Entry>) {
-        let is_open = |id: &EntryId| !self.done.0.contains(*id);
+        let is_open = |id: &EntryId| !self.done.entries.contains(*id);
         let mut voided = entry.map(voided_by).unwrap_or_default();
         voided.retain(is_open);
         if self.config.heeds_voids {
             self.done.advance(self.ap, entry);
         } else if let Some(entry) = entry {
-            self.done.0.insert(entry.id);
+            self.done.entries.insert(entry.id);
         }
         for id in &voided {
             self.pool.remove(*id);

@@ -20,7 +20,7 @@
 //!   holds a 1, so that Algorithm 3 never fails to find it.
 //! - I5: all decisions of a slot are equal (`Replica::check_all`, and the tests across replicas).
 //! - I6: a decided request is held by `T` replicas: a batch is written with the proposal naming it.
-//! - I7: every batch takes effect once: a second decision is skipped by [`Done`], on all alike.
+//! - I7: every batch takes effect once: a second decision is skipped by [`DecidedSet`], on all alike.
 //! - I8: a slot starts only within the window (`Replica::propose`).
 //! - I9: who lost its promises votes in no slot it may have made them in (`rejoin.rs`).
 //! - I10: a read sees every write completed before it began (`reads.rs`).

@@ -179,7 +179,7 @@ impl Replica {
 
     fn names_a_lacking(&self, slot: &Instance) -> bool {
         let mut named = slot.voices.iter().filter_map(|voice| voice.prop.flatten());
-        named.any(|id| !self.pool.may_propose(id) && !self.done.0.contains(id))
+        named.any(|id| !self.pool.may_propose(id) && !self.done.entries.contains(id))
     }
 
     /// Invokes Weak-MVC (Algorithm 2, line 2). The batch and the proposal are written together,

@@ -2,8 +2,8 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
-use crate::backlog::{Backlog, refuse_withdrawn, withdraw_reads};
-use crate::under_way::UnderWay;
+use crate::shared::backlog::{Backlog, refuse_withdrawn, withdraw_reads};
+use crate::shared::under_way::UnderWay;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
 };
@@ -135,7 +135,7 @@ impl Replica {
     pub(super) fn settle_offers(&mut self, out: &mut Out<Self>) {
         let (done, ap) = (&self.done, self.ap);
         self.offers.retain(|offer| {
-            let is_done = done.0.contains(offer.id);
+            let is_done = done.entries.contains(offer.id);
             if is_done {
                 let answer = Outcome::ReadAt(ap);
                 offer

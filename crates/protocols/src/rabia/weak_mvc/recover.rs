@@ -6,8 +6,8 @@ use super::messages::{Bits, Record};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::reads::Reads;
-use crate::done::Done;
-use crate::under_way::Line;
+use crate::shared::decided::DecidedSet;
+use crate::shared::under_way::Line;
 use quorate_core::{Lsn, Machine, Now, Out, Past, Peers, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Replica {
     /// lost its promises begins with a recovery (`rejoin.rs`).
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), out),
+            Past::Fresh => Replica::empty(config, config.first_slot, DecidedSet::default(), out),
             Past::Lost { next, base } => {
                 let mut replica = Replica::empty(config, next, base, out);
                 replica.begin_rejoin(out);
@@ -48,7 +48,7 @@ impl Replica {
         replica
     }
 
-    fn empty(config: &Config, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
+    fn empty(config: &Config, ap: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
         let everybody = u64::MAX >> (64 - config.members.len());
         Replica {
             config: Arc::new(config.clone()),
@@ -97,7 +97,7 @@ impl Replica {
         match record {
             Record::Batch { entry } => {
                 let origin = self.member(entry.id.origin);
-                let is_open = !self.done.0.contains(entry.id) && !self.pool.holds(entry.id);
+                let is_open = !self.done.entries.contains(entry.id) && !self.pool.holds(entry.id);
                 if let Some(origin) = origin.filter(|_| is_open) {
                     self.see_stamp(now, entry.stamp_ns);
                     let rank_ns = self.rank_ns(now, entry.stamp_ns);

@@ -3,8 +3,8 @@
 use super::Replica;
 use super::messages::{Bits, Message, Nulls, SlotMessage, Timer};
 use super::slot::Instance;
-use crate::masks::members;
-use crate::under_way::is_long;
+use crate::shared::masks::members;
+use crate::shared::under_way::is_long;
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, Now, Out, Peers, ReplicaId, Slot};
 use std::hash::{Hash, Hasher};
@@ -43,7 +43,7 @@ impl Replica {
         if id.boot == self.config.boot && origin == self.config.me && id.seq > self.seq {
             return self.misbehaved(from, "a batch I never formed", out);
         }
-        let is_known = self.pool.holds(id) || self.done.0.contains(id);
+        let is_known = self.pool.holds(id) || self.done.entries.contains(id);
         if !is_known {
             let need = self.needs.remove(&id);
             let is_needed = need.is_some();
@@ -65,7 +65,7 @@ impl Replica {
             self.freeze(now, id, stamp_ns, out);
         }
         // To know it without what goes with it is no use to its origin.
-        if from == origin && (self.pool.may_propose(id) || self.done.0.contains(id)) {
+        if from == origin && (self.pool.may_propose(id) || self.done.entries.contains(id)) {
             self.acknowledge = Some((from, id));
         }
     }
@@ -93,7 +93,7 @@ impl Replica {
                 give_batch(Peers::One(peer), entry.clone(), out);
             }
         }
-        let is_behind = from < self.ap && ids.iter().any(|id| self.done.0.contains(*id));
+        let is_behind = from < self.ap && ids.iter().any(|id| self.done.entries.contains(*id));
         if is_behind {
             out.inform(peer, from);
         }
@@ -189,7 +189,7 @@ impl Replica {
     /// A batch is named but may not be here. From its origin it should have come before its
     /// name; from others the name may have overtaken it.
     pub(super) fn lack(&mut self, id: EntryId, holders: u64, out: &mut Out<Self>) {
-        if self.pool.holds(id) || self.done.0.contains(id) {
+        if self.pool.holds(id) || self.done.entries.contains(id) {
             return;
         }
         let origin = self.member(id.origin);

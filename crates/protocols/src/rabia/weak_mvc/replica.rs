@@ -8,8 +8,8 @@ use super::reads::Reads;
 use super::rejoin::Rejoin;
 use super::repair::Need;
 use super::slot::Instance;
-use crate::done::Done;
-use crate::under_way::Line;
+use crate::shared::decided::DecidedSet;
+use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
     Decoder, EntryId, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Slot, Wire, WireError,
@@ -31,7 +31,7 @@ pub struct Replica {
     /// The first slot not delivered (`seq` in Algorithm 1).
     pub(super) ap: Slot,
     /// The batches delivered: the paper's dictionary (section 4).
-    pub(super) done: Done,
+    pub(super) done: DecidedSet,
     /// The slots from `ap` on, as far as anything is known of them.
     pub(super) slots: VecDeque<Instance>,
     /// Slots of the past, for their memory.
@@ -107,7 +107,7 @@ impl Machine for Replica {
     type Message = Message;
     type Record = Record;
     type Timer = Timer;
-    type Base = Done;
+    type Base = DecidedSet;
     type Config = Config;
 
     fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {

@@ -48,7 +48,7 @@ pub(crate) enum Wait {
     Ahead,
     /// The timer runs.
     Running,
-    /// Done.
+    /// DecidedSet.
     Over,
 }
 

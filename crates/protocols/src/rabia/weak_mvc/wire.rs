@@ -2,7 +2,7 @@
 
 use super::messages::{Bits, Message, Nulls, Record, SlotMessage};
 use super::trail::Trail;
-use crate::done::{decode_ids, encode_ids};
+use crate::shared::decided::{decode_ids, encode_ids};
 use quorate_core::{Boot, Decoder, Encoder, Entry, Slot, Wire, WireError};
 
 impl Wire for Nulls {

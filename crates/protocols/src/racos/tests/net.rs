@@ -7,8 +7,8 @@ pub(super) use super::dice::Dice;
 use crate::rabia::weak_mvc;
 use crate::racos::{Config, Message, Racos, Record, Replica, Timer};
 use crate::registry::{Protocol, Sabotage};
-use crate::seats::seat;
-use crate::{Done, rabia};
+use crate::shared::seat::seat;
+use crate::{DecidedSet, rabia};
 use bytes::Bytes;
 use quorate_core::{
     Base, Boot, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Lsn, Machine, Now,
@@ -184,7 +184,7 @@ impl Net {
             Output::Emit(Event::Branch(name)) => drop(self.branches.insert(name)),
             Output::Emit(Event::Misbehaved { what, .. }) => panic!("honesty: {what}"),
             Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
-                panic!("nothing is executed ahead, and there are no gateways apart")
+                panic!("nothing is executed ahead, and there are no remote gateways")
             }
             Output::Emit(Event::Decided { .. }) | Output::Note(_) | Output::Reply { .. } => {}
         }
@@ -328,7 +328,7 @@ impl Net {
         node.log.clear();
         node.kept.clear();
         (node.log_durable, node.is_lost) = (0, true);
-        let (next, base) = (Slot(0), rabia::Done::default());
+        let (next, base) = (Slot(0), rabia::DecidedSet::default());
         self.start(me, Past::Lost { next, base });
     }
 
@@ -386,8 +386,8 @@ fn index(id: ReplicaId) -> usize {
     usize::from(id.0) - 1
 }
 
-fn base(log: &[Option<Entry>]) -> Done {
-    let mut base = Done::default();
+fn base(log: &[Option<Entry>]) -> DecidedSet {
+    let mut base = DecidedSet::default();
     for (slot, entry) in (0..).map(Slot).zip(log) {
         base.advance(slot, entry.as_ref());
     }

@@ -11,7 +11,7 @@ use crate::rabia::weak_mvc::slot::{Instance, Next, View};
 use crate::rabia::weak_mvc::{Config, Mode, Thresholds, Trail, Value};
 use crate::racos::Racos;
 use crate::registry::Protocol;
-use crate::seats::seat;
+use crate::shared::seat::seat;
 use quorate_core::{Boot, EntryId, ReplicaId, Slot, coin};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use crate::racos::Racos;
 use crate::registry::Protocol;
-use crate::seats::seat;
+use crate::shared::seat::seat;
 
 fn error(n: usize, params: &[(&str, &str)]) -> String {
     Racos::config(&seat(Racos::NAME, n, 0, 1, params)).unwrap_err()

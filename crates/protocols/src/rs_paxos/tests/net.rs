@@ -2,11 +2,11 @@
 //! propose and deliver, and fails on the first thing that contradicts what came before.
 
 use super::host;
-use crate::done::Done;
 use crate::multi_paxos::MultiPaxos;
 use crate::registry::Protocol;
 use crate::rs_paxos::{Accept, Ballot, Config, Message, Record, Replica, RsPaxos, Timer};
-use crate::seats;
+use crate::shared::decided::DecidedSet;
+use crate::shared::seat;
 use bytes::Bytes;
 use quorate_core::{
     Base, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Lsn, Machine, Now, Out,
@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) gathers: Vec<Entry>,
     pub(super) timers: BTreeSet<Timer>,
     pub(super) log: Vec<Option<Entry>>,
-    pub(super) base: Done,
+    pub(super) base: DecidedSet,
     pub(super) replies: Vec<(RequestId, Outcome)>,
 }
 
@@ -58,7 +58,7 @@ fn index(id: ReplicaId) -> usize {
 }
 
 pub(crate) fn seat<P: Protocol>(n: usize, me: usize, params: &[(&str, &str)]) -> Seat {
-    seats::seat(P::NAME, n, me, me as u64 + 1, params)
+    seat::seat(P::NAME, n, me, me as u64 + 1, params)
 }
 
 impl Net {
@@ -87,7 +87,7 @@ impl Net {
             gathers: Vec::new(),
             timers: BTreeSet::new(),
             log: Vec::new(),
-            base: Done::default(),
+            base: DecidedSet::default(),
             replies: Vec::new(),
         };
         let mut net = Net {
@@ -345,7 +345,7 @@ impl Net {
             Output::Inform { peer, .. } => self.give_log(me, index(peer)),
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
             Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
-                panic!("nothing is executed ahead, and there are no gateways apart")
+                panic!("nothing is executed ahead, and there are no remote gateways")
             }
             Output::Reply { id, outcome } => node.replies.push((id, outcome)),
             Output::Emit(Event::Branch(name)) => {
@@ -421,7 +421,7 @@ impl Net {
         let node = &mut self.nodes[me];
         assert_eq!(slot.0, node.log.len() as u64, "deliveries have no gaps");
         let name = entry.as_ref().map(|entry| entry.id);
-        let is_new = name.is_none_or(|name| !node.base.0.contains(name));
+        let is_new = name.is_none_or(|name| !node.base.entries.contains(name));
         assert!(is_new, "every entry takes effect once (I12)");
         node.base.advance(slot, entry.as_ref());
         node.log.push(entry.clone());

@@ -199,13 +199,13 @@ impl<P: Protocol> Stage<P> {
                     return self.send(me, to, message);
                 }
                 if self.nodes[me].is_slow {
-                    let text = P::message(&message);
+                    let text = P::describe_message(&message);
                     self.say(format!("{name} holds back for {after:?}: {text}"));
                 }
                 self.nodes[me].gated.push((after, to, message));
             }
             Output::Persist { lsn, record } => {
-                let text = P::record(&record);
+                let text = P::describe_record(&record);
                 self.say(format!("{name} writes {lsn:?}: {text}"));
                 let record = carried(&record, me as u8);
                 self.nodes[me].disk.push((lsn, record));
@@ -242,7 +242,7 @@ impl<P: Protocol> Stage<P> {
             Output::Deliver { slot, entry } => self.append(me, slot, entry),
             Output::Execute { slot, entry } => self.execute(me, slot, &entry),
             Output::Tell { gateway, entry, .. } => {
-                panic!("{entry:?} is to be told to {gateway}, and there are no gateways apart")
+                panic!("{entry:?} is to be told to {gateway}, and there are no remote gateways")
             }
             Output::Retract { from } => {
                 self.say(format!("{name} takes back what is behind {from:?}"))
@@ -385,7 +385,7 @@ impl<P: Protocol> Stage<P> {
         if node.log.is_empty() {
             facts.push("delivered nothing".into());
         }
-        facts.extend(P::state(machine.inner()));
+        facts.extend(P::describe_state(machine.inner()));
         let timers = node.timers.keys();
         facts.extend(timers.map(|timer| format!("waits for {timer:?}")));
         facts

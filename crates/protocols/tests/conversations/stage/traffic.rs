@@ -39,7 +39,7 @@ impl<P: Protocol> Packet<P> {
 
 fn text_of<P: Protocol>(body: &Body<P>) -> String {
     match body {
-        Body::Message(message) => P::message(message),
+        Body::Message(message) => P::describe_message(message),
         Body::Fetch(slot) => format!("fetch from {slot:?}"),
         Body::Log(slot, entries) => {
             let entries = entries.iter().map(|entry| name_of(entry.as_ref()));

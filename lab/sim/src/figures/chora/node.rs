@@ -10,7 +10,7 @@ use quorate_core::{
     Past, Principal, RequestId, Slot,
 };
 use quorate_protocols::chora::{Chora, Message, Timer};
-use quorate_protocols::{Done, Protocol};
+use quorate_protocols::{DecidedSet, Protocol};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Messages that wait to be processed, at most: more are dropped, as by a ring.
@@ -59,7 +59,7 @@ pub(super) struct Node {
     pub(super) delivered: Vec<(Slot, Option<Entry>)>,
     /// The first slot not delivered, and what was.
     pub(super) next: Slot,
-    done: Done,
+    done: DecidedSet,
     /// Its own commands that are not committed, by when they came.
     asked_ns: BTreeMap<u64, u64>,
     client: ClientId,
@@ -91,7 +91,7 @@ impl Node {
             turn_at_ns: None,
             delivered: Vec::new(),
             next: Slot(0),
-            done: Done::default(),
+            done: DecidedSet::default(),
             asked_ns: BTreeMap::new(),
             client: ClientId(index as u64 + 1),
             seq: 0,
@@ -209,7 +209,7 @@ impl Node {
     }
 
     /// How far it is, and what was decided by then.
-    pub(super) fn decided(&self) -> (Slot, Done) {
+    pub(super) fn decided(&self) -> (Slot, DecidedSet) {
         (self.next, self.done.clone())
     }
 }

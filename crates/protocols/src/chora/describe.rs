@@ -5,8 +5,8 @@ use super::Replica;
 use super::log::Position;
 use super::messages::{Logged, Message, Proposal, Pulse, Reason, Record, Value};
 use super::role::Role;
-use crate::lives::Lives;
-use crate::masks;
+use crate::shared::lives::Lives;
+use crate::shared::masks;
 use std::fmt::Write;
 
 /// A message.

@@ -1,27 +1,27 @@
-//! Gateways apart, as a replica sees them: it answers who asks, and keeps of each no more than how long its
+//! Remote gateways, as a replica sees them: it answers who asks, and keeps of each no more than how long its
 //! requests take. They come and go; what they may do is bounded, and nothing depends on their number.
 
+use super::Replica;
 use super::dom::Delays;
 use super::gateway::requests;
 use super::messages::{Body, Message};
-use super::replica::Replica;
 use quorate_core::{Event, Out, Peers, ReplicaId};
 use std::collections::BTreeMap;
 
 /// Gateways of which delays are kept, at most: others are estimated anew.
-const CALLERS_MAX: usize = 256;
+const GATEWAYS_MAX: usize = 256;
 
-/// Of requests from each gateway apart.
+/// Of requests from each remote gateway.
 #[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Callers(BTreeMap<ReplicaId, Delays>);
+pub(super) struct RemoteGateways(BTreeMap<ReplicaId, Delays>);
 
-impl Callers {
+impl RemoteGateways {
     pub(super) fn forget(&mut self, gateway: ReplicaId) {
         self.0.remove(&gateway);
     }
 
     fn of(&mut self, gateway: ReplicaId) -> &mut Delays {
-        if self.0.len() >= CALLERS_MAX && !self.0.contains_key(&gateway) {
+        if self.0.len() >= GATEWAYS_MAX && !self.0.contains_key(&gateway) {
             self.0.pop_first();
         }
         self.0.entry(gateway).or_default()
@@ -29,7 +29,7 @@ impl Callers {
 }
 
 impl Replica {
-    /// A gateway apart asks for one thing only, and for what it named itself, with nothing kept apart.
+    /// A remote gateway asks for one thing only, and for what it named itself, with nothing kept apart.
     pub(super) fn on_gateway(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
         match message {
             Message::Request {
@@ -51,7 +51,7 @@ impl Replica {
         let delays = match self.config.member(from) {
             Some(me) if me == self.config.me => return,
             Some(member) => &mut self.delays[member],
-            None => self.apart.of(from),
+            None => self.remote_gateways.of(from),
         };
         let delay = self.now.clock_ns.wrapping_sub(sent) as i64;
         let (percentile, max_ns) = (self.config.percentile, self.config.owd_max_ns);
@@ -63,9 +63,12 @@ impl Replica {
     pub(super) fn owd_from(&self, gateway: ReplicaId) -> Option<u64> {
         match self.config.member(gateway) {
             Some(member) => Some(self.delays[member].estimate()),
-            None if gateway.is_gateway() => {
-                Some(self.apart.0.get(&gateway).map_or(0, Delays::estimate))
-            }
+            None if gateway.is_gateway() => Some(
+                self.remote_gateways
+                    .0
+                    .get(&gateway)
+                    .map_or(0, Delays::estimate),
+            ),
             None => None,
         }
     }
@@ -78,7 +81,7 @@ impl Replica {
         }
     }
 
-    /// Has a gateway apart told what came of an entry that is decided here: inside of replicas that is seen.
+    /// Has a remote gateway told what came of an entry that is decided here: inside of replicas that is seen.
     pub(super) fn tell(&self, gateway: ReplicaId, body: &Body, out: &mut Out<Self>) {
         if gateway.is_gateway() {
             out.tell(gateway, body.entry.id, requests(body));

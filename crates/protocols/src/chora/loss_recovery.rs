@@ -1,10 +1,9 @@
 //! Loss recovery: NACK, RECOVER, and the coordination timer.
 
 use super::Replica;
-use super::messages::{Logged, Value};
+use super::messages::{Logged, RANGES_MAX, RECOVER_MAX, Value};
 use super::normal::Body;
 use super::role::Role;
-use super::wire_parts::{RANGES_MAX, RECOVER_MAX};
 use quorate_core::{Event, Out, Peers, Slot};
 use std::collections::BTreeMap;
 

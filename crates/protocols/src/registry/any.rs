@@ -4,8 +4,8 @@
 //! Nothing on the wire or in the log says which protocol a message or a record is of: the epoch does,
 //! and the bytes are those of the protocol alone.
 
-use crate::done::Done;
 use crate::registry::{Protocol, registered, unknown_protocol};
+use crate::shared::decided::DecidedSet;
 use quorate_core::{
     Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Machine, Now, Out, Past,
     PayloadRule, Record, ReplicaId, Seat, Slot, Touches, Wire, WireError, Written,
@@ -105,9 +105,9 @@ macro_rules! machines {
         impl AnyMessage {
             /// On one line, in the words of the protocol's paper.
             #[must_use]
-            pub fn words(&self) -> String {
+            pub fn describe(&self) -> String {
                 match self {
-                    $(AnyMessage::$name(message) => <$protocol as Protocol>::message(message)),*
+                    $(AnyMessage::$name(message) => <$protocol as Protocol>::describe_message(message)),*
                 }
             }
         }
@@ -198,7 +198,7 @@ macro_rules! machines {
             type Message = AnyMessage;
             type Record = AnyRecord;
             type Timer = AnyTimer;
-            type Base = Done;
+            type Base = DecidedSet;
             type Config = AnyConfig;
 
             fn message(protocol: &str, input: &mut Decoder) -> Result<AnyMessage, WireError> {

@@ -1,9 +1,10 @@
 //! The gateway inside a replica: its requests reach this replica at once, and what this replica says to it
 //! waits for nothing but the disk.
 
+use super::Replica;
 use super::gateway::{Dispatch, Pending};
 use super::messages::{Body, Message};
-use super::replica::{Replica, Status};
+use super::replica::Status;
 use quorate_core::{Base, Class, Command, EntryId, Out, Outcome as Fate, Peers, Slot};
 
 impl Replica {

@@ -1,5 +1,7 @@
 //! The encoding of records, and of what messages are made of.
 
+mod message;
+
 use super::digest::{Footprint, Sums};
 use super::messages::{Body, LogMod, Outcome, Placed, Record, StartView, Vc};
 use quorate_core::{Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireError};

@@ -2,8 +2,9 @@
 
 use super::config::{self, Config};
 use super::messages::{Message, Record};
-use super::{Replica, mutants, paper, words};
-use crate::paper::Paper;
+use super::{Replica, describe, mutants, paper};
+use crate::registry::paper::Paper;
+use crate::registry::remote_gateways::RemoteGatewayConfig;
 use crate::registry::{Mutant, Protocol};
 use quorate_core::{Epoch, Seat, Touches};
 
@@ -22,6 +23,15 @@ impl Protocol for Nezha {
         if config.commutes {
             config.touches = Some(touches);
         }
+    }
+
+    fn remote_gateway(seat: &Seat, touches: Option<Touches>) -> Option<RemoteGatewayConfig> {
+        // What the members take for parameters is what they were told to.
+        let mut config = Config::of_gateway(seat).ok()?;
+        if let Some(touches) = touches {
+            Nezha::commute(&mut config, touches);
+        }
+        Some((config, seat.me))
     }
 
     fn failures_survived(epoch: &Epoch) -> usize {
@@ -44,16 +54,16 @@ impl Protocol for Nezha {
         Some(&paper::PAPER)
     }
 
-    fn message(message: &Message) -> String {
-        words::message(message)
+    fn describe_message(message: &Message) -> String {
+        describe::message(message)
     }
 
-    fn record(record: &Record) -> String {
-        words::record(record)
+    fn describe_record(record: &Record) -> String {
+        describe::record(record)
     }
 
-    fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
+    fn describe_state(machine: &Replica) -> Vec<String> {
+        describe::state(machine)
     }
 }
 

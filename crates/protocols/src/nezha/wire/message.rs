@@ -1,9 +1,9 @@
 //! The encoding of messages.
 
-use super::messages::{Body, FastReply, LogMod, Message, StartView, Vc};
-use super::wire::{
+use super::{
     BODY_BYTES_MIN, ID_BYTES_MIN, counted, counts, list, listed, slot, view, wide, widened,
 };
+use crate::nezha::messages::{Body, FastReply, LogMod, Message, StartView, Vc};
 use quorate_core::{Boot, Decoder, Encoder, EntryId, Wire, WireError};
 
 impl Wire for Message {

@@ -1,7 +1,14 @@
 //! What a protocol registers, and the line that registers it.
 
-use crate::done::Done;
-use crate::paper::Paper;
+pub(crate) mod any;
+pub(crate) mod catalogue;
+pub(crate) mod paper;
+pub(crate) mod remote_gateways;
+pub(crate) mod sabotage;
+
+use crate::registry::remote_gateways::RemoteGatewayConfig;
+use crate::shared::decided::DecidedSet;
+use paper::Paper;
 use quorate_core::{EntryId, Epoch, Machine, Output, Plain, Seat, Touches};
 use std::ops::Range;
 
@@ -11,7 +18,7 @@ pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
     /// The state machine of one replica.
-    type Machine: Plain<Config: Send, Message: Send, Record: Send, Timer: Send, Base = Done>
+    type Machine: Plain<Config: Send, Message: Send, Record: Send, Timer: Send, Base = DecidedSet>
         + Send
         + 'static;
 
@@ -46,18 +53,25 @@ pub trait Protocol: 'static {
         None
     }
 
+    /// The configuration of a remote gateway (the paper's proxy) that has the number and the boot of `seat`;
+    /// `None` if the protocol has no such gateways, and requests go to members.
+    fn remote_gateway(seat: &Seat, touches: Option<Touches>) -> Option<RemoteGatewayConfig> {
+        let _ = (seat, touches);
+        None
+    }
+
     /// A message on one line, in the words of the protocol's paper.
-    fn message(message: &<Self::Machine as Machine>::Message) -> String {
+    fn describe_message(message: &<Self::Machine as Machine>::Message) -> String {
         format!("{message:?}")
     }
 
     /// A record on one line.
-    fn record(record: &<Self::Machine as Machine>::Record) -> String {
+    fn describe_record(record: &<Self::Machine as Machine>::Record) -> String {
         format!("{record:?}")
     }
 
     /// What a replica knows and has not delivered, a line per slot or so.
-    fn state(machine: &Self::Machine) -> Vec<String> {
+    fn describe_state(machine: &Self::Machine) -> Vec<String> {
         let _ = machine;
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! A gateway apart: the paper's proxy, in a process of its own. It is the gateway of `gateway.rs`, and nothing
+//! A remote gateway: the paper's proxy, in a process of its own. It is the gateway of `gateway.rs`, and nothing
 //! else: it stores nothing, votes on nothing, and may be lost at any time.
 //!
 //! # Why it is safe
@@ -16,7 +16,7 @@
 use super::config::Config;
 use super::gateway::{BACKOFF_MAX, Dispatch, Gateway};
 use super::messages::{Message, Record, Timer};
-use crate::done::Done;
+use crate::shared::decided::DecidedSet;
 use quorate_core::{
     Class, Command, Decoder, Due, EntryId, Event, Input, Machine, Now, Out, Outcome, Past, Peers,
     Refusal, ReplicaId, RequestId, Wire, WireError,
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// A gateway without a replica.
 #[derive(Clone, Debug)]
-pub struct Proxy {
+pub struct RemoteGateway {
     config: Arc<Config>,
     now: Now,
     gateway: Gateway,
@@ -35,12 +35,12 @@ pub struct Proxy {
     backoff: u32,
 }
 
-impl Machine for Proxy {
+impl Machine for RemoteGateway {
     type Message = Message;
     /// There are none.
     type Record = Record;
     type Timer = Timer;
-    type Base = Done;
+    type Base = DecidedSet;
     /// Of [`Config::of_gateway`], with the number that the gateway has drawn.
     type Config = (Config, ReplicaId);
 
@@ -54,7 +54,7 @@ impl Machine for Proxy {
 
     fn recover((config, me): &Self::Config, _: Past<Self>, now: Now, _: &mut Out<Self>) -> Self {
         assert!(me.is_gateway(), "{me} is the number of a replica");
-        Proxy {
+        RemoteGateway {
             gateway: Gateway::new(config, *me),
             config: Arc::new(config.clone()),
             now,
@@ -103,7 +103,7 @@ impl Machine for Proxy {
     }
 }
 
-impl Proxy {
+impl RemoteGateway {
     fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
             let refusal = match command.class {

@@ -1,16 +1,12 @@
 //! The encoding of what messages and records are made of.
 
-use super::log::Position;
-use super::messages::{Header, Logged, Proposal, Pulse, Value};
-use super::pattern::{SEGMENTS_MAX, Segment, ViewInit};
-use crate::lives::Lives;
+use crate::chora::log::Position;
+use crate::chora::messages::{Header, Logged, Proposal, Pulse, RANGES_MAX, RECOVER_MAX, Value};
+use crate::chora::pattern::{SEGMENTS_MAX, Segment, ViewInit};
+use crate::shared::lives::Lives;
 use quorate_core::{Decoder, Encoder, Entry, Epoch, Slot, Wire, WireError};
 use std::sync::Arc;
 
-/// Ranges in a NACK, at most.
-pub(super) const RANGES_MAX: usize = 16;
-/// Entries in a RECOVER, at most.
-pub(super) const RECOVER_MAX: usize = 1024;
 /// Places of proposers in a pattern, at most: some may come more than once.
 const PATTERN_MAX: usize = 4 * Epoch::MEMBERS_MAX;
 /// Views and slots stay below, so that what is counted from them cannot overflow.

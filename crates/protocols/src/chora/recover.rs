@@ -1,13 +1,17 @@
 //! Starting: new, with everything promised before, or without.
 
+use super::Replica;
 use super::config::Config;
 use super::log::Log;
 use super::messages::{Logged, Record};
 use super::pattern::ViewInit;
 use super::plan::Ingress;
+use super::reads::Reads;
 use super::role::{Armed, Role};
-use super::{Backlog, Done, Reads, Replica, Rounds};
-use crate::lives::Lives;
+use super::rounds::Rounds;
+use crate::shared::backlog::Backlog;
+use crate::shared::decided::DecidedSet;
+use crate::shared::lives::Lives;
 use quorate_core::{Lsn, Now, Out, Past, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +21,7 @@ impl Replica {
     /// the views it may have proposed in, for what it said there it does not know.
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, Done::default(), out),
+            Past::Fresh => Replica::empty(config, config.first_slot, DecidedSet::default(), out),
             Past::Lost { next, base } => {
                 let mut replica = Replica::empty(config, next, base, out);
                 replica.begin_rejoin(out);
@@ -56,7 +60,7 @@ impl Replica {
         }
     }
 
-    fn empty(config: &Config, ap: Slot, done: Done, out: &Out<Self>) -> Replica {
+    fn empty(config: &Config, ap: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
         let n = config.members.len();
         let mut replica = Replica {
             rejoin: None,

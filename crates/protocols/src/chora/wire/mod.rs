@@ -1,9 +1,11 @@
 //! The encoding of messages and records.
 
+mod parts;
+
 use super::log::Position;
 use super::messages::{Logged, Message, Pulse, Reason, Record};
-use super::wire_parts::{flag, member, slot, view};
-use crate::lives::{Life, Lives};
+use crate::shared::lives::{Life, Lives};
+use parts::{flag, member, slot, view};
 use quorate_core::{Boot, Decoder, Encoder, Entry, Wire, WireError};
 
 impl Wire for Reason {

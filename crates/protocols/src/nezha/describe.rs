@@ -1,7 +1,8 @@
 //! Messages, records and states in the paper's words, one line each.
 
+use super::Replica;
 use super::messages::{Message, Placed, Record};
-use super::replica::{Replica, Status};
+use super::replica::Status;
 use quorate_core::{EntryId, Slot};
 
 /// A message.

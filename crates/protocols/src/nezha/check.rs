@@ -1,7 +1,8 @@
 //! What one replica can see of the invariants.
 
+use super::Replica;
 use super::digest::Bounds;
-use super::replica::{Replica, Status};
+use super::replica::Status;
 use quorate_core::Slot;
 
 impl Replica {

@@ -7,30 +7,34 @@ use quorate_core::{Base, Decoder, Encoder, Entry, EntryId, EntrySet, Slot, Wire,
 /// skipped everywhere alike. Those that the log made void count as decided: if they are after all,
 /// they are skipped, too.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Done(pub EntrySet);
+pub struct DecidedSet {
+    /// The names of the entries.
+    pub entries: EntrySet,
+}
 
-impl Base for Done {
+impl Base for DecidedSet {
     fn advance(&mut self, _: Slot, entry: Option<&Entry>) {
         if let Some(entry) = entry {
-            self.0.insert(entry.id);
+            self.entries.insert(entry.id);
             voided_by(entry).into_iter().for_each(|id| {
-                self.0.insert(id);
+                self.entries.insert(id);
             });
         }
     }
 
     fn contains(&self, entry: EntryId) -> bool {
-        self.0.contains(entry)
+        self.entries.contains(entry)
     }
 }
 
-impl Wire for Done {
+impl Wire for DecidedSet {
     fn encode(&self, out: &mut Encoder) {
-        self.0.encode(out);
+        self.entries.encode(out);
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        EntrySet::decode(input).map(Done)
+        let entries = EntrySet::decode(input)?;
+        Ok(DecidedSet { entries })
     }
 }
 
@@ -78,7 +82,7 @@ mod tests {
         let entry = Entry::from_bytes(void(id(1, 4), &dead).to_bytes()).unwrap();
         assert_eq!(voided_by(&entry), dead);
         assert_eq!((entry.stamp_ns, entry.commands().count()), (0, 0));
-        let mut done = Done::default();
+        let mut done = DecidedSet::default();
         done.advance(Slot(0), Some(&entry));
         let all = dead.into_iter().chain([entry.id]);
         assert!(all.into_iter().all(|id| done.contains(id)));

@@ -1,9 +1,9 @@
-//! A replica that lost its promises asks the others, and comes back in a new life ([`crate::lives`]).
+//! A replica that lost its promises asks the others, and comes back in a new life ([`crate::shared::lives`]).
 //!
 //! Shared by the protocols whose members tell it a floor `F`, below which it may have promised
 //! anything, and the end of the slots they know of. Why that is enough stands with each protocol.
 
-use crate::lives::Life;
+use crate::shared::lives::Life;
 use quorate_core::{Boot, Lsn, Slot};
 use std::hash::{Hash, Hasher};
 

@@ -1,12 +1,12 @@
-//! Chora, as registered.
+//! Chora as a [`Protocol`].
 
 use super::config::{self, Config};
 use super::messages::{Message, Record};
-use super::{Replica, mutants, words};
+use super::{Replica, describe, mutants};
 use crate::registry::{Mutant, Protocol};
 use quorate_core::{Epoch, Seat};
 
-/// Chora, as registered.
+/// Chora, as it is registered.
 pub struct Chora;
 
 impl Protocol for Chora {
@@ -33,16 +33,16 @@ impl Protocol for Chora {
         mutants::all()
     }
 
-    fn message(message: &Message) -> String {
-        words::message(message)
+    fn describe_message(message: &Message) -> String {
+        describe::message(message)
     }
 
-    fn record(record: &Record) -> String {
-        words::record(record)
+    fn describe_record(record: &Record) -> String {
+        describe::record(record)
     }
 
-    fn state(machine: &Replica) -> Vec<String> {
-        words::state(machine)
+    fn describe_state(machine: &Replica) -> Vec<String> {
+        describe::state(machine)
     }
 }
 

@@ -1,0 +1,12 @@
+//! What several protocols are made of.
+
+pub(crate) mod backlog;
+pub(crate) mod code;
+pub(crate) mod decided;
+pub(crate) mod lives;
+pub(crate) mod masks;
+pub(crate) mod params;
+pub(crate) mod rejoin;
+#[cfg(test)]
+pub(crate) mod seat;
+pub(crate) mod under_way;
