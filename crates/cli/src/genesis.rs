@@ -89,7 +89,7 @@ impl Genesis {
             cluster: self.cluster(),
             replica: me,
             incarnation: own.map(|member| member.incarnation).unwrap_or_default(),
-            known_as: None,
+            listed_as: None,
             state: State::Bootstrapped,
             group: Group(0),
             epoch,

@@ -12,7 +12,7 @@ use quorate_etcd_api::etcdserverpb::{
     StatusResponse,
 };
 use quorate_face_etcd::client::{KvClient, MaintenanceClient};
-use quorate_server::Spoken;
+use quorate_server::SupportedVersions;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ fn full() -> (Code, String) {
 
 /// Waits until the feature level has alarms.
 async fn know_alarms(up: &Up) {
-    let level = f64::from(Spoken::SHIPPED.level());
+    let level = f64::from(SupportedVersions::SHIPPED.level());
     for url in &up.urls {
         eventually("the level is raised", || async {
             (metric(url, "quorate_feature_level").await == level).then_some(())

@@ -10,7 +10,7 @@ mod support;
 
 use bytes::Bytes;
 use quorate_core::{ClusterId, Encoder, Wire};
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 use quorate_server::{Meta, read_meta};
 use std::fs;
 use std::io::{Read, Write};
@@ -58,14 +58,14 @@ async fn every_wrong_caller_is_told_apart_and_disturbs_nobody() {
     let dir = home.dir.join("1");
     let meta = read_meta(&dir).unwrap();
     let port = home.port.parse::<u16>().unwrap() + 1;
-    let Spoken { oldest, newest } = Spoken::SHIPPED;
+    let SupportedVersions { oldest, newest } = SupportedVersions::SHIPPED;
     let right = hello(&meta, meta.cluster);
     let other = ClusterId(meta.cluster.0 ^ 1);
     let mut damaged = opening(newest.0, oldest.0, &right);
     damaged.push(0);
     let last = damaged.len() - 2;
     damaged[last] ^= 1;
-    let mine = format!("replica 1 speaks {}", Spoken::SHIPPED);
+    let mine = format!("replica 1 speaks {}", SupportedVersions::SHIPPED);
     let not_theirs = format!(
         "{mine}, not wire versions {} to {}",
         newest.0 + 1,

@@ -8,7 +8,7 @@
 mod support;
 
 use quorate_core::{Boot, Encoder, ReplicaId, Wire};
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 use quorate_server::read_meta;
 use std::fs;
 use std::io::{Read, Write};
@@ -111,7 +111,7 @@ fn gateway_hello(home: &Home) -> Vec<u8> {
     out.u64(Boot(7).0);
     meta.group.encode(&mut out);
     let body = out.into_bytes();
-    let Spoken { oldest, newest } = Spoken::SHIPPED;
+    let SupportedVersions { oldest, newest } = SupportedVersions::SHIPPED;
     let crc = crc_fast::crc32_iscsi(&body);
     let words = [newest.0, oldest.0, body.len() as u32, crc].map(u32::to_le_bytes);
     [b"QUORGATE", words.as_flattened(), &body].concat()

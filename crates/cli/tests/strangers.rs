@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_core::{Encoder, Incarnation, ReplicaId, Wire};
 use quorate_etcd_api::etcdserverpb::MemberUpdateRequest;
 use quorate_face_etcd::client::ClusterClient;
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 use quorate_server::{Meta, read_meta};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +34,7 @@ const BACK_WITHIN: Duration = Duration::from_secs(30);
 
 /// The beginning of a connection as `crates/server/src/peer/opening.rs` draws it.
 fn opening(body: &[u8]) -> Vec<u8> {
-    let Spoken { oldest, newest } = Spoken::SHIPPED;
+    let SupportedVersions { oldest, newest } = SupportedVersions::SHIPPED;
     let crc = crc_fast::crc32_iscsi(body);
     let words = [newest.0, oldest.0, body.len() as u32, crc].map(u32::to_le_bytes);
     [b"QUORPEER", words.as_flattened(), body].concat()

@@ -10,7 +10,7 @@ mod support;
 
 use quorate_etcd_api::etcdserverpb::MemberListRequest;
 use quorate_face_etcd::client::ClusterClient;
-use quorate_server::Spoken;
+use quorate_server::SupportedVersions;
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -148,7 +148,7 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
         (trio.known_to(0).await == expected).then_some(())
     })
     .await;
-    let newest = format!("wire_version={}", Spoken::SHIPPED.newest);
+    let newest = format!("wire_version={}", SupportedVersions::SHIPPED.newest);
     assert!(trio.said(0).contains(&newest), "{}", trio.said(0));
     trio.replace(1, OLD).await;
     trio.replace(0, OLD).await;
@@ -159,7 +159,7 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
     }
     for at in 0..3 {
         eventually("the level is raised", || async {
-            (trio.level(at).await == f64::from(Spoken::SHIPPED.level())).then_some(())
+            (trio.level(at).await == f64::from(SupportedVersions::SHIPPED.level())).then_some(())
         })
         .await;
     }
@@ -184,7 +184,7 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
     })
     .await;
     assert_eq!(status.code(), Some(1));
-    let level = Spoken::SHIPPED.level();
+    let level = SupportedVersions::SHIPPED.level();
     let why = format!("the cluster is at feature level {level}, and this program knows 1");
     assert!(trio.said(2).contains(&why), "{}", trio.said(2));
     trio.start(2, &[]);

@@ -176,7 +176,7 @@ pub trait Record: Carry {
     }
 
     /// The host lost, or never stored, what was attached: the record stands without it.
-    fn bereave(&mut self) {}
+    fn drop_attachment(&mut self) {}
 
     /// The entry whose bytes it carries: the host finds them here when the entry is decided, so
     /// that they are written once.

@@ -11,7 +11,7 @@ use crate::epochs::Order;
 use crate::flaw::Flaw;
 use crate::log::Position;
 use crate::snapshot::SnapshotId;
-use crate::version::{Spoken, WireVersion};
+use crate::version::{SupportedVersions, WireVersion};
 
 /// What the driver knows of a replica's past.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ pub struct HostConfig<C> {
     pub incarnation: Incarnation,
     /// The life under which epochs list it, if they do: an earlier one where it lost its promises and
     /// makes up for that within the epoch.
-    pub known_as: Incarnation,
+    pub listed_as: Incarnation,
     /// The epoch that the group began with.
     pub genesis: Epoch,
     /// What protocols there are.
@@ -51,11 +51,11 @@ pub struct HostConfig<C> {
     /// The protocol's configuration for that seat.
     pub machine: C,
     /// The versions it speaks with its peers.
-    pub spoken: Spoken,
+    pub supported: SupportedVersions,
     /// Sizes of everything.
     pub limits: Limits,
     /// Seed of the jitter drawn for timers; from the driver.
-    pub dice: u64,
+    pub jitter_seed: u64,
 }
 
 /// Every size a host keeps to.

@@ -1,10 +1,10 @@
 //! The apply loop: decided entries become state, results and a digest of both.
 
-use crate::ahead::Ahead;
 use crate::api::{HostConfig, Limits};
 use crate::epochs::{Effect, Order, State};
 use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
+use crate::speculation::Speculation;
 use crate::version::FIRST_LEVEL;
 use bytes::Bytes;
 use quorate_core::{
@@ -121,7 +121,7 @@ pub(crate) struct Applier<A> {
     checkpoints: VecDeque<(Slot, u64)>,
     scratch: Vec<u8>,
     /// What was executed ahead of its decision, and is to be.
-    pub(crate) ahead: Ahead,
+    pub(crate) speculation: Speculation,
     flaw: Option<Flaw>,
     pub(crate) commands_total: u64,
     pub(crate) duplicates_total: u64,
@@ -146,7 +146,7 @@ impl<A: Application> Applier<A> {
             checkpoint_slots: limits.checkpoint_slots.max(1),
             checkpoints: VecDeque::new(),
             scratch: Vec::new(),
-            ahead: Ahead::default(),
+            speculation: Speculation::default(),
             flaw: limits.flaw,
             commands_total: 0,
             duplicates_total: 0,
@@ -243,7 +243,7 @@ impl<A: Application> Applier<A> {
             checkpoint_slots: self.checkpoint_slots,
             checkpoints: state.checkpoints,
             scratch: Vec::new(),
-            ahead: Ahead::default(),
+            speculation: Speculation::default(),
             flaw: self.flaw,
             commands_total: self.commands_total,
             duplicates_total: self.duplicates_total,
@@ -387,7 +387,7 @@ impl<A: Application> Applier<A> {
                 self.epochs.has_payloads |= !command.payloads.is_empty();
                 let result = match command.class {
                     Class::Order => self.obey(slot, command).to_bytes(),
-                    _ => match self.ahead.take_result(command.id) {
+                    _ => match self.speculation.take_result(command.id) {
                         Some(result) => {
                             self.app.keep();
                             result

@@ -4,14 +4,14 @@
 //! a moment fetches decided slots; one whose machine is asked about a slot that is decided here
 //! sends them unasked. Whatever the protocol, decided slots travel only this way.
 
-use crate::answers::Answers;
 use crate::api::{HostEvent, LogRead, Store};
 use crate::decided::{Located, Lookup};
+use crate::fetch_pacing::FetchPacing;
 use crate::flaw::Flaw;
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
 use crate::host::Host;
 use crate::log::Position;
-use crate::on_its_way::OnItsWay;
+use crate::serve_pacing::ServePacing;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Slot};
@@ -35,7 +35,7 @@ struct PeerState {
     applied: Slot,
     informed_ns: Option<u64>,
     informed_from: Slot,
-    on_its_way: OnItsWay,
+    on_its_way: ServePacing,
     serving: Option<Serving>,
 }
 
@@ -46,7 +46,7 @@ impl PeerState {
             applied: Slot(0),
             informed_ns: None,
             informed_from: Slot(0),
-            on_its_way: OnItsWay::default(),
+            on_its_way: ServePacing::default(),
             serving: None,
         }
     }
@@ -72,7 +72,7 @@ pub(crate) struct CatchUp {
     peers: Vec<PeerState>,
     /// Who was asked last, and from which slot on.
     fetching: Option<(ReplicaId, Slot)>,
-    answers: Answers,
+    answers: FetchPacing,
     /// The last peer whose answer brought nothing: others are asked before it.
     fruitless: Option<ReplicaId>,
     /// The first slot not applied when lag was looked at last.
@@ -88,7 +88,7 @@ impl CatchUp {
         CatchUp {
             peers: Vec::new(),
             fetching: None,
-            answers: Answers::default(),
+            answers: FetchPacing::default(),
             fruitless: None,
             lag_seen_at: Slot(0),
             lag_more_ns: 0,
@@ -423,7 +423,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 self.apply(now, slot, entry, located);
             }
         }
-        self.mend_more(now);
+        self.read_repair_more(now);
         let learned = self.applied().0 - before.0;
         if learned > 0 {
             self.count_caught_up(learned);

@@ -9,9 +9,9 @@
 
 use crate::api::{Flush, HostConfig};
 use crate::apply::Applier;
-use crate::attached::encode_boot;
-use crate::bulk::{BulkStore, Fragment};
+use crate::attachment_check::encode_boot;
 use crate::epochs::State;
+use crate::fragments::{Fragment, FragmentStore};
 use crate::log::{Identity, Kind, LogSource, LogWriter, scan};
 use crate::opened::OpenError;
 use crate::replay::Replay;
@@ -47,7 +47,7 @@ impl<A: Application> Survivor<A> {
             incarnation: config.incarnation,
         };
         let segment_bytes = config.limits.bulk_segment_bytes;
-        let (bulk, _) = BulkStore::open(source, identity, segment_bytes)?;
+        let (bulk, _) = FragmentStore::open(source, identity, segment_bytes)?;
         let mut fragments: BTreeMap<PayloadId, Vec<Fragment>> = BTreeMap::new();
         for fragment in bulk.fragments() {
             let of_payload = fragments.entry(fragment.payload).or_default();
@@ -186,7 +186,7 @@ pub fn rebuild(payload: &Payload, fragments: &[(Fragment, Bytes)]) -> Option<Byt
 #[derive(Debug)]
 pub struct NewDisk {
     log: LogWriter,
-    bulk: BulkStore,
+    bulk: FragmentStore,
 }
 
 impl NewDisk {
@@ -201,7 +201,7 @@ impl NewDisk {
         };
         let mut log = LogWriter::create(identity, seat.group.0, epoch, limits.segment_bytes);
         log.append(Kind::Boot, encode_boot(seat.boot, &[]), true);
-        let bulk = BulkStore::create(identity, limits.bulk_segment_bytes);
+        let bulk = FragmentStore::create(identity, limits.bulk_segment_bytes);
         NewDisk { log, bulk }
     }
 

@@ -5,10 +5,10 @@
 
 use crate::divergence::DigestOf;
 use crate::epochs::Note;
+use crate::gateway_results::GatewayResult;
 use crate::rollback::{Claim, Remembered};
 use crate::snapshot::SnapshotId;
-use crate::told::Told;
-use crate::version::{Spoken, WireVersion};
+use crate::version::{SupportedVersions, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
     Decoder, Encoder, Entry, EntryId, Group, Incarnation, PayloadId, RequestId, Slot, Wire,
@@ -112,12 +112,12 @@ pub(crate) enum Body {
         /// What it says.
         note: Note,
     },
-    /// To a gateway apart: an entry of its own is decided, and this came of its requests.
-    Told {
+    /// To a remote gateway: an entry of its own is decided, and this came of its requests.
+    GatewayResults {
         /// The entry.
         entry: EntryId,
         /// Its requests, and what came of them.
-        told: Vec<(RequestId, Told)>,
+        results: Vec<(RequestId, GatewayResult)>,
     },
     /// Please say what you remember of the sender's promises.
     AskRemembered {
@@ -173,7 +173,7 @@ const PARTS_MAX: usize = 64 << 10;
 pub(crate) const DECIDED_SLOTS_MAX: usize = 1024;
 
 /// A request and what came of it take no less.
-const TOLD_BYTES_MIN: usize = 3;
+const GATEWAY_RESULT_BYTES_MIN: usize = 3;
 
 /// At the end of a header in versions that have it.
 const MARK: u32 = 0x4b52_414d;
@@ -190,7 +190,7 @@ const ATTACHED: u8 = 8;
 const WANT_FRAGMENT: u8 = 9;
 const FRAGMENT: u8 = 10;
 const NOTE: u8 = 11;
-const TOLD: u8 = 12;
+const GATEWAY_RESULTS: u8 = 12;
 const ASK_REMEMBERED: u8 = 13;
 const REMEMBERED: u8 = 14;
 const ASK_DIGEST: u8 = 15;
@@ -230,10 +230,10 @@ impl Header {
         }
     }
 
-    fn decode(input: &mut Decoder, spoken: Spoken) -> Result<Self, FrameError> {
+    fn decode(input: &mut Decoder, supported: SupportedVersions) -> Result<Self, FrameError> {
         let version = u32::try_from(input.varint()?).map_or(WireVersion(u32::MAX), WireVersion);
-        if !spoken.includes(version) {
-            return Err(FrameError::Version { version, spoken });
+        if !supported.includes(version) {
+            return Err(FrameError::Version { version, supported });
         }
         let header = Header {
             version,
@@ -261,7 +261,7 @@ pub(crate) enum FrameError {
         /// The frame's.
         version: WireVersion,
         /// Those that are.
-        spoken: Spoken,
+        supported: SupportedVersions,
     },
     /// It is not as its version has it.
     Wire(WireError),
@@ -270,10 +270,10 @@ pub(crate) enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FrameError::Version { version, spoken } => {
+            FrameError::Version { version, supported } => {
                 write!(
                     f,
-                    "it is in wire version {version}, this replica speaks {spoken}"
+                    "it is in wire version {version}, this replica speaks {supported}"
                 )
             }
             FrameError::Wire(error) => write!(f, "{error}"),
@@ -368,13 +368,13 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
             incarnation.encode(&mut out);
             note.encode(&mut out);
         }
-        Body::Told { entry, told } => {
-            out.u8(TOLD);
+        Body::GatewayResults { entry, results } => {
+            out.u8(GATEWAY_RESULTS);
             entry.encode(&mut out);
-            out.varint(told.len() as u64);
-            for (id, told) in told {
+            out.varint(results.len() as u64);
+            for (id, result) in results {
                 id.encode(&mut out);
-                told.encode(&mut out);
+                result.encode(&mut out);
             }
         }
         Body::AskRemembered { incarnation } => {
@@ -416,9 +416,12 @@ pub(crate) fn encode(header: &Header, body: &Body) -> Vec<Bytes> {
 }
 
 /// Takes a frame apart. The messages of a [`Body::Messages`] are not decoded yet.
-pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), FrameError> {
+pub(crate) fn decode(
+    frame: Bytes,
+    supported: SupportedVersions,
+) -> Result<(Header, Body), FrameError> {
     let mut input = Decoder::new(frame.clone());
-    let header = Header::decode(&mut input, spoken)?;
+    let header = Header::decode(&mut input, supported)?;
     let body = match input.u8()? {
         MESSAGES => {
             return Ok((
@@ -463,9 +466,9 @@ pub(crate) fn decode(frame: Bytes, spoken: Spoken) -> Result<(Header, Body), Fra
             incarnation: Incarnation::decode(&mut input)?,
             note: Note::decode(&mut input)?,
         },
-        TOLD => Body::Told {
+        GATEWAY_RESULTS => Body::GatewayResults {
             entry: EntryId::decode(&mut input)?,
-            told: decode_told(&mut input)?,
+            results: decode_gateway_results(&mut input)?,
         },
         ASK_REMEMBERED => Body::AskRemembered {
             incarnation: Incarnation::decode(&mut input)?,
@@ -532,9 +535,11 @@ fn decode_fragments(input: &mut Decoder) -> Result<Vec<Fragment>, WireError> {
     (0..count).map(|_| decode_fragment(input)).collect()
 }
 
-fn decode_told(input: &mut Decoder) -> Result<Vec<(RequestId, Told)>, WireError> {
-    let count = input.count(TOLD_BYTES_MIN)?;
-    let one = |_| Ok((RequestId::decode(input)?, Told::decode(input)?));
+fn decode_gateway_results(
+    input: &mut Decoder,
+) -> Result<Vec<(RequestId, GatewayResult)>, WireError> {
+    let count = input.count(GATEWAY_RESULT_BYTES_MIN)?;
+    let one = |_| Ok((RequestId::decode(input)?, GatewayResult::decode(input)?));
     (0..count).map(one).collect()
 }
 
@@ -574,11 +579,11 @@ mod tests {
             client: ClientId(5),
             seq: 9,
         };
-        let told = [
-            Told::Applied(Slot(3), Bytes::from_static(b"result")),
-            Told::Open,
-            Told::Refused(Refusal::NoSession),
-            Told::Refused(Refusal::Unknown),
+        let results = [
+            GatewayResult::Applied(Slot(3), Bytes::from_static(b"result")),
+            GatewayResult::Open,
+            GatewayResult::Refused(Refusal::NoSession),
+            GatewayResult::Refused(Refusal::Unknown),
         ];
         let bodies = [
             Body::Offer(snapshot),
@@ -613,9 +618,9 @@ mod tests {
                 from: Slot(6),
                 entries: vec![None, Some(entry), None],
             },
-            Body::Told {
+            Body::GatewayResults {
                 entry: id,
-                told: told.map(|told| (request, told)).to_vec(),
+                results: results.map(|result| (request, result)).to_vec(),
             },
             Body::WantMark { number: 300 },
             Body::Mark {
@@ -624,9 +629,12 @@ mod tests {
             },
         ];
         for body in bodies {
-            for version in [Spoken::SHIPPED.newest, Spoken::REHEARSED.newest] {
+            for version in [
+                SupportedVersions::SHIPPED.newest,
+                SupportedVersions::REHEARSED.newest,
+            ] {
                 let frame = encode(&header(version), &body).concat();
-                let decoded = decode(frame.into(), Spoken::REHEARSED);
+                let decoded = decode(frame.into(), SupportedVersions::REHEARSED);
                 assert_eq!(decoded, Ok((header(version), body.clone())));
             }
         }
@@ -640,9 +648,9 @@ mod tests {
             message: Bytes::from(vec![1; 1000]),
             fragments: vec![fragment],
         };
-        let version = Spoken::SHIPPED.newest;
+        let version = SupportedVersions::SHIPPED.newest;
         let frame = Bytes::from(encode(&header(version), &body).concat());
-        let (_, decoded) = decode(frame.clone(), Spoken::SHIPPED).unwrap();
+        let (_, decoded) = decode(frame.clone(), SupportedVersions::SHIPPED).unwrap();
         let Body::Attached { message, fragments } = decoded else {
             panic!("another body");
         };
@@ -652,12 +660,12 @@ mod tests {
 
     #[test]
     fn a_frame_in_a_version_that_is_not_spoken_is_named() {
-        let version = Spoken::REHEARSED.newest;
-        let spoken = Spoken::SHIPPED;
+        let version = SupportedVersions::REHEARSED.newest;
+        let supported = SupportedVersions::SHIPPED;
         let frame = encode(&header(version), &Body::Beat).concat();
-        let error = decode(frame.into(), spoken).unwrap_err();
-        assert_eq!(error, FrameError::Version { version, spoken });
-        let said = format!("it is in wire version {version}, this replica speaks {spoken}");
+        let error = decode(frame.into(), supported).unwrap_err();
+        assert_eq!(error, FrameError::Version { version, supported });
+        let said = format!("it is in wire version {version}, this replica speaks {supported}");
         assert_eq!(error.to_string(), said);
     }
 }

@@ -1,16 +1,16 @@
 //! Everything a host reads, from hostile bytes: frames, the log, snapshots.
 
 use crate::apply::AppliedState;
-use crate::bulk::fuzz as bulk;
 use crate::divergence::DigestOf;
 use crate::epochs::{Known, Note};
+use crate::fragments::fuzz as bulk;
 use crate::frame::{self, Body, Header};
 use crate::log::{Position, fuzz as log};
 use crate::records::{Decided, Learned};
 use crate::rollback::{Claim, Noted, Progress, Remembered};
 use crate::sessions::Sessions;
 use crate::snapshot::{SnapshotId, fuzz as snapshot};
-use crate::version::{Spoken, WireVersion};
+use crate::version::{SupportedVersions, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
     Boot, ClientId, Durability, Entry, EntryBuilder, EntryId, Epoch, Group, Incarnation, Member,
@@ -157,8 +157,11 @@ fn frames_bear_any_bytes() {
         base_bytes: 3 * (frame::DECIDED_SLOTS_MAX * size_of::<Option<Entry>>()) as u64,
         ..Limits::default()
     };
-    let decode = |input| frame::decode(input, Spoken::REHEARSED);
-    let versions = [Spoken::SHIPPED.newest, Spoken::REHEARSED.newest];
+    let decode = |input| frame::decode(input, SupportedVersions::REHEARSED);
+    let versions = [
+        SupportedVersions::SHIPPED.newest,
+        SupportedVersions::REHEARSED.newest,
+    ];
     let frames = versions.into_iter().flat_map(frames);
     let seeds = frames.map(|(header, body)| frame::encode(&header, &body).concat());
     fuzz("frame")
@@ -171,13 +174,13 @@ fn frames_bear_any_bytes() {
 
 #[test]
 fn frames_of_all_released_versions_are_read_and_those_of_this_one_written() {
-    let version = Spoken::SHIPPED.newest;
+    let version = SupportedVersions::SHIPPED.newest;
     check_recorded(
         (env!("CARGO_MANIFEST_DIR"), "wire", version.0),
         "frames",
         &frames(version),
         |(header, body)| frame::encode(header, body).concat(),
-        |bytes| frame::decode(bytes, Spoken::SHIPPED),
+        |bytes| frame::decode(bytes, SupportedVersions::SHIPPED),
     );
 }
 

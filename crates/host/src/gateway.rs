@@ -1,4 +1,4 @@
-//! A gateway apart, without I/O: requests of its clients, a machine that has the members order them, and what
+//! A remote gateway, without I/O: requests of its clients, a machine that has the members order them, and what
 //! connections carry. It has no application and no log; all it knows is gone when its process ends.
 //!
 //! # At most once
@@ -14,10 +14,10 @@
 
 use crate::api::{Answer, Frame, HostEvent, Limits, Place, Request, Token};
 use crate::frame::{self, Body, Header, PACKING_BYTES};
+use crate::gateway_results::GatewayResult;
 use crate::requests::{Join, OwnSession, Requests, Waiting, Withdrawn};
 use crate::timers::draw;
-use crate::told::Told;
-use crate::version::{Spoken, Tongue, WireVersion};
+use crate::version::{PeerVersions, SupportedVersions, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
     Boot, Decoder, Encoder, EntryId, Epoch, Group, Input, Machine, Now, Out, Outcome, Output, Past,
@@ -41,20 +41,20 @@ pub struct GatewayConfig {
     /// The newest epoch it was told of.
     pub epoch: Epoch,
     /// The versions it speaks.
-    pub spoken: Spoken,
+    pub supported: SupportedVersions,
     /// Those that concern it: how long commands and how many requests may be.
     pub limits: Limits,
     /// Puts payloads inside of commands: members take what a gateway orders as it is.
     pub join: Join,
     /// Seed of the jitter drawn for timers; from the driver.
-    pub dice: u64,
+    pub jitter_seed: u64,
 }
 
 /// A gateway of one group, without I/O.
 #[derive(Debug)]
 pub struct Gateway<M: Machine> {
     config: GatewayConfig,
-    /// `None` where the epoch's protocol has no gateways apart.
+    /// `None` where the epoch's protocol has no remote gateways.
     machine: Option<M>,
     out: Out<M>,
     timers: BTreeMap<M::Timer, u64>,
@@ -62,7 +62,7 @@ pub struct Gateway<M: Machine> {
     requests: Requests<()>,
     /// The machine gets nothing for now: too few members can be reached.
     holds_back: bool,
-    tongue: Tongue,
+    peer_versions: PeerVersions,
     messages: Vec<(Peers, M::Message)>,
     /// Encodes them.
     packer: Encoder,
@@ -76,7 +76,7 @@ pub struct Gateway<M: Machine> {
 }
 
 impl<M: Machine> Gateway<M> {
-    /// Starts. `machine` is the protocol's configuration in the epoch, if it has gateways apart.
+    /// Starts. `machine` is the protocol's configuration in the epoch, if it has remote gateways.
     #[must_use]
     pub fn new(config: GatewayConfig, machine: Option<&M::Config>, now: Now) -> Self {
         assert!(config.me.is_gateway(), "{} is a replica's", config.me);
@@ -86,7 +86,7 @@ impl<M: Machine> Gateway<M> {
             timers: BTreeMap::new(),
             requests: Requests::new(config.me, config.boot),
             holds_back: false,
-            tongue: Tongue::new(config.spoken),
+            peer_versions: PeerVersions::new(config.supported),
             messages: Vec::new(),
             packer: Encoder::with_capacity(PACKING_BYTES),
             answers: Vec::new(),
@@ -141,7 +141,7 @@ impl<M: Machine> Gateway<M> {
         self.heard_of > self.config.epoch.number
     }
 
-    /// Whether it orders what it is asked for: not under a protocol without gateways apart.
+    /// Whether it orders what it is asked for: not under a protocol without remote gateways.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.machine.is_some()
@@ -229,7 +229,8 @@ impl<M: Machine> Gateway<M> {
     }
 
     fn take_frame(&mut self, now: Now, from: ReplicaId, frame: Bytes) -> Result<(), String> {
-        let (header, body) = frame::decode(frame, self.tongue.spoken).map_err(|e| e.to_string())?;
+        let (header, body) =
+            frame::decode(frame, self.peer_versions.supported).map_err(|e| e.to_string())?;
         if header.group != self.config.group {
             return Err(format!("it is for group {}", header.group));
         }
@@ -246,7 +247,7 @@ impl<M: Machine> Gateway<M> {
                 }
             }
             // What is applied is applied, whatever the epoch.
-            Body::Told { entry, told } => self.hear(now, entry, told),
+            Body::GatewayResults { entry, results } => self.hear(now, entry, results),
             // What is asked of all: a gateway remembers nothing and holds no state.
             Body::Beat
             | Body::AskRemembered { .. }
@@ -259,18 +260,18 @@ impl<M: Machine> Gateway<M> {
     }
 
     /// A host says what came of an entry.
-    fn hear(&mut self, now: Now, entry: EntryId, told: Vec<(RequestId, Told)>) {
-        for (id, told) in told {
+    fn hear(&mut self, now: Now, entry: EntryId, results: Vec<(RequestId, GatewayResult)>) {
+        for (id, result) in results {
             self.requests.decided(id);
-            let answer = match told {
-                Told::Open if self.requests.is_opening(id) => {
+            let answer = match result {
+                GatewayResult::Open if self.requests.is_opening(id) => {
                     self.requests.set_session(OwnSession::Open);
                     continue;
                 }
                 // As where it is applied.
-                Told::Open => Answer::Applied(Slot(0), Bytes::new()),
-                Told::Applied(slot, result) => Answer::Applied(slot, result),
-                Told::Refused(refusal) => {
+                GatewayResult::Open => Answer::Applied(Slot(0), Bytes::new()),
+                GatewayResult::Applied(slot, result) => Answer::Applied(slot, result),
+                GatewayResult::Refused(refusal) => {
                     if refusal == Refusal::NoSession {
                         self.requests.session_lost(id.client);
                     }
@@ -294,7 +295,7 @@ impl<M: Machine> Gateway<M> {
 
     /// The connection to a member came up, in a version agreed on, or went down.
     pub fn link(&mut self, now: Now, peer: ReplicaId, version: Option<WireVersion>) {
-        self.tongue.agree(peer, version);
+        self.peer_versions.agree(peer, version);
         let up = version.is_some();
         self.step(now, Input::Link { peer, up });
     }
@@ -346,7 +347,7 @@ impl<M: Machine> Gateway<M> {
             }
             frames.push(Frame {
                 to,
-                version: self.tongue.towards(to),
+                version: self.peer_versions.towards(to),
                 bulk: false,
                 chunks: self.packer.take_chunks(),
             });
@@ -375,7 +376,7 @@ impl<M: Machine> Gateway<M> {
 
     fn header(&self, to: Peers) -> Header {
         Header {
-            version: self.tongue.towards(to),
+            version: self.peer_versions.towards(to),
             group: self.config.group,
             epoch: self.config.epoch.number,
             // It applies nothing.
@@ -401,7 +402,7 @@ impl<M: Machine> Gateway<M> {
             match output {
                 Output::Send { to, message, .. } => self.messages.push((to, message)),
                 Output::Arm { timer, due } => {
-                    let at_ns = now.mono_ns + draw(&mut self.config.dice, &due);
+                    let at_ns = now.mono_ns + draw(&mut self.config.jitter_seed, &due);
                     self.timers.insert(timer, at_ns);
                 }
                 Output::Disarm(timer) => drop(self.timers.remove(&timer)),

@@ -4,10 +4,10 @@ mod compare;
 mod explain;
 mod group;
 mod look;
-mod passage;
 mod perform;
 mod queues;
 mod recall;
+mod reconfigure;
 mod submit;
 mod traffic;
 
@@ -19,29 +19,29 @@ use crate::api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, Place, Token,
 };
 use crate::apply::{Applier, first_state};
-use crate::bulk::BulkStore;
 use crate::catch_up::CatchUp;
 use crate::decided::DecidedLog;
 use crate::divergence::Divergence;
 use crate::epochs::Record;
+use crate::fragments::FragmentStore;
 use crate::frame::{Body, PACKING_BYTES};
 use crate::log::{LogWriter, Position};
-use crate::mend::Mending;
 use crate::payloads::Payloads;
-use crate::pins::Pins;
+use crate::read_repair::ReadRepair;
 use crate::repair::{Known, Repair};
 use crate::requests::{NOBODY, Requests};
+use crate::retained_records::RetainedRecords;
 use crate::rollback::Rollback;
 use crate::snapshot::{Kept, Snapshots};
 use crate::stall::Stall;
 use crate::timers::{Timer, Timers};
-use crate::version::{Tongue, WireVersion};
+use crate::version::{PeerVersions, WireVersion};
 use bytes::Bytes;
-use passage::{Passage, places};
 use quorate_core::{
     Application, Countdown, Encoder, EntryId, Input, Lsn, Machine, Member, Now, Out, Output, Past,
     Peers, ReplicaId, Seat, Slot,
 };
+use reconfigure::{EpochTransition, places};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A message that waits for records to become durable.
@@ -60,11 +60,11 @@ pub(crate) struct Parts<M: Machine, A: Application> {
     pub(crate) base: M::Base,
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
-    pub(crate) pins: Pins<M::Record>,
+    pub(crate) retained: RetainedRecords<M::Record>,
     /// Own records about epochs, and where they are.
     pub(crate) epochs: Vec<(Position, Record)>,
     pub(crate) log: Option<LogWriter>,
-    pub(crate) bulk: Option<BulkStore>,
+    pub(crate) bulk: Option<FragmentStore>,
     /// Snapshots on the disk, ascending.
     pub(crate) kept: VecDeque<Kept>,
     /// Decided slots in the log, behind some that are missing.
@@ -78,27 +78,27 @@ pub(crate) struct Parts<M: Machine, A: Application> {
 /// A replica of one group, without I/O.
 pub struct Host<M: Machine, A: Application> {
     pub(crate) seat: Seat,
-    pub(crate) passage: Passage,
+    pub(crate) transition: EpochTransition,
     pub(crate) limits: Limits,
     /// `None` while slots are missing that it knew to be decided.
     pub(crate) machine: Option<M>,
     pub(crate) repair: Repair<M>,
-    pub(crate) mending: Mending,
+    pub(crate) read_repair: ReadRepair,
     /// What waits while the log cannot be written.
     pub(crate) stall: Option<Stall<M>>,
     /// Questions so far where reads may be answered, to tell their answers apart.
     pub(crate) questions: u64,
     pub(crate) base: M::Base,
     out: Out<M>,
-    spare: Vec<Output<M>>,
+    output_buffer: Vec<Output<M>>,
     pub(crate) applier: Applier<A>,
     pub(crate) decided: DecidedLog,
-    pub(crate) pins: Pins<M::Record>,
+    pub(crate) retained: RetainedRecords<M::Record>,
     pub(crate) snapshots: Snapshots<M, A>,
     /// `None` for a diskless replica.
     pub(crate) log: Option<LogWriter>,
     /// Fragments of payloads, beside the log.
-    pub(crate) bulk: Option<BulkStore>,
+    pub(crate) bulk: Option<FragmentStore>,
     pub(crate) payloads: Payloads,
     pub(crate) payload_min: Option<usize>,
     /// The last machine record in the log's buffer, in the flush under way, and on the disk.
@@ -123,9 +123,9 @@ pub struct Host<M: Machine, A: Application> {
     /// The machine gets nothing for now: too few members can be reached.
     holds_back: bool,
     pub(crate) catch_up: CatchUp,
-    dice: u64,
+    jitter_seed: u64,
     beats: u32,
-    pub(crate) tongue: Tongue,
+    pub(crate) peer_versions: PeerVersions,
     pub(crate) frames: Vec<Frame>,
     pub(crate) answers: Vec<(Token, Answer<A::Answer>)>,
     reads: Vec<LogRead>,
@@ -152,7 +152,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             base,
             applier,
             decided,
-            pins,
+            retained,
             epochs,
             log,
             mut bulk,
@@ -166,7 +166,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let member = Member {
             id: seat.me,
-            incarnation: config.known_as,
+            incarnation: config.listed_as,
         };
         let cache_bytes_max = config.limits.payload_cache_bytes_max;
         // Without a disk there is no place for fragments.
@@ -177,20 +177,20 @@ impl<M: Machine, A: Application> Host<M, A> {
             requests: Requests::new(seat.me, seat.boot),
             holds_back: false,
             catch_up: CatchUp::new(),
-            passage: Passage::new(member, seat.boot),
+            transition: EpochTransition::new(member, seat.boot),
             limits: config.limits,
             seat,
             machine: None,
             repair: Repair::new(ahead, missing),
-            mending: Mending::default(),
+            read_repair: ReadRepair::default(),
             stall: None,
             questions: 0,
             base,
             out: Out::default(),
-            spare: Vec::new(),
+            output_buffer: Vec::new(),
             applier,
             decided,
-            pins,
+            retained,
             snapshots: Snapshots::new(config.cluster, first_state(&config.genesis), kept),
             silent: log.is_some(),
             silent_until: Position::default(),
@@ -207,9 +207,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             early: Vec::new(),
             packer: Encoder::with_capacity(PACKING_BYTES),
             timers: Timers::new(),
-            dice: config.dice,
+            jitter_seed: config.jitter_seed,
             beats: 0,
-            tongue: Tongue::new(config.spoken),
+            peer_versions: PeerVersions::new(config.supported),
             frames: Vec::new(),
             answers: Vec::new(),
             reads: Vec::new(),
@@ -219,9 +219,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             divergence: Divergence::default(),
         };
         let is_lost = matches!(past, Past::Lost { .. });
-        let goes_on = host.recover_passage(now, &config.genesis, &epochs);
+        let goes_on = host.recover_transition(now, &config.genesis, &epochs);
         if is_lost {
-            host.passage.distrust();
+            host.transition.distrust();
         } else {
             host.wait_for_memory(now);
         }
@@ -247,7 +247,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(crate) fn start_machine(&mut self, config: &M::Config, past: Past<M>, now: Now) {
         self.machine = Some(M::recover(config, past, now, &mut self.out));
         self.retain_payloads();
-        self.settle(now);
+        self.run_to_fixpoint(now);
     }
 
     /// Takes a frame from a peer. What cannot be used is dropped and reported.
@@ -259,7 +259,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The connection to a peer came up, in a version agreed on, or went down.
     pub fn link(&mut self, now: Now, peer: ReplicaId, version: Option<WireVersion>) {
-        self.tongue.agree(peer, version);
+        self.peer_versions.agree(peer, version);
         let up = version.is_some();
         self.step(now, Input::Link { peer, up });
         if up {
@@ -273,7 +273,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A read of the log is done.
     pub fn read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
-        if BulkStore::owns(token) {
+        if FragmentStore::owns(token) {
             return self.bulk_read_done(token, bytes);
         }
         let entry_at = |at, bytes: &Bytes| self.applier.entry_at(at, bytes);
@@ -334,7 +334,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.step(now, Input::Durable(self.durable));
         }
         self.progress_flushed(now, promised_before);
-        self.passage_flushed(now);
+        self.transition_flushed(now);
         self.settling_flushed();
     }
 
@@ -390,7 +390,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub fn take_flush(&mut self, now: Now) -> Option<Flush> {
         let log = self.log.as_mut()?;
         let Some(flush) = log.take_flush(self.bulk.as_mut()) else {
-            let bulk = self.bulk.as_ref().map_or(0, BulkStore::unwritten_bytes);
+            let bulk = self.bulk.as_ref().map_or(0, FragmentStore::unwritten_bytes);
             if (log.has_unwritten() || bulk > 0) && !self.timers.is_armed(Timer::WriteBehind) {
                 self.arm(Timer::WriteBehind, now.mono_ns + WRITE_BEHIND_NS);
             }
@@ -416,7 +416,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Bytes of log and bulk store that no flush has taken yet.
     #[must_use]
     pub fn unwritten_bytes(&self) -> usize {
-        let of = |bulk: &BulkStore| bulk.unwritten_bytes() + bulk.behind_bytes();
+        let of = |bulk: &FragmentStore| bulk.unwritten_bytes() + bulk.behind_bytes();
         let bulk = self.bulk.as_ref().map_or(0, of);
         self.log.as_ref().map_or(0, LogWriter::unwritten_bytes) + bulk
     }
@@ -435,7 +435,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         // What is found to be lacking would have to be written.
         let more = !self.is_stalled() && self.look_for_lacking() || more;
         let more = self.drop_superseded() || more;
-        self.bury();
+        self.free_dead_payloads();
         self.retain_payloads();
         self.tidy_bulk();
         self.tidy_bulk();
@@ -445,7 +445,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Gives the machine one input and performs what follows.
     pub(crate) fn step(&mut self, now: Now, input: Input<M>) {
         self.step_machine(now, input);
-        self.settle(now);
+        self.run_to_fixpoint(now);
     }
 
     fn step_machine(&mut self, now: Now, input: Input<M>) {

@@ -28,54 +28,55 @@
 //! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```
 
-mod ahead;
-mod answers;
 mod api;
 mod apply;
-mod attached;
-mod bulk;
+mod attachment_check;
 mod catch_up;
 mod countdowns;
 mod decided;
+mod describe;
 mod divergence;
 pub mod epochs;
 mod export;
+mod fetch_pacing;
 mod flaw;
 pub mod force;
+mod fragments;
 mod frame;
 #[cfg(test)]
 mod fuzz;
 mod gateway;
+mod gateway_results;
 mod host;
 mod log;
-mod mend;
-mod on_its_way;
 mod open;
 mod opened;
 mod payloads;
-mod pins;
+mod read_repair;
 mod records;
 mod repair;
 mod replay;
 mod requests;
+mod retained_records;
 mod rollback;
+mod serve_pacing;
 mod sessions;
 mod snapshot;
+mod speculation;
 mod stall;
 mod timers;
-mod told;
 mod version;
-mod words;
 
 pub use api::{
     Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, PayloadGone, Place,
     Request, Start, Store, Token, Write,
 };
-pub use bulk::{BulkOpened, Fragment};
 pub use countdowns::Countdowns;
+pub use describe::describe_frame;
 pub use divergence::{Comparison, Verdict, is_in_doubt};
 pub use export::{Export, Exported, Outcome};
 pub use flaw::Flaw;
+pub use fragments::{Fragment, FragmentsOpened};
 pub use gateway::{Gateway, GatewayConfig};
 pub use host::Host;
 pub use host::Queue;
@@ -86,5 +87,4 @@ pub use requests::Join;
 pub use snapshot::{
     Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
 };
-pub use version::{ALARM_LEVEL, FIRST_LEVEL, Spoken, WireVersion};
-pub use words::frame_in_words;
+pub use version::{ALARM_LEVEL, FIRST_LEVEL, SupportedVersions, WireVersion};

@@ -1,8 +1,8 @@
 //! Opening a host: from the newest snapshot that is whole, and the log behind it.
 
 use crate::api::{HostConfig, Start};
-use crate::attached::{self, LeftOut};
-use crate::bulk::{BulkOpened, BulkStore};
+use crate::attachment_check::{self, LeftOut};
+use crate::fragments::{FragmentStore, FragmentsOpened};
 use crate::host::{Host, Parts, append_lost};
 use crate::log::{Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
 use crate::opened::{OpenError, Opened};
@@ -44,7 +44,11 @@ impl<M: Machine, A: Application> Host<M, A> {
 
 /// The first record of a start says what it left out.
 fn append_boot(log: &mut LogWriter, noted: &mut Noted, boot: Boot, left_out: &[LeftOut]) {
-    let (at, _) = log.append(Kind::Boot, attached::encode_boot(boot, left_out), true);
+    let (at, _) = log.append(
+        Kind::Boot,
+        attachment_check::encode_boot(boot, left_out),
+        true,
+    );
     noted.start(boot, at);
 }
 
@@ -61,7 +65,7 @@ fn open_first<M: Machine, A: Application>(
     append_boot(&mut log, &mut replay.noted, seat.boot, &[]);
     let opened = nothing_found(replay.applier.next());
     let past = past_without_log(&replay, begin);
-    let bulk = BulkStore::create(identity, config.limits.bulk_segment_bytes);
+    let bulk = FragmentStore::create(identity, config.limits.bulk_segment_bytes);
     (start(replay, past, Some((log, bulk)), now), opened)
 }
 
@@ -72,7 +76,7 @@ fn resume<M: Machine, A: Application>(
     now: Now,
 ) -> Result<(Host<M, A>, Opened), OpenError> {
     let bulk_segment_bytes = replay.config.limits.bulk_segment_bytes;
-    let (bulk, bulk_opened) = BulkStore::open(source, identity, bulk_segment_bytes)?;
+    let (bulk, bulk_opened) = FragmentStore::open(source, identity, bulk_segment_bytes)?;
     let (snapshot, bad_snapshots) = begin_with_snapshot(&mut replay, source)?;
     let scanned = scan(source, &identity, |piece| replay.visit(piece))?;
     if source.lacks_bulk() {
@@ -185,7 +189,7 @@ fn go_on<M: Machine, A: Application>(
     mut replay: Replay<'_, M, A>,
     identity: Identity,
     after: &LogAfter<'_>,
-    bulk: BulkStore,
+    bulk: FragmentStore,
     now: Now,
 ) -> Host<M, A> {
     let config = replay.config;
@@ -249,7 +253,7 @@ fn nothing_found(next: Slot) -> Opened {
         missing: Vec::new(),
         until: next,
         lost_promises: false,
-        bulk: BulkOpened::default(),
+        bulk: FragmentsOpened::default(),
     }
 }
 
@@ -269,7 +273,7 @@ fn past_without_log<M: Machine, A: Application>(
 fn start<M: Machine, A: Application>(
     replay: Replay<'_, M, A>,
     past: Past<M>,
-    stores: Option<(LogWriter, BulkStore)>,
+    stores: Option<(LogWriter, FragmentStore)>,
     now: Now,
 ) -> Host<M, A> {
     let (log, bulk) = stores.unzip();
@@ -279,7 +283,7 @@ fn start<M: Machine, A: Application>(
         applier,
         base,
         decided,
-        pins,
+        retained,
         kept,
         ahead,
         epochs,
@@ -292,7 +296,7 @@ fn start<M: Machine, A: Application>(
         base,
         applier,
         decided,
-        pins,
+        retained,
         epochs,
         log,
         bulk,

@@ -1,6 +1,6 @@
 //! What comes of opening a host.
 
-use crate::bulk::BulkOpened;
+use crate::fragments::FragmentsOpened;
 use crate::log::Position;
 use quorate_core::{Epoch, Slot};
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct Opened {
     /// Promises may be among what was lost: the replica does not vote before it has recovered.
     pub lost_promises: bool,
     /// Fragments of payloads.
-    pub bulk: BulkOpened,
+    pub bulk: FragmentsOpened,
 }
 
 /// Why a host cannot be opened.

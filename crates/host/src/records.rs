@@ -97,7 +97,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(log) = &mut self.log else {
             // Kept for the entry only: who waits for its commands is answered when it is decided.
             if record.entry().is_some() {
-                self.pins.appended(record, Located::NOOP, next);
+                self.retained.appended(record, Located::NOOP, next);
             }
             return;
         };
@@ -107,14 +107,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         let mut body = Encoder::new();
         record.write(&mut body);
         let (at, len) = log.append(Kind::Machine, body, sync);
-        self.pins.appended(record, Located { at, len }, next);
+        self.retained.appended(record, Located { at, len }, next);
     }
 
     /// Notes a decision; says where the entry is, in a log. Its bytes are not written again if they
     /// are there.
     pub(crate) fn append_decided(&mut self, slot: Slot, entry: Option<&Entry>) -> Option<Located> {
         let log = self.log.as_mut()?;
-        let place = entry.and_then(|entry| self.pins.entry_place(entry.id));
+        let place = entry.and_then(|entry| self.retained.entry_place(entry.id));
         let mut body = Encoder::new();
         match (entry, place) {
             (Some(entry), None) => {

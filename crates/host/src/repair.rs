@@ -8,7 +8,7 @@ use crate::api::HostEvent;
 use crate::decided::Located;
 use crate::host::Host;
 use crate::log::Position;
-use crate::pins::Pins;
+use crate::retained_records::RetainedRecords;
 use quorate_core::{Application, Base, Entry, Machine, Now, Past, Record, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,7 @@ pub(crate) fn still_needed<R: Record>(
     records: &mut Vec<R>,
     next: Slot,
     base: &impl Base,
-    pins: &Pins<R>,
+    retained: &RetainedRecords<R>,
 ) {
     let mut scalars = BTreeSet::new();
     records.reverse();
@@ -88,7 +88,7 @@ pub(crate) fn still_needed<R: Record>(
     records.reverse();
     records.retain(|record| match (record.slot(), record.entry()) {
         (Some(slot), _) => slot >= next,
-        (None, Some(entry)) => pins.entry(entry.id).is_some() && !base.contains(entry.id),
+        (None, Some(entry)) => retained.entry(entry.id).is_some() && !base.contains(entry.id),
         (None, None) => true,
     });
 }
@@ -132,8 +132,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             ..
         } = asleep;
         let next = self.applied();
-        self.pins.installed(next, &self.base);
-        still_needed(&mut records, next, &self.base, &self.pins);
+        self.retained.installed(next, &self.base);
+        still_needed(&mut records, next, &self.base, &self.retained);
         let past = Past::Intact {
             next,
             base: self.base.clone(),

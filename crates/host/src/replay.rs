@@ -2,17 +2,17 @@
 
 use crate::api::HostConfig;
 use crate::apply::Applier;
-use crate::attached::{Attached, LeftOut, decode_left_out};
-use crate::bulk::BulkStore;
+use crate::attachment_check::{AttachmentCheck, LeftOut, decode_left_out};
 use crate::decided::{DecidedLog, Located};
 use crate::epochs;
 use crate::export::{Exported, Outcome, Witness};
 use crate::flaw::Flaw;
+use crate::fragments::FragmentStore;
 use crate::log::{Found, Gap, Kind, Piece, Position, RECORD_HEADER_BYTES};
 use crate::opened::OpenError;
-use crate::pins::Pins;
 use crate::records::{Decided, Learned};
 use crate::repair::{Known, still_needed};
+use crate::retained_records::RetainedRecords;
 use crate::rollback::Noted;
 use crate::snapshot::{Kept, Loaded};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     pub(crate) applier: Applier<A>,
     pub(crate) base: M::Base,
     pub(crate) decided: DecidedLog,
-    pub(crate) pins: Pins<M::Record>,
+    pub(crate) retained: RetainedRecords<M::Record>,
     /// The snapshots on the disk that may still be needed, ascending.
     pub(crate) kept: VecDeque<Kept>,
     pub(crate) records: Vec<M::Record>,
@@ -47,7 +47,7 @@ pub(crate) struct Replay<'a, M: Machine, A: Application> {
     /// Where the last record is that says so.
     pub(crate) note: Option<Position>,
     losses: Losses,
-    attached: Attached,
+    attachment_check: AttachmentCheck,
     /// Entries that records of other machines carry: of epochs that are over, or of another protocol.
     others: BTreeMap<EntryId, (Located, Entry)>,
     prune_at: usize,
@@ -96,17 +96,17 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             applier: Applier::new(app, config),
             base: M::Base::default(),
             decided: DecidedLog::new(first, limits.recent_bytes_max),
-            pins: Pins::new(),
+            retained: RetainedRecords::new(),
             kept: VecDeque::new(),
             records: Vec::new(),
             ahead: BTreeMap::new(),
             until: first,
             gaps: Vec::new(),
             epochs: Vec::new(),
-            noted: Noted::of_life(config.incarnation, config.known_as),
+            noted: Noted::of_life(config.incarnation, config.listed_as),
             note: None,
             losses: Losses::default(),
-            attached: Attached::default(),
+            attachment_check: AttachmentCheck::default(),
             others: BTreeMap::new(),
             prune_at: PRUNE_AT,
             witness: None,
@@ -152,7 +152,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     /// The bulk store is gone. What was written last there cannot be told from what never came to be written, so a
     /// record that refers to it may have been said.
     pub(crate) fn without_bulk(&mut self) {
-        self.losses.concern_all |= self.attached.refers_to_any();
+        self.losses.concern_all |= self.attachment_check.refers_to_any();
     }
 
     /// Every slot before this one was decided.
@@ -206,7 +206,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             self.decided.restart(next);
         }
         self.until = self.until.max(next);
-        self.pins.installed(next, &self.base);
+        self.retained.installed(next, &self.base);
         self.prune();
         for kept in &mut self.kept {
             if kept.from == UNKNOWN {
@@ -221,7 +221,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         let wire = |e: WireError| format!("a valid record does not decode: {e}");
         match found.kind {
             Kind::Mark => {
-                self.attached.mark(found.boot, &found.body);
+                self.attachment_check.mark(found.boot, &found.body);
                 Ok(())
             }
             Kind::Boot => {
@@ -268,7 +268,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             Kind::Machine => {
                 self.losses.unknown = false;
                 let record = self.read_record(found.body).map_err(wire)?;
-                self.attached.note(&record, found.at, found.boot);
+                self.attachment_check.note(&record, found.at, found.boot);
                 self.keep(record, located);
                 Ok(())
             }
@@ -308,7 +308,10 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
 
     /// The entry of this name, and where it is.
     fn take_entry(&mut self, id: EntryId) -> Option<(Located, Entry)> {
-        let own = self.pins.entry_place(id).zip(self.pins.entry(id).cloned());
+        let own = self
+            .retained
+            .entry_place(id)
+            .zip(self.retained.entry(id).cloned());
         own.or_else(|| self.others.remove(&id))
     }
 
@@ -321,14 +324,14 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
             ..Losses::default()
         };
         self.records.clear();
-        self.pins = Pins::new();
+        self.retained = RetainedRecords::new();
     }
 
     /// Makes the records what they are with the fragments that are here. Damage may have taken some: the record
     /// stands without. Where the flush that brought both never came to its end, nobody was told of the record,
     /// nor of what rests on it, and it is as if they had not been: says which these are.
-    pub(crate) fn leave_out_unsaid(&mut self, bulk: &BulkStore) -> Vec<LeftOut> {
-        let left_out = self.attached.judge(&mut self.records, bulk);
+    pub(crate) fn leave_out_unsaid(&mut self, bulk: &FragmentStore) -> Vec<LeftOut> {
+        let left_out = self.attachment_check.judge(&mut self.records, bulk);
         self.leave_out(&left_out);
         left_out
     }
@@ -338,7 +341,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         if left_out.is_empty() {
             return;
         }
-        self.attached.forget(left_out);
+        self.attachment_check.forget(left_out);
         self.records.retain(|record| {
             let attached = record.attachment();
             let of = attached.map(|attachment| (attachment.entry.id, attachment.code));
@@ -348,7 +351,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         for entry in self.records.iter().filter_map(Record::entry) {
             gone.remove(&entry.id);
         }
-        gone.iter().for_each(|id| self.pins.forget_entry(*id));
+        gone.iter().for_each(|id| self.retained.forget_entry(*id));
         let rests_on = |record: &M::Record| M::rests_on(&self.config.machine, record);
         let was_said = |id: EntryId| !gone.contains(&id);
         self.records
@@ -359,7 +362,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         if let Some(slot) = record.slot() {
             self.mark_kept(slot, located.at);
         }
-        self.pins
+        self.retained
             .appended(record.clone(), located, self.applier.next());
         self.records.push(record);
         if self.records.len() >= self.prune_at {
@@ -389,7 +392,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     fn pass(&mut self, slot: Slot, entry: Option<&Entry>) {
         self.losses.decided(slot);
         self.until = self.until.max(slot.next());
-        self.pins.decided(slot, entry.map(|entry| entry.id));
+        self.retained.decided(slot, entry.map(|entry| entry.id));
     }
 
     /// A slot was decided. Those that the snapshot covers only leave their places; those behind
@@ -443,8 +446,8 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     fn seal(&mut self) {
         self.base = M::Base::default();
         self.records.clear();
-        self.pins = Pins::new();
-        self.attached = Attached::default();
+        self.retained = RetainedRecords::new();
+        self.attachment_check = AttachmentCheck::default();
         self.others.clear();
         self.losses = Losses {
             began_anew: true,
@@ -471,7 +474,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
 
     fn prune(&mut self) {
         let next = self.applier.next();
-        still_needed(&mut self.records, next, &self.base, &self.pins);
+        still_needed(&mut self.records, next, &self.base, &self.retained);
     }
 }
 

@@ -499,7 +499,7 @@ impl<Q> Requests<Q> {
     fn opening(&self) -> Command {
         let id = self.opening_id();
         // The owner ties the sessions of all boots of this replica together: opening one ends those
-        // of its former lives, whose clients are gone. A gateway apart has no former lives: what it leaves
+        // of its former lives, whose clients are gone. A remote gateway has no former lives: what it leaves
         // goes when it was not used for longest.
         let owner = match self.me.is_gateway() {
             true => 0,

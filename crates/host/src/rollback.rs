@@ -65,8 +65,8 @@ pub(crate) struct Noted {
 impl Noted {
     /// What an empty log says. A life that follows another within the epoch gave up all that the former one promised:
     /// its number, which is above any count, says so.
-    pub(crate) fn of_life(incarnation: Incarnation, known_as: Incarnation) -> Noted {
-        let is_later = incarnation != known_as;
+    pub(crate) fn of_life(incarnation: Incarnation, listed_as: Incarnation) -> Noted {
+        let is_later = incarnation != listed_as;
         Noted {
             losses: if is_later {
                 (incarnation.0 >> 64) as u64

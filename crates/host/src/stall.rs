@@ -3,7 +3,7 @@
 //! Its machine is suspended: to the others it is like one that crashed, and its promises stay those in the log. The host
 //! goes on like that of a learner: it fetches what is decided and applies it without writing it, and it asks a member for
 //! the slot that a linearizable read may be answered at. Once the log can be written again the machine goes on where it
-//! was, and what was not written is fetched once more ([`crate::mend`]). No seal is applied meanwhile: a member votes in
+//! was, and what was not written is fetched once more ([`crate::read_repair`]). No seal is applied meanwhile: a member votes in
 //! an epoch when it has the state before that durably.
 
 use crate::api::HostEvent;
@@ -107,7 +107,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         for timer in stall.timers {
             self.arm(Timer::Machine(timer), now.mono_ns);
         }
-        self.mend_next(now);
+        self.read_repair_next(now);
     }
 
     /// Whether an entry that was learned has to wait until the log can be written.
@@ -145,7 +145,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn ask_next_member(&mut self) -> Option<u64> {
         let stall = self.stall.as_mut()?;
         let members = self.applier.newest().members.iter().map(|member| member.id);
-        let is_asked = |id: &ReplicaId| self.tongue.up_in(*id) >= Some(STALL_VERSION);
+        let is_asked = |id: &ReplicaId| self.peer_versions.up_in(*id) >= Some(STALL_VERSION);
         let members: Vec<ReplicaId> = members.filter(is_asked).collect();
         let mut later = members.iter().filter(|id| Some(**id) > stall.last);
         let to = later.next().or(members.first()).copied()?;

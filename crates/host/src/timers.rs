@@ -4,13 +4,13 @@ use quorate_core::Due;
 use std::collections::BTreeMap;
 
 /// How long until a timer is due, in ns. The driver gave the seed, so that a run repeats from its seed.
-pub(crate) fn draw(dice: &mut u64, due: &Due) -> u64 {
+pub(crate) fn draw(jitter_seed: &mut u64, due: &Due) -> u64 {
     match due {
         Due::After(ns) => *ns,
         Due::Within(range) => {
             // SplitMix64.
-            *dice = dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = *dice;
+            *jitter_seed = jitter_seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = *jitter_seed;
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             range.start() + (z ^ (z >> 31)) % (range.end() - range.start() + 1)
@@ -30,7 +30,7 @@ pub(crate) enum Timer<T> {
     /// Write what nothing waits for.
     WriteBehind,
     /// Ask another peer for what is damaged here.
-    Mend,
+    ReadRepair,
     /// Ask for the next part of a snapshot, or another peer for the one that did not come.
     Pull,
     /// Nobody has asked for the snapshot in memory for long.

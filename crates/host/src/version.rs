@@ -44,16 +44,16 @@ pub struct WireVersion(pub u32);
 
 /// The versions a replica speaks: all from one to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Spoken {
+pub struct SupportedVersions {
     /// The first.
     pub oldest: WireVersion,
     /// The last.
     pub newest: WireVersion,
 }
 
-impl Spoken {
+impl SupportedVersions {
     /// What this program speaks.
-    pub const SHIPPED: Spoken = Spoken {
+    pub const SHIPPED: SupportedVersions = SupportedVersions {
         oldest: WireVersion(1),
         newest: WireVersion(3),
     };
@@ -61,17 +61,18 @@ impl Spoken {
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
     /// in one cluster are nothing new when there are two. No server speaks it. It differs in that
     /// headers of frames end with a mark.
-    pub const REHEARSED: Spoken = Spoken {
-        newest: WireVersion(Spoken::SHIPPED.newest.0 + 1),
-        ..Spoken::SHIPPED
+    pub const REHEARSED: SupportedVersions = SupportedVersions {
+        newest: WireVersion(SupportedVersions::SHIPPED.newest.0 + 1),
+        ..SupportedVersions::SHIPPED
     };
 
     /// Of these, the ones up to `newest`, for a program that is to speak as an older one would. `None` if
     /// there are none.
     #[must_use]
-    pub fn up_to(self, newest: u32) -> Option<Spoken> {
+    pub fn up_to(self, newest: u32) -> Option<SupportedVersions> {
         let newest = WireVersion(newest);
-        self.includes(newest).then_some(Spoken { newest, ..self })
+        self.includes(newest)
+            .then_some(SupportedVersions { newest, ..self })
     }
 
     /// Whether handshakes say what is not compared.
@@ -105,7 +106,7 @@ impl Spoken {
     /// The version for two replicas of which one speaks these and the other `theirs`: the newest
     /// that is among both.
     #[must_use]
-    pub fn common(&self, theirs: Spoken) -> Option<WireVersion> {
+    pub fn common(&self, theirs: SupportedVersions) -> Option<WireVersion> {
         let newest = self.newest.min(theirs.newest);
         (self.includes(newest) && theirs.includes(newest)).then_some(newest)
     }
@@ -119,7 +120,7 @@ impl WireVersion {
 
     /// Whether headers end with a mark.
     pub(crate) fn has_mark(self) -> bool {
-        self == Spoken::REHEARSED.newest
+        self == SupportedVersions::REHEARSED.newest
     }
 }
 
@@ -129,7 +130,7 @@ impl fmt::Display for WireVersion {
     }
 }
 
-impl fmt::Display for Spoken {
+impl fmt::Display for SupportedVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.oldest == self.newest {
             write!(f, "wire version {}", self.newest)
@@ -141,18 +142,18 @@ impl fmt::Display for Spoken {
 
 /// What one replica speaks with whom.
 #[derive(Debug)]
-pub(crate) struct Tongue {
-    pub(crate) spoken: Spoken,
+pub(crate) struct PeerVersions {
+    pub(crate) supported: SupportedVersions,
     /// As the connections' handshakes went, and whether they are up. What was agreed on last holds
     /// beyond a connection: what is said while it is down may go out on the next one, and that it
     /// is down may be said late.
     agreed: BTreeMap<ReplicaId, (WireVersion, bool)>,
 }
 
-impl Tongue {
-    pub(crate) fn new(spoken: Spoken) -> Self {
-        Tongue {
-            spoken,
+impl PeerVersions {
+    pub(crate) fn new(supported: SupportedVersions) -> Self {
+        PeerVersions {
+            supported,
             agreed: BTreeMap::new(),
         }
     }
@@ -196,7 +197,7 @@ impl Tongue {
                 members.map(|(_, (version, _))| *version).min()
             }
         };
-        agreed.unwrap_or(self.spoken.oldest)
+        agreed.unwrap_or(self.supported.oldest)
     }
 }
 
@@ -204,8 +205,8 @@ impl Tongue {
 mod tests {
     use super::*;
 
-    fn spoken(oldest: u32, newest: u32) -> Spoken {
-        Spoken {
+    fn supported(oldest: u32, newest: u32) -> SupportedVersions {
+        SupportedVersions {
             oldest: WireVersion(oldest),
             newest: WireVersion(newest),
         }
@@ -223,7 +224,7 @@ mod tests {
             ((1, 3), (3, 2), None),
         ];
         for (mine, theirs, expected) in cases {
-            let (mine, theirs) = (spoken(mine.0, mine.1), spoken(theirs.0, theirs.1));
+            let (mine, theirs) = (supported(mine.0, mine.1), supported(theirs.0, theirs.1));
             assert_eq!(
                 mine.common(theirs),
                 expected.map(WireVersion),
@@ -235,38 +236,58 @@ mod tests {
 
     #[test]
     fn a_broadcast_is_for_the_oldest_that_listens() {
-        let (old, new) = (Spoken::SHIPPED.newest, Spoken::REHEARSED.newest);
-        let mut tongue = Tongue::new(Spoken::REHEARSED);
+        let (old, new) = (
+            SupportedVersions::SHIPPED.newest,
+            SupportedVersions::REHEARSED.newest,
+        );
+        let mut peer_versions = PeerVersions::new(SupportedVersions::REHEARSED);
         let one = |id| Peers::One(ReplicaId(id));
-        let oldest = Spoken::SHIPPED.oldest;
-        assert_eq!(tongue.towards(Peers::All), oldest, "nobody is connected");
-        tongue.agree(ReplicaId(2), Some(new));
+        let oldest = SupportedVersions::SHIPPED.oldest;
         assert_eq!(
-            (tongue.towards(Peers::All), tongue.towards(one(3))),
+            peer_versions.towards(Peers::All),
+            oldest,
+            "nobody is connected"
+        );
+        peer_versions.agree(ReplicaId(2), Some(new));
+        assert_eq!(
+            (
+                peer_versions.towards(Peers::All),
+                peer_versions.towards(one(3))
+            ),
             (new, oldest)
         );
-        tongue.agree(ReplicaId(3), Some(old));
+        peer_versions.agree(ReplicaId(3), Some(old));
         assert_eq!(
-            (tongue.towards(Peers::All), tongue.towards(one(2))),
+            (
+                peer_versions.towards(Peers::All),
+                peer_versions.towards(one(2))
+            ),
             (old, new)
         );
-        tongue.agree(ReplicaId(3), Some(new));
-        assert_eq!(tongue.towards(Peers::All), new);
+        peer_versions.agree(ReplicaId(3), Some(new));
+        assert_eq!(peer_versions.towards(Peers::All), new);
     }
 
     /// News that a connection broke may come when the next one is up already.
     #[test]
     fn what_was_agreed_holds_beyond_the_connection() {
-        let (old, new) = (Spoken::SHIPPED.newest, Spoken::REHEARSED.newest);
-        let mut tongue = Tongue::new(Spoken::REHEARSED);
-        tongue.agree(ReplicaId(2), Some(new));
-        tongue.agree(ReplicaId(3), Some(old));
-        tongue.agree(ReplicaId(3), None);
-        assert!(tongue.is_up(ReplicaId(2)) && !tongue.is_up(ReplicaId(3)));
-        assert_eq!(tongue.towards(Peers::All), old);
-        tongue.meet(&[ReplicaId(3)]);
-        assert_eq!(tongue.towards(Peers::All), old);
-        tongue.meet(&[]);
-        assert_eq!(tongue.towards(Peers::All), new, "2 is there, 3 was removed");
+        let (old, new) = (
+            SupportedVersions::SHIPPED.newest,
+            SupportedVersions::REHEARSED.newest,
+        );
+        let mut peer_versions = PeerVersions::new(SupportedVersions::REHEARSED);
+        peer_versions.agree(ReplicaId(2), Some(new));
+        peer_versions.agree(ReplicaId(3), Some(old));
+        peer_versions.agree(ReplicaId(3), None);
+        assert!(peer_versions.is_up(ReplicaId(2)) && !peer_versions.is_up(ReplicaId(3)));
+        assert_eq!(peer_versions.towards(Peers::All), old);
+        peer_versions.meet(&[ReplicaId(3)]);
+        assert_eq!(peer_versions.towards(Peers::All), old);
+        peer_versions.meet(&[]);
+        assert_eq!(
+            peer_versions.towards(Peers::All),
+            new,
+            "2 is there, 3 was removed"
+        );
     }
 }

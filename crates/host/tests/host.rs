@@ -14,7 +14,9 @@ use quorate_core::{
     Class, ClientId, Command, Durability, Now, Peers, Principal, Refusal, ReplicaId, RequestId,
     Seat, Slot,
 };
-use quorate_host::{Answer, Host, HostConfig, HostEvent, Request, Spoken, Start, WireVersion};
+use quorate_host::{
+    Answer, Host, HostConfig, HostEvent, Request, Start, SupportedVersions, WireVersion,
+};
 use sequencer::{Journal, Sequencer, config, open};
 
 type Replica = Host<Sequencer, Journal>;
@@ -347,7 +349,7 @@ fn talk(leader: &mut Node, follower: &mut Node, now: Now) {
 #[test]
 fn a_follower_that_cannot_write_learns_and_reads_and_writes_later() {
     let (mut leader, mut follower) = (Node::new(1), Node::new(2));
-    let newest = Some(Spoken::SHIPPED.newest);
+    let newest = Some(SupportedVersions::SHIPPED.newest);
     leader.host.link(at(1), ReplicaId(2), newest);
     follower.host.link(at(1), ReplicaId(1), newest);
     follower.write_all();
@@ -384,7 +386,7 @@ fn a_follower_that_cannot_write_learns_and_reads_and_writes_later() {
 #[test]
 fn a_stalled_follower_has_a_member_know_of_it() {
     let (mut leader, mut follower) = (Node::new(1), Node::new(2));
-    let newest = Some(Spoken::SHIPPED.newest);
+    let newest = Some(SupportedVersions::SHIPPED.newest);
     leader.host.link(at(1), ReplicaId(2), newest);
     follower.host.link(at(1), ReplicaId(1), newest);
     follower.host.tell_stalled();

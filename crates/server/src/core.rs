@@ -628,7 +628,7 @@ impl<A: Application> Core<A> {
             members: (self.group).members(self.host.epochs(), &self.links.about()),
             epochs: self.host.epochs().chain.epochs().cloned().collect(),
             level: self.host.epochs().level,
-            wire_version: self.host.spoken().newest.0,
+            wire_version: self.host.supported().newest.0,
             is_open: self.host.is_open(),
             is_settled: self.host.is_settled(),
             payloads_lacking: self.host.payloads_lacking() as u64,

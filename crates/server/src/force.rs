@@ -93,7 +93,7 @@ fn make<A: Application>(
     let meta = Meta {
         cluster,
         incarnation: member.incarnation,
-        known_as: Some(member.incarnation),
+        listed_as: Some(member.incarnation),
         state: State::Started,
         ..old.clone()
     };

@@ -14,7 +14,7 @@ use crate::peer::question::{Answer, Question, Stage};
 use bytes::Bytes;
 use quorate_core::{ClusterId, ReplicaId, Wire};
 use quorate_fuzz::{Fuzz, Limits, check_recorded_wire};
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -124,7 +124,12 @@ fn the_port_for_datagrams_bears_any_bytes() {
 /// What a handshake message begins with, and its body.
 fn opened<T: Opening>(message: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
-    ready(opening::send(&mut bytes, message, Spoken::SHIPPED)).expect("memory takes everything");
+    ready(opening::send(
+        &mut bytes,
+        message,
+        SupportedVersions::SHIPPED,
+    ))
+    .expect("memory takes everything");
     bytes
 }
 
@@ -222,7 +227,11 @@ fn welcomes() -> [Welcome; 2] {
 
 #[test]
 fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() {
-    let place = (env!("CARGO_MANIFEST_DIR"), "wire", Spoken::SHIPPED.newest.0);
+    let place = (
+        env!("CARGO_MANIFEST_DIR"),
+        "wire",
+        SupportedVersions::SHIPPED.newest.0,
+    );
     check_recorded_wire(place, "hello", &[hello()]);
     check_recorded_wire(place, "welcome", &welcomes());
     check_recorded_wire(place, "question", &questions());
@@ -257,7 +266,12 @@ fn handshakes_bear_any_bytes() {
     let answers = answers().into_iter().map(|answer| answer.to_bytes());
     fuzz("answer").seeds(answers).run_wire::<Answer>();
 
-    let receive = |input: Bytes| ready(opening::receive_caller(&mut &input[..], Spoken::SHIPPED));
+    let receive = |input: Bytes| {
+        ready(opening::receive_caller(
+            &mut &input[..],
+            SupportedVersions::SHIPPED,
+        ))
+    };
     let limits = Limits {
         // A body may claim so many bytes before they come.
         base_bytes: 16 << 10,

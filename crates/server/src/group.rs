@@ -8,7 +8,7 @@ use crate::peer::handshake::About;
 use crate::replies::Reply;
 use bytes::Bytes;
 use quorate_core::{Application, Member, Now, ReplicaId, Wire};
-use quorate_host::epochs::rails::{NotReady, Refused};
+use quorate_host::epochs::precheck::{NotReady, Refused};
 use quorate_host::epochs::{
     Alarm, AlarmChange, Edit, Effect, Expect, Order, Reconfigure, Scope, State,
 };

@@ -68,7 +68,7 @@ pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
 pub use peer::rings::Rings;
 pub use polling::{Polling, TooManyPollers};
 pub use quorate_host::epochs::{Alarm, AlarmKind};
-pub use quorate_host::{PayloadGone, Spoken};
+pub use quorate_host::{PayloadGone, SupportedVersions};
 pub use quorum::Quorum;
 pub use react::Reaction;
 pub use run::{Embedded, FaceContext, Layout, PeerWay, ServerConfig, Serving, embed, run};

@@ -60,7 +60,7 @@ pub struct Meta {
     pub incarnation: Incarnation,
     /// The life under which epochs behind the first list it, if it may have another than there: an earlier
     /// one where it lost its promises and makes up for that within the epoch.
-    pub known_as: Option<Incarnation>,
+    pub listed_as: Option<Incarnation>,
     /// Whether it ever spoke.
     pub state: State,
     /// The log it takes part in.
@@ -86,7 +86,8 @@ struct Text {
     replica: u16,
     incarnation: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    known_as: Option<String>,
+    #[serde(rename = "known_as")]
+    listed_as: Option<String>,
     state: State,
     group: u32,
     epoch: EpochText,
@@ -133,7 +134,7 @@ impl Meta {
             cluster,
             replica: me.id,
             incarnation: me.incarnation,
-            known_as: None,
+            listed_as: None,
             state: State::Bootstrapped,
             group: Group(0),
             epoch,
@@ -208,7 +209,7 @@ impl From<&Meta> for Text {
             cluster: meta.cluster.to_string(),
             replica: meta.replica.0,
             incarnation: meta.incarnation.to_string(),
-            known_as: meta.known_as.map(|life| life.to_string()),
+            listed_as: meta.listed_as.map(|life| life.to_string()),
             state: meta.state,
             group: meta.group.0,
             epoch: EpochText {
@@ -254,7 +255,7 @@ impl TryFrom<Text> for Meta {
             cluster: ClusterId(wide(&text.cluster)?),
             replica: ReplicaId(text.replica),
             incarnation: Incarnation(wide(&text.incarnation)?),
-            known_as: match &text.known_as {
+            listed_as: match &text.listed_as {
                 Some(life) => Some(Incarnation(wide(life)?)),
                 None => None,
             },
@@ -296,7 +297,7 @@ pub(crate) mod tests {
             cluster: ClusterId(0xabcd << 64),
             replica: ReplicaId(replica),
             incarnation: members[usize::from(replica) - 1].incarnation,
-            known_as: None,
+            listed_as: None,
             state: State::Bootstrapped,
             group: Group(0),
             epoch: Epoch {
@@ -318,7 +319,7 @@ pub(crate) mod tests {
         meta.state = State::Started;
         meta.epoch.durability = Durability::Memory;
         meta.epoch.params.clear();
-        meta.known_as = Some(Incarnation(3 << 70));
+        meta.listed_as = Some(Incarnation(3 << 70));
         assert_eq!(Meta::from_text(&meta.to_text()), Ok(meta));
     }
 

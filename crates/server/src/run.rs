@@ -29,7 +29,7 @@ use crate::timed::Timed;
 pub(crate) use open::host_config;
 use open::open_host;
 use quorate_core::{Application, Boot, ReplicaId};
-use quorate_host::{Host, Limits, Spoken};
+use quorate_host::{Host, Limits, SupportedVersions};
 use quorate_protocols::AnyMachine;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
@@ -61,7 +61,7 @@ pub struct ServerConfig {
     /// Whether it offers to become a member, when it is none.
     pub volunteers: bool,
     /// The versions of what replicas say to each other that it speaks.
-    pub spoken: Spoken,
+    pub supported: SupportedVersions,
     /// What it has the cluster do when members are gone.
     pub reaction: Reaction,
     /// Sizes of everything in the host.
@@ -101,7 +101,7 @@ impl ServerConfig {
             members: Vec::new(),
             peer_addresses,
             volunteers: true,
-            spoken: Spoken::SHIPPED,
+            supported: SupportedVersions::SHIPPED,
             reaction: Reaction::default(),
             limits: Limits::default(),
             queue_max: QUEUE_MAX,
@@ -330,7 +330,7 @@ where
         peer_addresses: config.peer_addresses,
         volunteers: config.volunteers,
         reaction: config.reaction,
-        level: config.spoken.level(),
+        level: config.supported.level(),
         layout: config.layout,
         polling: config.polling,
         request_timeout: config.request_timeout,
@@ -490,15 +490,15 @@ fn identity(meta: &Meta, boot: Boot, config: &ServerConfig) -> Identity {
     let about = own.map(|own| About {
         name: own.name.clone(),
         client_url: own.client_url.clone(),
-        level: config.spoken.level(),
+        level: config.supported.level(),
     });
     Identity {
-        about: about.filter(|_| config.spoken.says_more()),
+        about: about.filter(|_| config.supported.says_more()),
         cluster: meta.cluster,
         me: meta.replica,
         incarnation: meta.incarnation,
         boot,
-        spoken: config.spoken,
+        supported: config.supported,
         group: meta.group,
         epoch: meta.epoch.clone(),
         epoch_digest: meta.epoch.digest(),

@@ -10,7 +10,7 @@ use crate::subject::Subject;
 use crate::world::{Event, World};
 use bytes::Bytes;
 use quorate_core::{MICROS, Machine, Peers, Slot};
-use quorate_host::{Answer, Frame, Request, Spoken, Token, WireVersion};
+use quorate_host::{Answer, Frame, Request, SupportedVersions, Token, WireVersion};
 
 /// Rounds of taking outputs in one turn; more are an endless loop.
 const ROUNDS_MAX: usize = 1_000;
@@ -262,10 +262,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Whether a frame may go on the connection between two replicas. One in a newer version than
     /// that connection's was meant for a former one: the transport drops it.
     fn is_understood(&mut self, from: usize, to: usize, version: WireVersion) -> bool {
-        if version > Spoken::SHIPPED.newest {
+        if version > SupportedVersions::SHIPPED.newest {
             self.totals.hit("frame in a newer version");
         }
-        let agreed = self.spoken(from).common(self.spoken(to));
+        let agreed = self.supported(from).common(self.supported(to));
         agreed.is_some_and(|agreed| version <= agreed)
     }
 

@@ -5,7 +5,7 @@ use crate::subject::Subject;
 use crate::world::World;
 use bytes::Bytes;
 use quorate_core::{Decoder, Machine, Slot};
-use quorate_host::{Token, frame_in_words};
+use quorate_host::{Token, describe_frame};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -120,17 +120,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             delays.push(None);
         }
         for delay in delays {
-            let words = || self.frame_in_words(from, frame);
+            let words = || self.describe_frame(from, frame);
             self.film_arrow((from + 1, to + 1), delay, words);
         }
     }
 
     /// What a replica says in a frame, a line each.
-    pub(crate) fn frame_in_words(&self, from: usize, frame: &Bytes) -> Vec<String> {
+    pub(crate) fn describe_frame(&self, from: usize, frame: &Bytes) -> Vec<String> {
         let host = self.nodes[from].host.as_ref();
         let protocol = host.map_or("", |host| &host.epoch().protocol);
         let one = |input: &mut Decoder| M::message(protocol, input).map(|m| (self.setup.words)(&m));
-        frame_in_words(frame, one)
+        describe_frame(frame, one)
     }
 
     /// A frame is lost with its connection when it should arrive.

@@ -12,7 +12,7 @@ use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, World, draw_clock, replica};
 use quorate_core::{Application, Boot, Epoch, Group, MILLIS, Machine, ReplicaId, Seat};
-use quorate_host::{Answer, Gateway, GatewayConfig, Request, Spoken, Token};
+use quorate_host::{Answer, Gateway, GatewayConfig, Request, SupportedVersions, Token};
 use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 
 /// The machine that gateways run on.
@@ -67,9 +67,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// What it speaks.
-    pub(crate) fn spoken(&self, endpoint: usize) -> Spoken {
+    pub(crate) fn supported(&self, endpoint: usize) -> SupportedVersions {
         let node = self.nodes.get(endpoint);
-        node.map_or(Spoken::SHIPPED, |node| node.spoken)
+        node.map_or(SupportedVersions::SHIPPED, |node| node.supported)
     }
 
     /// A new gateway starts.
@@ -85,10 +85,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             me,
             boot,
             epoch: self.newest_epoch().clone(),
-            spoken: Spoken::SHIPPED,
+            supported: SupportedVersions::SHIPPED,
             limits: self.plan.limits,
             join: A::join,
-            dice: self.nemesis.rng.u64(..),
+            jitter_seed: self.nemesis.rng.u64(..),
         };
         let machine = machine::<A>(&config.epoch, me, boot);
         let now_ns = self.queue.now_ns();

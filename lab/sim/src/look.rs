@@ -7,7 +7,7 @@ use crate::start::open_in_its_epoch;
 use crate::subject::Subject;
 use crate::world::{World, replica};
 use quorate_core::{Boot, Group, Incarnation, Machine, Now, Seat};
-use quorate_host::{Host, HostConfig, Opened, Spoken, Start};
+use quorate_host::{Host, HostConfig, Opened, Start, SupportedVersions};
 use quorate_protocols::Registered;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ pub(crate) struct Looks<M: Machine, A: Subject>(RefCell<VecDeque<Looked<M, A>>>)
 /// A look, and all that it depends on.
 struct Looked<M: Machine, A: Subject> {
     disk: Disk,
-    who: (usize, Incarnation, Spoken),
+    who: (usize, Incarnation, SupportedVersions),
     look: Rc<Look<M, A>>,
 }
 
@@ -40,7 +40,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica would find on this disk, which it must be able to open.
     pub(crate) fn look(&self, index: usize, disk: &Disk) -> Result<Rc<Look<M, A>>, Violation> {
         let node = &self.nodes[index];
-        let who = (index, node.disk_life, node.spoken);
+        let who = (index, node.disk_life, node.supported);
         let is_it = |looked: &&Looked<M, A>| looked.who == who && looked.disk.is_same(disk);
         let known = self
             .looks
@@ -74,14 +74,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let mut config = HostConfig {
             cluster: self.cluster,
             incarnation: self.nodes[index].disk_life,
-            known_as: self.nodes[index].incarnation,
+            listed_as: self.nodes[index].incarnation,
             genesis: self.epoch.clone(),
             catalogue: &Registered,
             seat,
             machine,
             limits: self.plan.limits,
-            dice: 0,
-            spoken: self.nodes[index].spoken,
+            jitter_seed: 0,
+            supported: self.nodes[index].supported,
         };
         let flaw = self.setup.store_flaw;
         let opened = open_in_its_epoch::<M, _>(&mut config, self.setup.configure, |config| {

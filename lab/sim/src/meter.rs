@@ -149,7 +149,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn measure_frame(&mut self, from: usize, to: usize, frame: &Bytes) {
         let steady = self.setup.course.steady;
         if steady.is_some_and(|steady| steady.counts_messages) {
-            let words = self.frame_in_words(from, frame);
+            let words = self.describe_frame(from, frame);
             self.measure(|meter, _| meter.sent((from, to), &words));
         }
     }

@@ -5,8 +5,8 @@ use crate::nemesis::{FolderCopy, OldCopy};
 use bytes::Bytes;
 use quorate_core::{Application, Incarnation, Machine, Now, ReplicaId, Slot};
 use quorate_host::{
-    Coding, Countdowns, Flush, Fragments, Host, Request, SnapshotWrite, Spoken, Token, WireVersion,
-    Write,
+    Coding, Countdowns, Flush, Fragments, Host, Request, SnapshotWrite, SupportedVersions, Token,
+    WireVersion, Write,
 };
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(crate) struct Node<M: Machine, A: Application> {
     /// The life that its disk belongs to: a later one than epochs list, after its disk was wiped.
     pub(crate) disk_life: Incarnation,
     /// The versions that its program speaks.
-    pub(crate) spoken: Spoken,
+    pub(crate) supported: SupportedVersions,
     /// It has spoken: recorded on stable storage, as the driver's meta file does.
     pub(crate) started: bool,
     /// Its disk is new, although it has spoken.
@@ -131,7 +131,7 @@ impl<M: Machine, A: Application> Node<M, A> {
             disk_life: incarnation,
             copy: None,
             old_copy: None,
-            spoken: Spoken::SHIPPED,
+            supported: SupportedVersions::SHIPPED,
             started: false,
             wiped: false,
             lost: false,

@@ -42,14 +42,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let mut config = HostConfig {
             cluster: self.cluster,
             incarnation: node.disk_life,
-            known_as: node.incarnation,
+            listed_as: node.incarnation,
             genesis: self.epoch.clone(),
             catalogue: &Registered,
             seat,
             machine,
-            spoken: node.spoken,
+            supported: node.supported,
             limits: self.plan.limits,
-            dice: self.rng.u64(..),
+            jitter_seed: self.rng.u64(..),
         };
         let now = node.clock.now(now_ns);
         let flaw = self.setup.store_flaw;

@@ -383,7 +383,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::SnapshotWrite { node, life } => self.snapshot_write_done(node, life),
             Event::SnapshotRead { node, life, read } => self.snapshot_read_done(node, life, &read),
             Event::Link { node, peer, up } => {
-                let agreed = self.spoken(node).common(self.spoken(peer));
+                let agreed = self.supported(node).common(self.supported(peer));
                 let version = agreed.filter(|_| up);
                 let peer = self.number(peer);
                 self.arrive(node, Inbound::Link { peer, version });

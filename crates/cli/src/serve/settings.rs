@@ -14,7 +14,7 @@ use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
 use quorate_server::{
     CLIENT_MEMORY, ClockSource, Expected, Layout, MemberInfo, Meta, Polling, Reaction, Rejoin,
-    Spoken, TestSource,
+    SupportedVersions, TestSource,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub(super) struct Settings {
     pub(super) value_cache_bytes: usize,
     pub(super) reaction: Reaction,
     pub(super) rejoin: Rejoin,
-    pub(super) spoken: Spoken,
+    pub(super) supported: SupportedVersions,
     pub(super) peer_transport: PeerTransport,
     pub(super) layout: Layout,
     pub(super) polling: Polling,
@@ -172,7 +172,7 @@ impl Settings {
                 .unwrap_or(Limits::default().payload_cache_bytes_max),
             reaction: reaction(options.react, options.react_after_ms)?,
             rejoin: options.rejoin.map_or_else(Rejoin::default, Rejoin::from),
-            spoken: spoken(options.wire_version)?,
+            supported: supported(options.wire_version)?,
             peer_transport: options.peer_transport.unwrap_or_default(),
             snapshots: options.snapshots.resolve()?,
             recode_rate: options.recode.resolve()?,
@@ -223,13 +223,13 @@ impl Settings {
     }
 }
 
-fn spoken(newest: Option<u32>) -> Result<Spoken, String> {
+fn supported(newest: Option<u32>) -> Result<SupportedVersions, String> {
     let Some(newest) = newest else {
-        return Ok(Spoken::SHIPPED);
+        return Ok(SupportedVersions::SHIPPED);
     };
-    let spoken = Spoken::SHIPPED.up_to(newest);
-    spoken.ok_or_else(|| {
-        let all = Spoken::SHIPPED;
+    let supported = SupportedVersions::SHIPPED.up_to(newest);
+    supported.ok_or_else(|| {
+        let all = SupportedVersions::SHIPPED;
         format!("--wire-version {newest}: this program speaks {all}")
     })
 }

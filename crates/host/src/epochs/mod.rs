@@ -14,7 +14,7 @@
 //! - *holds*: a member of `e + 1` has the state through `s` durably. Before that it does not vote.
 //! - *opened*: `f' + 1` members of `e + 1` hold, where `f'` of them may fail. Whatever was
 //!   acknowledged in `e` survives from there on without the members of `e`.
-//! - *settled*: the same is true of the bytes of payloads ([`handoff`]).
+//! - *settled*: the same is true of the bytes of payloads ([`payload_safety`]).
 //! - *leaver*: a replica that some epoch lists, and the newest does not.
 //!
 //! All of these are stable: once true, anybody may repeat them.
@@ -22,9 +22,9 @@
 mod alarms;
 mod change;
 mod edit;
-pub mod handoff;
 mod note;
-pub mod rails;
+pub mod payload_safety;
+pub mod precheck;
 mod rule;
 mod state;
 mod succession;

@@ -2,7 +2,7 @@
 //! this program knows or whom this replica hears: all replicas must give the same.
 
 use super::change::{Expect, Reconfigure};
-use super::handoff;
+use super::payload_safety;
 use super::state::State;
 use quorate_core::{
     Catalogue, Decoder, Encoder, Epoch, Member, ReplicaId, Slot, Unfit, Wire, WireError,
@@ -123,7 +123,7 @@ pub fn judge(
             Unfit::Protocol => Invalid::Protocol,
             Unfit::Parameters(_) => Invalid::Parameters,
         })?;
-    handoff::check_unsettled(state, &next, catalogue)?;
+    payload_safety::check_unsettled(state, &next, catalogue)?;
     Ok(next)
 }
 

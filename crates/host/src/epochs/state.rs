@@ -2,8 +2,8 @@
 
 use super::alarms::{Alarm, AlarmChange, Alarms};
 use super::change::{self, Expect, Face, Order};
-use super::handoff;
 use super::note::{self, ADDRESSES_MAX};
+use super::payload_safety;
 use super::rule::{Invalid, judge};
 use crate::version::{ALARM_LEVEL, PUBLISHING_LEVEL};
 use quorate_core::{
@@ -187,7 +187,7 @@ impl State {
     }
 
     fn seal(&mut self, next: Epoch, catalogue: &(impl Catalogue + ?Sized)) -> Effect {
-        let moves = self.has_payloads && !handoff::nothing_to_move(self, &next, catalogue);
+        let moves = self.has_payloads && !payload_safety::nothing_to_move(self, &next, catalogue);
         if moves && self.unsettled.is_none() {
             self.unsettled = Some(next.number);
         }

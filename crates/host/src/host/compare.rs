@@ -94,7 +94,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Sends what only replicas understand that speak the version with claims and digests.
     pub(super) fn post_claim(&mut self, peer: ReplicaId, body: &Body) {
-        if self.tongue.towards(Peers::One(peer)).has_claims() {
+        if self.peer_versions.towards(Peers::One(peer)).has_claims() {
             self.post(Peers::One(peer), body);
         }
     }

@@ -2,10 +2,10 @@
 //! how a replica that is no member offers to become one.
 
 use super::Host;
-use crate::epochs::rails::{self, Limits, Refused, Seen, View};
+use crate::epochs::precheck::{self, Limits, Refused, Seen, View};
 use crate::epochs::{Note, Reconfigure, Succession};
 use crate::frame::Body;
-use crate::version::Spoken;
+use crate::version::SupportedVersions;
 use quorate_core::{Admission, Application, Catalogue, Machine, Member, Peers, ReplicaId, Slot};
 
 impl<M: Machine, A: Application> Host<M, A> {
@@ -14,7 +14,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     #[must_use]
     pub fn acquaintances(&self) -> Vec<ReplicaId> {
         let addressed = self.epochs().addresses.keys().copied();
-        let peers = self.passage.peers().iter().copied();
+        let peers = self.transition.peers().iter().copied();
         let mut all: Vec<ReplicaId> = peers.chain(addressed).collect();
         all.retain(|id| *id != self.seat.me);
         all.sort_unstable();
@@ -25,7 +25,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Whether the newest epoch is known to be open: the last change is done.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        let succession = self.passage.succession();
+        let succession = self.transition.succession();
         succession.is_some_and(|succession| succession.is_open(&self.standing()))
     }
 
@@ -44,8 +44,8 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The versions of frames that this replica speaks.
     #[must_use]
-    pub fn spoken(&self) -> Spoken {
-        self.tongue.spoken
+    pub fn supported(&self) -> SupportedVersions {
+        self.peer_versions.supported
     }
 
     /// What protocols there are.
@@ -80,7 +80,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         let peers = heard.iter();
         let peers = peers.map(|known| seen(*known, self.applied_by(known.0.id)));
-        let own = (self.passage.me(), self.tongue.spoken.level());
+        let own = (self.transition.me(), self.peer_versions.supported.level());
         let own = seen(own, self.applied());
         let all: Vec<Seen> = peers.chain([own]).collect();
         let view = View {
@@ -89,7 +89,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             is_open: self.is_open(),
             seen: &all,
         };
-        rails::check(&view, change, &Limits::default(), self.applier.catalogue())
+        precheck::may_propose(&view, change, &Limits::default(), self.applier.catalogue())
     }
 
     /// Asks everybody how far they are: where a leader hears all, others may know little of each other. The
@@ -102,7 +102,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Asks one replica how far it is, which is a sign of life.
     pub fn ask_progress(&mut self, peer: ReplicaId) {
-        let (epoch, incarnation) = (self.epoch().number, self.passage.me().incarnation);
+        let (epoch, incarnation) = (self.epoch().number, self.transition.me().incarnation);
         let note = Note::Ask { epoch };
         self.post(Peers::One(peer), &Body::Note { incarnation, note });
     }
@@ -110,16 +110,19 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Offers to become a member, to one member after the other, once nearly everything is here. The
     /// driver repeats it now and then; whoever is a member, or has left, says nothing.
     pub fn volunteer(&mut self) {
-        let has_left = self.passage.succession().is_none_or(Succession::has_left);
+        let has_left = self
+            .transition
+            .succession()
+            .is_none_or(Succession::has_left);
         let behind = self.catch_up.ahead_by(self.applied());
         if self.is_member() || has_left || behind > Limits::default().lag_slots_max {
             return;
         }
         let epoch = self.epoch().number;
         let members = self.epoch().members.iter().map(|member| member.id);
-        let members: Vec<ReplicaId> = members.filter(|id| self.tongue.is_up(*id)).collect();
-        if let Some(to) = self.passage.asks_next(&members) {
-            let incarnation = self.passage.me().incarnation;
+        let members: Vec<ReplicaId> = members.filter(|id| self.peer_versions.is_up(*id)).collect();
+        if let Some(to) = self.transition.asks_next(&members) {
+            let incarnation = self.transition.me().incarnation;
             let note = Note::Ready { epoch };
             self.post(Peers::One(to), &Body::Note { incarnation, note });
         }

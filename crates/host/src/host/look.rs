@@ -2,8 +2,8 @@
 
 use super::Host;
 use crate::api::{Counters, Limits};
-use crate::bulk::BulkStore;
 use crate::decided::Lookup;
+use crate::fragments::FragmentStore;
 use crate::log::LogWriter;
 use quorate_core::{Application, Base, EntryId, Machine, PayloadId, Slot};
 
@@ -24,7 +24,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// there may be.
     #[must_use]
     pub fn is_ahead(&self) -> bool {
-        self.applier.ahead.is_any()
+        self.applier.speculation.is_any()
     }
 
     /// The application.
@@ -87,8 +87,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             duplicates: self.applier.duplicates_total,
             syncs: log.map_or(0, LogWriter::syncs_total),
             log_bytes: log.map_or(0, LogWriter::bytes_total),
-            bulk_bytes: self.bulk.as_ref().map_or(0, BulkStore::bytes_total),
-            bulk_moved_bytes: (self.bulk.as_ref()).map_or(0, BulkStore::moved_bytes_total),
+            bulk_bytes: self.bulk.as_ref().map_or(0, FragmentStore::bytes_total),
+            bulk_moved_bytes: (self.bulk.as_ref()).map_or(0, FragmentStore::moved_bytes_total),
             snapshots,
             installed,
             ..self.counters
@@ -106,13 +106,13 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The undecided entries of which there are records here.
     pub fn undecided_entries(&self) -> impl Iterator<Item = EntryId> {
-        self.pins.undecided()
+        self.retained.undecided()
     }
 
     /// Whether an entry is here: undecided, or applied by a protocol that keeps track.
     #[must_use]
     pub fn has_entry(&self, entry: EntryId) -> bool {
-        self.pins.entry(entry).is_some() || self.base_has(entry)
+        self.retained.entry(entry).is_some() || self.base_has(entry)
     }
 
     /// Whether an entry was applied, where the protocol keeps track.

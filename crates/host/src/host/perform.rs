@@ -6,9 +6,9 @@ use crate::apply::Applied;
 use crate::decided::Located;
 use crate::flaw::Flaw;
 use crate::frame::Body;
+use crate::gateway_results::GatewayResult;
 use crate::requests::{OwnSession, Waiting};
 use crate::timers::{Timer, draw};
-use crate::told::Told;
 use bytes::Bytes;
 use quorate_core::{
     Application, Base, Command, Entry, EntryId, Input, Lsn, Machine, Now, Output, Peers, Refusal,
@@ -17,7 +17,7 @@ use quorate_core::{
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Performs the machine's outputs.
-    pub(super) fn settle(&mut self, now: Now) {
+    pub(super) fn run_to_fixpoint(&mut self, now: Now) {
         self.perform(now);
         loop {
             // Without a log, what is persisted is as durable as it will ever be.
@@ -46,12 +46,12 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     pub(super) fn perform(&mut self, now: Now) {
-        let mut outputs = std::mem::take(&mut self.spare);
+        let mut outputs = std::mem::take(&mut self.output_buffer);
         self.out.swap(&mut outputs);
         for output in outputs.drain(..) {
             self.perform_one(now, output);
         }
-        self.spare = outputs;
+        self.output_buffer = outputs;
     }
 
     fn perform_one(&mut self, now: Now, output: Output<M>) {
@@ -77,7 +77,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             }
             Output::Note(record) => self.append_record(record, false),
             Output::Arm { timer, due } => {
-                let at_ns = now.mono_ns.saturating_add(draw(&mut self.dice, &due));
+                let at_ns = now
+                    .mono_ns
+                    .saturating_add(draw(&mut self.jitter_seed, &due));
                 self.timers.arm(Timer::Machine(timer), at_ns);
             }
             Output::Disarm(timer) => self.timers.disarm(Timer::Machine(timer)),
@@ -89,7 +91,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Output::Forget(entry) => self.forget_undecided(entry),
             Output::Inform { peer, from } => self.serve(now, peer, from, true),
             Output::Deliver { slot, entry } => self.deliver(now, slot, entry),
-            Output::Execute { slot, entry } => self.applier.ahead.ask(slot, entry),
+            Output::Execute { slot, entry } => self.applier.speculation.ask(slot, entry),
             Output::Retract { from } => self.applier.retract_from(from),
             Output::Tell {
                 gateway,
@@ -104,11 +106,14 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// What came of an entry that is applied here.
     fn tell(&mut self, gateway: ReplicaId, entry: EntryId, requests: Vec<RequestId>) {
         let sessions = self.applier.sessions();
-        let told = requests
+        let results = requests
             .into_iter()
-            .map(|id| (id, Told::of(sessions, id)))
+            .map(|id| (id, GatewayResult::of(sessions, id)))
             .collect();
-        self.post(Peers::One(gateway), &Body::Told { entry, told });
+        self.post(
+            Peers::One(gateway),
+            &Body::GatewayResults { entry, results },
+        );
     }
 
     fn reply(&mut self, now: Now, id: quorate_core::RequestId, outcome: quorate_core::Outcome) {
@@ -193,7 +198,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let entry = entry.map(|entry| entry.with_share(None));
         self.base.advance(slot, entry.as_ref());
-        self.pins.decided(slot, entry_id);
+        self.retained.decided(slot, entry_id);
         self.decided.push(slot, entry, located);
         // First what follows from a seal: what is read behind it may be older than what the next epoch has
         // decided.

@@ -91,7 +91,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// A connection to a peer came up: it may not have heard the question, or have begun anew.
     pub(super) fn ask_memory(&mut self, peer: ReplicaId) {
         if self.rollback.asks(peer) {
-            let incarnation = self.passage.me().incarnation;
+            let incarnation = self.transition.me().incarnation;
             self.post_claim(peer, &Body::AskRemembered { incarnation });
         }
     }
@@ -100,7 +100,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(super) fn ask_again(&mut self, now: Now) {
         self.stop_waiting(now);
         if self.rollback.is_waiting() {
-            let peers: Vec<ReplicaId> = self.passage.peers().to_vec();
+            let peers: Vec<ReplicaId> = self.transition.peers().to_vec();
             peers.into_iter().for_each(|peer| self.ask_memory(peer));
             self.arm(Timer::Ask, now.mono_ns + ASK_NS);
         }

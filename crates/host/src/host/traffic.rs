@@ -24,7 +24,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         if !self.knows(from) {
             return Err(format!("replica {from} is not a peer in any epoch"));
         }
-        let (header, body) = frame::decode(frame, self.tongue.spoken).map_err(|e| e.to_string())?;
+        let (header, body) =
+            frame::decode(frame, self.peer_versions.supported).map_err(|e| e.to_string())?;
         if header.group != self.seat.group {
             let (its, mine) = (header.group, self.seat.group);
             return Err(format!(
@@ -85,11 +86,11 @@ impl<M: Machine, A: Application> Host<M, A> {
                 remembered,
                 waits,
             } => {
-                let is_me = incarnation == self.passage.me().incarnation;
+                let is_me = incarnation == self.transition.me().incarnation;
                 let remembered = remembered.filter(|_| is_me);
                 self.hear_progress(now, from, remembered.as_ref(), waits);
             }
-            Body::Told { .. } => return Err("it is for a gateway".to_owned()),
+            Body::GatewayResults { .. } => return Err("it is for a gateway".to_owned()),
             Body::WantMark { number } => self.wants_mark(from, number),
             Body::Mark { number, slot } => self.mark_came(now, from, number, slot),
         }
@@ -97,9 +98,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         Ok(())
     }
 
-    /// A gateway apart has messages for the machine, and nothing for the host: it has applied nothing.
+    /// A remote gateway has messages for the machine, and nothing for the host: it has applied nothing.
     fn take_from_gateway(&mut self, now: Now, from: ReplicaId, frame: Bytes) -> Result<(), String> {
-        let (header, body) = frame::decode(frame, self.tongue.spoken).map_err(|e| e.to_string())?;
+        let (header, body) =
+            frame::decode(frame, self.peer_versions.supported).map_err(|e| e.to_string())?;
         if header.group != self.seat.group {
             return Err(format!("it is for group {}", header.group));
         }
@@ -166,7 +168,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn header(&self, to: Peers) -> Header {
-        let version = self.tongue.towards(to);
+        let version = self.peer_versions.towards(to);
         Header {
             version,
             group: self.seat.group,
@@ -213,7 +215,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if let Some(to) = packing {
             self.frames.push(Frame {
                 to,
-                version: self.tongue.towards(to),
+                version: self.peer_versions.towards(to),
                 bulk: false,
                 chunks: self.packer.take_chunks(),
             });
@@ -232,7 +234,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Timer::Lag => self.look_for_lag(now),
             Timer::FetchTimeout => self.fetch_timed_out(now),
             Timer::WriteBehind => self.write_all(),
-            Timer::Mend => self.mend_next(now),
+            Timer::ReadRepair => self.read_repair_next(now),
             Timer::Claim => self.claim_again(),
             Timer::Note => self.note_progress(now),
             Timer::Ask => self.ask_again(now),

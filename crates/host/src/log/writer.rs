@@ -8,7 +8,7 @@ use super::format::{
 use super::scan::{Blank, Scanned};
 use super::writes::{Unsynced, Writes, bytes_of};
 use crate::api::Flush;
-use crate::bulk::BulkStore;
+use crate::fragments::FragmentStore;
 use bytes::{BufMut, Bytes};
 use quorate_core::Encoder;
 
@@ -202,13 +202,13 @@ impl LogWriter {
     ///
     /// What the bulk store has goes along: the records of the log that name fragments become durable
     /// with them. While one of them names fragments whose bytes are behind, no flush is synced.
-    pub(crate) fn take_flush(&mut self, bulk: Option<&mut BulkStore>) -> Option<Flush> {
-        let look = |of: &dyn Fn(&BulkStore) -> bool| bulk.as_deref().is_some_and(of);
+    pub(crate) fn take_flush(&mut self, bulk: Option<&mut FragmentStore>) -> Option<Flush> {
+        let look = |of: &dyn Fn(&FragmentStore) -> bool| bulk.as_deref().is_some_and(of);
         let unwritten = bulk.as_ref().map_or(0, |bulk| bulk.unwritten_bytes());
-        let sync = self.sync_wanted && !look(&BulkStore::is_awaited);
+        let sync = self.sync_wanted && !look(&FragmentStore::is_awaited);
         let is_due = sync
             || self.write_wanted
-            || look(&BulkStore::has_waiting_head)
+            || look(&FragmentStore::has_waiting_head)
             || self.unwritten_bytes.max(unwritten) >= UNWRITTEN_BYTES_MAX;
         if self.in_flight.is_some() || !is_due {
             return None;
@@ -255,7 +255,7 @@ impl LogWriter {
 
     /// The driver performed the flush that ends at `through`, with what the bulk store gave for it. A
     /// synced one gets its mark.
-    pub(crate) fn flushed(&mut self, through: Position, bulk: Option<&mut BulkStore>) {
+    pub(crate) fn flushed(&mut self, through: Position, bulk: Option<&mut FragmentStore>) {
         if let Some(bulk) = bulk {
             bulk.flushed();
         }

@@ -2,7 +2,7 @@
 
 use super::gather::Gathered;
 use crate::api::{Answer, HostEvent, PayloadGone, Token};
-use crate::bulk::{self, Lookup, ReadBack};
+use crate::fragments::{self, Lookup, ReadBack};
 use crate::frame::{Body, Fragment};
 use crate::host::Host;
 use crate::timers::Timer;
@@ -112,10 +112,12 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Asks so many peers, of those within reach if they are enough; which ones depends on the payload, so
     /// that they share the work.
     fn ask_some(&mut self, now: Now, id: PayloadId, count: usize) {
-        let mut others = self.passage.peers().to_vec();
-        let in_reach = others.iter().filter(|peer| self.tongue.is_up(**peer));
+        let mut others = self.transition.peers().to_vec();
+        let in_reach = others
+            .iter()
+            .filter(|peer| self.peer_versions.is_up(**peer));
         if in_reach.count() >= count {
-            others.retain(|peer| self.tongue.is_up(*peer));
+            others.retain(|peer| self.peer_versions.is_up(*peer));
         }
         if !others.is_empty() {
             let first = (id.entry.seq as usize).wrapping_add(id.part as usize);
@@ -162,7 +164,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Time to ask everybody for some of what is still wanted.
     pub(crate) fn gather_further(&mut self, now: Now) {
         let before_ns = now.mono_ns.saturating_sub(GIVE_UP_NS);
-        let is_up = |peer: &ReplicaId| self.tongue.is_up(*peer);
+        let is_up = |peer: &ReplicaId| self.peer_versions.is_up(*peer);
         for (token, have, need) in self.payloads.gathers.take_tired(before_ns, is_up) {
             let gone = PayloadGone::Scattered { have, need };
             self.answers.push((token, Answer::Payload(Err(gone))));
@@ -171,7 +173,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             for code in self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id)) {
                 self.look_up(id, code, Reading::Gather(id));
             }
-            let others = self.passage.peers().to_vec();
+            let others = self.transition.peers().to_vec();
             self.ask(now, id, &others);
         }
         self.arm_gather(now);
@@ -295,7 +297,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 }
 
 /// What a fragment says of itself on the way to others.
-fn header_of(held: &bulk::Fragment) -> FragmentHeader {
+fn header_of(held: &fragments::Fragment) -> FragmentHeader {
     FragmentHeader {
         n: held.n,
         k: held.code,

@@ -35,7 +35,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             true
         });
         if !is_kept {
-            record.bereave();
+            record.drop_attachment();
         }
         if let Some(entry) = record.entry_mut() {
             *entry = entry.clone().with_share(None);
@@ -74,13 +74,16 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.keep_late(entry, (&share, &checksums));
         }
         self.arm_gather(now);
-        self.bury();
+        self.free_dead_payloads();
     }
 
     /// An entry will not be ordered: nobody has a use for its record, nor for its fragments.
     pub(crate) fn forget_undecided(&mut self, entry: EntryId) {
-        let parts = self.pins.entry(entry).map(|kept| kept.payloads().count());
-        self.pins.forget_entry(entry);
+        let parts = self
+            .retained
+            .entry(entry)
+            .map(|kept| kept.payloads().count());
+        self.retained.forget_entry(entry);
         self.forget_coding(entry);
         self.payloads.staged.claim(entry);
         self.payloads.gathers.forget_entry(entry);
@@ -115,7 +118,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// Frees the payloads that the application says are dead.
-    pub(crate) fn bury(&mut self) {
+    pub(crate) fn free_dead_payloads(&mut self) {
         for id in self.applier.app_mut().take_dead() {
             self.forget_payload(id);
             self.gather_no_more(id);
@@ -155,10 +158,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.payloads.is_retained || !is_sure() {
             return;
         }
-        let (pins, app) = (&self.pins, self.applier.app());
+        let (retained, app) = (&self.retained, self.applier.app());
         let staged = &self.payloads.staged;
         let is_wanted = |id: PayloadId| {
-            app.is_live(id) || pins.entry(id.entry).is_some() || staged.has(id.entry)
+            app.is_live(id) || retained.entry(id.entry).is_some() || staged.has(id.entry)
         };
         if let Some(bulk) = &mut self.bulk {
             bulk.retain(is_wanted);

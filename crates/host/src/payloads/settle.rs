@@ -13,7 +13,7 @@
 //! A payload says which epoch it is of: its entry was named by a machine of that epoch
 //! ([`Boot::of_epoch`](quorate_core::Boot::of_epoch)).
 
-use crate::epochs::handoff::members_to_settle;
+use crate::epochs::payload_safety::members_to_settle;
 use crate::epochs::{Expect, Note, Order};
 use crate::frame::Body;
 use crate::host::Host;
@@ -136,8 +136,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
         if is_safe {
-            self.payloads.settling.safe_on.insert(self.passage.me().id);
-            let incarnation = self.passage.me().incarnation;
+            self.payloads
+                .settling
+                .safe_on
+                .insert(self.transition.me().id);
+            let incarnation = self.transition.me().incarnation;
             let note = Note::Safe { epoch: expect };
             self.post(Peers::All, &Body::Note { incarnation, note });
         }

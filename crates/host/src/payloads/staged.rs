@@ -171,7 +171,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             return;
         }
         bulk.append(entry, n, (share, checksums), 0, lengths);
-        if self.pins.entry(entry).is_none()
+        if self.retained.entry(entry).is_none()
             && let Some((old, parts)) = self.payloads.staged.note(entry, parts)
         {
             self.drop_unclaimed(old, parts);
@@ -179,7 +179,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn drop_unclaimed(&mut self, entry: EntryId, parts: u32) {
-        if self.pins.entry(entry).is_some() {
+        if self.retained.entry(entry).is_some() {
             return;
         }
         for id in (0..parts).map(|part| PayloadId { entry, part }) {

@@ -101,7 +101,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             first,
             framer: Framer::default(),
             from: self
-                .pins
+                .retained
                 .first_slot_place()
                 .map_or(tail, |place| place.min(tail)),
             memory: Vec::new(),

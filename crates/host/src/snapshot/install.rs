@@ -43,7 +43,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(log) = &self.log else { return };
         let tail = log.tail();
         let places = [
-            self.pins.first_place_from(id.slot),
+            self.retained.first_place_from(id.slot),
             self.repair.first_noted(id.slot),
         ];
         let from = places.into_iter().flatten().min();
@@ -62,7 +62,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// the result is gone, whoever waits learns that nobody knows, instead of nothing.
     fn settle_requests(&mut self) {
         let next = self.applied();
-        let settled = self.pins.installed(next, &self.base);
+        let settled = self.retained.installed(next, &self.base);
         self.settle_own_session();
         for id in self.requests.writes() {
             if let Some((slot, result)) = self.applier.result(id) {

@@ -61,9 +61,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn carry_on(&mut self, segment: u64) {
         let end = Position { segment, offset: 0 };
         let next = self.decided.next();
-        self.carry_on_passage(end);
+        self.carry_on_epoch_record(end);
         self.carry_on_note(end);
-        for record in self.pins.take_before(end, next) {
+        for record in self.retained.take_before(end, next) {
             let is_dropped =
                 self.limits.flaw == Some(Flaw::ScalarsNotCarried) && record.scalar().is_some();
             if !is_dropped {

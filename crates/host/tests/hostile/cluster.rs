@@ -10,7 +10,9 @@ use quorate_core::{
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_etcd_store::{Query, Store, command};
-use quorate_host::{Counters, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start};
+use quorate_host::{
+    Counters, Host, HostConfig, HostEvent, Limits, Request, Start, SupportedVersions,
+};
 use quorate_protocols::{Protocol, Registered};
 use std::hash::{DefaultHasher, Hasher};
 
@@ -72,7 +74,7 @@ impl<P: Protocol> Cluster<P> {
             0..=4 => self.submit(index),
             5 => {
                 let peer = replica((index + 1) % REPLICAS);
-                let version = self.rng.bool().then_some(Spoken::SHIPPED.newest);
+                let version = self.rng.bool().then_some(SupportedVersions::SHIPPED.newest);
                 self.nodes[index].host.link(self.now, peer, version);
                 self.turn(index);
             }
@@ -264,12 +266,12 @@ fn config<P: Protocol>(
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
-        known_as: Incarnation(index as u128),
+        listed_as: Incarnation(index as u128),
         genesis: seat.epoch.clone(),
         catalogue: &Registered,
         machine: P::config(&seat).expect("defaults are right"),
         seat,
-        spoken: Spoken::SHIPPED,
+        supported: SupportedVersions::SHIPPED,
         limits: Limits {
             segment_bytes: 8 << 10,
             recent_bytes_max: 500,
@@ -279,6 +281,6 @@ fn config<P: Protocol>(
             snapshot_chunk_bytes: 300,
             ..Limits::default()
         },
-        dice: rng.u64(..),
+        jitter_seed: rng.u64(..),
     }
 }

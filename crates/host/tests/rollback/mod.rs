@@ -6,7 +6,7 @@ use super::{Node, at, write};
 use bytes::Bytes;
 use quorate_core::{Boot, Peers, ReplicaId};
 use quorate_host::epochs::Order;
-use quorate_host::{Flaw, Host, HostEvent, Request, Spoken, Start};
+use quorate_host::{Flaw, Host, HostEvent, Request, Start, SupportedVersions};
 
 /// Three replicas, of which some may be down, connected with each other.
 struct Trio {
@@ -45,7 +45,7 @@ impl Trio {
         let now = at(self.now_ms);
         for other in (0..3).filter(|other| *other != index) {
             let up = self.nodes[other].is_some();
-            let version = up.then_some(Spoken::SHIPPED.newest);
+            let version = up.then_some(SupportedVersions::SHIPPED.newest);
             for (from, to) in [(index, other), (other, index)] {
                 if let Some(node) = &mut self.nodes[from] {
                     node.host.link(now, ReplicaId(to as u16 + 1), version);

@@ -8,7 +8,7 @@ use quorate_core::{
     Now, Numbers, Out, Outcome, Past, Payload, Peers, Record, Refusal, ReplicaId, RequestId, Seat,
     Slot, Unfit, Wire, WireError,
 };
-use quorate_host::{Host, HostConfig, Limits, OpenError, Spoken, Start};
+use quorate_host::{Host, HostConfig, Limits, OpenError, Start, SupportedVersions};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher;
 
@@ -367,12 +367,12 @@ pub(crate) fn config(me: u16) -> HostConfig<Seat> {
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(u128::from(me)),
-        known_as: Incarnation(u128::from(me)),
+        listed_as: Incarnation(u128::from(me)),
         genesis: seat.epoch.clone(),
         catalogue: &Anything,
         machine: seat.clone(),
         seat,
-        spoken: Spoken::SHIPPED,
+        supported: SupportedVersions::SHIPPED,
         limits: Limits {
             segment_bytes: 8192,
             recent_bytes_max: 1000,
@@ -383,7 +383,7 @@ pub(crate) fn config(me: u16) -> HostConfig<Seat> {
             snapshot_chunk_bytes: 500,
             ..Limits::default()
         },
-        dice: 1,
+        jitter_seed: 1,
     }
 }
 

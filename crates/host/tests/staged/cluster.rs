@@ -9,7 +9,8 @@ use quorate_core::{
 use quorate_etcd_api::etcdserverpb::PutRequest;
 use quorate_etcd_store::{Store, command};
 use quorate_host::{
-    Answer, Flaw, Frame, Host, HostConfig, HostEvent, Limits, Request, Spoken, Start, Token,
+    Answer, Flaw, Frame, Host, HostConfig, HostEvent, Limits, Request, Start, SupportedVersions,
+    Token,
 };
 use quorate_protocols::rs_paxos::{Config, Replica, RsPaxos};
 use quorate_protocols::{Protocol, Registered};
@@ -75,7 +76,7 @@ impl Cluster {
 
     fn link(&mut self, index: usize) {
         for peer in (0..REPLICAS).filter(|peer| *peer != index) {
-            let version = Some(Spoken::SHIPPED.newest);
+            let version = Some(SupportedVersions::SHIPPED.newest);
             let node = &mut self.nodes[index];
             node.host.link(node.clock(self.now), replica(peer), version);
         }
@@ -246,13 +247,13 @@ fn config((index, boot): (usize, u64), limits: Limits) -> HostConfig<Config> {
     HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
-        known_as: Incarnation(index as u128),
+        listed_as: Incarnation(index as u128),
         genesis: seat.epoch.clone(),
         catalogue: &Registered,
         machine: RsPaxos::config(&seat).expect("the parameters are right"),
         seat,
-        spoken: Spoken::SHIPPED,
+        supported: SupportedVersions::SHIPPED,
         limits,
-        dice: index as u64,
+        jitter_seed: index as u64,
     }
 }

@@ -208,7 +208,7 @@ impl quorate_core::Record for Record {
         }
     }
 
-    fn bereave(&mut self) {
+    fn drop_attachment(&mut self) {
         if let Record::Manifest { is_held, .. } = self {
             *is_held = false;
         }

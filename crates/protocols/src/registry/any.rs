@@ -181,9 +181,9 @@ macro_rules! machines {
                 }
             }
 
-            fn bereave(&mut self) {
+            fn drop_attachment(&mut self) {
                 match self {
-                    $(AnyRecord::$name(record) => record.bereave()),*
+                    $(AnyRecord::$name(record) => record.drop_attachment()),*
                 }
             }
 

@@ -357,7 +357,7 @@ impl quorate_core::Record for Record {
         }
     }
 
-    fn bereave(&mut self) {
+    fn drop_attachment(&mut self) {
         if let Record::Accept { is_held, .. } = self {
             *is_held = false;
         }

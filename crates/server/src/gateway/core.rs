@@ -16,7 +16,7 @@ use quorate_core::{
     Application, Boot, ClusterId, Epoch, Event, Group, MILLIS, Now, ReplicaId, Seat,
 };
 use quorate_host::{
-    Answer, Gateway, GatewayConfig, HostEvent, Limits, Request as HostRequest, Spoken,
+    Answer, Gateway, GatewayConfig, HostEvent, Limits, Request as HostRequest, SupportedVersions,
 };
 use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 use std::collections::BTreeMap;
@@ -35,10 +35,10 @@ const ASK_AGAIN_NS: u64 = 100 * MILLIS;
 pub(super) struct Settings {
     pub(super) cluster: Option<ClusterId>,
     pub(super) learns: bool,
-    pub(super) spoken: Spoken,
+    pub(super) supported: SupportedVersions,
     pub(super) limits: Limits,
     pub(super) patience: Duration,
-    pub(super) dice: u64,
+    pub(super) jitter_seed: u64,
 }
 
 impl Settings {
@@ -214,10 +214,10 @@ impl<A: Application> Core<A> {
             me: hello.me,
             boot: hello.boot,
             epoch,
-            spoken: self.settings.spoken,
+            supported: self.settings.supported,
             limits: self.settings.limits,
             join: A::join,
-            dice: self.settings.dice,
+            jitter_seed: self.settings.jitter_seed,
         };
         let gateway = Gateway::new(config, machine.as_ref(), now);
         self.life = Some((hello, gateway));

@@ -11,7 +11,7 @@ use crate::peer::opening::HandshakeError;
 use crate::peer::outgoing::{Framed, Outgoing, Shared};
 use crate::peer::{Arrival, Arrivals};
 use quorate_core::{Peers, ReplicaId};
-use quorate_host::{Frame, Spoken};
+use quorate_host::{Frame, SupportedVersions};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(super) struct Members {
     places: Vec<Place>,
     reached: Arc<Reached>,
     hello: Arc<Mutex<GatewayHello>>,
-    spoken: Spoken,
+    supported: SupportedVersions,
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
     tell: mpsc::UnboundedSender<News>,
@@ -83,7 +83,7 @@ impl Members {
             places: Vec::new(),
             reached: Arc::default(),
             hello: Arc::new(Mutex::new(hello)),
-            spoken: settings.spoken,
+            supported: settings.supported,
             metrics: Arc::clone(metrics),
             arrivals,
             tell,
@@ -117,7 +117,7 @@ impl Members {
             address: address.to_owned(),
             reached: Arc::clone(&self.reached),
             hello: Arc::clone(&self.hello),
-            spoken: self.spoken,
+            supported: self.supported,
             metrics: Arc::clone(&self.metrics),
             arrivals: self.arrivals.clone(),
             tell: self.tell.clone(),
@@ -184,7 +184,7 @@ struct Dialer {
     address: String,
     reached: Arc<Reached>,
     hello: Arc<Mutex<GatewayHello>>,
-    spoken: Spoken,
+    supported: SupportedVersions,
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
     tell: mpsc::UnboundedSender<News>,
@@ -205,7 +205,7 @@ impl Dialer {
                 wait_until_lost(&self.reached, member).await;
             }
             let hello = lock(&self.hello).clone();
-            match call(&self.address, &hello, self.spoken).await {
+            match call(&self.address, &hello, self.supported).await {
                 Ok((connection, welcome, version)) => {
                     (backoff, complaint) = (BACKOFF_MIN, String::new());
                     let member = welcome.from;

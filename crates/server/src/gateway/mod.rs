@@ -19,7 +19,7 @@ use crate::security::{Door, Listener};
 use crate::test_source::TestSource;
 use members::News;
 use quorate_core::{Application, ClusterId, Epoch, ReplicaId};
-use quorate_host::{Limits, Spoken};
+use quorate_host::{Limits, SupportedVersions};
 use std::fmt;
 use std::future::Future;
 use std::net::TcpListener;
@@ -39,7 +39,7 @@ pub struct GatewayOptions {
     /// The cluster they must be of, if it matters.
     pub cluster: Option<ClusterId>,
     /// The versions of what members say that it speaks.
-    pub spoken: Spoken,
+    pub supported: SupportedVersions,
     /// How long commands and how many requests may be.
     pub limits: Limits,
     /// Requests that may wait between handle and core.
@@ -62,7 +62,7 @@ impl GatewayOptions {
             members,
             learns: true,
             cluster: None,
-            spoken: Spoken::SHIPPED,
+            supported: SupportedVersions::SHIPPED,
             limits: Limits::default(),
             queue_max: QUEUE_MAX,
             request_timeout: REQUEST_TIMEOUT,
@@ -156,10 +156,10 @@ pub async fn reach(options: GatewayOptions) -> Result<Reached, ServerError> {
     let settings = core::Settings {
         cluster: options.cluster,
         learns: options.learns,
-        spoken: options.spoken,
+        supported: options.supported,
         limits: options.limits,
         patience: options.request_timeout,
-        dice: random_u64()?,
+        jitter_seed: random_u64()?,
     };
     let hello = settings.hello()?;
     let mut members = members::Members::start(options.members, hello, &settings, &metrics);

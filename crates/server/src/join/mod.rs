@@ -17,7 +17,7 @@ use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
 use inquiry::{Answered, Answers, Inquiry, Step};
 use quorate_core::{ClusterId, Incarnation, ReplicaId};
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 use rule::{Next, Waiting};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -50,7 +50,7 @@ pub struct Join {
     /// Other replicas, and where their peer ports are: where to ask.
     pub peers: Vec<(ReplicaId, String)>,
     /// The versions it speaks.
-    pub spoken: Spoken,
+    pub supported: SupportedVersions,
     /// Whether it comes back as a new member, if it has lost its data, or as itself.
     pub rejoin: Rejoin,
     /// Its data, if it was told that the cluster is new; nothing is there otherwise.
@@ -86,7 +86,7 @@ pub fn join(join: Join, port: &TcpListener) -> Result<Joined, ServerError> {
 struct Asking {
     dir: PathBuf,
     expected: Expected,
-    spoken: Spoken,
+    supported: SupportedVersions,
     folder: Option<Folder>,
     inquiry: Inquiry,
     /// A number by which it recognises its own questions.
@@ -118,7 +118,7 @@ impl Asking {
             },
             dir: join.dir,
             expected: join.expected,
-            spoken: join.spoken,
+            supported: join.supported,
             folder: join.folder,
         })
     }
@@ -206,17 +206,17 @@ impl Asking {
     /// One question to every address at once.
     async fn ask_all(&self) -> Answers {
         let mut asking = tokio::task::JoinSet::new();
-        let spoken = self.spoken;
+        let supported = self.supported;
         for (peer, address) in self.inquiry.targets() {
             let question = Question {
                 cluster: self.inquiry.cluster,
                 from: self.inquiry.me,
                 to: *peer,
-                asker: spoken.asks_for_addresses().then_some(self.asker),
+                asker: supported.asks_for_addresses().then_some(self.asker),
             };
             let address = address.clone();
             asking.spawn(async move {
-                let answer = ask(&address, &question, spoken);
+                let answer = ask(&address, &question, supported);
                 let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer)
                     .await
                     .ok()?
@@ -252,11 +252,11 @@ impl Asking {
                 stage: self.tell.borrow().clone(),
                 newest: None,
             };
-            let (spoken, asker) = (self.spoken, self.asker);
+            let (supported, asker) = (self.supported, self.asker);
             let hears_itself = Arc::clone(&self.hears_itself);
             tokio::spawn(async move {
                 // Whoever gets no answer asks again.
-                let reply = reply(&mut connection, &answer, spoken, asker);
+                let reply = reply(&mut connection, &answer, supported, asker);
                 let heard = tokio::select! {
                     heard = tokio::time::timeout(ANSWER_TIMEOUT, reply) => heard,
                     () = place.gives_way() => return,
@@ -274,12 +274,16 @@ fn stage(folder: Option<&Folder>) -> Stage {
     Stage::of(folder.map(Folder::meta))
 }
 
-async fn ask(address: &str, question: &Question, spoken: Spoken) -> Result<Answer, HandshakeError> {
+async fn ask(
+    address: &str,
+    question: &Question,
+    supported: SupportedVersions,
+) -> Result<Answer, HandshakeError> {
     let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
-    opening::send(&mut connection, question, spoken)
+    opening::send(&mut connection, question, supported)
         .await
         .map_err(HandshakeError::Io)?;
-    let answer = opening::receive(&mut connection, spoken).await;
+    let answer = opening::receive(&mut connection, supported).await;
     answer.map(|(answer, _)| answer)
 }
 
@@ -292,14 +296,14 @@ enum Heard {
 async fn reply(
     connection: &mut Connection,
     answer: &Answer,
-    spoken: Spoken,
+    supported: SupportedVersions,
     asker: u64,
 ) -> Result<Heard, HandshakeError> {
     let mut heard = Heard::Another;
-    let sent = match opening::receive_caller(connection, spoken).await? {
+    let sent = match opening::receive_caller(connection, supported).await? {
         Caller::Asking(question) if question.to == answer.from => {
             if question.asker != Some(asker) {
-                opening::send(connection, answer, spoken).await
+                opening::send(connection, answer, supported).await
             } else {
                 heard = Heard::Itself;
                 Ok(())
@@ -307,7 +311,7 @@ async fn reply(
         }
         // This start has said hello to nobody: whoever was told so was told by somebody else.
         Caller::CallingBack(_) => {
-            opening::send(connection, &CallBackAnswer { is_mine: false }, spoken).await
+            opening::send(connection, &CallBackAnswer { is_mine: false }, supported).await
         }
         _ => Ok(()),
     };
@@ -346,7 +350,7 @@ mod tests {
         let port = bind("127.0.0.1:0").unwrap();
         let address = port.local_addr().unwrap().to_string();
         let listener = Listener::new(port, Door::Peer).unwrap();
-        let (cluster, me, spoken) = (ClusterId(5), ReplicaId(2), Spoken::SHIPPED);
+        let (cluster, me, supported) = (ClusterId(5), ReplicaId(2), SupportedVersions::SHIPPED);
         let asking = Asking::new(Join {
             dir: PathBuf::new(),
             expected: Expected::any(me),
@@ -355,7 +359,7 @@ mod tests {
             is_new: false,
             address: address.clone(),
             peers: Vec::new(),
-            spoken,
+            supported,
             rejoin: Rejoin::NewMember,
             folder: None,
         })
@@ -369,10 +373,10 @@ mod tests {
             token: Boot(7),
         };
         let mut connection = security::dial(&address).await.unwrap();
-        opening::send(&mut connection, &asked, spoken)
+        opening::send(&mut connection, &asked, supported)
             .await
             .unwrap();
-        let (answer, _) = opening::receive::<CallBackAnswer>(&mut connection, spoken)
+        let (answer, _) = opening::receive::<CallBackAnswer>(&mut connection, supported)
             .await
             .unwrap();
         assert!(!answer.is_mine);

@@ -203,7 +203,7 @@ impl Joiner {
         let incarnation = new_life(&begun, listed.filter(is_later), now_ms, dice);
         // In memory nobody keeps who it is: there the former life's place is all there is.
         let in_place = self.rejoin == Rejoin::Protocol || first.durability == Durability::Memory;
-        let (known_as, state) = match listed {
+        let (listed_as, state) = match listed {
             Some(listed) if in_place => {
                 let is_of_first = newest.number == first.number;
                 (Some(listed).filter(|_| !is_of_first), State::Lost)
@@ -214,7 +214,7 @@ impl Joiner {
             cluster: self.cluster,
             replica: self.me,
             incarnation,
-            known_as,
+            listed_as,
             state,
             group: Group(0),
             epoch: first.clone(),

@@ -19,7 +19,7 @@ use super::handshake::{About, Hello, RejectCode, Rejection};
 use super::opening::{self, HandshakeError, Opening};
 use crate::security;
 use quorate_core::{Boot, ClusterId, Decoder, Encoder, Incarnation, ReplicaId, Wire, WireError};
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -200,7 +200,7 @@ impl Home {
             incarnation: life,
             token: hello.boot,
         };
-        match call_back(address, &asked, self.identity.spoken).await {
+        match call_back(address, &asked, self.identity.supported).await {
             Outcome::Answered(true) => {
                 origin.note_genuine(hello);
                 Ok(())
@@ -218,16 +218,16 @@ impl Home {
 }
 
 /// Asks at an address whether a hello came from there.
-async fn call_back(address: &str, asked: &CallBack, spoken: Spoken) -> Outcome {
+async fn call_back(address: &str, asked: &CallBack, supported: SupportedVersions) -> Outcome {
     let call = async {
         let mut connection = match security::dial(address).await {
             Ok(connection) => connection,
             Err(error) => return Outcome::Unreached(error.to_string()),
         };
         let answer = async {
-            let sent = opening::send(&mut connection, asked, spoken).await;
+            let sent = opening::send(&mut connection, asked, supported).await;
             sent.map_err(HandshakeError::Io)?;
-            opening::receive::<CallBackAnswer>(&mut connection, spoken).await
+            opening::receive::<CallBackAnswer>(&mut connection, supported).await
         };
         match answer.await {
             Ok((answer, _)) => Outcome::Answered(answer.is_mine),
@@ -295,9 +295,9 @@ mod tests {
     /// Says hello at an address, and something that looks like a frame behind it.
     async fn say(address: &str, hello: &Hello) -> (Connection, Result<(), Rejection>) {
         let mut connection = security::dial(address).await.unwrap();
-        let said = opening::send(&mut connection, hello, Spoken::SHIPPED).await;
+        let said = opening::send(&mut connection, hello, SupportedVersions::SHIPPED).await;
         said.unwrap();
-        let (welcome, _) = opening::receive::<Welcome>(&mut connection, Spoken::SHIPPED)
+        let (welcome, _) = opening::receive::<Welcome>(&mut connection, SupportedVersions::SHIPPED)
             .await
             .unwrap();
         let poison = Bytes::from_static(b"poison");
@@ -367,12 +367,12 @@ mod tests {
         let mut taken = Vec::new();
         loop {
             let (mut connection, _) = listener.accept().await;
-            let caller = opening::receive_caller(&mut connection, me.spoken).await;
+            let caller = opening::receive_caller(&mut connection, me.supported).await;
             if let Ok(Caller::Peer(..)) = caller
                 && opens.load(Ordering::Relaxed)
             {
                 let welcome = me.welcome(None);
-                opening::send(&mut connection, &welcome, me.spoken)
+                opening::send(&mut connection, &welcome, me.supported)
                     .await
                     .unwrap();
                 taken.push(connection);

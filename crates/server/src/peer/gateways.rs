@@ -15,7 +15,7 @@ use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
 use crate::metrics::PeerMetrics;
 use crate::security::{self, Connection};
 use quorate_core::{Boot, ClusterId, Decoder, Encoder, Epoch, Group, ReplicaId, Wire, WireError};
-use quorate_host::{Spoken, WireVersion};
+use quorate_host::{SupportedVersions, WireVersion};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -248,7 +248,7 @@ pub(super) async fn welcome(
         peers: contacts.addresses(),
         rejected: judged.as_ref().err().cloned(),
     };
-    opening::send(connection, &welcome, identity.spoken)
+    opening::send(connection, &welcome, identity.supported)
         .await
         .map_err(HandshakeError::Io)?;
     judged.map_err(HandshakeError::Rejected)
@@ -389,16 +389,16 @@ async fn readable(connection: &Connection, room: Option<&Room<'_>>) -> Result<()
 pub(crate) async fn call(
     address: &str,
     hello: &GatewayHello,
-    spoken: Spoken,
+    supported: SupportedVersions,
 ) -> Result<(Connection, GatewayWelcome, WireVersion), HandshakeError> {
     let greet = async {
         let dialled = security::dial(address).await;
         let mut connection = dialled.map_err(HandshakeError::Io)?;
-        opening::send(&mut connection, hello, spoken)
+        opening::send(&mut connection, hello, supported)
             .await
             .map_err(HandshakeError::Io)?;
         let (welcome, version) =
-            opening::receive::<GatewayWelcome>(&mut connection, spoken).await?;
+            opening::receive::<GatewayWelcome>(&mut connection, supported).await?;
         match &welcome.rejected {
             Some(rejection) => Err(HandshakeError::Rejected(rejection.clone())),
             None => Ok((connection, welcome, version)),
@@ -502,7 +502,9 @@ mod tests {
     async fn gateway(address: &str, me: u16) -> Connection {
         let mut hello = hello(me, 1);
         hello.group = identity(1).group;
-        let (connection, ..) = call(address, &hello, Spoken::SHIPPED).await.unwrap();
+        let (connection, ..) = call(address, &hello, SupportedVersions::SHIPPED)
+            .await
+            .unwrap();
         connection
     }
 

@@ -6,7 +6,7 @@ use super::opening::Opening;
 use quorate_core::{
     Boot, ClusterId, Decoder, Encoder, Epoch, Group, Incarnation, ReplicaId, Wire, WireError,
 };
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 
 const TEXT_BYTES_MAX: usize = 512;
 
@@ -22,7 +22,7 @@ pub(crate) struct Identity {
     /// This start of its process.
     pub boot: Boot,
     /// The versions it speaks.
-    pub spoken: Spoken,
+    pub supported: SupportedVersions,
     /// What it says of itself, if it speaks a version that has it.
     pub about: Option<About>,
     /// The log.
@@ -407,7 +407,7 @@ pub(crate) mod tests {
             me: ReplicaId(me),
             incarnation: members[usize::from(me) - 1].incarnation,
             boot: Boot(1000 + u64::from(me)),
-            spoken: Spoken::SHIPPED,
+            supported: SupportedVersions::SHIPPED,
             about: Some(About {
                 name: format!("replica-{me}"),
                 client_url: format!("http://h{me}:2379"),

@@ -95,12 +95,12 @@ async fn greet(
         contacts,
         ..
     } = home;
-    let spoken = identity.spoken;
-    let judged = match opening::receive_caller(connection, spoken).await {
+    let supported = identity.supported;
+    let judged = match opening::receive_caller(connection, supported).await {
         Ok(Caller::Peer(hello, _)) => meet(&hello, home).await,
         Ok(Caller::CallingBack(asked)) => {
             let answer = home.answer_call_back(&asked);
-            let sent = opening::send(connection, &answer, spoken).await;
+            let sent = opening::send(connection, &answer, supported).await;
             return sent.map(|()| None).map_err(HandshakeError::Io);
         }
         Ok(Caller::Gateway(hello, version)) => {
@@ -109,7 +109,7 @@ async fn greet(
         }
         Ok(Caller::Asking(question)) => {
             let answer = identity.answer(&question, lives, contacts);
-            let sent = opening::send(connection, &answer, spoken).await;
+            let sent = opening::send(connection, &answer, supported).await;
             return sent.map(|()| None).map_err(HandshakeError::Io);
         }
         Err(HandshakeError::Version { theirs, mine }) => Err(Rejection {
@@ -122,7 +122,7 @@ async fn greet(
         Err(error) => return Err(error),
     };
     let welcome = identity.welcome(judged.as_ref().err().cloned());
-    opening::send(connection, &welcome, spoken)
+    opening::send(connection, &welcome, supported)
         .await
         .map_err(HandshakeError::Io)?;
     let welcomed = judged.map(|caller| Some(Welcomed::Peer(caller)));

@@ -267,7 +267,7 @@ pub(crate) mod tests {
     use crate::polling::Polling;
     use crate::security::{Door, bind};
     use quorate_core::{Boot, Peers};
-    use quorate_host::Spoken;
+    use quorate_host::SupportedVersions;
 
     pub(crate) struct Replica {
         pub(crate) links: Links,
@@ -359,7 +359,7 @@ pub(crate) mod tests {
         let chunks = vec![Bytes::copy_from_slice(one), Bytes::copy_from_slice(two)];
         Frame {
             to: Peers::All,
-            version: Spoken::SHIPPED.newest,
+            version: SupportedVersions::SHIPPED.newest,
             bulk: false,
             chunks,
         }
@@ -462,21 +462,21 @@ pub(crate) mod tests {
     /// that both speak. What one of them still has to say in a newer one is not for this link.
     #[tokio::test]
     async fn replicas_of_different_versions_agree_and_a_newer_frame_is_not_sent() {
-        let both = [Spoken::SHIPPED, Spoken::REHEARSED];
-        for (first, second) in both.into_iter().zip([Spoken::REHEARSED; 2]) {
-            let speaks = |me, spoken| Identity {
-                spoken,
+        let both = [SupportedVersions::SHIPPED, SupportedVersions::REHEARSED];
+        for (first, second) in both.into_iter().zip([SupportedVersions::REHEARSED; 2]) {
+            let speaks = |me, supported| Identity {
+                supported,
                 ..identity(me)
             };
             let (mut one, mut two, _) = pair(speaks(1, first), speaks(2, second));
             let agreed = first.common(second).unwrap();
             assert_eq!((up(&mut one).await, up(&mut two).await), (agreed, agreed));
             let newest = Frame {
-                version: Spoken::REHEARSED.newest,
+                version: SupportedVersions::REHEARSED.newest,
                 ..frame(b"news")
             };
             two.links.send(vec![newest, frame(b"for everybody")]);
-            if agreed == Spoken::REHEARSED.newest {
+            if agreed == SupportedVersions::REHEARSED.newest {
                 expect_frame(&mut one, b"news").await;
             }
             expect_frame(&mut one, b"for everybody").await;
@@ -543,7 +543,7 @@ pub(crate) mod tests {
                 opening::send(
                     &mut bytes,
                     &identity(3).hello(ReplicaId(1), Lane::Messages, Boot(7)),
-                    Spoken::SHIPPED,
+                    SupportedVersions::SHIPPED,
                 )
                 .await
                 .unwrap();

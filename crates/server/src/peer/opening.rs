@@ -11,7 +11,7 @@ use super::handshake::{Hello, Rejection};
 use super::question::Question;
 use bytes::Bytes;
 use quorate_core::{Decoder, Wire, WireError};
-use quorate_host::{Spoken, WireVersion};
+use quorate_host::{SupportedVersions, WireVersion};
 use std::fmt;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -51,9 +51,9 @@ pub(crate) enum HandshakeError {
     /// No wire version is common.
     Version {
         /// Those of the other replica.
-        theirs: Spoken,
+        theirs: SupportedVersions,
         /// The own ones.
-        mine: Spoken,
+        mine: SupportedVersions,
     },
     /// A message that is damaged or larger than any of its kind.
     Malformed(String),
@@ -104,13 +104,18 @@ impl fmt::Display for HandshakeError {
 pub(crate) async fn send<T: Opening>(
     to: &mut (impl AsyncWrite + Unpin),
     message: &T,
-    spoken: Spoken,
+    supported: SupportedVersions,
 ) -> io::Result<()> {
     let body = message.to_bytes();
     let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
     bytes.extend_from_slice(&T::MAGIC);
     let crc = crc_fast::crc32_iscsi(&body);
-    for word in [spoken.newest.0, spoken.oldest.0, body.len() as u32, crc] {
+    for word in [
+        supported.newest.0,
+        supported.oldest.0,
+        body.len() as u32,
+        crc,
+    ] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     bytes.extend_from_slice(&body);
@@ -120,7 +125,7 @@ pub(crate) async fn send<T: Opening>(
 /// Receives one message, and the version to go on in.
 pub(crate) async fn receive<T: Opening>(
     from: &mut (impl AsyncRead + Unpin),
-    mine: Spoken,
+    mine: SupportedVersions,
 ) -> Result<(T, WireVersion), HandshakeError> {
     match receive_magic(from).await? {
         magic if magic == T::MAGIC => receive_body(from, mine).await,
@@ -131,7 +136,7 @@ pub(crate) async fn receive<T: Opening>(
 /// Receives what a connection begins with.
 pub(crate) async fn receive_caller(
     from: &mut (impl AsyncRead + Unpin),
-    mine: Spoken,
+    mine: SupportedVersions,
 ) -> Result<Caller, HandshakeError> {
     match receive_magic(from).await? {
         magic if magic == Hello::MAGIC => {
@@ -166,14 +171,14 @@ async fn receive_magic(
 
 async fn receive_body<T: Opening>(
     from: &mut (impl AsyncRead + Unpin),
-    mine: Spoken,
+    mine: SupportedVersions,
 ) -> Result<(T, WireVersion), HandshakeError> {
     let mut head = [0; HEAD_BYTES - MAGIC_BYTES];
     from.read_exact(&mut head)
         .await
         .map_err(HandshakeError::Io)?;
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let theirs = Spoken {
+    let theirs = SupportedVersions {
         newest: WireVersion(word(0)),
         oldest: WireVersion(word(4)),
     };
@@ -223,8 +228,8 @@ mod tests {
         identity(1).hello(ReplicaId(2), Lane::Messages, Boot(7))
     }
 
-    fn spoken(oldest: u32, newest: u32) -> Spoken {
-        Spoken {
+    fn supported(oldest: u32, newest: u32) -> SupportedVersions {
+        SupportedVersions {
             oldest: WireVersion(oldest),
             newest: WireVersion(newest),
         }
@@ -250,8 +255,8 @@ mod tests {
 
     async fn heard<T: Opening>(
         message: &T,
-        theirs: Spoken,
-        mine: Spoken,
+        theirs: SupportedVersions,
+        mine: SupportedVersions,
     ) -> Result<Caller, String> {
         let mut bytes = Vec::new();
         send(&mut bytes, message, theirs).await.unwrap();
@@ -261,26 +266,26 @@ mod tests {
 
     #[tokio::test]
     async fn replicas_of_different_versions_understand_each_other_or_say_why_not() {
-        let old = spoken(1, 1);
-        let both = spoken(1, 2);
+        let old = supported(1, 1);
+        let both = supported(1, 2);
         for (theirs, mine, version) in [(old, both, 1), (both, old, 1), (both, both, 2)] {
             let expected = Caller::Peer(hello(), WireVersion(version));
             assert_eq!(heard(&hello(), theirs, mine).await, Ok(expected));
         }
-        let newer = heard(&hello(), spoken(3, 4), both).await.unwrap_err();
+        let newer = heard(&hello(), supported(3, 4), both).await.unwrap_err();
         let said = "it speaks wire versions 3 to 4, this program speaks wire versions 1 to 2: \
                     upgrade the older one";
         assert_eq!(newer, said);
-        let older = heard(&hello(), spoken(0, 0), old).await.unwrap_err();
+        let older = heard(&hello(), supported(0, 0), old).await.unwrap_err();
         assert!(older.starts_with("it speaks wire version 0, this program speaks wire version 1"));
     }
 
     #[tokio::test]
     async fn only_a_newer_replica_may_say_more() {
         let longer = Longer(hello());
-        let newer = heard(&longer, spoken(1, 2), spoken(1, 1)).await;
+        let newer = heard(&longer, supported(1, 2), supported(1, 1)).await;
         assert_eq!(newer, Ok(Caller::Peer(hello(), WireVersion(1))));
-        let equal = heard(&longer, spoken(1, 2), spoken(1, 2)).await;
+        let equal = heard(&longer, supported(1, 2), supported(1, 2)).await;
         assert_eq!(
             equal,
             Err("a malformed handshake: 5 bytes left over".into())

@@ -413,14 +413,14 @@ pub(super) async fn dial(
         let mut connection = security::dial(&shared.address)
             .await
             .map_err(HandshakeError::Io)?;
-        let spoken = home.identity.spoken;
+        let supported = home.identity.supported;
         let token = home.contacts.token(shared.peer);
         let token = token.map_err(HandshakeError::Io)?;
         let hello = home.identity.hello(shared.peer, lane, token);
-        opening::send(&mut connection, &hello, spoken)
+        opening::send(&mut connection, &hello, supported)
             .await
             .map_err(HandshakeError::Io)?;
-        let (welcome, version) = opening::receive::<Welcome>(&mut connection, spoken).await?;
+        let (welcome, version) = opening::receive::<Welcome>(&mut connection, supported).await?;
         home.identity
             .judge_welcome(shared.peer, &welcome, &home.lives)
             .map_err(HandshakeError::Rejected)?;

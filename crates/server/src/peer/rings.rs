@@ -152,10 +152,10 @@ impl Rings {
 /// What is said by hello and welcome over a connection.
 fn greet(from: &Home, to: &Home) -> Result<WireVersion, Rejection> {
     let (dialler, acceptor) = (&from.identity, &to.identity);
-    let Some(version) = dialler.spoken.common(acceptor.spoken) else {
+    let Some(version) = dialler.supported.common(acceptor.supported) else {
         let text = format!(
             "it speaks {}, this replica speaks {}",
-            acceptor.spoken, dialler.spoken
+            acceptor.supported, dialler.supported
         );
         let code = RejectCode::WireVersion;
         return Err(Rejection { code, text });

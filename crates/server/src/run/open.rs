@@ -10,7 +10,7 @@ use crate::timed::Timed;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Incarnation, Seat, Slot};
 use quorate_host::{
-    Host, HostConfig, Limits, LogSource, OpenError, Opened as OpenedHost, Spoken, Start,
+    Host, HostConfig, Limits, LogSource, OpenError, Opened as OpenedHost, Start, SupportedVersions,
 };
 use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use std::io;
@@ -32,7 +32,7 @@ pub(super) fn open_host<A: Application>(
         ..config.limits
     };
     let host_config = ReplicaConfig {
-        spoken: config.spoken,
+        supported: config.supported,
         ..host_config(meta, boot, limits, random_u64()?)?
     };
     let start = match meta.state {
@@ -173,7 +173,7 @@ pub(crate) fn host_config(
     meta: &Meta,
     boot: Boot,
     limits: Limits,
-    dice: u64,
+    jitter_seed: u64,
 ) -> Result<ReplicaConfig, ServerError> {
     let seat = Seat {
         group: meta.group,
@@ -184,21 +184,21 @@ pub(crate) fn host_config(
     Ok(HostConfig {
         cluster: meta.cluster,
         incarnation: meta.incarnation,
-        known_as: known_as(meta),
+        listed_as: listed_as(meta),
         genesis: meta.epoch.clone(),
         catalogue: &Registered,
         machine: machine_config(&seat).map_err(ServerError::Epoch)?,
         seat,
-        spoken: Spoken::SHIPPED,
+        supported: SupportedVersions::SHIPPED,
         limits,
-        dice,
+        jitter_seed,
     })
 }
 
 /// The life under which epochs list a replica: one that lost its data comes back within the epoch, in
 /// another life.
-fn known_as(meta: &Meta) -> Incarnation {
-    if let Some(life) = meta.known_as {
+fn listed_as(meta: &Meta) -> Incarnation {
+    if let Some(life) = meta.listed_as {
         return life;
     }
     let mut members = meta.epoch.members.iter();

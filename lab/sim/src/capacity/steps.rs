@@ -12,7 +12,7 @@ use crate::world::replica;
 use bytes::Bytes;
 use quorate_core::{ClusterId, Durability, Incarnation, MICROS, Now, Peers, Principal};
 use quorate_etcd_store::Store;
-use quorate_host::{Answer, Host, HostConfig, Limits, Request, Spoken, Start};
+use quorate_host::{Answer, Host, HostConfig, Limits, Request, Start, SupportedVersions};
 use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use std::collections::BTreeMap;
 
@@ -102,20 +102,20 @@ impl Ring {
             let config = HostConfig {
                 cluster: ClusterId(1),
                 incarnation: Incarnation(index as u128),
-                known_as: Incarnation(index as u128),
+                listed_as: Incarnation(index as u128),
                 genesis: epoch.clone(),
                 catalogue: &Registered,
                 machine: AnyConfig::of(&seat)?,
                 seat,
-                spoken: Spoken::SHIPPED,
+                supported: SupportedVersions::SHIPPED,
                 limits: Limits::default(),
-                dice: index as u64,
+                jitter_seed: index as u64,
             };
             let (start, disk) = (Start::FirstBoot, Disk::default());
             let opened = Host::open(config, start, &mut &disk, Store::new(), Now::default());
             let (mut host, _) = opened.map_err(|error| error.to_string())?;
             for peer in (0..replicas).filter(|peer| *peer != index) {
-                let version = Some(Spoken::SHIPPED.newest);
+                let version = Some(SupportedVersions::SHIPPED.newest);
                 host.link(Now::default(), replica(peer), version);
             }
             Ok(host)

@@ -8,7 +8,7 @@ use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member, Repli
 use quorate_host::epochs::{
     Alarm, AlarmChange, AlarmKind, Configuration, Edit, Expect, Face, Order, Reconfigure, Scope,
 };
-use quorate_host::{Host, Request, Spoken, Token};
+use quorate_host::{Host, Request, SupportedVersions, Token};
 use quorate_protocols::{Registered, names};
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some((via, _, level)) = self.asked() else {
             return;
         };
-        let known = Spoken::SHIPPED.level();
+        let known = SupportedVersions::SHIPPED.level();
         let order = if level < known {
             self.totals.hit("feature level raised");
             Order::Level { level: known }

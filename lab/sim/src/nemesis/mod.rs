@@ -19,7 +19,7 @@ use crate::subject::Subject;
 use crate::world::{Event, World};
 use fastrand::Rng;
 use quorate_core::Machine;
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 
 /// A kind of fault that strikes again and again.
 ///
@@ -89,7 +89,10 @@ pub(crate) enum Sequel {
     /// The process of a replica is killed and starts again.
     Restart { node: usize },
     /// The process of a replica ends, and another program starts, which speaks these versions.
-    ChangeOver { node: usize, spoken: Spoken },
+    ChangeOver {
+        node: usize,
+        supported: SupportedVersions,
+    },
     /// A replica crashes once more, and so many times after that.
     Storm { node: usize, left: u8 },
     /// A clock goes again.
@@ -189,7 +192,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Sequel::PutBackAtOnce { node } => self.put_back_at_once(node)?,
             _ if self.has_old_copy() => {}
             Sequel::Restart { node } => self.restart(node),
-            Sequel::ChangeOver { node, spoken } => self.change_over(node, spoken),
+            Sequel::ChangeOver { node, supported } => self.change_over(node, supported),
             Sequel::Storm { node, left } => self.storm(node, left),
         }
         Ok(())

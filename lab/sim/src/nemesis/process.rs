@@ -8,7 +8,7 @@ use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{Durability, Incarnation, MICROS, MILLIS, Machine};
-use quorate_host::{Host, Spoken};
+use quorate_host::{Host, SupportedVersions};
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Power fails at one replica.
@@ -173,19 +173,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let is_newer = self
             .nodes
             .iter()
-            .all(|node| node.spoken == Spoken::REHEARSED);
-        let (spoken, what) = if is_newer {
-            (Spoken::SHIPPED, "rolling downgrade")
+            .all(|node| node.supported == SupportedVersions::REHEARSED);
+        let (supported, what) = if is_newer {
+            (SupportedVersions::SHIPPED, "rolling downgrade")
         } else {
-            (Spoken::REHEARSED, "rolling upgrade")
+            (SupportedVersions::REHEARSED, "rolling upgrade")
         };
         self.totals.hit(what);
-        self.in_turn(|node| Sequel::ChangeOver { node, spoken });
+        self.in_turn(|node| Sequel::ChangeOver { node, supported });
     }
 
     /// One replica does. One that is down starts as the other program later; nobody has a connection
     /// with it until then, so nothing said to the program before may reach it.
-    pub(super) fn change_over(&mut self, index: usize, spoken: Spoken) {
+    pub(super) fn change_over(&mut self, index: usize, supported: SupportedVersions) {
         if self.nodes[index].host.is_none() {
             for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
                 self.network.reset(index, peer);
@@ -193,7 +193,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         } else if self.is_crash_forbidden(index) {
             return;
         }
-        self.nodes[index].spoken = spoken;
+        self.nodes[index].supported = supported;
         self.restart(index);
     }
 

@@ -6,7 +6,7 @@ use crate::node::Clock;
 use crate::world::replica;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Group, MILLIS, ReplicaId, Seat};
-use quorate_host::{Answer, Gateway, GatewayConfig, Limits, Request, Spoken};
+use quorate_host::{Answer, Gateway, GatewayConfig, Limits, Request, SupportedVersions};
 use quorate_plain_store::{Query, Store};
 use quorate_protocols::{RemoteGatewayMachine, remote_gateway_config};
 
@@ -72,13 +72,13 @@ impl World {
             me,
             boot,
             epoch: seat.epoch,
-            spoken: Spoken::SHIPPED,
+            supported: SupportedVersions::SHIPPED,
             limits: Limits {
                 check_steps: true,
                 ..Limits::default()
             },
             join: Store::join,
-            dice: self.rng.u64(..),
+            jitter_seed: self.rng.u64(..),
         };
         let clock = Clock::right();
         let now = clock.now(self.queue.now_ns());
@@ -113,7 +113,7 @@ impl World {
     }
 
     pub(super) fn gateway_link(&mut self, endpoint: usize, peer: usize, up: bool) {
-        let version = up.then_some(Spoken::SHIPPED.newest);
+        let version = up.then_some(SupportedVersions::SHIPPED.newest);
         self.at_gateway(endpoint, |gateway, now| {
             gateway.link(now, replica(peer), version);
         });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quorate_core::{
     Application, Boot, ClusterId, Event as Reported, Incarnation, MICROS, MILLIS, Peers, Seat,
 };
-use quorate_host::{Answer, Flush, Host, HostConfig, HostEvent, Limits, Spoken, Start};
+use quorate_host::{Answer, Flush, Host, HostConfig, HostEvent, Limits, Start, SupportedVersions};
 use quorate_plain_store::{Answer as Found, Store};
 use quorate_protocols::{AnyConfig, Registered};
 
@@ -25,19 +25,19 @@ impl World {
         let config = HostConfig {
             cluster: ClusterId(1),
             incarnation,
-            known_as: incarnation,
+            listed_as: incarnation,
             genesis: self.epoch.clone(),
             catalogue: &Registered,
             machine: AnyConfig::of(&seat)?.touching(Store::touches()),
             seat,
-            spoken: Spoken::SHIPPED,
+            supported: SupportedVersions::SHIPPED,
             limits: Limits {
                 check_steps: true,
                 flaw: self.flaw,
                 checkpoint_slots: 64,
                 ..Limits::default()
             },
-            dice: self.rng.u64(..),
+            jitter_seed: self.rng.u64(..),
         };
         let node = &mut self.nodes[index];
         let start = match node.started {

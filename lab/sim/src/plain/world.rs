@@ -14,7 +14,7 @@ use crate::simulator::{sample_epoch, seat};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Durability, Epoch, MILLIS, SECONDS};
-use quorate_host::{Answer, Flaw, Flush, Host, LogRead, Request, Spoken};
+use quorate_host::{Answer, Flaw, Flush, Host, LogRead, Request, SupportedVersions};
 use quorate_plain_store::{Answer as Found, Query, Store};
 use quorate_protocols::{AnyConfig, AnyMachine};
 use std::collections::BTreeMap;
@@ -216,7 +216,7 @@ impl World {
             Event::Link { node, peer, up } => {
                 let (now, peer) = (self.now(node), self.number(peer));
                 if let Some(host) = &mut self.nodes[node].host {
-                    let version = up.then_some(Spoken::SHIPPED.newest);
+                    let version = up.then_some(SupportedVersions::SHIPPED.newest);
                     host.link(now, peer, version);
                     self.turn_soon(node);
                 }

@@ -8,7 +8,8 @@ use quorate_core::{
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_etcd_store::{Answer as Found, Query, Store};
 use quorate_host::{
-    Answer, Countdowns, Flush, Host, HostConfig, Limits, LogSource, Request, Spoken, Start, Token,
+    Answer, Countdowns, Flush, Host, HostConfig, Limits, LogSource, Request, Start,
+    SupportedVersions, Token,
 };
 use quorate_protocols::{Protocol, Registered};
 use std::collections::BTreeMap;
@@ -79,14 +80,14 @@ pub(crate) fn open<P: Protocol>(
     let config = HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(index as u128),
-        known_as: Incarnation(index as u128),
+        listed_as: Incarnation(index as u128),
         genesis: seat.epoch.clone(),
         catalogue: &Registered,
         machine: P::config(&seat).expect("the parameters are sound"),
         seat,
-        spoken: Spoken::SHIPPED,
+        supported: SupportedVersions::SHIPPED,
         limits: Limits::default(),
-        dice: index as u64,
+        jitter_seed: index as u64,
     };
     let opened = Host::open(config, start, disk, Store::new(), at(0));
     opened.expect("it opens").0
@@ -139,7 +140,7 @@ impl<M: Machine> Cluster<M> {
         };
         for a in 0..replicas {
             for b in (0..replicas).filter(|b| *b != a) {
-                cluster.hosts[a].link(at(SECONDS), id(b), Some(Spoken::SHIPPED.newest));
+                cluster.hosts[a].link(at(SECONDS), id(b), Some(SupportedVersions::SHIPPED.newest));
             }
         }
         cluster

@@ -1,10 +1,10 @@
 //! The rules, each by itself, and a model that attacks them together.
 
 mod alarms;
-mod handoff;
 mod model;
 mod pairs;
-mod rails;
+mod payload_safety;
+mod precheck;
 mod rule;
 mod succession;
 mod unsettled;

@@ -332,7 +332,7 @@ fn accepts_of_two_codes_are_not_counted_together() {
 #[test]
 fn a_lost_fragment_is_reported_and_waited_for() {
     let (mut net, request) = chosen_by_four(|_| {});
-    bereave(&mut net, C);
+    drop_attachment(&mut net, C);
     net.elect(B);
     assert!(!net.leads(B) && net.branches.contains("fragments lost"));
     net.restart(A);
@@ -351,7 +351,7 @@ fn a_lost_fragment_is_made_up_for_by_one_of_who_lost_its_promises() {
     net.crash(A);
     net.lose(|_, _, _| true);
     net.hint(A, false);
-    bereave(&mut net, C);
+    drop_attachment(&mut net, C);
     net.restart_lost(A);
     net.hint(A, true);
     net.elect(B);
@@ -373,7 +373,7 @@ fn a_lost_fragment_is_made_up_for_by_one_of_who_lost_its_promises() {
 #[test]
 fn a_lost_fragment_that_is_promised_leaves_nothing_to_gather() {
     let (mut net, _) = chosen_by_four(|_| {});
-    bereave(&mut net, C);
+    drop_attachment(&mut net, C);
     net.fire(B, Timer::Election);
     while let Some((from, to, mut message)) = net.wire.pop_front() {
         if let Message::Promise(part) = &mut message {
@@ -387,10 +387,10 @@ fn a_lost_fragment_that_is_promised_leaves_nothing_to_gather() {
 }
 
 /// After a restart the host finds what was attached to a replica's accepts gone.
-fn bereave(net: &mut Net, me: usize) {
+fn drop_attachment(net: &mut Net, me: usize) {
     net.crash(me);
     let records = net.nodes[me].disk.iter_mut();
-    records.for_each(|(_, record)| record.bereave());
+    records.for_each(|(_, record)| record.drop_attachment());
     net.restart(me);
     net.hint(me, false);
     net.hint(me, true);

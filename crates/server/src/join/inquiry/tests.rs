@@ -110,8 +110,8 @@ impl Walk {
             own.is_some_and(|meta| {
                 let of_first = self.chain[0].index_of(meta.replica);
                 let of_first = of_first.map(|index| self.chain[0].members[index].incarnation);
-                let known_as = meta.known_as.or(of_first);
-                meta.state != State::Lost && known_as == Some(member.incarnation)
+                let listed_as = meta.listed_as.or(of_first);
+                meta.state != State::Lost && listed_as == Some(member.incarnation)
             })
         };
         let members = epoch.members.iter().filter(is_intact);
@@ -258,7 +258,7 @@ impl Walk {
             cluster: inquiry.cluster,
             replica: id(number),
             incarnation: Incarnation(self.dice.u128(..)),
-            known_as: None,
+            listed_as: None,
             state: State::Joining,
             group: meta(1).group,
             epoch,
@@ -378,10 +378,10 @@ impl Walk {
                     .newest
                     .as_ref()
                     .is_some_and(|newest| newest.number == 1);
-                assert_eq!(meta.known_as, Some(listed).filter(|_| !is_first));
+                assert_eq!(meta.listed_as, Some(listed).filter(|_| !is_first));
             }
             _ => assert_eq!(
-                (meta.state, meta.known_as),
+                (meta.state, meta.listed_as),
                 (State::Bootstrapped, Some(meta.incarnation)),
                 "a vote of a former life"
             ),

@@ -66,11 +66,11 @@ fn a_lost_replica_returns_in_a_life_later_than_any_known() {
                 let Next::Begin(meta) = next else {
                     panic!("{next:?}")
                 };
-                let (state, known_as) = match rejoin {
+                let (state, listed_as) = match rejoin {
                     Rejoin::NewMember => (State::Bootstrapped, Some(meta.incarnation)),
                     Rejoin::Protocol => (State::Lost, None),
                 };
-                assert_eq!((meta.state, meta.known_as), (state, known_as));
+                assert_eq!((meta.state, meta.listed_as), (state, listed_as));
                 assert_eq!(meta.incarnation.0, u128::from(number) << 64 | 5);
                 assert_eq!(meta.epoch.members[1].incarnation, Incarnation(2));
             }
@@ -134,7 +134,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
         (meta.state, meta.replica),
         (State::Bootstrapped, ReplicaId(4))
     );
-    assert_eq!(meta.known_as, Some(meta.incarnation));
+    assert_eq!(meta.listed_as, Some(meta.incarnation));
 
     let Some(Stage::Begun { epoch, .. }) = runs() else {
         unreachable!("it runs")
@@ -149,7 +149,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     };
     assert_eq!(meta.state, State::Bootstrapped);
     assert_eq!(
-        (meta.epoch, meta.known_as),
+        (meta.epoch, meta.listed_as),
         (epoch.clone(), Some(meta.incarnation))
     );
 
@@ -164,7 +164,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     let Next::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
         panic!("a quorum of others runs");
     };
-    assert_eq!((meta.state, meta.known_as), (State::Lost, Some(listed)));
+    assert_eq!((meta.state, meta.listed_as), (State::Lost, Some(listed)));
     assert_ne!(meta.incarnation, listed);
 }
 
@@ -260,7 +260,7 @@ impl Walk {
             Ok(Next::Agree(meta)) => self.nodes[index].folder = Some(meta),
             Ok(Next::Begin(meta)) => {
                 match meta.state {
-                    State::Bootstrapped if meta.known_as.is_none() => {
+                    State::Bootstrapped if meta.listed_as.is_none() => {
                         let members = meta.epoch.members.clone();
                         self.first_boots
                             .push((meta.replica, meta.incarnation, members));

@@ -150,7 +150,7 @@ impl Datagrams {
         };
         let association = self.associations.begin(peer, metrics, terms.secret);
         let _ends = Ends(|| self.associations.end(&association));
-        let sent = opening::send(&mut connection, &terms, home.identity.spoken).await;
+        let sent = opening::send(&mut connection, &terms, home.identity.supported).await;
         sent.ok()?;
         let (mut reading, mut writing) = connection.split();
         let mut byte = [0; 1];
@@ -230,7 +230,7 @@ pub(super) enum Never {}
 async fn associate(shared: &Shared, home: &Home, datagrams: &Datagrams) -> Result<Never, String> {
     let dialled = outgoing::dial(shared, Lane::Datagrams, home).await;
     let (mut connection, _) = dialled.map_err(|error| refusal(&error))?;
-    let terms = opening::receive::<Terms>(&mut connection, home.identity.spoken);
+    let terms = opening::receive::<Terms>(&mut connection, home.identity.supported);
     let terms = timeout(REPORT_TIMEOUT, terms).await;
     let (terms, _) = terms
         .unwrap_or(Err(HandshakeError::Timeout))

@@ -6,7 +6,7 @@ use super::super::tests::{Replica, frame, next, up};
 use super::super::{Arrival, Way};
 use super::*;
 use quorate_core::Boot;
-use quorate_host::Spoken;
+use quorate_host::SupportedVersions;
 
 /// Replicas 1 to 3 are peers of each other.
 fn start(rings: &Rings, identity: Identity) -> Replica {
@@ -166,14 +166,14 @@ async fn who_is_no_peer_is_not_listened_to() {
 async fn replicas_agree_on_a_version() {
     let rings = Rings::default();
     let newer = Identity {
-        spoken: Spoken::REHEARSED,
+        supported: SupportedVersions::REHEARSED,
         ..identity(2)
     };
     let (mut one, mut two) = (start(&rings, identity(1)), start(&rings, newer));
-    let agreed = Spoken::SHIPPED.newest;
+    let agreed = SupportedVersions::SHIPPED.newest;
     assert_eq!((up(&mut one).await, up(&mut two).await), (agreed, agreed));
     let newest = Frame {
-        version: Spoken::REHEARSED.newest,
+        version: SupportedVersions::REHEARSED.newest,
         ..frame(b"news")
     };
     two.links.send(vec![newest, frame(b"for everybody")]);

@@ -20,7 +20,7 @@ const WAITING_MAX: usize = 64 << 10;
 
 /// Entries executed ahead of their decision, and entries that are to be.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct Speculation {
     /// Executed, in the slots from the first undecided one on.
     done: VecDeque<Done>,
     /// To be executed behind those.
@@ -54,7 +54,7 @@ struct Client {
     acked: u64,
 }
 
-impl Ahead {
+impl Speculation {
     /// Whether anything was executed.
     pub(crate) fn is_any(&self) -> bool {
         !self.done.is_empty()
@@ -97,15 +97,24 @@ impl<A: Application> Applier<A> {
     /// Executes the next entry that waits, if that can be; says what it came to, the first time.
     pub(crate) fn execute_ahead(&mut self) -> Option<(Slot, EntryId, Vec<Bytes>)> {
         loop {
-            let next = Slot(self.next().0 + self.ahead.done.len() as u64);
-            while self.ahead.waiting.pop_front_if(|w| w.slot < next).is_some() {}
-            let is_next = self.ahead.waiting.front().is_some_and(|w| w.slot == next);
-            if !is_next || self.ahead.done.len() >= ENTRIES_MAX {
+            let next = Slot(self.next().0 + self.speculation.done.len() as u64);
+            while self
+                .speculation
+                .waiting
+                .pop_front_if(|w| w.slot < next)
+                .is_some()
+            {}
+            let is_next = self
+                .speculation
+                .waiting
+                .front()
+                .is_some_and(|w| w.slot == next);
+            if !is_next || self.speculation.done.len() >= ENTRIES_MAX {
                 return None;
             }
-            let entry = self.ahead.waiting.front()?.entry.clone();
+            let entry = self.speculation.waiting.front()?.entry.clone();
             let commands = self.sure_commands(&entry)?;
-            let Waiting { slot, is_told, .. } = self.ahead.waiting.pop_front()?;
+            let Waiting { slot, is_told, .. } = self.speculation.waiting.pop_front()?;
             let id = entry.id;
             let results = self.attempt(slot, entry, &commands);
             if !is_told {
@@ -126,7 +135,7 @@ impl<A: Application> Applier<A> {
                 return None;
             }
             let RequestId { client, seq } = command.id;
-            let before = self.ahead.clients.get(&client);
+            let before = self.speculation.clients.get(&client);
             let within = here.entry(client).or_default();
             let count = before.map_or(0, |client| client.requests.len()) + within.requests.len();
             let acked = before.map_or(0, |client| client.acked).max(within.acked);
@@ -141,7 +150,7 @@ impl<A: Application> Applier<A> {
     }
 
     fn attempt(&mut self, slot: Slot, entry: Entry, commands: &[Command]) -> Vec<Bytes> {
-        let before = self.ahead.done.back().map(|done| done.stamp_ns);
+        let before = self.speculation.done.back().map(|done| done.stamp_ns);
         let stamp_ns = before.unwrap_or(self.stamp_ns()).max(entry.stamp_ns);
         let payload = PayloadId {
             entry: entry.id,
@@ -160,12 +169,16 @@ impl<A: Application> Applier<A> {
             };
             let result = self.app_mut().attempt(at, &command.body);
             results.push((command.id, result));
-            let client = self.ahead.clients.entry(command.id.client).or_default();
+            let client = self
+                .speculation
+                .clients
+                .entry(command.id.client)
+                .or_default();
             client.requests.insert(command.id.seq);
             client.acked = client.acked.max(command.acked);
         }
         let told = results.iter().map(|(_, result)| result.clone()).collect();
-        self.ahead.done.push_back(Done {
+        self.speculation.done.push_back(Done {
             slot,
             entry,
             stamp_ns,
@@ -179,35 +192,37 @@ impl<A: Application> Applier<A> {
     pub(crate) fn decided_ahead(&mut self, slot: Slot, entry: Option<&Entry>) {
         let id = entry.map(|entry| entry.id);
         let is_same = |done: &mut Done| done.slot == slot && Some(done.entry.id) == id;
-        if let Some(done) = self.ahead.done.pop_front_if(is_same) {
+        if let Some(done) = self.speculation.done.pop_front_if(is_same) {
             for (id, _) in &done.results {
-                self.ahead.forget(*id);
+                self.speculation.forget(*id);
             }
-            self.ahead.results = done.results.into();
-        } else if !self.ahead.done.is_empty() {
+            self.speculation.results = done.results.into();
+        } else if !self.speculation.done.is_empty() {
             self.retract_from(slot);
         }
     }
 
     /// Everything executed is taken back, to be executed again later: somebody looks at the application.
     pub(crate) fn take_back(&mut self) {
-        while let Some(done) = self.ahead.done.pop_back() {
+        while let Some(done) = self.speculation.done.pop_back() {
             done.results.iter().for_each(|_| self.app_mut().retract());
             let Done { slot, entry, .. } = done;
             let is_told = true;
-            self.ahead.waiting.push_front(Waiting {
+            self.speculation.waiting.push_front(Waiting {
                 slot,
                 entry,
                 is_told,
             });
         }
-        self.ahead.clients.clear();
+        self.speculation.clients.clear();
     }
 
     /// What was to be executed in these slots is not decided there.
     pub(crate) fn retract_from(&mut self, from: Slot) {
         self.take_back();
-        self.ahead.waiting.retain(|waiting| waiting.slot < from);
+        self.speculation
+            .waiting
+            .retain(|waiting| waiting.slot < from);
     }
 }
 

@@ -13,8 +13,8 @@ use crate::epochs::{Input, Note, Order, Output, Record, Standing, State, Success
 use crate::flaw::Flaw;
 use crate::frame::Body;
 use crate::log::{Kind, LogWriter, Position};
-use crate::pins::Pins;
 use crate::requests::Waiting;
+use crate::retained_records::RetainedRecords;
 use crate::timers::Timer;
 use quorate_core::{
     Application, Boot, Encoder, Epoch, Input as MachineInput, Lsn, Machine, Member, Now, Past,
@@ -25,7 +25,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A replica on its way through epochs.
 #[derive(Debug)]
-pub(crate) struct Passage {
+pub(crate) struct EpochTransition {
     me: Member,
     /// The process's own; machines of later epochs have others, so that no name is given twice.
     boot: Boot,
@@ -46,9 +46,9 @@ pub(crate) struct Passage {
     asked: Option<ReplicaId>,
 }
 
-impl Passage {
-    pub(crate) fn new(me: Member, boot: Boot) -> Passage {
-        Passage {
+impl EpochTransition {
+    pub(crate) fn new(me: Member, boot: Boot) -> EpochTransition {
+        EpochTransition {
             me,
             boot,
             succession: None,
@@ -112,7 +112,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Whether the newest epoch lists this replica in its present life.
     #[must_use]
     pub fn is_member(&self) -> bool {
-        self.passage.is_member
+        self.transition.is_member
     }
 
     /// The newest epoch's seat, while its machine waits to be started ([`Host::begin_epoch`]).
@@ -120,10 +120,10 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub fn next_seat(&self) -> Option<Seat> {
         let epoch = self.applier.newest();
         let number = epoch.number;
-        let is_due = self.passage.is_due && !self.rollback.is_waiting();
+        let is_due = self.transition.is_due && !self.rollback.is_waiting();
         // One that begins again in an epoch, after promises were lost, has another boot there.
         let seed = self
-            .passage
+            .transition
             .boot
             .0
             .wrapping_add(self.rollback.noted().losses);
@@ -136,10 +136,10 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Starts the machine of the newest epoch, in the seat that was asked for.
     pub fn begin_epoch(&mut self, now: Now, seat: Seat, config: &M::Config) {
-        if !self.passage.is_due || seat.epoch != *self.applier.newest() {
+        if !self.transition.is_due || seat.epoch != *self.applier.newest() {
             return;
         }
-        self.passage.is_due = false;
+        self.transition.is_due = false;
         let number = seat.epoch.number;
         let rule = self.bulk.as_ref().and(M::payloads(config));
         self.payload_min = rule.map(|rule| rule.min);
@@ -149,7 +149,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.seat = seat;
         (self.appended, self.flushing, self.durable) = (Lsn(0), Lsn(0), Lsn(0));
         let (next, base) = (self.applied(), self.base.clone());
-        let past = if number <= self.passage.started_before {
+        let past = if number <= self.transition.started_before {
             Past::Lost { next, base }
         } else if next == first {
             Past::Fresh
@@ -169,8 +169,8 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Tells a machine that starts late which peers it cannot reach.
     pub(crate) fn tell_links(&mut self, now: Now) {
-        for peer in self.passage.peers.clone() {
-            if !self.tongue.is_up(peer) {
+        for peer in self.transition.peers.clone() {
+            if !self.peer_versions.is_up(peer) {
                 let up = false;
                 self.step(now, MachineInput::Link { peer, up });
             }
@@ -178,13 +178,13 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// Finds where this replica is after a start; says whether the newest epoch's machine goes on.
-    pub(crate) fn recover_passage(
+    pub(crate) fn recover_transition(
         &mut self,
         now: Now,
         genesis: &Epoch,
         written: &[(Position, Record)],
     ) -> bool {
-        let me = self.passage.me;
+        let me = self.transition.me;
         // The driver starts the first epoch, and keeps a note of that itself.
         let epoch = genesis.number;
         let first = genesis.has(me).then_some(Record::Started { epoch });
@@ -196,17 +196,17 @@ impl<M: Machine, A: Application> Host<M, A> {
             Record::Started { epoch } => Some(*epoch),
             Record::Retired { .. } => None,
         });
-        self.passage.started_before = started.max().unwrap_or(0);
-        self.passage.last = written.last().copied();
+        self.transition.started_before = started.max().unwrap_or(0);
+        self.transition.last = written.last().copied();
         self.meet_peers();
         let mut outputs = Vec::new();
         let standing = self.standing();
         let succession = Succession::recover(me, &records, &standing, &mut outputs);
-        self.passage.succession = Some(succession);
+        self.transition.succession = Some(succession);
         let goes_on = outputs
             .iter()
             .any(|output| matches!(output, Output::Start { again: true, .. }));
-        self.perform_passage(now, outputs);
+        self.perform_transition(now, outputs);
         goes_on
     }
 
@@ -230,7 +230,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             log.enter(number);
             log.want_sync();
         }
-        self.passage.is_due = false;
+        self.transition.is_due = false;
         // Whatever is appended from here on, as what a release carries on, is of the new epoch, and
         // durable no sooner than the seal.
         self.forget_promises();
@@ -245,13 +245,13 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// A flush was performed.
-    pub(super) fn passage_flushed(&mut self, now: Now) {
+    pub(super) fn transition_flushed(&mut self, now: Now) {
         while let Some(log) = &self.log
-            && let Some((end, record)) = self.passage.writing.front().copied()
-            && let Some(whole) = self.mending.whole_at()
+            && let Some((end, record)) = self.transition.writing.front().copied()
+            && let Some(whole) = self.read_repair.whole_at()
             && log.is_durable(end.max(whole))
         {
-            self.passage.writing.pop_front();
+            self.transition.writing.pop_front();
             self.pass(now, Input::Durable(record));
         }
     }
@@ -294,13 +294,13 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Takes a step.
     pub(crate) fn pass(&mut self, now: Now, input: Input) {
-        let Some(mut succession) = self.passage.succession.take() else {
+        let Some(mut succession) = self.transition.succession.take() else {
             return;
         };
         let mut outputs = Vec::new();
         succession.step(&self.standing(), input, &mut outputs);
-        self.passage.succession = Some(succession);
-        self.perform_passage(now, outputs);
+        self.transition.succession = Some(succession);
+        self.perform_transition(now, outputs);
     }
 
     pub(super) fn standing(&self) -> Standing<'_> {
@@ -316,21 +316,21 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    fn perform_passage(&mut self, now: Now, outputs: Vec<Output>) {
+    fn perform_transition(&mut self, now: Now, outputs: Vec<Output>) {
         for output in outputs {
             match output {
                 Output::Seal { .. } => self.end_machine(true),
                 Output::Stop { .. } => {
                     // Who leaves may do so before it has applied the seal, or before its machine began.
-                    self.passage.is_due = false;
+                    self.transition.is_due = false;
                     self.end_machine(false);
                     self.forget_promises();
                 }
-                Output::Persist(record) => self.write_passage(now, record),
-                Output::Start { again, .. } => self.passage.is_due = !again,
+                Output::Persist(record) => self.write_epoch_record(now, record),
+                Output::Start { again, .. } => self.transition.is_due = !again,
                 Output::Propose(order) => self.propose(now, &order),
                 Output::Send { to, note } => {
-                    let incarnation = self.passage.me.incarnation;
+                    let incarnation = self.transition.me.incarnation;
                     self.post(Peers::One(to.id), &Body::Note { incarnation, note });
                 }
                 Output::Fetch { from } => self.fetch_from(now, from.id),
@@ -361,19 +361,19 @@ impl<M: Machine, A: Application> Host<M, A> {
             let withdrawn = self.requests.start_over(next, is_sealed);
             self.refuse(withdrawn);
         }
-        if !self.passage.is_member {
+        if !self.transition.is_member {
             self.refuse_all(Refusal::NotServing);
         }
     }
 
     /// The machine that runs, or waits to, begins again in its epoch as one that lost its promises.
     pub(super) fn restart_without_promises(&mut self) {
-        self.passage.distrust();
+        self.transition.distrust();
         let newest = self.epoch().number;
-        let running = self.passage.succession().and_then(Succession::running);
+        let running = self.transition.succession().and_then(Succession::running);
         self.end_machine(false);
         self.forget_promises();
-        self.passage.is_due |= running == Some(newest);
+        self.transition.is_due |= running == Some(newest);
     }
 
     /// Nobody will order here what waits.
@@ -384,7 +384,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The group needs this replica no longer. It may not know what became of its last slots.
     fn leave(&mut self) {
-        self.passage.is_member = false;
+        self.transition.is_member = false;
         self.refuse_all(Refusal::Unknown);
         self.events.push(HostEvent::Left);
     }
@@ -392,24 +392,24 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// The state through the seal is durable: nobody needs the promises of the sealed epoch, nor what
     /// it left undecided.
     fn forget_promises(&mut self) {
-        self.pins = Pins::new();
+        self.retained = RetainedRecords::new();
         self.payloads.release();
     }
 
-    fn write_passage(&mut self, now: Now, record: Record) {
+    fn write_epoch_record(&mut self, now: Now, record: Record) {
         let Some(log) = &mut self.log else {
             return self.pass(now, Input::Durable(record));
         };
-        self.passage.last = Some((append(log, record), record));
-        self.passage.writing.push_back((log.tail(), record));
+        self.transition.last = Some((append(log, record), record));
+        self.transition.writing.push_back((log.tail(), record));
     }
 
     /// The last own record goes on in the log, of which everything before `end` is released.
-    pub(crate) fn carry_on_passage(&mut self, end: Position) {
-        if let Some(record) = self.passage.take_before(end)
+    pub(crate) fn carry_on_epoch_record(&mut self, end: Position) {
+        if let Some(record) = self.transition.take_before(end)
             && let Some(log) = &mut self.log
         {
-            self.passage.last = Some((append(log, record), record));
+            self.transition.last = Some((append(log, record), record));
         }
     }
 
@@ -433,10 +433,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         let mut peers: Vec<ReplicaId> = members.filter(|id| *id != self.seat.me).collect();
         peers.sort_unstable();
         peers.dedup();
-        self.passage.is_member = self.applier.newest().has(self.passage.me);
+        self.transition.is_member = self.applier.newest().has(self.transition.me);
         self.catch_up.meet(&peers);
-        self.tongue.meet(&peers);
-        self.passage.peers = peers;
+        self.peer_versions.meet(&peers);
+        self.transition.peers = peers;
     }
 }
 

@@ -4,7 +4,7 @@ mod crash;
 mod damage;
 mod moves;
 
-use super::{BulkOpened, BulkStore, Fragment, Lookup, ReadBack};
+use super::{Fragment, FragmentStore, FragmentsOpened, Lookup, ReadBack};
 use crate::api::{LogRead, Write};
 use crate::log::{Identity, LogSource, Position};
 use crate::opened::OpenError;
@@ -66,12 +66,12 @@ impl Disk {
         Bytes::copy_from_slice(&file[read.at.offset as usize..][..read.len as usize])
     }
 
-    fn open(&mut self) -> (BulkStore, BulkOpened) {
+    fn open(&mut self) -> (FragmentStore, FragmentsOpened) {
         self.try_open().unwrap()
     }
 
-    fn try_open(&mut self) -> Result<(BulkStore, BulkOpened), OpenError> {
-        BulkStore::open(self, identity(), SEGMENT_BYTES)
+    fn try_open(&mut self) -> Result<(FragmentStore, FragmentsOpened), OpenError> {
+        FragmentStore::open(self, identity(), SEGMENT_BYTES)
     }
 }
 
@@ -147,13 +147,13 @@ fn share(seq: u64, len: usize) -> Share {
     }
 }
 
-fn append(store: &mut BulkStore, seq: u64, len: usize) {
+fn append(store: &mut FragmentStore, seq: u64, len: usize) {
     let lengths = [len as u32 * 2, len as u32];
     store.append(entry(seq), 3, (&share(seq, len), &[]), 0, &lengths);
 }
 
 /// A flush with everything there is.
-fn flush(store: &mut BulkStore, disk: &mut Disk, sync: bool) {
+fn flush(store: &mut FragmentStore, disk: &mut Disk, sync: bool) {
     let writes = store.take_writes(sync);
     disk.write(&writes);
     if sync {
@@ -171,14 +171,14 @@ enum Outcome {
     Damaged,
 }
 
-fn read(store: &mut BulkStore, disk: &Disk, id: PayloadId, code: u8) -> Outcome {
+fn read(store: &mut FragmentStore, disk: &Disk, id: PayloadId, code: u8) -> Outcome {
     let mut read = match store.read(id, code) {
         Lookup::None => return Outcome::None,
         Lookup::Here(_, bytes) => return Outcome::Bytes(bytes),
         Lookup::Read(read) => read,
     };
     loop {
-        assert!(BulkStore::owns(read.token));
+        assert!(FragmentStore::owns(read.token));
         match store.read_done(read.token, Ok(disk.perform(&read))) {
             ReadBack::Bytes(_, bytes) => return Outcome::Bytes(bytes),
             ReadBack::Again(again) => read = again,
@@ -189,14 +189,14 @@ fn read(store: &mut BulkStore, disk: &Disk, id: PayloadId, code: u8) -> Outcome 
 }
 
 /// The index, without where things are.
-fn names(store: &BulkStore) -> Vec<(PayloadId, u8, u8, u32)> {
+fn names(store: &FragmentStore) -> Vec<(PayloadId, u8, u8, u32)> {
     let named = |found: &Fragment| (found.payload, found.code, found.index, found.payload_len);
     store.fragments().map(named).collect()
 }
 
 /// A store of `count` entries over several segments, every one flushed.
-fn written(count: u64, len: usize) -> (BulkStore, Disk) {
-    let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+fn written(count: u64, len: usize) -> (FragmentStore, Disk) {
+    let mut store = FragmentStore::create(identity(), SEGMENT_BYTES);
     let mut disk = Disk::default();
     for seq in 0..count {
         append(&mut store, seq, len);
@@ -207,7 +207,7 @@ fn written(count: u64, len: usize) -> (BulkStore, Disk) {
 
 #[test]
 fn fragments_are_read_from_memory_then_from_disk_and_after_reopening() {
-    let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+    let mut store = FragmentStore::create(identity(), SEGMENT_BYTES);
     let mut disk = Disk::default();
     for seq in 0..20 {
         append(&mut store, seq, 2000);
@@ -243,7 +243,7 @@ fn fragments_are_read_from_memory_then_from_disk_and_after_reopening() {
 
 #[test]
 fn long_fragments_are_written_from_where_they_lie_and_only_once() {
-    let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+    let mut store = FragmentStore::create(identity(), SEGMENT_BYTES);
     let whole = Share::whole(vec![content(payload(1, 0), 100_000)]);
     for _ in 0..2 {
         store.append(entry(1), 3, (&whole, &[]), 0, &[100_000]);
@@ -267,7 +267,7 @@ fn long_fragments_are_written_from_where_they_lie_and_only_once() {
 
 #[test]
 fn a_fragment_without_bytes_is_held_as_any_other() {
-    let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+    let mut store = FragmentStore::create(identity(), SEGMENT_BYTES);
     let mut disk = Disk::default();
     store.append(
         entry(1),
@@ -325,6 +325,6 @@ fn what_belongs_to_another_replica_is_refused() {
         replica: ReplicaId(3),
         ..identity()
     };
-    let opened = BulkStore::open(&mut disk, other, SEGMENT_BYTES);
+    let opened = FragmentStore::open(&mut disk, other, SEGMENT_BYTES);
     assert!(matches!(opened, Err(OpenError::Foreign { segment: 1, .. })));
 }

@@ -1,7 +1,7 @@
 //! Opens a store: what is in its segments, by their footers, or record by record where one is
 //! missing.
 
-use super::BulkOpened;
+use super::FragmentsOpened;
 use super::format::{Head, Part, TRAILER_BYTES, decode_footer, decode_trailer};
 use super::heap::Heap;
 use super::writer::Unlisted;
@@ -19,7 +19,7 @@ pub(super) struct Found {
     pub(super) unlisted: BTreeMap<u64, Unlisted>,
     /// The last segment there is, and the highest ordinal of a boot in any.
     pub(super) last: (u64, u32),
-    pub(super) opened: BulkOpened,
+    pub(super) opened: FragmentsOpened,
 }
 
 /// A segment's file.
@@ -38,7 +38,7 @@ pub(super) fn scan(source: &mut dyn LogSource, identity: &Identity) -> Result<Fo
         heap: Heap::default(),
         unlisted: BTreeMap::new(),
         last: (0, 0),
-        opened: BulkOpened::default(),
+        opened: FragmentsOpened::default(),
     };
     for (number, bytes) in segments {
         found.read(source, identity, File { number, bytes })?;

@@ -11,7 +11,7 @@ const ALONE_NS_MAX: u64 = 200 * MILLIS;
 
 /// The last answer to a peer.
 #[derive(Default, Debug)]
-pub(crate) struct OnItsWay {
+pub(crate) struct ServePacing {
     answer: Option<Answer>,
     /// How far the peer was when it last said that it is behind, and since when.
     stuck: Option<(Slot, u64)>,
@@ -28,7 +28,7 @@ struct Answer {
     due_ns: u64,
 }
 
-impl OnItsWay {
+impl ServePacing {
     /// Whether slots from here on are in an answer that has not had its time.
     pub(crate) fn covers(&self, from: Slot, now_ns: u64) -> bool {
         let answer = self.answer.as_ref();
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_is_on_its_way_is_not_given_again_before_its_time() {
-        let mut on = OnItsWay::default();
+        let mut on = ServePacing::default();
         on.sent(slots(5, 9), LONG, 0);
         assert!(on.covers(Slot(5), 0) && on.covers(Slot(8), 9 * MILLIS));
         assert!(!on.covers(Slot(4), 0) && !on.covers(Slot(9), 0));
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn short_answers_are_given_as_often_as_they_are_asked_for() {
-        let mut on = OnItsWay::default();
+        let mut on = ServePacing::default();
         on.sent(slots(5, 9), 1000, 0);
         assert!(!on.covers(Slot(5), 0));
         on.sent(slots(5, 9), 1000, MILLIS);

@@ -1,7 +1,7 @@
 //! What is refused before it is proposed.
 
 use super::model::{Sample, first_epoch, member};
-use crate::epochs::rails::{Limits, NotReady, Refused, Seen, View, check};
+use crate::epochs::precheck::{Limits, NotReady, Refused, Seen, View, may_propose};
 use crate::epochs::{Configuration, Edit, Expect, Invalid, Reconfigure, State};
 use quorate_core::{MILLIS, ReplicaId, SECONDS, Slot};
 
@@ -45,7 +45,7 @@ fn asked(state: &State, seen: &[Seen], is_open: bool, edits: &[Edit]) -> Result<
         is_open,
         seen,
     };
-    check(&view, &change, &Limits::default(), &Sample)
+    may_propose(&view, &change, &Limits::default(), &Sample)
 }
 
 fn refused(seen: &[Seen], edit: Edit) -> Refused {

@@ -1,6 +1,6 @@
 //! Records of the machine whose fragments lie in the bulk store: which of them count.
 
-use crate::bulk::BulkStore;
+use crate::fragments::FragmentStore;
 use crate::log::{Position, decode_mark};
 use bytes::Bytes;
 use quorate_core::{Attachment, Boot, Decoder, Encoder, EntryId, Record, Wire, WireError};
@@ -13,12 +13,12 @@ pub(crate) type LeftOut = (EntryId, u8);
 /// Where the records lie whose fragments are in the bulk store, and how far each boot knew the log to
 /// be durable. A mark of a later boot says nothing of whether a flush had ended.
 #[derive(Default)]
-pub(crate) struct Attached {
+pub(crate) struct AttachmentCheck {
     places: BTreeMap<(EntryId, u8), Vec<(Position, u32)>>,
     marked: BTreeMap<u32, Position>,
 }
 
-impl Attached {
+impl AttachmentCheck {
     pub(crate) fn note(&mut self, record: &impl Record, at: Position, boot: u32) {
         if let Some(attachment) = record.attachment() {
             let name = (attachment.entry.id, attachment.code);
@@ -49,7 +49,7 @@ impl Attached {
     }
 
     /// Those whose fragments never came to lie on the disk. The others are told of damage to theirs.
-    pub(crate) fn judge<R: Record>(&self, records: &mut [R], bulk: &BulkStore) -> Vec<LeftOut> {
+    pub(crate) fn judge<R: Record>(&self, records: &mut [R], bulk: &FragmentStore) -> Vec<LeftOut> {
         let mut left_out = Vec::new();
         for record in records {
             let Some(Attachment { entry, code }) = record.attachment() else {
@@ -60,7 +60,7 @@ impl Attached {
                 continue;
             }
             match self.was_durable(id, code) {
-                true => record.bereave(),
+                true => record.drop_attachment(),
                 false => left_out.push((id, code)),
             }
         }

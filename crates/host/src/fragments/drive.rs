@@ -1,6 +1,6 @@
 //! What a driver sees of a host's bulk store.
 
-use super::{BulkStore, Fragment};
+use super::{Fragment, FragmentStore};
 use crate::api::Write;
 use crate::host::Host;
 use quorate_core::{Application, Machine, Now};
@@ -9,7 +9,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Segments of the bulk store that may be deleted or recycled, in any order.
     pub fn take_bulk_release(&mut self) -> Vec<u64> {
         let bulk = self.bulk.as_mut();
-        bulk.map_or_else(Vec::new, BulkStore::take_release)
+        bulk.map_or_else(Vec::new, FragmentStore::take_release)
     }
 
     /// A step in writing long fragments: to be written and synced apart from the log, then reported
@@ -27,13 +27,13 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The fragments of payloads that are here, in the order of payloads.
     pub fn fragments(&self) -> impl Iterator<Item = &Fragment> {
-        self.bulk.iter().flat_map(BulkStore::fragments)
+        self.bulk.iter().flat_map(FragmentStore::fragments)
     }
 
     /// Bytes of these fragments.
     #[must_use]
     pub fn bulk_live_bytes(&self) -> u64 {
-        self.bulk.as_ref().map_or(0, BulkStore::live_bytes)
+        self.bulk.as_ref().map_or(0, FragmentStore::live_bytes)
     }
 
     /// Moves a little of what is live in segments that hold little else.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The fragments of an index that can be read, and those that cannot.
-fn served(store: &mut BulkStore, disk: &Disk) -> (Vec<PayloadId>, Vec<PayloadId>) {
+fn served(store: &mut FragmentStore, disk: &Disk) -> (Vec<PayloadId>, Vec<PayloadId>) {
     let all: Vec<Fragment> = store.fragments().copied().collect();
     let mut parted = (Vec::new(), Vec::new());
     for found in all {
@@ -175,7 +175,7 @@ fn a_read_that_fails_is_tried_again() {
 #[test]
 fn a_fragment_that_cannot_be_read_stays_and_is_reported_once() {
     let (mut store, disk) = written(1, 900);
-    let broken = |store: &mut BulkStore| {
+    let broken = |store: &mut FragmentStore| {
         let Lookup::Read(read) = store.read(payload(0, 0), 2) else {
             panic!("it is on the disk")
         };

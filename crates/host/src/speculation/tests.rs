@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::{HostConfig, Limits};
 use crate::epochs::State;
-use crate::version::Spoken;
+use crate::version::SupportedVersions;
 use quorate_core::{
     Boot, Catalogue, ClusterId, EntryBuilder, Epoch, Group, Incarnation, Numbers, Payload,
     Principal, ReplicaId, Seat, Unfit, WireError,
@@ -100,14 +100,14 @@ fn applier() -> Applier<Words> {
     let config = HostConfig {
         cluster: ClusterId(1),
         incarnation: Incarnation(1),
-        known_as: Incarnation(1),
+        listed_as: Incarnation(1),
         genesis: epoch,
         catalogue: &Anything,
         seat,
         machine: (),
-        spoken: Spoken::SHIPPED,
+        supported: SupportedVersions::SHIPPED,
         limits: Limits::default(),
-        dice: 1,
+        jitter_seed: 1,
     };
     let mut applier = Applier::new(Words::default(), &config);
     let open = entry(1, &[(Class::OpenSession, 0, 0, "")]);
@@ -165,8 +165,8 @@ fn decide(applier: &mut Applier<Words>, slot: u64, entry: &Entry) -> String {
 fn what_is_decided_as_expected_is_executed_once() {
     let mut applier = applier();
     let (a, b) = (write(2, "a"), write(3, "b"));
-    applier.ahead.ask(Slot(1), a.clone());
-    applier.ahead.ask(Slot(2), b.clone());
+    applier.speculation.ask(Slot(1), a.clone());
+    applier.speculation.ask(Slot(2), b.clone());
     assert_eq!(ahead(&mut applier).as_deref(), Some("a"));
     assert_eq!(ahead(&mut applier).as_deref(), Some("ab"));
     assert_eq!(ahead(&mut applier), None);
@@ -175,7 +175,7 @@ fn what_is_decided_as_expected_is_executed_once() {
         ("a".into(), "ab".into())
     );
     assert_eq!((applier.app().all.len(), applier.app().attempts), (2, 0));
-    assert!(!applier.ahead.is_any() && applier.ahead.clients.is_empty());
+    assert!(!applier.speculation.is_any() && applier.speculation.clients.is_empty());
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn what_is_decided_otherwise_is_taken_back() {
     let mut applier = applier();
     let (a, b, c) = (write(2, "a"), write(3, "b"), write(4, "c"));
     for (slot, entry) in [(1, &a), (2, &b)] {
-        applier.ahead.ask(Slot(slot), entry.clone());
+        applier.speculation.ask(Slot(slot), entry.clone());
         ahead(&mut applier);
     }
     assert_eq!(decide(&mut applier, 1, &c), "c");
@@ -195,11 +195,11 @@ fn what_is_decided_otherwise_is_taken_back() {
 fn who_looks_sees_what_is_decided_and_nothing_is_told_twice() {
     let mut applier = applier();
     let (a, b) = (write(2, "a"), write(3, "b"));
-    applier.ahead.ask(Slot(1), a.clone());
+    applier.speculation.ask(Slot(1), a.clone());
     assert_eq!(ahead(&mut applier).as_deref(), Some("a"));
     applier.take_back();
-    assert!(applier.app().all.is_empty() && !applier.ahead.is_any());
-    applier.ahead.ask(Slot(2), b.clone());
+    assert!(applier.app().all.is_empty() && !applier.speculation.is_any());
+    applier.speculation.ask(Slot(2), b.clone());
     assert_eq!(ahead(&mut applier).as_deref(), Some("ab"));
     assert_eq!(decide(&mut applier, 1, &a), "a");
     applier.retract_from(Slot(2));
@@ -228,9 +228,9 @@ fn what_is_not_sure_waits_until_it_is_decided() {
     for unsure in [order, again, twice, acked, stay, end] {
         let mut applier = applier();
         let (a, b) = (write(2, "a"), write(5, "b"));
-        applier.ahead.ask(Slot(1), a.clone());
-        applier.ahead.ask(Slot(2), unsure.clone());
-        applier.ahead.ask(Slot(3), b.clone());
+        applier.speculation.ask(Slot(1), a.clone());
+        applier.speculation.ask(Slot(2), unsure.clone());
+        applier.speculation.ask(Slot(3), b.clone());
         assert_eq!(ahead(&mut applier).as_deref(), Some("a"));
         assert_eq!(ahead(&mut applier), None);
         decide(&mut applier, 1, &a);
@@ -249,11 +249,11 @@ fn what_is_not_sure_waits_until_it_is_decided() {
 #[test]
 fn a_snapshot_of_another_state_leaves_nothing_ahead() {
     let mut applier = applier();
-    applier.ahead.ask(Slot(1), write(2, "a"));
+    applier.speculation.ask(Slot(1), write(2, "a"));
     ahead(&mut applier);
     let state = applier.state();
     let sessions = applier.sessions().clone();
     let replaced = applier.replaced(Slot(7), state, sessions, Words::default());
-    assert!(!replaced.ahead.is_any());
+    assert!(!replaced.speculation.is_any());
     let _: &State = replaced.epochs();
 }

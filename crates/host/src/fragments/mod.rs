@@ -8,7 +8,7 @@
 //! # Calling order
 //!
 //! ```text
-//! BulkStore::open(source, ..)        before the log is replayed; says what is damaged
+//! FragmentStore::open(source, ..)        before the log is replayed; says what is damaged
 //! held(entry, parts, code)           while replaying: whether a record's fragments are here
 //! retain(|payload| is live)          once, when it is known what was decided: the rest is freed
 //!
@@ -16,7 +16,7 @@
 //! await_durable(entry, parts, code)  with that record
 //! take_step() -> write and sync it, then stepped()     beside the log's flushes, at most one at a time
 //! read(payload, code)                 -> bytes at hand, a read to perform, or none
-//! read_done(token, bytes)            of reads with a token of `BulkStore::owns`
+//! read_done(token, bytes)            of reads with a token of `FragmentStore::owns`
 //! free(payload)                      when the application says that it is dead
 //! tidy(&mut reads)                   once a turn: moves a little of what is still live
 //!
@@ -29,7 +29,7 @@
 //!
 //! - What `append` took is found, held and read at once: from memory until it is written.
 //! - It is durable with the next synced flush, as the records of the log are that were appended by then;
-//!   but for the bodies of long records (`behind.rs`), which are when their steps are. While a record of
+//!   but for the bodies of long records (`write_behind.rs`), which are when their steps are. While a record of
 //!   the log names fragments of those (`await_durable`), no flush is synced: so also then nothing that
 //!   depends on a record is said before the record and all it names are durable.
 //! - `held` may be wrong only for bytes that were damaged while they lay on the disk: nothing is
@@ -41,7 +41,6 @@
 //!   body of a move is behind any more: what made its payloads dead, or holds them instead, is durable
 //!   before the bytes are gone. None is while a body has still to be written to it.
 
-mod behind;
 mod drive;
 mod format;
 #[cfg(test)]
@@ -52,9 +51,10 @@ mod scan;
 mod store;
 #[cfg(test)]
 mod tests;
+mod write_behind;
 mod writer;
 
-pub(crate) use store::BulkStore;
+pub(crate) use store::FragmentStore;
 
 use crate::api::LogRead;
 use crate::log::Position;
@@ -90,7 +90,7 @@ pub(crate) enum Lookup {
     None,
     /// Its bytes, from memory.
     Here(Fragment, Bytes),
-    /// To be read; [`BulkStore::read_done`] takes the bytes.
+    /// To be read; [`FragmentStore::read_done`] takes the bytes.
     Read(LogRead),
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum ReadBack {
 
 /// What opening a store found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct BulkOpened {
+pub struct FragmentsOpened {
     /// Segments there are, ascending.
     pub segments: Vec<u64>,
     /// Fragments found whole, those of the application's dead payloads included.

@@ -16,7 +16,7 @@ const ASK_AGAIN_NS: u64 = 1_000_000_000;
 
 /// Slots whose entries are to be fetched again.
 #[derive(Debug, Default)]
-pub(crate) struct Mending {
+pub(crate) struct ReadRepair {
     damaged: BTreeSet<Slot>,
     unwritten: BTreeSet<Slot>,
     /// Where the last of those that were not written ends in the log.
@@ -25,7 +25,7 @@ pub(crate) struct Mending {
     asked: Option<(ReplicaId, Slot)>,
 }
 
-impl Mending {
+impl ReadRepair {
     fn first(&self) -> Option<Slot> {
         let firsts = [self.damaged.first(), self.unwritten.first()];
         firsts.into_iter().flatten().min().copied()
@@ -40,48 +40,52 @@ impl Mending {
 impl<M: Machine, A: Application> Host<M, A> {
     /// The entry of a decided slot cannot be read; says whether that is news.
     pub(crate) fn found_damage(&mut self, now: Now, slot: Slot, at: Position, why: String) -> bool {
-        let is_new = self.mending.damaged.insert(slot);
+        let is_new = self.read_repair.damaged.insert(slot);
         if is_new {
             self.events.push(HostEvent::Damaged { at, slot, why });
         }
-        if !self.is_armed(Timer::Mend) {
-            self.mend_next(now);
+        if !self.is_armed(Timer::ReadRepair) {
+            self.read_repair_next(now);
         }
         is_new
     }
 
     /// A decided slot is applied and cannot be written; says where it is.
     pub(crate) fn leave_unwritten(&mut self, slot: Slot) -> Option<Located> {
-        self.mending.unwritten.insert(slot);
+        self.read_repair.unwritten.insert(slot);
         Some(Located::UNWRITTEN)
     }
 
     /// Asks the next peer for the first slot that is to be appended again.
-    pub(crate) fn mend_next(&mut self, now: Now) {
+    pub(crate) fn read_repair_next(&mut self, now: Now) {
         let released = self.decided.first();
-        for slots in [&mut self.mending.damaged, &mut self.mending.unwritten] {
+        for slots in [
+            &mut self.read_repair.damaged,
+            &mut self.read_repair.unwritten,
+        ] {
             *slots = slots.split_off(&released);
         }
-        let last = self.mending.asked.map(|(peer, _)| peer);
-        let (Some(slot), Some(peer)) = (self.mending.first(), self.catch_up.next_peer(last)) else {
-            self.mending.asked = None;
+        let last = self.read_repair.asked.map(|(peer, _)| peer);
+        let (Some(slot), Some(peer)) = (self.read_repair.first(), self.catch_up.next_peer(last))
+        else {
+            self.read_repair.asked = None;
             return;
         };
         if self.is_stalled() {
             return;
         }
-        self.mending.asked = Some((peer, slot));
-        self.arm(Timer::Mend, now.mono_ns + ASK_AGAIN_NS);
+        self.read_repair.asked = Some((peer, slot));
+        self.arm(Timer::ReadRepair, now.mono_ns + ASK_AGAIN_NS);
         self.post(Peers::One(peer), &Body::Fetch { from: slot });
     }
 
     /// Asks for more at once if what was asked for last has come.
-    pub(crate) fn mend_more(&mut self, now: Now) {
-        let first = self.mending.first();
-        if let Some((_, slot)) = self.mending.asked
+    pub(crate) fn read_repair_more(&mut self, now: Now) {
+        let first = self.read_repair.first();
+        if let Some((_, slot)) = self.read_repair.asked
             && first.is_none_or(|first| first > slot)
         {
-            self.mend_next(now);
+            self.read_repair_next(now);
         }
     }
 
@@ -90,8 +94,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         if self.is_stalled() {
             return;
         }
-        let was_damaged = self.mending.damaged.remove(&slot);
-        let was_unwritten = self.mending.unwritten.remove(&slot);
+        let was_damaged = self.read_repair.damaged.remove(&slot);
+        let was_unwritten = self.read_repair.unwritten.remove(&slot);
         if !was_damaged && !was_unwritten {
             return;
         }
@@ -103,7 +107,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         if let Some(log) = self.log.as_mut().filter(|_| was_unwritten) {
             log.want_sync();
-            self.mending.written = log.tail();
+            self.read_repair.written = log.tail();
         }
     }
 }

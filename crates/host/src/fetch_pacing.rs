@@ -16,7 +16,7 @@ const WAITED_NS_MAX: u64 = 200 * MILLIS;
 
 /// Questions for decided slots.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct FetchPacing {
     /// Who was asked since an answer brought something, and in vain so far, the first one first.
     asked: Vec<Asked>,
     /// An answer to one of several questions: if another one comes, it was the first one's.
@@ -40,7 +40,7 @@ struct Doubtful {
     took_ns: u64,
 }
 
-impl Answers {
+impl FetchPacing {
     /// A peer is asked for the slots from `from` on. Says how long to wait until somebody is asked again: this long, or
     /// twice as long as answers took of late. Whoever is asked when that is over is not waited for so long: the
     /// first one may be gone.
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_late_lets_the_next_ones_take_as_long() {
-        let mut answers = Answers::default();
+        let mut answers = FetchPacing::default();
         assert_eq!(answers.ask(A, Slot(5), 0, USUAL_NS), USUAL_NS);
         assert_eq!(answers.ask(B, Slot(5), USUAL_NS, USUAL_NS), USUAL_NS);
         answers.came(A, &(Slot(5)..Slot(9)), 150 * MILLIS, true);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn who_answers_twice_is_given_more_time_and_who_answers_once_is_not() {
-        let mut answers = Answers::default();
+        let mut answers = FetchPacing::default();
         let asks =
             [0, 100, 200, 400].map(|ms| answers.ask(A, Slot(5), ms * MILLIS, USUAL_NS) / MILLIS);
         assert_eq!(asks, [100, 100, 200, 200]);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn who_is_gone_and_back_is_asked_as_if_for_the_first_time() {
-        let mut answers = Answers::default();
+        let mut answers = FetchPacing::default();
         answers.ask(A, Slot(5), 0, USUAL_NS);
         answers.lost(A);
         assert_eq!(answers.ask(A, Slot(5), SECONDS, USUAL_NS), USUAL_NS);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The records of a machine that still matter, and where they are.
 #[derive(Debug)]
-pub(crate) struct Pins<R> {
+pub(crate) struct RetainedRecords<R> {
     /// Per undecided slot, where the first record about it is.
     slots: BTreeMap<Slot, Position>,
     /// Records with an entry that is not decided.
@@ -22,9 +22,9 @@ pub(crate) struct Pins<R> {
     others: Vec<(Located, R)>,
 }
 
-impl<R: Record> Pins<R> {
+impl<R: Record> RetainedRecords<R> {
     pub(crate) fn new() -> Self {
-        Pins {
+        RetainedRecords {
             slots: BTreeMap::new(),
             entries: BTreeMap::new(),
             scalars: BTreeMap::new(),
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_all_slots_need_is_carried_on_and_what_is_decided_or_superseded_is_not() {
-        let mut pins = Pins::new();
+        let mut retained = RetainedRecords::new();
         let records = [
             Kind::Scalar(1),
             Kind::Entry(entry(1)),
@@ -196,41 +196,41 @@ mod tests {
             Kind::Entry(entry(3)),
         ];
         for (record, segment) in records.into_iter().zip(1..) {
-            pins.appended(record, at(segment), Slot(5));
+            retained.appended(record, at(segment), Slot(5));
         }
-        pins.decided(Slot(5), Some(entry(1).id));
-        let carried = pins.take_before(at(7).at, Slot(6));
+        retained.decided(Slot(5), Some(entry(1).id));
+        let carried = retained.take_before(at(7).at, Slot(6));
         let expected = [Kind::Other, Kind::Scalar(2), Kind::Entry(entry(2))];
         assert_eq!(carried, expected);
-        assert_eq!(pins.entry_place(entry(3).id), Some(at(7)));
-        assert_eq!(pins.take_before(at(7).at, Slot(6)), []);
+        assert_eq!(retained.entry_place(entry(3).id), Some(at(7)));
+        assert_eq!(retained.take_before(at(7).at, Slot(6)), []);
     }
 
     #[test]
     fn a_proposal_is_given_up_when_its_slot_went_to_another() {
-        let mut pins = Pins::new();
+        let mut retained = RetainedRecords::new();
         let (first, second) = (
             Kind::Proposal(Slot(5), entry(1)),
             Kind::Proposal(Slot(6), entry(2)),
         );
-        pins.appended(first, at(1), Slot(5));
-        pins.appended(second.clone(), at(2), Slot(5));
-        pins.decided(Slot(5), Some(entry(3).id));
-        assert_eq!(pins.take_before(at(3).at, Slot(6)), [second]);
-        assert_eq!(pins.entry_place(entry(1).id), None);
+        retained.appended(first, at(1), Slot(5));
+        retained.appended(second.clone(), at(2), Slot(5));
+        retained.decided(Slot(5), Some(entry(3).id));
+        assert_eq!(retained.take_before(at(3).at, Slot(6)), [second]);
+        assert_eq!(retained.entry_place(entry(1).id), None);
     }
 
     #[test]
     fn undecided_slots_pin_the_log_until_they_are_decided() {
-        let mut pins = Pins::new();
+        let mut retained = RetainedRecords::new();
         for (slot, segment) in [(7, 1), (6, 2), (6, 3), (8, 4), (4, 5)] {
-            pins.appended(Kind::Slot(Slot(slot)), at(segment), Slot(5));
+            retained.appended(Kind::Slot(Slot(slot)), at(segment), Slot(5));
         }
-        assert_eq!(pins.first_slot_place(), Some(at(1).at));
-        assert_eq!(pins.first_place_from(Slot(8)), Some(at(4).at));
-        pins.decided(Slot(7), None);
-        assert_eq!(pins.first_slot_place(), Some(at(4).at));
-        pins.decided(Slot(8), None);
-        assert_eq!(pins.first_slot_place(), None);
+        assert_eq!(retained.first_slot_place(), Some(at(1).at));
+        assert_eq!(retained.first_place_from(Slot(8)), Some(at(4).at));
+        retained.decided(Slot(7), None);
+        assert_eq!(retained.first_slot_place(), Some(at(4).at));
+        retained.decided(Slot(8), None);
+        assert_eq!(retained.first_slot_place(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The writing end of the bulk store: records into segments, and footers behind what is durable.
 
-use super::behind::{Behind, Body};
 use super::format::{Head, Origin, Part, TRAILER_BYTES, encode_footer};
+use super::write_behind::{Body, WriteBehind};
 use crate::api::Write;
 use crate::log::{
     BULK_MAGIC, Identity, Position, SEGMENT_HEADER_BYTES, SegmentHeader, Tail, Unsynced, Writes,
@@ -62,7 +62,7 @@ pub(super) struct BulkWriter {
     is_dirty: bool,
     /// Records of so many bytes are long: their bodies go behind.
     long_bytes_min: usize,
-    behind: Behind,
+    behind: WriteBehind,
     /// The segment of the step under way, and how far it was written when that was taken.
     stepping: Option<(u64, u32)>,
     /// Fragments that are not known to be written, by where they will be.
@@ -105,7 +105,7 @@ impl BulkWriter {
             unwritten_bytes: 0,
             is_dirty: !unlisted.is_empty(),
             long_bytes_min: usize::MAX,
-            behind: Behind::default(),
+            behind: WriteBehind::default(),
             stepping: None,
             memory: BTreeMap::new(),
             in_flight: None,
@@ -220,7 +220,7 @@ impl BulkWriter {
     }
 
     /// Bodies on their way.
-    pub(super) fn behind(&self) -> &Behind {
+    pub(super) fn behind(&self) -> &WriteBehind {
         &self.behind
     }
 

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// The bodies that are not on stable storage, in the order they are written.
 #[derive(Debug)]
-pub(super) struct Behind {
+pub(super) struct WriteBehind {
     step_bytes: u32,
     bodies: VecDeque<Body>,
     /// Bodies that ever came, and those of them that are on stable storage. The ticket of a body is
@@ -38,9 +38,9 @@ pub(super) struct Body {
     pub(super) is_move: bool,
 }
 
-impl Default for Behind {
+impl Default for WriteBehind {
     fn default() -> Self {
-        Behind {
+        WriteBehind {
             step_bytes: u32::MAX,
             bodies: VecDeque::new(),
             came: 0,
@@ -50,7 +50,7 @@ impl Default for Behind {
     }
 }
 
-impl Behind {
+impl WriteBehind {
     /// Writes about so many bytes in one step.
     pub(super) fn in_steps_of(&mut self, bytes: usize) {
         self.step_bytes = u32::try_from(bytes.max(1)).unwrap_or(u32::MAX);

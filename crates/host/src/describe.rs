@@ -1,7 +1,7 @@
 //! Frames in words, for people who look at a trace.
 
 use crate::frame::{Body, decode};
-use crate::version::Spoken;
+use crate::version::SupportedVersions;
 use bytes::Bytes;
 use quorate_core::{Decoder, WireError};
 
@@ -9,11 +9,11 @@ use quorate_core::{Decoder, WireError};
 #[must_use]
 ///
 /// `words` takes a message from the front of what it is given.
-pub fn frame_in_words(
+pub fn describe_frame(
     frame: &Bytes,
     words: impl Fn(&mut Decoder) -> Result<String, WireError>,
 ) -> Vec<String> {
-    let (header, body) = match decode(frame.clone(), Spoken::REHEARSED) {
+    let (header, body) = match decode(frame.clone(), SupportedVersions::REHEARSED) {
         Ok(parts) => parts,
         Err(error) => return vec![error.to_string()],
     };
@@ -31,7 +31,7 @@ pub fn frame_in_words(
             None => format!("no fragment of {payload:?}"),
         },
         Body::Note { note, .. } => format!("{note:?}"),
-        Body::Told { entry, told } => format!("what came of {entry:?}: {told:?}"),
+        Body::GatewayResults { entry, results } => format!("what came of {entry:?}: {results:?}"),
         Body::AskRemembered { .. } => "what do you remember of me".to_owned(),
         Body::Remembered { remembered, .. } => format!("of you I remember {remembered:?}"),
         Body::AskDigest { slot, .. } => format!("want your digest before {slot:?}"),
@@ -97,11 +97,11 @@ mod tests {
         Slot(7).encode(&mut frame);
         Slot(9).encode(&mut frame);
         let words = |input: &mut Decoder| Slot::decode(input).map(|slot| format!("about {slot:?}"));
-        let said = frame_in_words(&frame.take_chunks()[0], words);
+        let said = describe_frame(&frame.take_chunks()[0], words);
         assert_eq!(said, ["about s7", "about s9"]);
         let fetch = Body::Fetch { from: Slot(5) };
-        let said = frame_in_words(&encode(&header, &fetch)[0], words);
+        let said = describe_frame(&encode(&header, &fetch)[0], words);
         assert_eq!(said, ["fetch from s5"]);
-        assert_eq!(frame_in_words(&Bytes::from_static(b"\xff"), words).len(), 1);
+        assert_eq!(describe_frame(&Bytes::from_static(b"\xff"), words).len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! whether the value can be read whoever fails.
 
 use super::pairs::Pair;
-use crate::epochs::handoff::{is_safe, members_to_settle, stays_safe};
+use crate::epochs::payload_safety::{is_safe, members_to_settle, stays_safe};
 use quorate_core::Numbers;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -221,11 +221,11 @@ fn a_value_is_readable_at_each_moment_whoever_fails() {
     let pairs = Pair::all();
     assert_eq!(pairs.len(), 336);
     let places = pairs.iter().map(|pair| {
-        let handoff = Handoff {
+        let payload_safety = Handoff {
             pair: *pair,
             naive: None,
         };
-        let places = handoff.search();
+        let places = payload_safety.search();
         places.unwrap_or_else(|place| panic!("{pair:?}: unreadable in {place:?}"))
     });
     println!("{} places of {} pairs", places.sum::<usize>(), pairs.len());
@@ -266,9 +266,9 @@ fn where_nothing_is_to_move_every_value_is_safe_already() {
             continue;
         }
         shortcuts += 1;
-        let handoff = Handoff { pair, naive: None };
-        for place in handoff.first() {
-            let safe = handoff.is_safe(pair.old.x, place.old, pair.new.failures());
+        let payload_safety = Handoff { pair, naive: None };
+        for place in payload_safety.first() {
+            let safe = payload_safety.is_safe(pair.old.x, place.old, pair.new.failures());
             assert!(safe, "{pair:?} {place:?}");
         }
     }

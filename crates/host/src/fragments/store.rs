@@ -5,7 +5,7 @@ use super::heap::{Heap, Key};
 use super::reads::{Asked, Failed, Purpose, Reads};
 use super::scan::{Found, scan};
 use super::writer::{BulkWriter, Piece};
-use super::{BulkOpened, Fragment, Lookup, ReadBack};
+use super::{Fragment, FragmentsOpened, Lookup, ReadBack};
 use crate::api::{LogRead, Write};
 use crate::log::{Identity, LogSource};
 use crate::opened::OpenError;
@@ -19,7 +19,7 @@ const MOVING_BYTES_MAX: usize = 256 << 10;
 
 /// The store of one replica.
 #[derive(Debug)]
-pub(crate) struct BulkStore {
+pub(crate) struct FragmentStore {
     heap: Heap,
     writer: BulkWriter,
     reads: Reads,
@@ -34,7 +34,7 @@ pub(crate) struct BulkStore {
     moved_bytes_total: u64,
 }
 
-impl BulkStore {
+impl FragmentStore {
     /// Begins an empty store: whatever the disk holds is ignored.
     pub(crate) fn create(identity: Identity, segment_bytes: u32) -> Self {
         let writer = BulkWriter::new(identity, segment_bytes, (0, 0), BTreeMap::new());
@@ -52,7 +52,7 @@ impl BulkStore {
         source: &mut dyn LogSource,
         identity: Identity,
         segment_bytes: u32,
-    ) -> Result<(Self, BulkOpened), OpenError> {
+    ) -> Result<(Self, FragmentsOpened), OpenError> {
         let Found {
             heap,
             unlisted,
@@ -64,7 +64,7 @@ impl BulkStore {
     }
 
     fn with(heap: Heap, writer: BulkWriter) -> Self {
-        BulkStore {
+        FragmentStore {
             heap,
             writer,
             reads: Reads::default(),

@@ -7,7 +7,7 @@ use fastrand::Rng;
 const MANY: u64 = 80;
 
 /// Lets the store move what it wants until it has nothing more to do.
-fn tidy_up(store: &mut BulkStore, disk: &mut Disk) {
+fn tidy_up(store: &mut FragmentStore, disk: &mut Disk) {
     for _ in 0..100 {
         let mut reads = Vec::new();
         store.tidy(&mut reads);
@@ -65,7 +65,7 @@ fn segments_full_of_tiny_fragments_stay_where_they_are() {
 #[test]
 fn what_is_young_is_not_moved_and_what_stays_in_it_is_later() {
     let (mut store, mut disk) = written(8, 900);
-    let begun = |store: &BulkStore| store.fragments().map(|found| found.at.segment).max();
+    let begun = |store: &FragmentStore| store.fragments().map(|found| found.at.segment).max();
     let first = |found: &&Fragment| found.at.segment == 1;
     let stays: Vec<PayloadId> = store.fragments().filter(first).map(|f| f.payload).collect();
     let stays = stays[0];
@@ -114,7 +114,7 @@ fn what_short_lives_left_is_moved_together() {
 /// Keys that are put again in any order, together half as long as a segment.
 #[test]
 fn what_is_put_again_and_again_is_hardly_moved() {
-    let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+    let mut store = FragmentStore::create(identity(), SEGMENT_BYTES);
     let mut disk = Disk::default();
     let mut rng = Rng::with_seed(1);
     let mut keys = [None; 8];
@@ -241,7 +241,7 @@ fn what_cannot_be_moved_is_reported_and_stays_until_it_is_written_again() {
 
 #[test]
 fn only_so_much_is_moved_at_once() {
-    let mut store = BulkStore::create(identity(), 4 << 20);
+    let mut store = FragmentStore::create(identity(), 4 << 20);
     let mut disk = Disk::default();
     for seq in 0..400 {
         append(&mut store, seq, 40_000);

@@ -1,6 +1,6 @@
 //! Heads, footers and segments of the bulk store from hostile bytes.
 
-use super::BulkStore;
+use super::FragmentStore;
 use super::format::{
     Head, Origin, Part, TRAILER_BYTES, decode_footer, decode_trailer, encode_footer,
 };
@@ -208,7 +208,7 @@ pub(crate) fn segments() {
     let header = header.encode(BULK_MAGIC);
     let open = |input: Bytes| {
         let bytes = [&header[..], &input].concat();
-        BulkStore::open(&mut One(bytes.into()), identity(), 1 << 14)
+        FragmentStore::open(&mut One(bytes.into()), identity(), 1 << 14)
     };
     let (first, body) = record(4096, &[300]);
     let (second, more) = record(4096 + first.stride() as u32, &[0, 512, 17]);

@@ -117,7 +117,7 @@ pub enum Refused {
 ///
 /// # Errors
 /// [`Refused`], the first reason found. Asking again later may be answered otherwise.
-pub fn check(
+pub fn may_propose(
     view: &View<'_>,
     change: &Reconfigure,
     limits: &Limits,

@@ -1,4 +1,4 @@
-//! What a host tells a gateway apart of the requests of an entry that is decided: what its sessions know.
+//! What a host tells a remote gateway of the requests of an entry that is decided: what its sessions know.
 
 use crate::sessions::{Known, Sessions};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use quorate_core::{Decoder, Encoder, Refusal, RequestId, Slot, Wire, WireError};
 
 /// What came of one request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Told {
+pub(crate) enum GatewayResult {
     /// It was executed, at this slot; its result.
     Applied(Slot, Bytes),
     /// Its session is open: what there is to say of a session's opening.
@@ -18,33 +18,33 @@ pub(crate) enum Told {
 /// The refusals that are told.
 const REFUSALS: [Refusal; 3] = [Refusal::NoSession, Refusal::Forgotten, Refusal::Unknown];
 
-impl Told {
+impl GatewayResult {
     /// What the sessions of the applied state say of a request that was decided there.
-    pub(crate) fn of(sessions: &Sessions, id: RequestId) -> Told {
+    pub(crate) fn of(sessions: &Sessions, id: RequestId) -> GatewayResult {
         if let Some((slot, result)) = sessions.result(id) {
-            return Told::Applied(slot, result);
+            return GatewayResult::Applied(slot, result);
         }
         match sessions.known(id) {
             // Sessions are opened under number 0, and commands numbered from 1.
-            Known::Open | Known::Forgotten if id.seq == 0 => Told::Open,
-            Known::Forgotten => Told::Refused(Refusal::Forgotten),
-            Known::Ended | Known::Nothing => Told::Refused(Refusal::NoSession),
+            Known::Open | Known::Forgotten if id.seq == 0 => GatewayResult::Open,
+            Known::Forgotten => GatewayResult::Refused(Refusal::Forgotten),
+            Known::Ended | Known::Nothing => GatewayResult::Refused(Refusal::NoSession),
             // Refused when it was its turn.
-            Known::Open => Told::Refused(Refusal::Unknown),
+            Known::Open => GatewayResult::Refused(Refusal::Unknown),
         }
     }
 }
 
-impl Wire for Told {
+impl Wire for GatewayResult {
     fn encode(&self, out: &mut Encoder) {
         match self {
-            Told::Applied(slot, result) => {
+            GatewayResult::Applied(slot, result) => {
                 out.u8(0);
                 slot.encode(out);
                 out.bytes(result);
             }
-            Told::Open => out.u8(1),
-            Told::Refused(refusal) => {
+            GatewayResult::Open => out.u8(1),
+            GatewayResult::Refused(refusal) => {
                 let at = REFUSALS.iter().position(|one| one == refusal);
                 out.u8(2 + at.unwrap_or(REFUSALS.len() - 1) as u8);
             }
@@ -53,11 +53,11 @@ impl Wire for Told {
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         Ok(match input.u8()? {
-            0 => Told::Applied(Slot::decode(input)?, input.bytes()?),
-            1 => Told::Open,
+            0 => GatewayResult::Applied(Slot::decode(input)?, input.bytes()?),
+            1 => GatewayResult::Open,
             tag => {
                 let refusal = REFUSALS.get(usize::from(tag) - 2);
-                Told::Refused(*refusal.ok_or(WireError::Tag("told", tag))?)
+                GatewayResult::Refused(*refusal.ok_or(WireError::Tag("gateway result", tag))?)
             }
         })
     }

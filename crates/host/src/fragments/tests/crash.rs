@@ -20,7 +20,7 @@ struct Known {
 
 /// A store, its disk, and a map that says what the store has to hold.
 struct World {
-    store: BulkStore,
+    store: FragmentStore,
     disk: Disk,
     /// What released segments held: a loss of power may undo that they were deleted.
     gone: BTreeMap<u64, Vec<u8>>,
@@ -39,7 +39,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut store = BulkStore::create(identity(), SEGMENT_BYTES);
+        let mut store = FragmentStore::create(identity(), SEGMENT_BYTES);
         store.put_behind(LONG_BYTES_MIN[seed as usize % 3], STEP_BYTES);
         World {
             store,
