@@ -138,7 +138,7 @@ impl Replica {
     }
 
     /// A peer lacks slots. What is committed it gets from the host; of the rest, what is verified here,
-    /// or of this view and so the only thing its slot can hold (section 5).
+    /// or of this view and so the only thing its slot can hold (paper, section 6.3).
     pub(super) fn on_nack(&mut self, from: usize, ranges: &[(Slot, Slot)], out: &mut Out<Self>) {
         let mut recover = Vec::new();
         let mut bytes = 0;

@@ -129,7 +129,7 @@ impl Replica {
     }
 
     /// An entry that a peer recovers. It goes to those that wait, never into the log: slots before it
-    /// may still be another lineage's (section 14, 1).
+    /// may still be another lineage's.
     fn take(&mut self, logged: Logged, out: &mut Out<Self>) {
         if logged.eview > self.view {
             return;
@@ -153,7 +153,7 @@ impl Replica {
     pub(super) fn try_commit(&mut self, out: &mut Out<Self>) {
         if let Some(start) = self.init.as_ref().map(|init| init.start())
             && let Some(counted) = self.counted()
-            // Nothing of older views by counting (section 14, 6).
+            // Nothing of older views by counting.
             && (counted >= start || !self.config.rules.counts_from_view_init)
         {
             self.commit_to(counted, true, out);
@@ -173,7 +173,7 @@ impl Replica {
     }
 
     /// Every slot before one is committed in this view; those that are here are delivered. What is
-    /// not held cannot be (section 14, 2).
+    /// not held cannot be.
     fn commit_to(&mut self, end: Slot, is_counted: bool, out: &mut Out<Self>) {
         let held = end.min(self.verified);
         let claimed = if self.config.rules.clamps_commit {

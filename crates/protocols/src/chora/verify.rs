@@ -40,7 +40,7 @@ impl Replica {
         end
     }
 
-    /// What the paper does (section 14, 1): what comes goes into the one log there is, and a slot that
+    /// What the paper does: what comes goes into the one log there is, and a slot that
     /// was received in this view always matches.
     fn jump_over_unverified(&mut self, out: &mut Out<Self>) {
         while let Some(next) = self.pending.remove(&self.log.end()) {

@@ -45,7 +45,7 @@ impl Replica {
         self.armed.is_urgent = false;
     }
 
-    /// What the paper does (section 14, 2): what is committed is acknowledged, and what was never received of
+    /// What the paper does: what is committed is acknowledged, and what was never received of
     /// it holds nothing.
     fn fill_with_nothing(&mut self, out: &mut Out<Self>) {
         while self.log.end() < self.claim {
@@ -309,7 +309,7 @@ impl Replica {
     }
 
     /// VIEW-INIT. What its segments show of the old tail is verified, or cut; what is older than they
-    /// tell is neither (section 14, 17).
+    /// tell is neither.
     pub(super) fn on_init(&mut self, init: Arc<ViewInit>, out: &mut Out<Self>) {
         if init.view != self.view || self.init.is_some() {
             if let Some(known) = &self.init

@@ -1,4 +1,4 @@
-//! What conflicts with what, and digests of what comes before (paper, section 8.1).
+//! What conflicts with what, and digests of what comes before (paper, sections 7.1 and 7.2).
 
 use super::buckets::Buckets;
 use super::prf::Prf;

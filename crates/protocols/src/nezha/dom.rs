@@ -1,4 +1,4 @@
-//! Deadline-ordered multicast (paper, section 4): how long requests take, estimated where they arrive,
+//! Deadline-ordered multicast (paper, section 3): how long requests take, estimated where they arrive,
 //! and the deadlines that follow from it.
 //!
 //! Only differences of clocks enter, so an offset between a gateway and a replica is a part of the

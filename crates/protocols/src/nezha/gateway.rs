@@ -395,7 +395,7 @@ impl Gateway {
         (at == view || !config.rules.tells_views_apart) && upto > slot
     }
 
-    /// The quorum check (paper, section 6): what the clients of an entry are told, once.
+    /// The quorum check (paper, sections 5.3 and 5.4): what the clients of an entry are told, once.
     pub(super) fn commit(&mut self, config: &Config, now: Now, id: EntryId) -> Option<Committed> {
         let pending = self.pending.get(&id)?;
         let view = pending.view;

@@ -1,4 +1,4 @@
-//! Leading a view: appending, telling the followers, and the commit-point (paper, sections 5 and 6).
+//! Leading a view: appending, telling the followers, and the commit-point (paper, sections 5.3, 5.4 and 6).
 
 use super::Replica;
 use super::config::Config;

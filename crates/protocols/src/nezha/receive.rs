@@ -1,5 +1,5 @@
 //! The DOM receiver: what comes early waits for its deadline, what comes late waits for the leader
-//! (paper, section 5).
+//! (paper, sections 3 and 5.3).
 
 use super::Replica;
 use super::digest::{Footprint, Tup};

@@ -1,4 +1,4 @@
-//! Smaller codes while members are away (section 5, `adaptive k`).
+//! Smaller codes while members are away.
 //!
 //! A value that is cut into `k` needs `k + f` holders, and where `k > n - 2f` those are more than `n - f`: with
 //! `f` members down nothing would be announced any more. So an origin that waited in vain cuts the value anew,

@@ -180,7 +180,7 @@ fn known() -> Vec<&'static str> {
 }
 
 /// `k` and `f`, with `k + f <= n - f`: with `f` members down the others are still enough to hold a value
-/// (section 1). By default one of three or more may fail, and values are cut as finely as that allows. Where
+/// By default one of three or more may fail, and values are cut as finely as that allows. Where
 /// values are cut anew, `k + f <= n` is enough, and `1 + 2f <= n`.
 fn code(params: &Params<'_>, adapts: bool) -> Result<(usize, usize), String> {
     let n = params.epoch.n();

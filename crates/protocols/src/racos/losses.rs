@@ -1,4 +1,4 @@
-//! Who has lost its disk, as far as known (section 6: ids announced but undecided count on lost segments).
+//! Who has lost its disk, as far as known.
 //!
 //! A member that lost its disk asks the others what they hold; each notes the loss before it answers. So
 //! of any `k + f` that have acknowledged a value, the lost member among them, one knows: either it

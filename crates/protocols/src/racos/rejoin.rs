@@ -1,4 +1,4 @@
-//! A member whose disk was lost with its promises (section 6).
+//! A member whose disk was lost with its promises.
 //!
 //! Weak-MVC's own recovery gives back votes, not segments. What others count on is the segments of values
 //! that are announced and undecided; of what is decided, the host rebuilds segments. So the member asks all

@@ -1,4 +1,4 @@
-//! What an origin never announced, and never will (section 8, garbage of undecided values).
+//! What an origin never announced, and never will.
 //!
 //! A value dies undecided when its origin restarts before `k + f` held it: the origin has no more of it
 //! than its own segment. A life later it says so to all, by naming what may still be ordered of its earlier

@@ -1,4 +1,4 @@
-//! What a holder keeps of values that are not decided (sections 3 and 5 of the protocol: Spread, SegAck).
+//! What a holder keeps of values that are not decided.
 //!
 //! An acknowledgement says that the segment is on the disk and stays there until the log, the epoch or the
 //! origin's roster says otherwise. So it is sent behind the record of the segment, and nothing here is

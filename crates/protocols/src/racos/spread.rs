@@ -1,4 +1,4 @@
-//! What an origin does: it cuts, spreads, counts, and announces (section 5, the write path).
+//! What an origin does: it cuts, spreads, counts, and announces.
 
 use super::Replica;
 use super::config::Config;

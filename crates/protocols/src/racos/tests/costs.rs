@@ -1,4 +1,4 @@
-//! What a committed byte costs (section 12), without failures: what is said, and the segments in it. Frames,
+//! What a committed byte costs, without failures: what is said, and the segments in it. Frames,
 //! checksums and the alignment of logs are the host's.
 
 use super::net::{Dice, Net};

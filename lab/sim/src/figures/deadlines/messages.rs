@@ -1,4 +1,4 @@
-//! What a write costs each role, counted on the network, beside the specification's section 19.
+//! What a write costs each role, counted on the network, beside what the protocol comes to in theory.
 
 use crate::figures::points::Point;
 
@@ -6,7 +6,7 @@ use crate::figures::points::Point;
 pub(super) struct Row {
     pub(super) role: &'static str,
     pub(super) what: &'static str,
-    /// In the words of section 19, `b` being the entries in a log modification: 1 here.
+    /// What it is in theory, `b` being the entries in a log modification: 1 here.
     pub(super) said: &'static str,
     pub(super) count: fn(&Costs<'_>) -> f64,
 }

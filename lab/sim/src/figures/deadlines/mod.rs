@@ -304,9 +304,9 @@ mod tests {
         }
     }
 
-    /// Section 19: what each role sends and receives, and how many delays an answer takes.
+    /// What each role sends and receives, and how many delays an answer takes.
     #[test]
-    fn a_write_costs_what_the_specification_says() {
+    fn a_write_costs_what_it_does_in_theory() {
         let (options, paper) = nezha("--replicas 3,5");
         let mut points = alone(&options, paper);
         run(&mut points, &options);

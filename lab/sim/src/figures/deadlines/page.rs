@@ -115,9 +115,9 @@ fn messages(page: &mut String, figures: &Deadlines) -> std::fmt::Result {
         page,
         "## Messages of a write\n\n\
          Of the same runs, with the setting `paper` and the gateway in a follower: messages on the network for each write, \
-         and what a gateway says to its own replica counted as one. Section 19 of the specification in the place of the \
-         paper, which counts the same; `b`, the entries in a log modification, is 1, for there is one at a time.\n\n\
-         | role | | section 19 | {} |\n|---|---|---|{}",
+         and what a gateway says to its own replica counted as one. *In theory*: what the paper counts; `b`, the entries in a log \
+         modification, is 1, for there is one at a time.\n\n\
+         | role | | in theory | {} |\n|---|---|---|{}",
         sizes.join(" | "),
         "--:|".repeat(sizes.len()),
     )?;
@@ -308,5 +308,5 @@ const ABSENT: &str = "\
   (10): `quorate-lab sim wan`. [nezha.md](nezha.md) has both, and [busy/nezha.md](busy/nezha.md) what was measured with processes and disks (11).
 - *A leader that counts quorums for its gateways* (figure 7): there is none.
 - *Proxies on machines of their own*: there are none, so two delays are those from a gateway, and clients have theirs beside.
-- *Flushes*: with `--durability disk` the same page has them in its times; section 19 counts one deep on the fast path.
+- *Flushes*: with `--durability disk` the same page has them in its times; in theory one is waited for on the fast path.
 ";
