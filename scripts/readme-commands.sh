@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md as they are printed, block by block, in a scratch folder: each must end with 0.
+# Runs the commands of README.md and of the guides as they are printed, block by block: each must end with 0. Every
+# page has a scratch folder of its own.
 #
-#   scripts/readme-commands.sh
+#   scripts/readme-commands.sh              # README.md, then each page of docs/guide
+#   scripts/readme-commands.sh docs/guide/plain.md
 #
 # QUORATE names the executable; without it one is built. An HTML comment before a block says what its commands need:
 #
@@ -15,7 +17,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly ready_within_s=20 ends_within_s=20
-readme=$PWD/README.md
+root=$PWD
+if [ $# -gt 0 ]; then pages=("$@"); else pages=(README.md docs/guide/*.md); fi
 if [ -z "${QUORATE:-}" ]; then
   cargo build --profile quick --quiet -p quorate-cli
   QUORATE=target/quick/quorate
@@ -29,19 +32,20 @@ finish() {
   rm -rf "$scratch"
 }
 trap finish EXIT
-trap 'echo "README.md, line $line, fails: $BASH_COMMAND" >&2' ERR
+trap 'echo "$page, line $line, fails: $BASH_COMMAND" >&2' ERR
 set -E
-line=0
+page='' line=0
 unset "${!QUORATE_@}"
 
-# Writes each block into a file of its own, named by the line of README.md where it begins: its marker, then its commands.
-mkdir "$scratch/blocks" "$scratch/home"
-awk -v out="$scratch/blocks" '
-  /^<!-- readme-commands: .* -->$/ { sub(/^<!-- readme-commands: /, ""); sub(/ -->$/, ""); marker = $0; next }
-  /^```sh$/ { file = sprintf("%s/%05d", out, NR); print "# " marker > file; next }
-  /^```$/ { file = ""; marker = ""; next }
-  file { print > file }
-' "$readme"
+# Writes each block of a page into a file of its own, named by the line where it begins: its marker, then its commands.
+blocks_of() {
+  awk -v out="$2" '
+    /^<!-- readme-commands: .* -->$/ { sub(/^<!-- readme-commands: /, ""); sub(/ -->$/, ""); marker = $0; next }
+    /^```sh$/ { file = sprintf("%s/%05d", out, NR); print "# " marker > file; next }
+    /^```$/ { file = ""; marker = ""; next }
+    file { print > file }
+  ' "$root/$1"
+}
 
 # Runs a program in the background and waits until it says that it is ready.
 background() {
@@ -116,18 +120,28 @@ for program in etcdctl curl; do
   fi
 done
 
-cd "$scratch/home"
+# Runs the blocks of a page in their order, and stops at its end what it has started.
+run_page() {
+  local folder=$scratch/$((++count)) block marker
+  mkdir -p "$folder/blocks" "$folder/home"
+  blocks_of "$page" "$folder/blocks"
+  cd "$folder/home"
+  for block in "$folder"/blocks/*; do
+    [ -e "$block" ] || continue
+    line=$((10#${block##*/}))
+    marker=$(head -1 "$block")
+    case "${marker#\# }" in
+      skip*) echo "$page:$line: ${marker#\# }" && continue ;;
+      Ctrl-C) stop_all ;;
+      "") ;;
+      *) echo "$page:$line: unknown marker: $marker" >&2 && exit 1 ;;
+    esac
+    . "$block"
+  done
+  stop_all
+}
+
 exec </dev/null
-for block in "$scratch"/blocks/*; do
-  line=$((10#${block##*/}))
-  marker=$(head -1 "$block")
-  case "${marker#\# }" in
-    skip*) echo "README.md:$line: ${marker#\# }" && continue ;;
-    Ctrl-C) stop_all ;;
-    "") ;;
-    *) echo "README.md:$line: unknown marker: $marker" >&2 && exit 1 ;;
-  esac
-  . "$block"
-done
-stop_all
-echo "README.md: all other commands run as printed, in $SECONDS s"
+count=0
+for page in "${pages[@]}"; do run_page; done
+echo "${pages[*]}: all other commands run as printed, in $SECONDS s"
