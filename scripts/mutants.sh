@@ -5,7 +5,7 @@
 # finds are only listed here: `cargo test` runs them.
 #
 #   scripts/mutants.sh [of]         # only those of one protocol, or of host or store
-#   scripts/mutants.sh --record     # the table goes to docs/guide/testing.md
+#   scripts/mutants.sh --record     # the table goes to docs/reference/mutants.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -54,6 +54,6 @@ table >"$work/table.md"
 cat "$work/table.md"
 if [ -n "$record" ]; then
   sed -i -e "/<!-- mutants -->/,/<!-- end of mutants -->/{//!d}" \
-    -e "/<!-- mutants -->/r $work/table.md" docs/guide/testing.md
+    -e "/<!-- mutants -->/r $work/table.md" docs/reference/mutants.md
 fi
 ! grep -q '\*\*nobody\*\*' "$work/table.md"
