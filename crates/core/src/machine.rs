@@ -17,19 +17,19 @@
 //!   the protocol; machines exchange only what is undecided.
 
 use crate::entry::Entry;
-use crate::ids::{EntryId, ReplicaId, Slot};
+use crate::ids::{EntryId, Slot};
+use crate::introspect::Introspect;
 use crate::out::Out;
 use crate::step::{Input, Past};
 use crate::time::Now;
 use crate::wire::{Decoder, Wire, WireError, Written};
 use std::fmt::Debug;
-use std::hash::Hasher;
 
 /// One protocol, as seen from the host: a replica of one epoch of one group.
 ///
 /// Implementations know no clock, randomness, file, socket or thread. They are cloned and
 /// fingerprinted so that they can be model-checked as they ship.
-pub trait Machine: Clone + Sized {
+pub trait Machine: Introspect + Clone + Sized {
     /// What replicas say to each other.
     type Message: Carry + Clone + Debug;
     /// What must survive a crash.
@@ -86,36 +86,6 @@ pub trait Machine: Clone + Sized {
     fn rests_on(config: &Self::Config, record: &Self::Record) -> Option<EntryId> {
         let _ = (config, record);
         None
-    }
-
-    /// Feeds everything it can act on to `to`, times and log positions relative; no statistics.
-    /// Two machines with equal fingerprints answer every input alike.
-    fn fingerprint(&self, to: &mut impl Hasher);
-
-    /// For people who wonder why nothing happens: what is undecided here, what was heard of it, and
-    /// what that still lacks.
-    fn explain(&self) -> String {
-        String::new()
-    }
-
-    /// Numbers for people who watch it, by name; one that only grows ends in `_total`. Nothing depends on
-    /// them.
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        Vec::new()
-    }
-
-    /// The same of its peers, one by one.
-    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
-        Vec::new()
-    }
-
-    /// The paper's lemmas as assertions over this replica's state; run after every step in tests.
-    fn check(&self) {}
-
-    /// How many steps of its own the furthest slot under way has taken (values, ballots, views):
-    /// the model checker searches up to a given depth.
-    fn depth(&self) -> usize {
-        0
     }
 }
 

@@ -5,7 +5,7 @@ use crate::duties::{Act, Duties, Fault, Told};
 use crate::node::{Node, Print};
 use crate::panics::Guard;
 use crate::scope::{Disks, Scope};
-use quorate_core::{Machine, Plain, Seat};
+use quorate_core::{Introspect, Plain, Seat};
 use quorate_protocols::Protocol;
 use quorate_protocols::rabia::Rabia;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ fn compare<P: Protocol>(scope: &Scope, pieces: usize, states_max: usize) -> Pair
     };
     let print = |node: &Node<P::Machine>| {
         node.print_by(|machine, to| {
-            Machine::fingerprint(
+            Introspect::fingerprint(
                 machine,
                 &mut Blinkered {
                     inner: to,

@@ -5,7 +5,7 @@ use crate::phases::Phase;
 use crate::subject::Subject;
 use crate::world::World;
 use bytes::Bytes;
-use quorate_core::{MILLIS, Machine, Slot};
+use quorate_core::{Introspect, MILLIS, Machine, Slot};
 use quorate_host::Token;
 use std::collections::BTreeMap;
 
@@ -160,7 +160,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         }
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        let figures = hosts.filter_map(|host| host.machine().map(Machine::figures));
+        let figures = hosts.filter_map(|host| host.machine().map(Introspect::figures));
         let mut sums = BTreeMap::new();
         for (name, value) in figures.flatten() {
             if name.ends_with("_total") {

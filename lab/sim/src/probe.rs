@@ -1,7 +1,7 @@
 //! A machine around a machine that writes down what it does, when a trace is asked for.
 
 use quorate_core::{
-    Decoder, EntryId, Input, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId, WireError,
+    Decoder, EntryId, Input, Introspect, Machine, Now, Out, Output, Past, WireError,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -70,45 +70,19 @@ impl<M: Machine> Machine for Probe<M> {
         self.forward(out);
     }
 
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn reach(config: &Self::Config) -> Option<u64> {
-        M::reach(&config.inner)
-    }
-
-    fn payloads(config: &Self::Config) -> Option<PayloadRule> {
-        M::payloads(&config.inner)
-    }
+    quorate_core::delegate!(Machine: M, config => &config.inner, Probe { inner, .. } => inner);
 
     fn rests_on(config: &Self::Config, record: &Self::Record) -> Option<EntryId> {
         M::rests_on(&config.inner, record)
     }
+}
 
-    fn is_serving(&self) -> bool {
-        self.inner.is_serving()
-    }
-
+impl<M: Machine> Introspect for Probe<M> {
     fn fingerprint(&self, to: &mut impl Hasher) {
         self.inner.fingerprint(to);
     }
 
-    fn explain(&self) -> String {
-        self.inner.explain()
-    }
-
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        self.inner.figures()
-    }
-
-    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
-        self.inner.peer_figures()
-    }
-
-    fn check(&self) {
-        self.inner.check();
-    }
+    quorate_core::delegate!(Introspect: Probe { inner, .. } => inner);
 }
 
 impl<M: Machine> Probe<M> {

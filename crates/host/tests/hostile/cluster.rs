@@ -5,8 +5,8 @@ use crate::disk::Disk;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
-    Boot, ClusterId, Durability, Epoch, Group, Incarnation, Machine, Member, Now, Peers, Principal,
-    ReplicaId, Seat, Slot,
+    Boot, ClusterId, Durability, Epoch, Group, Incarnation, Introspect, Machine, Member, Now,
+    Peers, Principal, ReplicaId, Seat, Slot,
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_etcd_store::{Query, Store, command};

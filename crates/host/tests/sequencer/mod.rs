@@ -4,9 +4,9 @@ use crate::disk::Disk;
 use bytes::Bytes;
 use quorate_core::{
     Application, At, Base, Boot, Carry, Catalogue, ClusterId, Command, Decoder, Durability,
-    Encoder, Entry, EntryBuilder, EntryId, Epoch, Group, Incarnation, Input, Lsn, Machine, Member,
-    Now, Numbers, Out, Outcome, Past, Payload, Peers, Record, Refusal, ReplicaId, RequestId, Seat,
-    Slot, Unfit, Wire, WireError,
+    Encoder, Entry, EntryBuilder, EntryId, Epoch, Group, Incarnation, Input, Introspect, Lsn,
+    Machine, Member, Now, Numbers, Out, Outcome, Past, Payload, Peers, Record, Refusal, ReplicaId,
+    RequestId, Seat, Slot, Unfit, Wire, WireError,
 };
 use quorate_host::{Host, HostConfig, Limits, OpenError, Start, SupportedVersions};
 use std::collections::{BTreeMap, VecDeque};
@@ -179,7 +179,9 @@ impl Machine for Sequencer {
     fn reach(_: &Seat) -> Option<u64> {
         Some(1)
     }
+}
 
+impl Introspect for Sequencer {
     fn fingerprint(&self, to: &mut impl Hasher) {
         to.write_u64(self.next.0);
     }

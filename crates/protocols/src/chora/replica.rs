@@ -16,8 +16,8 @@ use crate::shared::lives::Lives;
 use crate::shared::masks::each_peer;
 use crate::shared::rejoin::Rejoin;
 use quorate_core::{
-    Decoder, Entry, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot, Wire,
-    WireError,
+    Decoder, Entry, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot,
+    Wire, WireError,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -165,7 +165,9 @@ impl Machine for Replica {
     fn reach(config: &Config) -> Option<u64> {
         Some(config.slots_max as u64 + INITS_MAX)
     }
+}
 
+impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (&self.rejoin, &self.lives, self.view, self.voted).hash(to);
         (self.sealed <= self.durable, self.role, &self.init).hash(to);

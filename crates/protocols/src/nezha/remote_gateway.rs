@@ -18,8 +18,8 @@ use super::gateway::{BACKOFF_MAX, Dispatch, Gateway};
 use super::messages::{Message, Record, Timer};
 use crate::shared::decided::DecidedSet;
 use quorate_core::{
-    Class, Command, Decoder, Due, EntryId, Event, Input, Machine, Now, Out, Outcome, Past, Peers,
-    Refusal, ReplicaId, RequestId, Wire, WireError,
+    Class, Command, Decoder, Due, EntryId, Event, Input, Introspect, Machine, Now, Out, Outcome,
+    Past, Peers, Refusal, ReplicaId, RequestId, Wire, WireError,
 };
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -84,7 +84,9 @@ impl Machine for RemoteGateway {
     fn room(&self) -> usize {
         self.gateway.room(&self.config, 0)
     }
+}
 
+impl Introspect for RemoteGateway {
     fn fingerprint(&self, to: &mut impl Hasher) {
         use std::hash::Hash;
         (&self.gateway, self.is_armed, self.backoff).hash(to);

@@ -20,8 +20,8 @@ use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::decided::DecidedSet;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot, Wire,
-    WireError,
+    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, Peers, ReplicaId,
+    Slot, Wire, WireError,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -174,7 +174,9 @@ impl Machine for Replica {
         // Before that is durable a crash takes the new life along: others must not fail on its account.
         self.status != Status::Recovering && self.joined <= self.durable
     }
+}
 
+impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.status, self.view, self.lnv, &self.cv).hash(to);
         (self.ap, self.cp, self.is_unvouched).hash(to);

@@ -4,7 +4,7 @@ use super::Replica;
 use super::messages::{Manifest, Message, Record};
 use crate::rabia::weak_mvc;
 use crate::shared::lives;
-use quorate_core::Machine;
+use quorate_core::Introspect;
 
 /// A message.
 pub(super) fn message(message: &Message) -> String {

@@ -17,8 +17,8 @@ use crate::shared::lives::Lives;
 use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
-    Wire, WireError,
+    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, PayloadRule, Peers,
+    ReplicaId, Wire, WireError,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -138,21 +138,6 @@ impl Machine for Replica {
         self.mvc.room().saturating_sub(self.backlog.len())
     }
 
-    fn fingerprint(&self, to: &mut impl Hasher) {
-        self.mvc.fingerprint(to);
-        (self.life, self.life_written <= self.durable).hash(to);
-        self.backlog.hash(to);
-        for (id, spreading) in &self.spreading {
-            id.hash(to);
-            spreading.fingerprint(self.durable, to);
-        }
-        self.segments.fingerprint(self.durable, to);
-        (&self.roster, &self.rosters, &self.losses).hash(to);
-        (&self.rounds, &self.rejoin, &self.orphans).hash(to);
-        (self.is_armed, self.backoff, self.silent).hash(to);
-        (self.gone, self.voiding).hash(to);
-    }
-
     fn reach(config: &Config) -> Option<u64> {
         <weak_mvc::Replica as Machine>::reach(&config.mvc)
     }
@@ -174,6 +159,23 @@ impl Machine for Replica {
 
     fn is_serving(&self) -> bool {
         self.mvc.is_serving()
+    }
+}
+
+impl Introspect for Replica {
+    fn fingerprint(&self, to: &mut impl Hasher) {
+        self.mvc.fingerprint(to);
+        (self.life, self.life_written <= self.durable).hash(to);
+        self.backlog.hash(to);
+        for (id, spreading) in &self.spreading {
+            id.hash(to);
+            spreading.fingerprint(self.durable, to);
+        }
+        self.segments.fingerprint(self.durable, to);
+        (&self.roster, &self.rosters, &self.losses).hash(to);
+        (&self.rounds, &self.rejoin, &self.orphans).hash(to);
+        (self.is_armed, self.backoff, self.silent).hash(to);
+        (self.gone, self.voiding).hash(to);
     }
 
     fn explain(&self) -> String {

@@ -7,8 +7,8 @@
 use crate::registry::{Protocol, registered, unknown_protocol};
 use crate::shared::decided::DecidedSet;
 use quorate_core::{
-    Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Machine, Now, Out, Past,
-    PayloadRule, Record, ReplicaId, Seat, Slot, Touches, Wire, WireError, Written,
+    Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Introspect, Machine, Now,
+    Out, Past, Record, Seat, Slot, Touches, Wire, WireError, Written,
 };
 use std::hash::Hasher;
 
@@ -256,23 +256,13 @@ macro_rules! machines {
                 }
             }
 
-            fn room(&self) -> usize {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.room()),*
-                }
-            }
-
-            fn is_serving(&self) -> bool {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.is_serving()),*
-                }
-            }
-
-            fn reach(config: &AnyConfig) -> Option<u64> {
-                match config {
-                    $(AnyConfig::$name(config) => <Of<$protocol>>::reach(config)),*
-                }
-            }
+            quorate_core::delegate!(
+                Machine: $(
+                    Of<$protocol>,
+                    AnyConfig::$name(config) => config,
+                    AnyMachine::$name(inside) => inside.machine
+                );*
+            );
 
             fn rests_on(config: &AnyConfig, record: &AnyRecord) -> Option<EntryId> {
                 match (config, record) {
@@ -282,48 +272,18 @@ macro_rules! machines {
                     _ => None,
                 }
             }
+        }
 
-            fn payloads(config: &AnyConfig) -> Option<PayloadRule> {
-                match config {
-                    $(AnyConfig::$name(config) => <Of<$protocol>>::payloads(config)),*
-                }
-            }
-
+        impl Introspect for AnyMachine {
             fn fingerprint(&self, to: &mut impl Hasher) {
                 match self {
                     $(AnyMachine::$name(inside) => inside.machine.fingerprint(to)),*
                 }
             }
 
-            fn explain(&self) -> String {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.explain()),*
-                }
-            }
-
-            fn figures(&self) -> Vec<(&'static str, f64)> {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.figures()),*
-                }
-            }
-
-            fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.peer_figures()),*
-                }
-            }
-
-            fn check(&self) {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.check()),*
-                }
-            }
-
-            fn depth(&self) -> usize {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.depth()),*
-                }
-            }
+            quorate_core::delegate!(
+                Introspect: $(AnyMachine::$name(inside) => inside.machine);*
+            );
         }
     };
 }

@@ -4,7 +4,7 @@
 use crate::registry::Sabotage;
 use bytes::Bytes;
 use quorate_core::{
-    Decoder, EntryId, Input, Lsn, Machine, Now, Out, Output, Past, PayloadRule, ReplicaId,
+    Decoder, EntryId, Input, Introspect, Lsn, Machine, Now, Out, Output, Past, ReplicaId,
     WireError, Written,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -107,26 +107,14 @@ impl<M: Machine> Machine for Sabotaged<M> {
         self.settle(now, out);
     }
 
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn reach(config: &Self::Config) -> Option<u64> {
-        M::reach(&config.inner)
-    }
-
-    fn payloads(config: &Self::Config) -> Option<PayloadRule> {
-        M::payloads(&config.inner)
-    }
+    quorate_core::delegate!(Machine: M, config => &config.inner, Sabotaged { inner, .. } => inner);
 
     fn rests_on(config: &Self::Config, record: &Self::Record) -> Option<EntryId> {
         M::rests_on(&config.inner, record)
     }
+}
 
-    fn is_serving(&self) -> bool {
-        self.inner.is_serving()
-    }
-
+impl<M: Machine> Introspect for Sabotaged<M> {
     fn fingerprint(&self, to: &mut impl Hasher) {
         self.inner.fingerprint(to);
         for (outer, _) in &self.kept {
@@ -135,25 +123,7 @@ impl<M: Machine> Machine for Sabotaged<M> {
         self.heard.hash(to);
     }
 
-    fn explain(&self) -> String {
-        self.inner.explain()
-    }
-
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        self.inner.figures()
-    }
-
-    fn peer_figures(&self) -> Vec<(ReplicaId, &'static str, f64)> {
-        self.inner.peer_figures()
-    }
-
-    fn check(&self) {
-        self.inner.check();
-    }
-
-    fn depth(&self) -> usize {
-        self.inner.depth()
-    }
+    quorate_core::delegate!(Introspect: Sabotaged { inner, .. } => inner);
 }
 
 impl<M: Machine> Sabotaged<M> {

@@ -16,8 +16,8 @@ use crate::shared::rejoin::Rejoin;
 use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Lsn, Machine, Now, Out, Past, PayloadRule, Peers, ReplicaId,
-    Slot, Wire, WireError,
+    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, PayloadRule, Peers,
+    ReplicaId, Slot, Wire, WireError,
 };
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -151,7 +151,9 @@ impl Machine for Replica {
             code: config.code_max,
         })
     }
+}
 
+impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (&self.rejoin, &self.lives, self.promised, self.ap).hash(to);
         self.done.to_bytes().hash(to);

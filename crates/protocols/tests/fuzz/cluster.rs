@@ -4,8 +4,8 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
     Base as _, Boot, Class, ClientId, Command, Durability, Entry, Epoch, Group, Incarnation, Input,
-    Machine, Member, Now, Out, Outcome, Output, Past, Payload, Peers, Principal, Refusal,
-    ReplicaId, RequestId, Seat, Slot, Wire as _, carried, hollow_share,
+    Introspect, Machine, Member, Now, Out, Outcome, Output, Past, Payload, Peers, Principal,
+    Refusal, ReplicaId, RequestId, Seat, Slot, Wire as _, carried, hollow_share,
 };
 use quorate_protocols::Protocol;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::disk::Disk;
-use quorate_core::{Application, Machine};
+use quorate_core::{Application, Introspect};
 use std::collections::BTreeMap;
 
 impl<A: Application> Core<A> {

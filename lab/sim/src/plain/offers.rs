@@ -7,7 +7,7 @@ use super::world::{Event, World};
 use crate::network::exponential;
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_core::{MILLIS, Machine, Principal, SECONDS, Wire};
+use quorate_core::{Introspect, MILLIS, Principal, SECONDS, Wire};
 use quorate_host::{Answer, Host, Request};
 use quorate_plain_store::{Answer as Found, Write};
 use quorate_tooling::keys::Keys;
@@ -116,7 +116,9 @@ impl World {
     /// What machines say of themselves under this name, summed up.
     pub(super) fn figure(&self, wanted: &str) -> f64 {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        let figures = hosts.filter_map(Host::machine).flat_map(Machine::figures);
+        let figures = hosts
+            .filter_map(Host::machine)
+            .flat_map(Introspect::figures);
         let figures = figures.chain(self.gateways.iter().flat_map(Apart::figures));
         let values = figures.filter(|(name, _)| *name == wanted);
         values.map(|(_, value)| value).sum()

@@ -7,9 +7,9 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::seat;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Lsn, Machine, Now,
-    Out, Outcome, Output, Past, Peers, Principal, Record as _, ReplicaId, RequestId, Seat, Slot,
-    carried,
+    Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Introspect, Lsn,
+    Machine, Now, Out, Outcome, Output, Past, Peers, Principal, Record as _, ReplicaId, RequestId,
+    Seat, Slot, carried,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -441,7 +441,7 @@ impl Net {
             }
         }
         let states = self.nodes.iter().filter_map(|node| node.machine.as_ref());
-        let states: Vec<String> = states.map(Machine::explain).collect();
+        let states: Vec<String> = states.map(Introspect::explain).collect();
         panic!("nobody gets quiet:\n{}", states.join("\n"));
     }
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{
     Base, Boot, Class, ClientId, Command, Durability, Entry, Epoch, Event, Group, Incarnation,
-    Input, Lsn, MILLIS, Machine, Member, Now, Out, Outcome, Output, Past, Peers, Principal,
-    ReplicaId, RequestId, Seat, Slot, Wire,
+    Input, Introspect, Lsn, MILLIS, Machine, Member, Now, Out, Outcome, Output, Past, Peers,
+    Principal, ReplicaId, RequestId, Seat, Slot, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

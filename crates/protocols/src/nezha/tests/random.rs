@@ -6,7 +6,7 @@ use super::history::{BUCKETS, named};
 use super::net::Net;
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_core::{Class, Input, MILLIS};
+use quorate_core::{Class, Input, Introspect, MILLIS};
 
 #[derive(Clone)]
 pub(super) struct Course {
@@ -142,7 +142,6 @@ pub(super) fn settle(net: &mut Net) {
             return;
         }
     }
-    use quorate_core::Machine as _;
     let states = net
         .nodes
         .iter()

@@ -4,7 +4,7 @@
 use super::super::Timer;
 use super::directed::Schedule;
 use super::net::Net;
-use quorate_core::{Input, MILLIS, Machine, ReplicaId};
+use quorate_core::{Input, Introspect, MILLIS, ReplicaId};
 
 const HOUR_NS: i64 = 3600 * 1000 * MILLIS as i64;
 

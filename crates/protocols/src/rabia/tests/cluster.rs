@@ -7,9 +7,9 @@ use crate::registry::Protocol;
 use crate::shared::seat;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Lsn, MICROS, Machine,
-    Now, Out, Outcome, Output, Past, Peers, Principal, Record as _, ReplicaId, RequestId, Seat,
-    Slot, Wire,
+    Base, Boot, Class, ClientId, Command, Due, Entry, EntryId, Event, Input, Introspect, Lsn,
+    MICROS, Machine, Now, Out, Outcome, Output, Past, Peers, Principal, Record as _, ReplicaId,
+    RequestId, Seat, Slot, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

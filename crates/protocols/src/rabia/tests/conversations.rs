@@ -5,8 +5,8 @@ use crate::rabia::{
     Bits, Config, DecidedSet, Message, Nulls, Record, Replica, SlotMessage, Timer, Trail, Value,
 };
 use quorate_core::{
-    Boot, Class, Entry, EntryBuilder, EntryId, EntrySet, Event, Input, Lsn, MILLIS, Machine, Now,
-    Out, Output, Past, Slot, Wire,
+    Boot, Class, Entry, EntryBuilder, EntryId, EntrySet, Event, Input, Introspect, Lsn, MILLIS,
+    Machine, Now, Out, Output, Past, Slot, Wire,
 };
 
 struct Talk {

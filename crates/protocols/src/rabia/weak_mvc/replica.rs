@@ -12,7 +12,8 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Input, Lsn, Machine, Now, Out, Past, ReplicaId, Slot, Wire, WireError,
+    Decoder, EntryId, Input, Introspect, Lsn, Machine, Now, Out, Past, ReplicaId, Slot, Wire,
+    WireError,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -143,6 +144,17 @@ impl Machine for Replica {
         self.queue_room()
     }
 
+    /// The window (I8), and NULLs up to twice as far, which are recorded by their reserve alone.
+    fn reach(config: &Config) -> Option<u64> {
+        Some(2 * config.window as u64)
+    }
+
+    fn is_serving(&self) -> bool {
+        self.is_voting()
+    }
+}
+
+impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.rejoin, self.is_rejoin_delayed, self.floor).hash(to);
         (self.ap, self.seq, self.hlc).hash(to);
@@ -161,15 +173,6 @@ impl Machine for Replica {
         }
         (self.ahead, self.acknowledge, self.backoff, self.probe).hash(to);
         (self.retransmit_armed, self.need_armed, self.catch_up_armed).hash(to);
-    }
-
-    /// The window (I8), and NULLs up to twice as far, which are recorded by their reserve alone.
-    fn reach(config: &Config) -> Option<u64> {
-        Some(2 * config.window as u64)
-    }
-
-    fn is_serving(&self) -> bool {
-        self.is_voting()
     }
 
     fn explain(&self) -> String {

@@ -11,9 +11,9 @@ use crate::shared::seat::seat;
 use crate::{DecidedSet, rabia};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Lsn, Machine, Now,
-    Out, Output, Past, Payload, Peers, Principal, Record as _, ReplicaId, RequestId, Slot, Wire,
-    carried,
+    Base, Boot, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Introspect, Lsn,
+    Machine, Now, Out, Output, Past, Payload, Peers, Principal, Record as _, ReplicaId, RequestId,
+    Slot, Wire, carried,
 };
 use segments::segment_len;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -357,7 +357,7 @@ impl Net {
     /// What waits for what.
     pub(super) fn describe(&self) -> String {
         let of = |node: &Node| {
-            let why = node.machine.as_ref().map(Machine::explain);
+            let why = node.machine.as_ref().map(Introspect::explain);
             let (log, timers) = (node.log.len(), &node.timers);
             format!("\n{log} delivered, {timers:?}, {}", why.unwrap_or_default())
         };

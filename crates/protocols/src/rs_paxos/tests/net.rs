@@ -9,9 +9,9 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::seat;
 use bytes::Bytes;
 use quorate_core::{
-    Base, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Lsn, Machine, Now, Out,
-    Outcome, Output, Past, Payload, Peers, Principal, ReplicaId, RequestId, Seat, Slot, carried,
-    hollow_share,
+    Base, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Introspect, Lsn, Machine,
+    Now, Out, Outcome, Output, Past, Payload, Peers, Principal, ReplicaId, RequestId, Seat, Slot,
+    carried, hollow_share,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

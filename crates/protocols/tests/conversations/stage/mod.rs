@@ -5,8 +5,8 @@ mod lives;
 mod traffic;
 
 use quorate_core::{
-    Base, Class, ClientId, Command, Due, Entry, Event, Input, Lsn, Machine, Now, Out, Outcome,
-    Output, Past, Payload, Peers, Principal, RequestId, Seat, Slot, carried, hollow_share,
+    Base, Class, ClientId, Command, Due, Entry, Event, Input, Introspect, Lsn, Machine, Now, Out,
+    Outcome, Output, Past, Payload, Peers, Principal, RequestId, Seat, Slot, carried, hollow_share,
 };
 use quorate_protocols::{Protocol, Sabotage, Sabotaged};
 use std::collections::BTreeMap;

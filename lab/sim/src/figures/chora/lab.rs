@@ -10,7 +10,7 @@ use super::trouble::{self, Trouble};
 use crate::network::exponential;
 use crate::queue::Queue;
 use fastrand::Rng;
-use quorate_core::{Entry, Input, Machine, Output, Peers, ReplicaId, Slot};
+use quorate_core::{Entry, Input, Introspect, Output, Peers, ReplicaId, Slot};
 use quorate_protocols::chora::{Message, Replica};
 
 /// A replica under full load always has so many commands waiting.

@@ -6,8 +6,8 @@ use super::lab::Bare;
 use crate::simulator::{sample_epoch, seat};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Durability, Entry, Input, Machine, Now, Out, Output,
-    Past, Principal, RequestId, Slot,
+    Base, Boot, Class, ClientId, Command, Durability, Entry, Input, Introspect, Machine, Now, Out,
+    Output, Past, Principal, RequestId, Slot,
 };
 use quorate_protocols::chora::{Chora, Message, Timer};
 use quorate_protocols::{DecidedSet, Protocol};
