@@ -19,8 +19,8 @@ mod telling;
 #[cfg(test)]
 mod tests;
 
-use crate::book::{Book, Code};
-use crate::duties::{Duties, Fault};
+use crate::host_model::{Fault, HostModel};
+use crate::interner::{Code, Interner};
 use crate::node::{Node, Print};
 use crate::panics::Guard;
 use crate::scope::Scope;
@@ -93,9 +93,9 @@ impl State {
 
 struct Search<'a, M: Plain> {
     /// By outcome of every coin.
-    duties: [Duties<'a, M>; 2],
+    model: [HostModel<'a, M>; 2],
     layers: Layers<M>,
-    book: Book<M>,
+    interner: Interner<M>,
     guard: Guard,
     locals: Vec<Node<M>>,
     prints: BTreeMap<Print, Local>,
@@ -140,15 +140,15 @@ impl<'a, M: Plain> Search<'a, M> {
         guard: Guard,
     ) -> Self {
         let seeds = scope.seeds();
-        let duties = |seed| Duties {
+        let model = |seed| HostModel {
             scope,
             seed,
             configure,
         };
         Search {
-            duties: [duties(seeds[0]), duties(seeds[seeds.len() - 1])],
+            model: [model(seeds[0]), model(seeds[seeds.len() - 1])],
             layers,
-            book: Book::new(),
+            interner: Interner::new(),
             guard,
             locals: Vec::new(),
             prints: BTreeMap::new(),
@@ -234,7 +234,7 @@ impl<'a, M: Plain> Search<'a, M> {
             };
             let before = *state.decided.get_or_insert(code);
             if before != code {
-                let names = (self.book.name(before), self.book.name(code));
+                let names = (self.interner.name(before), self.interner.name(code));
                 let what = format!("{} and {} may both be decided", names.0, names.1);
                 return Err(Fault::new("agreement", what));
             }

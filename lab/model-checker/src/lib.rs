@@ -1,7 +1,7 @@
 //! Every schedule of small clusters.
 //!
 //! Machines run here as they ship, shrunk only through the parameters of their epoch; what their
-//! hosts do is modelled ([`duties`](self) says how). Two kinds of search:
+//! hosts do is modelled ([`model`](self) says how). Two kinds of search:
 //!
 //! - The general one takes every step that any replica may take in every order: hear a message,
 //!   be woken by a timer, finish a write, crash and come back, lose everything, be asked by a
@@ -21,12 +21,11 @@
 //! The first violation found is told as a schedule, step by step; in the general search no shorter
 //! one exists.
 
+mod equivalence;
 #[cfg(test)]
-mod alike;
-mod atlas;
-mod book;
-mod duties;
-mod guises;
+mod fingerprint_test;
+mod host_model;
+mod interner;
 mod kinds;
 mod layers;
 mod node;
@@ -37,6 +36,7 @@ mod report;
 mod runner;
 mod scope;
 mod search;
+mod state_cache;
 mod table;
 mod tuples;
 mod turns;

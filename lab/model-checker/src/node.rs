@@ -21,7 +21,7 @@ pub(crate) struct Node<M: Plain> {
     /// Entries whose payloads it wants.
     pub(crate) gathers: Vec<Entry>,
     pub(crate) timers: BTreeSet<M::Timer>,
-    /// What the host's log says was decided, by slot, as [`crate::book::Code`]s.
+    /// What the host's log says was decided, by slot, as [`crate::interner::Code`]s.
     pub(crate) decided: Vec<u8>,
     /// What was ever decided here: what clients may have seen, though a crash undid it here.
     pub(crate) chosen: Vec<u8>,

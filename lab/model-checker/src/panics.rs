@@ -1,7 +1,7 @@
 //! Lemmas that do not hold: a machine that finds its own invariants broken panics, and the steps
 //! that led there must be told even in builds that abort.
 
-use crate::duties::Fault;
+use crate::host_model::Fault;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 

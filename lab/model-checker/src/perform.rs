@@ -1,7 +1,7 @@
 //! Performing what a machine wants done.
 
-use crate::book::Book;
-use crate::duties::{Duties, Fault, Told};
+use crate::host_model::{Fault, HostModel, Told};
+use crate::interner::Interner;
 use crate::kinds::is_kind;
 use crate::node::{Line, Node};
 use crate::scope::{Disks, replica};
@@ -10,22 +10,22 @@ use quorate_core::{Event, Input, Lsn, Out, Outcome, Output, Peers, Plain, Reques
 /// One step of one replica, on its way.
 struct Turn<'a, M: Plain> {
     node: Node<M>,
-    book: &'a mut Book<M>,
+    interner: &'a mut Interner<M>,
     told: &'a mut Told,
     persisted: bool,
     /// Kinds of messages that never leave.
     lost: &'static [&'static str],
 }
 
-impl<M: Plain> Duties<'_, M> {
+impl<M: Plain> HostModel<'_, M> {
     /// Performs what the machine wants done.
     pub(crate) fn perform(
         &self,
         node: Node<M>,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
-        let mut turn = self.turn_of(node, book, told);
+        let mut turn = self.turn_of(node, interner, told);
         loop {
             let mut outputs = turn.node.out.drain().collect::<Vec<_>>();
             if outputs.iter().any(|output| self.is_last(output)) {
@@ -60,16 +60,26 @@ impl<M: Plain> Duties<'_, M> {
     }
 
     /// What waited for the disk leaves.
-    pub(crate) fn release(&self, node: Node<M>, book: &mut Book<M>, told: &mut Told) -> Node<M> {
-        let mut turn = self.turn_of(node, book, told);
+    pub(crate) fn release(
+        &self,
+        node: Node<M>,
+        interner: &mut Interner<M>,
+        told: &mut Told,
+    ) -> Node<M> {
+        let mut turn = self.turn_of(node, interner, told);
         turn.release(self.scope.n);
         turn.node
     }
 
-    fn turn_of<'t>(&self, node: Node<M>, book: &'t mut Book<M>, told: &'t mut Told) -> Turn<'t, M> {
+    fn turn_of<'t>(
+        &self,
+        node: Node<M>,
+        interner: &'t mut Interner<M>,
+        told: &'t mut Told,
+    ) -> Turn<'t, M> {
         Turn {
             node,
-            book,
+            interner,
             told,
             persisted: false,
             lost: self.scope.lost,
@@ -112,7 +122,7 @@ impl<M: Plain> Duties<'_, M> {
                     return Err(Fault::new("order", what));
                 }
                 if next < self.scope.slots {
-                    self.decide(&mut turn.node, entry, turn.book)?;
+                    self.decide(&mut turn.node, entry, turn.interner)?;
                 }
             }
             Output::Reply { id, outcome } => turn.reply(id, outcome)?,
@@ -172,7 +182,7 @@ impl<M: Plain> Turn<'_, M> {
             Peers::One(peer) => peer == replica(*other),
         };
         for other in (0..n).filter(is_for) {
-            let mail = self.book.post(me, other, message);
+            let mail = self.interner.post(me, other, message);
             self.node.has_sent(mail);
         }
     }

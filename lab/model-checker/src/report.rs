@@ -1,6 +1,6 @@
 //! What a search came to, for people and for programs.
 
-use crate::duties::Fault;
+use crate::host_model::Fault;
 use crate::layers::Layered;
 use crate::scope::Scope;
 use crate::search::Found;

@@ -5,7 +5,7 @@
     reason = "wall time is measured here, outside of every search"
 )]
 
-use crate::duties::Duties;
+use crate::host_model::HostModel;
 use crate::options::ModelOptions;
 use crate::panics::{self, Guard};
 use crate::report::{Row, peak_mib};
@@ -238,12 +238,12 @@ impl Searching<'_> {
             let found = layers::search(scope, configure, layers, self.guard);
             return Row::of_layers(scope, found, began.elapsed().as_secs_f64());
         }
-        let duties: Duties<'_, M> = Duties {
+        let model: HostModel<'_, M> = HostModel {
             scope,
             seed: scope.seeds()[coins],
             configure,
         };
-        let found = search::search(duties, self.states_max, self.guard);
+        let found = search::search(model, self.states_max, self.guard);
         Row::of_search(scope, coins, found, began.elapsed().as_secs_f64())
     }
 }

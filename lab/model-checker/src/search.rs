@@ -6,7 +6,7 @@
 //!
 //! Nor is it told apart what a replica has heard in vain. A state of the cluster says of each
 //! replica what it shows, and behind that all the states that it may be in, having shown the same
-//! in the same order: its guise. What one replica may be in does not depend on which of its own
+//! in the same order: its equivalence class. What one replica may be in does not depend on which of its own
 //! states another one is in, but on what the other shows. So all combinations of their states are
 //! possible, and nothing is lost or added.
 
@@ -14,10 +14,10 @@ mod story;
 #[cfg(test)]
 mod tests;
 
-use crate::atlas::{Atlas, CUT};
-use crate::duties::{Act, Duties, Fault};
-use crate::guises::Guises;
+use crate::equivalence::Classes;
+use crate::host_model::{Act, Fault, HostModel};
 use crate::panics::Guard;
+use crate::state_cache::{CUT, StateCache};
 use crate::tuples::Tuples;
 use quorate_core::{Class, Plain};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,11 +46,11 @@ pub(crate) struct Found {
 
 /// A search under way.
 struct Search<'a, M: Plain> {
-    atlas: Atlas<'a, M>,
-    guises: Guises,
-    /// By replica, its guise.
+    cache: StateCache<'a, M>,
+    classes: Classes,
+    /// By replica, its equivalence class.
     tuples: Tuples,
-    /// By guise of a replica and what it sees of each other one: its moves.
+    /// By equivalence class of a replica and what it sees of each other one: its moves.
     known: BTreeMap<(u32, Vec<u32>), Rc<[Move]>>,
     found: Found,
 }
@@ -61,7 +61,7 @@ type Path = Vec<(u32, Act)>;
 /// Moves of one replica that look alike.
 #[derive(Clone, Copy)]
 struct Move {
-    /// Its guise afterwards.
+    /// Its equivalence class afterwards.
     next: u32,
     /// Crashes and losses in it.
     faults: (u8, u8),
@@ -95,26 +95,26 @@ struct Stop {
     fault: Fault,
 }
 
-/// Searches the scope of these duties under their seed of the coin.
-pub(crate) fn search<M: Plain>(duties: Duties<'_, M>, states_max: u64, guard: Guard) -> Found {
-    let mut search = Search::<M>::new(duties, guard);
+/// Searches the scope of a host model under its seed of the coin.
+pub(crate) fn search<M: Plain>(model: HostModel<'_, M>, states_max: u64, guard: Guard) -> Found {
+    let mut search = Search::<M>::new(model, guard);
     if let Err(stop) = search.run(states_max) {
         let story = search.tell(&stop);
         search.found.fault = Some((stop.fault, story));
     }
     search.found.states = search.tuples.len() as u64;
-    search.found.replica_states = search.atlas.len() as u64;
-    search.found.steps = search.atlas.guard.steps();
+    search.found.replica_states = search.cache.len() as u64;
+    search.found.steps = search.cache.guard.steps();
     search.found.bytes = search.tuples.bytes() as u64;
     search.found
 }
 
 impl<'a, M: Plain> Search<'a, M> {
-    fn new(duties: Duties<'a, M>, guard: Guard) -> Self {
-        let n = duties.scope.n;
+    fn new(model: HostModel<'a, M>, guard: Guard) -> Self {
+        let n = model.scope.n;
         Search {
-            atlas: Atlas::new(duties, guard),
-            guises: Guises::new(),
+            cache: StateCache::new(model, guard),
+            classes: Classes::new(),
             tuples: Tuples::new(n),
             known: BTreeMap::new(),
             found: Found::default(),
@@ -128,12 +128,12 @@ impl<'a, M: Plain> Search<'a, M> {
             path: Vec::new(),
             fault,
         };
-        let n = self.atlas.duties.scope.n;
-        let start = |me| self.atlas.first(me).map_err(|fault| stop(me, fault));
+        let n = self.cache.model.scope.n;
+        let start = |me| self.cache.first(me).map_err(|fault| stop(me, fault));
         let first = (0..n).map(start).collect::<Result<Vec<_>, _>>()?;
         let first = first
             .into_iter()
-            .map(|state| self.guises.number(vec![state]));
+            .map(|state| self.classes.number(vec![state]));
         let first = first.collect::<Vec<_>>();
         self.tuples.insert(&first, 0);
         let (mut state, mut layer_end) = (0, 1);
@@ -156,8 +156,8 @@ impl<'a, M: Plain> Search<'a, M> {
     fn expand(&mut self, state: u32) -> Result<(), Stop> {
         let mut tuple = self.tuples.get(state).to_vec();
         let faces = self.faces(&tuple);
-        let slots = self.atlas.duties.scope.slots;
-        let is_end = |face: &u32| self.atlas.node(*face).decided.len() >= slots;
+        let slots = self.cache.model.scope.slots;
+        let is_end = |face: &u32| self.cache.node(*face).decided.len() >= slots;
         self.found.ends += u64::from(faces.iter().all(is_end));
         let (crashes, losses) = self.faults_left(&faces);
         for who in 0..tuple.len() {
@@ -177,7 +177,7 @@ impl<'a, M: Plain> Search<'a, M> {
                 }
                 tuple[who] = step.next;
                 self.found.transitions += 1;
-                if let Err(fault) = self.judge(&faces, who, self.guises.face(step.next)) {
+                if let Err(fault) = self.judge(&faces, who, self.classes.face(step.next)) {
                     let (path, _) = self.path(before, &faces, who, step.next, None);
                     return Err(stop(path, fault));
                 }
@@ -188,25 +188,28 @@ impl<'a, M: Plain> Search<'a, M> {
         Ok(())
     }
 
-    /// By replica, a state of its guise: for all that others can see.
+    /// By replica, a state of its equivalence class: for all that others can see.
     fn faces(&self, tuple: &[u32]) -> Vec<u32> {
-        tuple.iter().map(|guise| self.guises.face(*guise)).collect()
+        tuple
+            .iter()
+            .map(|class| self.classes.face(*class))
+            .collect()
     }
 
     /// The moves of one replica, worked out once for all that it sees of the others.
     fn moves(
         &mut self,
-        guise: u32,
+        class: u32,
         faces: &[u32],
         who: usize,
     ) -> Result<Rc<[Move]>, (Path, Fault)> {
         let others = (0..faces.len()).filter(|other| *other != who);
-        let seen = others.map(|other| self.atlas.face(faces[other], who));
-        let key = (guise, seen.collect::<Vec<_>>());
+        let seen = others.map(|other| self.cache.face(faces[other], who));
+        let key = (class, seen.collect::<Vec<_>>());
         if let Some(moves) = self.known.get(&key) {
             return Ok(Rc::clone(moves));
         }
-        let moves: Rc<[Move]> = self.work_out(guise, faces, who)?.into();
+        let moves: Rc<[Move]> = self.work_out(class, faces, who)?.into();
         self.known.insert(key, Rc::clone(&moves));
         Ok(moves)
     }
@@ -215,16 +218,16 @@ impl<'a, M: Plain> Search<'a, M> {
     /// alike.
     fn work_out(
         &mut self,
-        guise: u32,
+        class: u32,
         faces: &[u32],
         who: usize,
     ) -> Result<Vec<Move>, (Path, Fault)> {
-        let states = Rc::clone(self.guises.states(guise));
+        let states = Rc::clone(self.classes.states(class));
         let (hidden, steps) = self.explore(&states, faces, who)?;
         let mut alike: Vec<Vec<&Step>> = Vec::new();
         for step in &steps {
             let is_alike =
-                |group: &&mut Vec<&Step>| self.atlas.look_alike(group[0].next, step.next);
+                |group: &&mut Vec<&Step>| self.cache.look_alike(group[0].next, step.next);
             match alike.iter_mut().find(is_alike) {
                 Some(group) => group.push(step),
                 None => alike.push(vec![step]),
@@ -233,9 +236,9 @@ impl<'a, M: Plain> Search<'a, M> {
         let mut moves = Vec::new();
         for group in alike {
             let next = self.least(&group, &hidden, faces, who)?;
-            let (before, after) = (self.atlas.node(states[0]), self.atlas.node(next[0]));
+            let (before, after) = (self.cache.node(states[0]), self.cache.node(next[0]));
             let faults = (after.crashes - before.crashes, after.losses - before.losses);
-            let next = self.guises.number(next);
+            let next = self.classes.number(next);
             moves.push(Move { next, faults });
         }
         Ok(moves)
@@ -283,7 +286,7 @@ impl<'a, M: Plain> Search<'a, M> {
         while after < hidden.len() {
             let state = hidden[after].0;
             for act in self.acts(state, faces, who) {
-                let next = self.atlas.take(state, act).map_err(|fault| {
+                let next = self.cache.take(state, act).map_err(|fault| {
                     let mut path = way(&hidden, after);
                     path.push((state, act));
                     (path, fault)
@@ -291,7 +294,7 @@ impl<'a, M: Plain> Search<'a, M> {
                 if !seen.insert(next) {
                     continue;
                 }
-                if self.atlas.is_midway(next) || self.atlas.look_alike(from[0], next) {
+                if self.cache.is_midway(next) || self.cache.look_alike(from[0], next) {
                     hidden.push((next, Some((after, act))));
                 } else {
                     steps.push(Step { after, act, next });
@@ -304,13 +307,13 @@ impl<'a, M: Plain> Search<'a, M> {
 
     /// All that a replica in some state may do where the others show these.
     fn acts(&mut self, state: u32, faces: &[u32], who: usize) -> Vec<Act> {
-        let mut acts = self.atlas.own_acts(state);
-        if self.atlas.node(state).machine.is_none() || self.atlas.is_midway(state) {
+        let mut acts = self.cache.own_acts(state);
+        if self.cache.node(state).machine.is_none() || self.cache.is_midway(state) {
             return acts;
         }
-        for clock in 0..self.atlas.duties.scope.clocks.len() as u8 {
+        for clock in 0..self.cache.model.scope.clocks.len() as u8 {
             for (_, peer) in faces.iter().enumerate().filter(|(other, _)| *other != who) {
-                let mails = self.atlas.sent(*peer, who).iter();
+                let mails = self.cache.sent(*peer, who).iter();
                 acts.extend(mails.map(|mail| Act::Hear { mail: *mail, clock }));
             }
         }
@@ -321,18 +324,18 @@ impl<'a, M: Plain> Search<'a, M> {
     /// Steps that depend on what others have decided.
     fn joint_acts(&mut self, state: u32, faces: &[u32], who: usize) -> Vec<Act> {
         let mut acts = Vec::new();
-        let have = self.atlas.node(state).decided.len();
+        let have = self.cache.node(state).decided.len();
         for peer in (0..faces.len()).filter(|peer| *peer != who) {
-            let chosen = self.atlas.node(faces[peer]).chosen.clone();
+            let chosen = self.cache.node(faces[peer]).chosen.clone();
             for end in have + 1..=chosen.len() {
-                let log = self.atlas.log(&chosen[..end]);
+                let log = self.cache.log(&chosen[..end]);
                 acts.push(Act::CatchUp { log });
             }
         }
-        let reads = self.atlas.open_requests(state, Class::Read);
+        let reads = self.cache.open_requests(state, Class::Read);
         let reads = reads.collect::<Vec<_>>();
         if !reads.is_empty() {
-            let effects = faces.iter().map(|face| self.atlas.effects(*face));
+            let effects = faces.iter().map(|face| self.cache.effects(*face));
             let floor = effects.max().map_or(0, |slot| slot.0 as u8);
             acts.extend(reads.into_iter().map(|request| Act::Submit {
                 request,
@@ -344,8 +347,8 @@ impl<'a, M: Plain> Search<'a, M> {
     }
 
     fn faults_left(&self, faces: &[u32]) -> (u8, u8) {
-        let scope = self.atlas.duties.scope;
-        let nodes = faces.iter().map(|face| self.atlas.node(*face));
+        let scope = self.cache.model.scope;
+        let nodes = faces.iter().map(|face| self.cache.node(*face));
         let sum = |(crashes, losses), (c, l)| (crashes + c, losses + l);
         let used = nodes
             .map(|node| (node.crashes, node.losses))
@@ -355,19 +358,19 @@ impl<'a, M: Plain> Search<'a, M> {
 
     /// Whether what one replica decides in a step agrees with what all others ever did.
     fn judge(&self, faces: &[u32], who: usize, next: u32) -> Result<(), Fault> {
-        let mine = &self.atlas.node(next).chosen;
-        if mine.len() == self.atlas.node(faces[who]).chosen.len() {
+        let mine = &self.cache.node(next).chosen;
+        if mine.len() == self.cache.node(faces[who]).chosen.len() {
             return Ok(());
         }
         for (other, face) in faces.iter().enumerate() {
-            let theirs = &self.atlas.node(*face).chosen;
+            let theirs = &self.cache.node(*face).chosen;
             if let Some(slot) = mine.iter().zip(theirs).position(|(a, b)| a != b) {
                 let what = format!(
                     "slot {slot}: replica {} decides {}, replica {} has decided {}",
                     who + 1,
-                    self.atlas.book.name(mine[slot]),
+                    self.cache.interner.name(mine[slot]),
                     other + 1,
-                    self.atlas.book.name(theirs[slot]),
+                    self.cache.interner.name(theirs[slot]),
                 );
                 return Err(Fault::new("agreement", what));
             }

@@ -1,14 +1,18 @@
 //! What the search layer by layer does with a replica: each turn begins with a restart.
 
-use crate::book::Book;
-use crate::duties::{Duties, Fault, Told};
+use crate::host_model::{Fault, HostModel, Told};
+use crate::interner::Interner;
 use crate::node::Node;
 use crate::scope::replica;
 use quorate_core::{Input, Past, Plain, Slot};
 
-impl<M: Plain> Duties<'_, M> {
+impl<M: Plain> HostModel<'_, M> {
     /// A replica that restarts with all of its log, in a life after that in which requests came.
-    pub(crate) fn reborn(&self, node: &Node<M>, book: &mut Book<M>) -> Result<Node<M>, Fault> {
+    pub(crate) fn reborn(
+        &self,
+        node: &Node<M>,
+        interner: &mut Interner<M>,
+    ) -> Result<Node<M>, Fault> {
         let mut node = node.clone();
         node.crashes = 1;
         node.sent.clear();
@@ -19,7 +23,7 @@ impl<M: Plain> Duties<'_, M> {
             base,
             records,
         };
-        self.start(node, past, book, &mut Told(None))
+        self.start(node, past, interner, &mut Told(None))
     }
 
     /// It hears one message.
@@ -27,24 +31,28 @@ impl<M: Plain> Duties<'_, M> {
         &self,
         node: Node<M>,
         mail: u32,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
     ) -> Result<Node<M>, Fault> {
-        let mail = book.mail(mail);
+        let mail = interner.mail(mail);
         let (from, message) = (replica(mail.from), mail.message.clone());
         self.step(
             node,
             Input::Message { from, message },
             0,
-            book,
+            interner,
             &mut Told(None),
         )
     }
 
     /// Everything written becomes durable.
-    pub(crate) fn settle(&self, mut node: Node<M>, book: &mut Book<M>) -> Result<Node<M>, Fault> {
+    pub(crate) fn settle(
+        &self,
+        mut node: Node<M>,
+        interner: &mut Interner<M>,
+    ) -> Result<Node<M>, Fault> {
         while !node.disk.writes.is_empty() {
             let writes = node.disk.writes.len() as u8;
-            node = self.flush(node, writes, book, &mut Told(None))?;
+            node = self.flush(node, writes, interner, &mut Told(None))?;
         }
         Ok(node)
     }
@@ -56,19 +64,19 @@ impl<M: Plain> Duties<'_, M> {
         mut node: Node<M>,
         fires: bool,
         payloads: &[u32],
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
     ) -> Result<Node<M>, Fault> {
         if fires {
             for timer in std::mem::take(&mut node.timers) {
-                node = self.step(node, Input::Timer(timer), 0, book, &mut Told(None))?;
+                node = self.step(node, Input::Timer(timer), 0, interner, &mut Told(None))?;
             }
         }
         // Payloads come last: what was written has been said before a decision shows.
-        node = self.settle(node, book)?;
+        node = self.settle(node, interner)?;
         let has_spoken = !node.disk.lines.is_empty();
         for mail in payloads.iter().filter(|_| has_spoken) {
-            node = self.hear(node, *mail, book)?;
+            node = self.hear(node, *mail, interner)?;
         }
-        self.settle(node, book)
+        self.settle(node, interner)
     }
 }

@@ -35,7 +35,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return self.rig_asks(node, token, request);
         }
         let delay = self.rng.u64(10 * MICROS..200 * MICROS);
-        self.film_request(node, token, delay);
+        self.record_request(node, token, delay);
         self.queue.after(
             delay,
             Event::Request {
@@ -67,7 +67,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.arrive(to, Inbound::Frame { from, bytes });
         } else {
             self.network.counts.reset += 1;
-            self.film_reset(from, to);
+            self.record_reset(from, to);
         }
     }
 
@@ -242,7 +242,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 self.network
                     .route(now_ns, &mut self.rng, links, (from, to), len)
             };
-            self.film_frame((from, to), &bytes, &copies);
+            self.record_frame((from, to), &bytes, &copies);
             self.measure_frame(from, to, &bytes);
             for delay in copies.into_iter().flatten() {
                 let bytes = bytes.clone();
@@ -290,10 +290,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 None => self.rng.u64(10 * MICROS..200 * MICROS),
             };
             let answer = Box::new(answer);
-            self.film_answer(index, token, Some(delay));
+            self.record_answer(index, token, Some(delay));
             self.queue.after(delay, Event::Answer { token, answer });
         } else {
-            self.film_answer(index, token, None);
+            self.record_answer(index, token, None);
         }
         Ok(())
     }

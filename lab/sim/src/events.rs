@@ -1,7 +1,7 @@
 //! What hosts report: counted, or, where it must not happen, a violation.
 
-use crate::film::What;
 use crate::meter::Decision;
+use crate::recording::What;
 use crate::report::Violation;
 use crate::snapshots::INJECTED;
 use crate::subject::Subject;
@@ -68,7 +68,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 }) => {
                     let decision = Decision { fast, noop, delays };
                     let lane = index + 1;
-                    self.film(|| What::Decided { lane, slot, noop });
+                    self.record(|| What::Decided { lane, slot, noop });
                     if let Some(rig) = &mut self.rig {
                         rig.decider = Some(index);
                     }
@@ -99,12 +99,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     fn are_snapshots_suspect(&self) -> bool {
-        self.were_reads_wrong() || self.nodes.iter().any(|node| node.harmed)
+        self.were_reads_wrong() || self.nodes.iter().any(|node| node.damaged)
     }
 
     /// Whether some read did not give what was written, be it long ago.
     fn are_copies_suspect(&self, index: usize) -> bool {
-        self.nodes[index].harmed || self.were_reads_wrong()
+        self.nodes[index].damaged || self.were_reads_wrong()
     }
 
     fn were_reads_wrong(&self) -> bool {

@@ -4,10 +4,10 @@
 //! What they answer is judged with everything else. They have the numbers behind the replicas' on the network,
 //! and are told of newer epochs as connections would tell them.
 
-use crate::film::What;
 use crate::mix::generator;
 use crate::node::{Clock, Inbound};
 use crate::plan::ClockPlan;
+use crate::recording::What;
 use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, World, draw_clock, replica};
@@ -100,7 +100,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .event(now_ns, "open gateway", &[index as u64, boot.0], || {
                 format!("g{} as {me}", index + 1)
             });
-        self.film(|| What::Note(format!("g{} starts", index + 1)));
+        self.record(|| What::Note(format!("g{} starts", index + 1)));
         let endpoint = self.nodes.len() + index;
         for node in 0..self.nodes.len() {
             for (node, peer) in [(node, endpoint), (endpoint, node)] {
@@ -126,7 +126,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .event(now_ns, "kill gateway", &[index as u64], || {
                 format!("g{}", index + 1)
             });
-        self.film(|| What::Note(format!("g{} is killed", index + 1)));
+        self.record(|| What::Note(format!("g{} is killed", index + 1)));
         let apart = &mut self.gateways[index];
         apart.inbox.clear();
         (apart.turn_at_ns, apart.wake_at_ns) = (None, None);
@@ -145,7 +145,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// One of the gateways, or the replica that was drawn.
     pub(crate) fn maybe_gateway(&mut self, node: usize) -> usize {
-        if self.setup.course.steady.is_some() {
+        if self.setup.schedule.steady.is_some() {
             return self.nodes.len();
         }
         let rng = &mut self.nemesis.rng;

@@ -147,7 +147,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Counts the messages of a frame, if that is wanted.
     pub(crate) fn measure_frame(&mut self, from: usize, to: usize, frame: &Bytes) {
-        let steady = self.setup.course.steady;
+        let steady = self.setup.schedule.steady;
         if steady.is_some_and(|steady| steady.counts_messages) {
             let words = self.describe_frame(from, frame);
             self.measure(|meter, _| meter.sent((from, to), &words));

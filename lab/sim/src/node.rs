@@ -32,7 +32,7 @@ pub(crate) struct Node<M: Machine, A: Application> {
     /// its promises are lost until it serves again.
     pub(crate) lost: bool,
     /// Its disk was damaged.
-    pub(crate) harmed: bool,
+    pub(crate) damaged: bool,
     /// It was a member in this life.
     pub(crate) was_member: bool,
     /// The group needs it no longer.
@@ -135,7 +135,7 @@ impl<M: Machine, A: Application> Node<M, A> {
             started: false,
             wiped: false,
             lost: false,
-            harmed: false,
+            damaged: false,
             was_member: true,
             left: false,
             full_until_ns: 0,

@@ -1,9 +1,9 @@
 //! How a seed goes: the cluster is hurt, a part of it is healed and must do, all of it is healed and
 //! must come to the same.
 
-use crate::film::What;
 use crate::gateways::Apart;
 use crate::node::Power;
+use crate::recording::What;
 use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, TICK_NS, World};
@@ -55,8 +55,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 if now_ns >= OUTAGES_UNTIL_NS {
                     self.nemesis.tired = true;
                 }
-                let course = self.setup.course;
-                if now_ns >= course.hurt_ns && self.clients.completed >= course.ops {
+                let schedule = self.setup.schedule;
+                if now_ns >= schedule.hurt_ns && self.clients.completed >= schedule.ops {
                     if self.rig.is_some() {
                         // What was to be measured is.
                         self.phase = Phase::Done;
@@ -67,7 +67,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 if self.progress.0 < self.clients.completed {
                     self.progress = (self.clients.completed, now_ns);
                 }
-                let usual_ns = PROGRESS_NS / USUAL_OPS * course.ops.max(USUAL_OPS);
+                let usual_ns = PROGRESS_NS / USUAL_OPS * schedule.ops.max(USUAL_OPS);
                 let is_moving = now_ns < self.progress.1 + STANDSTILL_NS;
                 if now_ns >= usual_ns && !is_moving || now_ns >= PATIENCE * usual_ns {
                     return Err(self.stuck("operations make no progress although most links work"));
@@ -114,7 +114,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.nemesis.tired = true;
         self.clients.stopped = true;
         // A copy that one replica needs may be that of one which would be left out.
-        let is_whole = self.nodes.iter().all(|node| !(node.harmed && node.lost));
+        let is_whole = self.nodes.iter().all(|node| !(node.damaged && node.lost));
         if self.plan.quorum_first && is_whole && self.setup.failures_survived > 0 {
             return self.heal_quorum();
         }
@@ -138,9 +138,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let names = out.map(|(index, _)| format!(" r{}", index + 1));
             format!("all but{}", names.collect::<String>())
         });
-        self.film(|| What::Healed);
+        self.record(|| What::Healed);
         for node in (0..self.nodes.len()).filter(|node| self.nodes[*node].left_out) {
-            self.film(|| What::Note(format!("r{} is left out", node + 1)));
+            self.record(|| What::Note(format!("r{} is left out", node + 1)));
         }
         self.phase = Phase::Quorum { since_ns };
         self.totals.hit("quorum healed first");
@@ -170,7 +170,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn heal_all(&mut self) -> Result<(), Violation> {
         let since_ns = self.queue.now_ns();
         self.trace.event(since_ns, "heal", &[], String::new);
-        self.film(|| What::Healed);
+        self.record(|| What::Healed);
         self.phase = Phase::Healed { since_ns };
         self.network.mend_all();
         for node in 0..self.nodes.len() {

@@ -3,7 +3,7 @@
 
 mod lanes;
 
-use crate::film::{Arrow, CLIENTS, Film, What};
+use crate::recording::{Arrow, CLIENTS, Recording, What};
 use crate::report::Report;
 use lanes::{Band, Lanes};
 use quorate_core::MILLIS;
@@ -14,19 +14,23 @@ use std::ops::Range;
 /// More arrows cannot be told apart.
 const ARROWS_MAX: usize = 600;
 
-/// Draws a film.
+/// Draws a recording.
 ///
 /// # Errors
 /// Says so if it holds too much, and which part of it would do.
-pub(crate) fn render(film: &Film, title: &str, report: &Report) -> Result<String, String> {
-    let (arrows, thinned) = thin(film)?;
-    let lanes = Lanes::of(film);
+pub(crate) fn render(
+    recording: &Recording,
+    title: &str,
+    report: &Report,
+) -> Result<String, String> {
+    let (arrows, thinned) = thin(recording)?;
+    let lanes = Lanes::of(recording);
     let height = (arrows.len() as f64 * PX_PER_ARROW).clamp(HEIGHT_MIN, HEIGHT_MAX);
     let width = LEFT + lanes.count as f64 * LANE_WIDTH;
     let mut sheet = Sheet {
         svg: Svg::new(width, TOP + height + BOTTOM, STYLE),
-        begin_ns: film.window_ns.start,
-        end_ns: film.window_ns.end,
+        begin_ns: recording.window_ns.start,
+        end_ns: recording.window_ns.end,
         height,
         width,
         free: BTreeMap::new(),
@@ -37,20 +41,20 @@ pub(crate) fn render(film: &Film, title: &str, report: &Report) -> Result<String
     sheet.lanes(&lanes);
     arrows.iter().for_each(|arrow| sheet.arrow(arrow));
     sheet.labels(&arrows);
-    sheet.marks(film);
+    sheet.marks(recording);
     Ok(sheet.svg.finish())
 }
 
 /// The arrows to draw, and how many were left out: beats, if there are too many otherwise.
-fn thin(film: &Film) -> Result<(Vec<&Arrow>, usize), String> {
-    let all = film.arrows.len();
-    let mut arrows: Vec<&Arrow> = film.arrows.iter().collect();
+fn thin(recording: &Recording) -> Result<(Vec<&Arrow>, usize), String> {
+    let all = recording.arrows.len();
+    let mut arrows: Vec<&Arrow> = recording.arrows.iter().collect();
     if all > ARROWS_MAX {
         arrows.retain(|arrow| !arrow.words[0].starts_with("beat"));
     }
     let left = arrows.len();
     if left > ARROWS_MAX {
-        let (from, to) = (film.window_ns.start, film.window_ns.end);
+        let (from, to) = (recording.window_ns.start, recording.window_ns.end);
         let fits_ns = (to - from) / left as u64 * ARROWS_MAX as u64;
         return Err(format!(
             "{left} messages between {} and {} ms are too many to tell apart, at most {ARROWS_MAX}: try \
@@ -203,9 +207,9 @@ impl Sheet {
     }
 
     /// Decisions, crashes, starts, and what else happens.
-    fn marks(&mut self, film: &Film) {
+    fn marks(&mut self, recording: &Recording) {
         let window = self.window();
-        for mark in film
+        for mark in recording
             .marks
             .iter()
             .filter(|mark| window.contains(&mark.at_ns))

@@ -1,7 +1,5 @@
 //! From options to seeds that run: finds the protocol, checks its parameters, breaks it if asked.
 
-use crate::course::Course;
-use crate::film::{Film, Reel};
 use crate::mix::Mix;
 use crate::mutants::Fault;
 use crate::options::SimOptions;
@@ -9,7 +7,9 @@ use crate::panics;
 use crate::picture;
 use crate::probe::{self, Lines, Probe};
 use crate::profiles::{PROFILES, SWITCHES};
+use crate::recording::{Recording, SharedRecording};
 use crate::report::{Report, Totals, Violation};
+use crate::schedule::Schedule;
 use crate::steady::Steady;
 use crate::world::{Configure, Setup, World, replica};
 use quorate_core::{
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
     /// Everything, in words.
     pub(crate) lines: Option<Lines>,
     /// What is drawn.
-    pub(crate) reel: Option<Reel>,
+    pub(crate) recording: Option<SharedRecording>,
 }
 
 /// As much as a picture shows unless told.
@@ -65,7 +65,7 @@ impl Simulator {
             replicas: options.replicas,
             durability: Durability::from(options.durability),
             params: options.params()?,
-            course: Course::new(options)?,
+            schedule: Schedule::new(options)?,
             mutant: options.mutant.clone(),
         };
         chosen.of(&options.protocol)
@@ -88,7 +88,7 @@ impl Simulator {
             replicas,
             durability,
             params: params.collect(),
-            course: Course::steady(steady),
+            schedule: Schedule::steady(steady),
             mutant: None,
         };
         chosen.of(protocol)
@@ -149,14 +149,14 @@ impl Simulator {
         if from_ms >= to_ms {
             return Err(format!("from {from_ms} to {to_ms} ms is no time"));
         }
-        let reel = Film::reel(from_ms * MILLIS..to_ms * MILLIS);
+        let recording = Recording::shared(from_ms * MILLIS..to_ms * MILLIS);
         let watch = Watch {
-            reel: Some(Rc::clone(&reel)),
+            recording: Some(Rc::clone(&recording)),
             ..Watch::default()
         };
         let report = self.run_caught(seed, watch);
         let title = format!("{}, seed {seed}, {from_ms} to {to_ms} ms", self.title);
-        let picture = picture::render(&reel.borrow(), &title, &report)?;
+        let picture = picture::render(&recording.borrow(), &title, &report)?;
         Ok((report, picture))
     }
 
@@ -197,7 +197,7 @@ struct Chosen {
     replicas: usize,
     durability: Durability,
     params: BTreeMap<String, String>,
-    course: Course,
+    schedule: Schedule,
     mutant: Option<String>,
 }
 
@@ -218,7 +218,7 @@ impl Visitor for Chosen {
             replicas,
             durability,
             params,
-            course,
+            schedule,
             mutant,
         } = self;
         let epoch = sample_epoch(P::NAME, replicas, durability, &params);
@@ -226,7 +226,7 @@ impl Visitor for Chosen {
             P::config(&seat(&epoch, index))?;
         }
         let failures_survived = P::failures_survived(&epoch);
-        let mix = course.mix.clone();
+        let mix = schedule.mix.clone();
         let fault = match &mutant {
             Some(name) => Fault::named::<P>(name)?,
             None => Fault::none(),
@@ -243,7 +243,7 @@ impl Visitor for Chosen {
             replicas,
             durability,
             params,
-            course,
+            schedule,
             branches: all_branches(),
             failures_survived,
             flaw: fault.flaw,
@@ -314,7 +314,7 @@ struct Recipe {
     replicas: usize,
     durability: Durability,
     params: BTreeMap<String, String>,
-    course: Course,
+    schedule: Schedule,
     branches: Vec<&'static str>,
     failures_survived: usize,
     flaw: Option<Flaw>,
@@ -335,7 +335,7 @@ impl Recipe {
             replicas: self.replicas,
             durability: self.durability,
             params: &self.params,
-            course: &self.course,
+            schedule: &self.schedule,
             branches: &self.branches,
             failures_survived: self.failures_survived,
             flaw: self.flaw,

@@ -1,8 +1,8 @@
 //! Starting replicas, from whatever their disks hold.
 
-use crate::film::What;
 use crate::network::chance;
 use crate::node::Node;
+use crate::recording::What;
 use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Configure, Event, World, replica};
@@ -18,8 +18,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.nodes[index].host.is_some() {
             return Ok(());
         }
-        self.maybe_rot(index)?;
-        self.maybe_rot_bulk(index)?;
+        self.maybe_corrupt(index)?;
+        self.maybe_corrupt_fragments(index)?;
         let now_ns = self.queue.now_ns();
         let boot = Boot(self.rng.u64(..));
         let seat = Seat {
@@ -73,7 +73,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
         let damage = opened.damage.len() + opened.bulk.damage.len();
         let is_whole = damage == 0 && opened.missing.is_empty();
-        if (opened.lost_promises || !is_whole) && !node.harmed {
+        if (opened.lost_promises || !is_whole) && !node.damaged {
             let what = format!(
                 "replica {} found damage that is none: {opened:?}",
                 index + 1
@@ -92,7 +92,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.trace.event(now_ns, "open", &numbers, || {
             format!("r{} {start:?} {opened:?}", index + 1)
         });
-        self.film(|| What::Up(index + 1));
+        self.record(|| What::Up(index + 1));
         self.read_all(index)?;
         self.compare_content(index)?;
         self.greet(index);

@@ -3,12 +3,11 @@
 use crate::agreement::Agreement;
 use crate::capacity::{self, Rig, RigOf};
 use crate::clients::Clients;
-use crate::course::Course;
 use crate::disk::Disk;
 use crate::gateways::Apart;
+use crate::inspect_disk::InspectionCache;
 use crate::judge::{self, Journal};
 use crate::leases::Leases;
-use crate::look::Looks;
 use crate::meter::Meter;
 use crate::mix::generator;
 use crate::nemesis::{Fault, Forgotten, Nemesis, Sequel};
@@ -18,6 +17,7 @@ use crate::phases::Phase;
 use crate::plan::{ClockPlan, Plan};
 use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
+use crate::schedule::Schedule;
 use crate::simulator::Watch;
 use crate::subject::Subject;
 use crate::trace::Trace;
@@ -48,7 +48,7 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) durability: Durability,
     pub(crate) params: &'a BTreeMap<String, String>,
     /// How much happens, and what goes wrong.
-    pub(crate) course: &'a Course,
+    pub(crate) schedule: &'a Schedule,
     /// The rare branches that protocols know.
     pub(crate) branches: &'a [&'static str],
     /// Crashes a cluster survives that loses its promises with each.
@@ -183,16 +183,16 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) epoch: Epoch,
     pub(crate) cluster: ClusterId,
     pub(crate) values: Values,
-    pub(crate) looks: Looks<M, A>,
+    pub(crate) inspections: InspectionCache<M, A>,
 }
 
 impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     /// Prepares a seed; nothing runs yet.
     pub(crate) fn new(setup: Setup<'a, M>) -> Self {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
-        let mut plan = setup.course.plan(&mut rng, setup.seed, setup.durability);
+        let mut plan = setup.schedule.plan(&mut rng, setup.seed, setup.durability);
         plan.limits.flaw = setup.flaw;
-        let rig = setup.course.rig();
+        let rig = setup.schedule.rig();
         if rig.is_none() {
             plan.draw_long(&mut generator(setup.seed, "long"));
             plan.holds_back = generator(setup.seed, "hold back").bool();
@@ -205,7 +205,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                 Node::new(disk, clock, Incarnation(rng.u128(..)))
             })
             .collect();
-        if let Some(wrong) = setup.course.steady.and_then(|steady| steady.wrong) {
+        if let Some(wrong) = setup.schedule.steady.and_then(|steady| steady.wrong) {
             let clock = &mut nodes[wrong.replica].clock;
             (clock.offset_ns, clock.drift_ppm) = (wrong.offset_ns, wrong.drift_ppm);
         }
@@ -227,7 +227,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         }
         let gateways = Apart::draw(plan.gateways, &plan.clocks, setup.seed);
         let mut network = Network::new(n + gateways.len());
-        if let Some(places) = setup.course.steady.and_then(|steady| steady.places) {
+        if let Some(places) = setup.schedule.steady.and_then(|steady| steady.places) {
             let endpoints = n + gateways.len();
             for (from, to) in (0..endpoints).flat_map(|a| (0..endpoints).map(move |b| (a, b))) {
                 network.set_way(from, to, places.ways_ns[from][to]);
@@ -249,14 +249,14 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             agreement: Agreement::default(),
             counted: 1,
             trace: Trace::new(setup.watch.lines.clone()),
-            meter: setup.course.steady.is_some().then(Meter::default),
+            meter: setup.schedule.steady.is_some().then(Meter::default),
             rig: rig.map(|plan| Rig::new(n, plan)),
             queue: Queue::new(),
             phase: Phase::Faults,
             progress: (0, 0),
             totals: Totals::default(),
             values: Values::default(),
-            looks: Looks::default(),
+            inspections: InspectionCache::default(),
             epoch,
             nodes,
             plan,

@@ -2,7 +2,7 @@
 
 use super::listening::Prospect;
 use super::{Local, Place, Search};
-use crate::book::Code;
+use crate::interner::Code;
 use quorate_core::{EntryId, Plain};
 use quorate_protocols::Gist;
 use std::collections::{BTreeMap, BTreeSet};

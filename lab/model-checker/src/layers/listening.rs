@@ -2,8 +2,8 @@
 
 use super::essence::Look;
 use super::{Local, Outcome, Place, Search, State};
-use crate::book::Code;
-use crate::duties::Fault;
+use crate::host_model::Fault;
+use crate::interner::Code;
 use crate::node::{Node, Print};
 use quorate_core::Plain;
 use std::collections::BTreeSet;
@@ -241,9 +241,9 @@ impl<M: Plain> Search<'_, M> {
     }
 
     fn begin(&mut self, coin: usize, local: Local) -> Result<Node<M>, Fault> {
-        let (duties, book) = (&self.duties[coin], &mut self.book);
+        let (model, interner) = (&self.model[coin], &mut self.interner);
         let node = &self.locals[local as usize];
-        self.guard.run(|| duties.reborn(node, book))
+        self.guard.run(|| model.reborn(node, interner))
     }
 
     fn hear(
@@ -253,17 +253,18 @@ impl<M: Plain> Search<'_, M> {
         mails: &[u32],
         order: Order,
     ) -> Result<Node<M>, Fault> {
-        let (duties, book) = (&self.duties[coin], &mut self.book);
-        let hear = |node, mail: &u32| duties.hear(node, *mail, book);
+        let (model, interner) = (&self.model[coin], &mut self.interner);
+        let hear = |node, mail: &u32| model.hear(node, *mail, interner);
         self.guard
             .run(|| mails.iter().try_fold(node.clone(), hear))
             .map_err(|fault| blame(fault, node.me, (order, false)))
     }
 
     fn end(&mut self, coin: usize, node: &Node<M>, heard: Heard) -> Result<Node<M>, Fault> {
-        let (duties, book, offers) = (&self.duties[coin], &mut self.book, &self.offers[node.me]);
+        let (model, interner, offers) =
+            (&self.model[coin], &mut self.interner, &self.offers[node.me]);
         self.guard
-            .run(|| duties.end_turn(node.clone(), heard.1, offers, book))
+            .run(|| model.end_turn(node.clone(), heard.1, offers, interner))
             .map_err(|fault| blame(fault, node.me, heard))
     }
 
@@ -279,8 +280,8 @@ impl<M: Plain> Search<'_, M> {
     }
 
     fn note(&mut self, before: Local, node: Node<M>, heard: Heard, ends: &mut Ends) {
-        let listener = (node.me + 1) % self.duties[0].scope.n;
-        let for_listener = |mail: &&u32| self.book.mail(**mail).to == listener;
+        let listener = (node.me + 1) % self.model[0].scope.n;
+        let for_listener = |mail: &&u32| self.interner.mail(**mail).to == listener;
         let said = node.sent.iter().filter(for_listener).copied();
         let said = said.collect::<Vec<_>>();
         let written = node.disk.lines.len();
@@ -300,7 +301,7 @@ impl<M: Plain> Search<'_, M> {
         let mut listener = Node::new((me + 1) % n);
         listener = self
             .guard
-            .run(|| self.duties[0].reborn(&listener, &mut self.book))?;
+            .run(|| self.model[0].reborn(&listener, &mut self.interner))?;
         let before = ends.unwritten.iter().copied().collect::<Vec<_>>();
         let listener = self.hear(0, &listener, &before, and(0, me))?;
         for said in &ends.said {
@@ -311,7 +312,7 @@ impl<M: Plain> Search<'_, M> {
 
     fn mails(&self, heard: Local, to: usize) -> Vec<u32> {
         let sent = self.locals[heard as usize].sent.iter();
-        let sent = sent.filter(|mail| self.book.mail(**mail).to == to);
+        let sent = sent.filter(|mail| self.interner.mail(**mail).to == to);
         sent.copied().collect()
     }
 }

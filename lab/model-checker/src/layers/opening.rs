@@ -2,7 +2,7 @@
 
 use super::essence::combinations;
 use super::{Keys, Local, Outcome, Place, Search, State};
-use crate::duties::{Act, Fault, Told};
+use crate::host_model::{Act, Fault, Told};
 use crate::node::Node;
 use crate::scope::Scope;
 use quorate_core::{Class, Plain};
@@ -104,19 +104,19 @@ impl<M: Plain> Search<'_, M> {
         self.offers = vec![Vec::new(); scope.n];
         for (request, asked) in scope.requests.iter().enumerate() {
             assert_eq!(asked.class, Class::Write, "an instance is about writes");
-            let node = self.duties[0].first(asked.at, &mut self.book, &mut Told(None))?;
+            let node = self.model[0].first(asked.at, &mut self.interner, &mut Told(None))?;
             let submit = Act::Submit {
                 request: request as u8,
                 clock: 0,
                 floor: 0,
             };
             let told = &mut Told(None);
-            let asked_node = self.duties[0].apply(&node, submit, &[], &mut self.book, told)?;
+            let asked_node = self.model[0].apply(&node, submit, &[], &mut self.interner, told)?;
             let sent = asked_node.expect("a request is within the search").sent;
-            let offer = self.book.mail(sent[0]).message.clone();
+            let offer = self.interner.mail(sent[0]).message.clone();
             for to in 0..scope.n {
                 let from = (asked.at + usize::from(asked.at == to)) % scope.n;
-                let mail = self.book.post(from, to, &offer);
+                let mail = self.interner.post(from, to, &offer);
                 self.offers[to].push(mail);
             }
         }
@@ -125,13 +125,13 @@ impl<M: Plain> Search<'_, M> {
 
     /// A replica that has proposed the request given to it, if any.
     fn prepare(&mut self, me: usize, request: Option<usize>) -> Result<Local, Fault> {
-        let (duties, book, offers) = (&self.duties[0], &mut self.book, &self.offers[me]);
+        let (model, interner, offers) = (&self.model[0], &mut self.interner, &self.offers[me]);
         let node = self.guard.run(|| {
-            let mut node = duties.reborn(&Node::new(me), book)?;
+            let mut node = model.reborn(&Node::new(me), interner)?;
             if let Some(request) = request {
-                node = duties.hear(node, offers[request], book)?;
+                node = model.hear(node, offers[request], interner)?;
             }
-            duties.settle(node, book)
+            model.settle(node, interner)
         })?;
         Ok(self.local(node))
     }

@@ -37,7 +37,7 @@ impl<M: Plain> Search<'_, M> {
                 for prospect in prospects.iter() {
                     if let End::Decided(code) = prospect.end {
                         let heard = self.heard(prospect, &last.places, me, layer);
-                        let (heard, name) = (hears(heard), self.book.name(code));
+                        let (heard, name) = (hears(heard), self.interner.name(code));
                         lines.push(format!("replica {} {heard} DECIDES {name}", me + 1));
                     }
                 }

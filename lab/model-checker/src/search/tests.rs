@@ -12,26 +12,26 @@ type Shown = BTreeSet<Vec<u128>>;
 
 impl Search<'_, Replica> {
     fn shown(&self, states: &[u32]) -> Vec<u128> {
-        let nodes = states.iter().map(|state| self.atlas.node(*state));
+        let nodes = states.iter().map(|state| self.cache.node(*state));
         nodes.map(|node| node.visible()).collect()
     }
 
     /// Every order of every single step, hidden or not: what is shown wherever no replica is in
     /// the middle of a step.
     fn plainly(&mut self) -> Shown {
-        let n = self.atlas.duties.scope.n;
-        let first = (0..n).map(|me| self.atlas.first(me).expect("it starts"));
+        let n = self.cache.model.scope.n;
+        let first = (0..n).map(|me| self.cache.first(me).expect("it starts"));
         let mut open = vec![first.collect::<Vec<_>>()];
         let mut seen = open.iter().cloned().collect::<BTreeSet<_>>();
         let mut shown = Shown::new();
         while let Some(tuple) = open.pop() {
-            if tuple.iter().all(|state| !self.atlas.is_midway(*state)) {
+            if tuple.iter().all(|state| !self.cache.is_midway(*state)) {
                 shown.insert(self.shown(&tuple));
             }
             let (crashes, _) = self.faults_left(&tuple);
             for who in 0..n {
                 for act in self.acts(tuple[who], &tuple, who) {
-                    let next = self.atlas.take(tuple[who], act).expect("all is well");
+                    let next = self.cache.take(tuple[who], act).expect("all is well");
                     if next == CUT || crashes == 0 && matches!(act, Act::Crash { .. }) {
                         continue;
                     }
@@ -48,7 +48,7 @@ impl Search<'_, Replica> {
 }
 
 #[test]
-fn guises_show_what_every_order_of_single_steps_shows() {
+fn equivalence_classes_show_what_every_order_of_single_steps_shows() {
     let mut all = crate::table::configurations();
     let crash = all.find(|scope| scope.name == "n3-crash");
     let scope = &Scope {
@@ -56,22 +56,22 @@ fn guises_show_what_every_order_of_single_steps_shows() {
         ..*crash.expect("it is in the table")
     };
     let configure = |seat: &Seat| Rabia::config(seat).expect("its parameters are right");
-    let duties = Duties {
+    let model = HostModel {
         scope,
         seed: 0,
         configure: &configure,
     };
-    let mut search = Search::<Replica>::new(duties, Guard::new(None));
+    let mut search = Search::<Replica>::new(model, Guard::new(None));
     assert!(search.run(u64::MAX).is_ok(), "all is well");
     let tuples = (0..search.tuples.len()).map(|number| {
         let faces = search.faces(search.tuples.get(number as u32));
         search.shown(&faces)
     });
-    let by_guises = tuples.collect::<Shown>();
+    let by_classes = tuples.collect::<Shown>();
     let plainly = search.plainly();
     let (missing, added) = (
-        plainly.difference(&by_guises),
-        by_guises.difference(&plainly),
+        plainly.difference(&by_classes),
+        by_classes.difference(&plainly),
     );
     let states = plainly.len();
     assert!(states > 100, "{states}");
@@ -89,12 +89,12 @@ fn a_fault_at_the_start_is_told() {
         params.insert("window".to_owned(), "0".to_owned());
         Rabia::config(&seat).expect("its parameters are right")
     };
-    let duties = Duties {
+    let model = HostModel {
         scope,
         seed: 0,
         configure: &configure,
     };
-    let found = super::search::<Replica>(duties, u64::MAX, Guard::new(None));
+    let found = super::search::<Replica>(model, u64::MAX, Guard::new(None));
     let (fault, story) = found.fault.expect("it is a fault");
     assert_eq!((found.states, fault.property), (0, INVARIANT));
     assert_eq!(story, ["replica 1 starts"]);

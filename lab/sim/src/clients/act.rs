@@ -129,7 +129,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         self.clients.tokens.push(attempt);
         let token = self.clients.tokens.len() as Token;
-        let gateways = self.setup.course.gateways(self.nodes.len());
+        let gateways = self.setup.schedule.gateways(self.nodes.len());
         let task = &mut self.clients.tasks[index];
         (task.token, task.attempts) = (token, task.attempts + 1);
         let draw = |rng: &mut Rng| rng.usize(gateways.clone());

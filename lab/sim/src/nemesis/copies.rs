@@ -108,12 +108,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !is_calm || is_too_much {
             return Ok(None);
         }
-        let look = self.look(index, &copy.disk)?;
-        let (kind, needed) = match look.host.claims() {
+        let inspection = self.inspect_disk(index, &copy.disk)?;
+        let (kind, needed) = match inspection.host.claims() {
             true => (OldCopy::Noticed, n - 1 - failures),
             false => (OldCopy::Refused, n - 1),
         };
-        let holds: (u64, Position) = look.host.began();
+        let holds: (u64, Position) = inspection.host.began();
         let remembers = |other: &usize| {
             let host = self.nodes[*other].host.as_ref();
             host.is_some_and(|host| host.remembers(replica(index)) > Some(holds))
@@ -150,7 +150,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let node = &mut self.nodes[index];
         node.disk = copy.disk;
         node.old_copy = Some(kind);
-        (node.started, node.lost, node.harmed) = (true, true, true);
+        (node.started, node.lost, node.damaged) = (true, true, true);
         let delay = self.nemesis.rng.u64(..=self.plan.outage_max_ns);
         self.queue.after(delay, Event::Restart { node: index });
         Ok(())
@@ -164,7 +164,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica says that its folder is an old copy.
     pub(crate) fn rolled_back(&mut self, index: usize) -> Result<(), Violation> {
         let node = &mut self.nodes[index];
-        if node.old_copy.take().is_none() && !node.harmed {
+        if node.old_copy.take().is_none() && !node.damaged {
             let what = format!("replica {} takes its own log for an old copy", index + 1);
             return Err(Violation::new("old copies", what));
         }

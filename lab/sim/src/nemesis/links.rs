@@ -1,6 +1,6 @@
 //! Links that are cut, slow or reset.
 
-use crate::film::What;
+use crate::recording::What;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{MILLIS, Machine};
@@ -63,7 +63,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What is cut or whole again, for the trace.
     pub(crate) fn note_links(&mut self, what: &'static str, links: &[(usize, usize)]) {
         let now_ns = self.queue.now_ns();
-        self.film(|| match what {
+        self.record(|| match what {
             "cut" => What::Cut(links.to_vec()),
             _ => What::Mended(links.to_vec()),
         });

@@ -11,9 +11,9 @@ pub(crate) use copies::{FolderCopy, OldCopy};
 pub(crate) use epochs::ORDER;
 pub(crate) use recent::Forgotten;
 
-use crate::film::What;
 use crate::mix::generator;
 use crate::network::exponential;
+use crate::recording::What;
 use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, World};
@@ -151,7 +151,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         self.trace
             .event(now_ns, "fault", &[fault as u64], || format!("{fault:?}"));
-        self.film(|| What::Note(format!("{fault:?}")));
+        self.record(|| What::Note(format!("{fault:?}")));
         match fault {
             Fault::Crash => self.aim_crash(),
             Fault::CrashAll => self.crash_all(),
@@ -170,7 +170,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Fault::ClockBack => self.set_clock_back(),
             Fault::ClockStop => self.stop_clock(),
             Fault::RollingUpgrade => self.change_over_in_turn(),
-            Fault::Rot => self.rot_everywhere()?,
+            Fault::Rot => self.corrupt_everywhere()?,
             Fault::FullDisk => self.fill_disk(),
             Fault::Reconfigure => self.reconfigure(),
             Fault::Switch => self.switch_protocol(),

@@ -2,9 +2,9 @@
 
 use super::Sequel;
 use crate::disk::Disk;
-use crate::film::What;
 use crate::network::exponential;
 use crate::node::Power;
+use crate::recording::What;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{Durability, Incarnation, MICROS, MILLIS, Machine};
@@ -26,14 +26,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica held in memory is gone, and its connections break.
     pub(crate) fn end_life(&mut self, index: usize, power: Power) {
         let now_ns = self.queue.now_ns();
-        let is_harmed = power == Power::Fails && self.nodes[index].harmed;
-        let before = is_harmed.then(|| self.nodes[index].disk.clone());
+        let is_damaged = power == Power::Fails && self.nodes[index].damaged;
+        let before = is_damaged.then(|| self.nodes[index].disk.clone());
         self.nodes[index].fall(&mut self.rng, power);
         if let Some(before) = before {
             self.bear_power_cut(index, before);
         }
         self.move_watchers(index);
-        self.film(|| What::Down(index + 1));
+        self.record(|| What::Down(index + 1));
         self.trace
             .event(now_ns, "crash", &[index as u64, power as u64], || {
                 format!("r{}, power {power:?}", index + 1)
@@ -140,7 +140,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let until_ns = self.queue.now_ns() + self.rng.u64(..=self.plan.outage_max_ns);
         let node = &mut self.nodes[index];
         node.busy_until_ns = node.busy_until_ns.max(until_ns);
-        self.film(|| What::Paused(index + 1, until_ns));
+        self.record(|| What::Paused(index + 1, until_ns));
         self.totals.hit("pause");
     }
 

@@ -105,7 +105,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.end_life(index, Power::Fails);
         let node = &mut self.nodes[index];
         node.disk = copy.disk;
-        (node.started, node.harmed) = (true, true);
+        (node.started, node.damaged) = (true, true);
         self.forgotten = Some(Forgotten {
             node: index,
             ..Forgotten::default()

@@ -1,6 +1,6 @@
 //! The state of replicas and links over time, from what changed it.
 
-use crate::film::{CLIENTS, Film, Lane, What};
+use crate::recording::{CLIENTS, Lane, Recording, What};
 
 /// Who was up when, and which links were cut.
 pub(super) struct Lanes {
@@ -23,13 +23,13 @@ pub(super) struct Band {
 }
 
 impl Lanes {
-    pub(super) fn of(film: &Film) -> Lanes {
+    pub(super) fn of(recording: &Recording) -> Lanes {
         let mut state = State::default();
-        for mark in &film.marks {
+        for mark in &recording.marks {
             state.take(mark.at_ns, &mark.what);
         }
-        let end_ns = film.window_ns.end;
-        let highest = film.marks.iter().map(|mark| match mark.what {
+        let end_ns = recording.window_ns.end;
+        let highest = recording.marks.iter().map(|mark| match mark.what {
             What::Up(lane) => lane,
             _ => CLIENTS,
         });

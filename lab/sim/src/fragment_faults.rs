@@ -1,9 +1,9 @@
 //! Damage to bulk stores: fragments of payloads are no longer there, or are something else.
 
+use crate::corruption::corrupt;
 use crate::disk::Disk;
 use crate::network::chance;
 use crate::report::Violation;
-use crate::rot::harm;
 use crate::subject::Subject;
 use crate::world::World;
 use quorate_core::{EntryId, Machine, PayloadId};
@@ -19,7 +19,7 @@ type Name = (PayloadId, u8, u8);
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica is about to start: maybe its bulk store is not what it was. Bytes of fragments are
     /// looked at when they are read, so that nothing has to be noticed yet.
-    pub(crate) fn maybe_rot_bulk(&mut self, index: usize) -> Result<(), Violation> {
+    pub(crate) fn maybe_corrupt_fragments(&mut self, index: usize) -> Result<(), Violation> {
         let (rot, extents) = (self.plan.disk.rot, self.nodes[index].disk.bulk_extents());
         if rot == 0.0 || extents.is_empty() || self.nemesis.tired || !self.is_at_rest(index) {
             return Ok(());
@@ -29,25 +29,25 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         // What shows that a fragment is whole may be lost with power: later, at a bad time.
         let disk = self.nodes[index].disk.settled();
-        let look = self.look(index, &disk)?;
-        let intact = &look.host;
+        let inspection = self.inspect_disk(index, &disk)?;
+        let intact = &inspection.host;
         let before: BTreeSet<Name> = whole_of(intact.fragments(), &disk).collect();
         let elsewhere = self.whole_elsewhere(index)?;
         for _ in 0..TRIES {
             let mut disk = self.nodes[index].disk.clone();
-            let what = harm(&mut disk.bulk, &extents, &mut self.nemesis.rng);
+            let what = corrupt(&mut disk.bulk, &extents, &mut self.nemesis.rng);
             let settled = disk.settled();
-            let look = self.look(index, &settled)?;
-            let harmed = &look.host;
+            let inspection = self.inspect_disk(index, &settled)?;
+            let damaged = &inspection.host;
             // With the fragments of a flush of which no mark tells, what that flush wrote to the log is
             // taken for never written: rot and a lost mark at once are two faults.
             if !intact
                 .undecided_entries()
-                .all(|entry| harmed.has_entry(entry))
+                .all(|entry| damaged.has_entry(entry))
             {
                 continue;
             }
-            let after: BTreeSet<Name> = whole_of(harmed.fragments(), &settled).collect();
+            let after: BTreeSet<Name> = whole_of(damaged.fragments(), &settled).collect();
             let mut lost = before.difference(&after);
             let spare = self.setup.failures_survived;
             if lost.all(|(payload, ..)| are_enough(*payload, &elsewhere, spare)) {
@@ -67,7 +67,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     )
                 });
                 self.nodes[index].disk = disk;
-                self.nodes[index].harmed = true;
+                self.nodes[index].damaged = true;
                 return Ok(());
             }
         }
@@ -77,12 +77,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Whether a replica may lose its fragments of payloads that are live or may be decided: others
     /// have enough of each. One that is down may have lost some that it had rebuilt.
     pub(crate) fn may_lose_fragments(&self, index: usize) -> Result<bool, Violation> {
-        let looked;
+        let inspection;
         let host = match &self.nodes[index].host {
             Some(host) => host,
             None => {
-                looked = self.look(index, &self.nodes[index].disk)?;
-                &looked.host
+                inspection = self.inspect_disk(index, &self.nodes[index].disk)?;
+                &inspection.host
             }
         };
         let undecided = self.undecided_anywhere()?;
@@ -111,7 +111,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             match &node.host {
                 Some(host) => undecided.extend(host.undecided_entries()),
                 None if self.is_at_rest(index) => {
-                    let found = self.look(index, &node.disk)?;
+                    let found = self.inspect_disk(index, &node.disk)?;
                     undecided.extend(found.host.undecided_entries());
                 }
                 None => {}
@@ -138,8 +138,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// The fragments that a replica would find on this disk, and that are whole.
     fn whole_on(&self, index: usize, disk: &Disk) -> Result<BTreeSet<Name>, Violation> {
-        let look = self.look(index, disk)?;
-        Ok(whole_of(look.host.fragments(), disk).collect())
+        let inspection = self.inspect_disk(index, disk)?;
+        Ok(whole_of(inspection.host.fragments(), disk).collect())
     }
 }
 

@@ -10,11 +10,11 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A film, shared by the run and whoever draws it afterwards.
-pub(crate) type Reel = Rc<RefCell<Film>>;
+/// A recording, shared by the run and whoever draws it afterwards.
+pub(crate) type SharedRecording = Rc<RefCell<Recording>>;
 
 /// What happened in a part of a run, and what the state of links and replicas follows from.
-pub(crate) struct Film {
+pub(crate) struct Recording {
     /// The part: virtual time, ns.
     pub(crate) window_ns: Range<u64>,
     /// In the order they were sent.
@@ -68,10 +68,10 @@ pub(crate) enum What {
     Note(String),
 }
 
-impl Film {
-    /// An empty film of a part of a run.
-    pub(crate) fn reel(window_ns: Range<u64>) -> Reel {
-        Rc::new(RefCell::new(Film {
+impl Recording {
+    /// An empty recording of a part of a run.
+    pub(crate) fn shared(window_ns: Range<u64>) -> SharedRecording {
+        Rc::new(RefCell::new(Recording {
             window_ns,
             arrows: Vec::new(),
             marks: Vec::new(),
@@ -101,14 +101,14 @@ impl Film {
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Something happened that is drawn, if anything is.
-    pub(crate) fn film(&self, what: impl FnOnce() -> What) {
-        if let Some(reel) = &self.setup.watch.reel {
-            reel.borrow_mut().mark(self.queue.now_ns(), what());
+    pub(crate) fn record(&self, what: impl FnOnce() -> What) {
+        if let Some(recording) = &self.setup.watch.recording {
+            recording.borrow_mut().mark(self.queue.now_ns(), what());
         }
     }
 
     /// A frame is sent; `copies` are the delays of those that will arrive.
-    pub(crate) fn film_frame(
+    pub(crate) fn record_frame(
         &self,
         (from, to): (usize, usize),
         frame: &Bytes,
@@ -121,7 +121,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         for delay in delays {
             let words = || self.describe_frame(from, frame);
-            self.film_arrow((from + 1, to + 1), delay, words);
+            self.record_arrow((from + 1, to + 1), delay, words);
         }
     }
 
@@ -134,46 +134,46 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// A frame is lost with its connection when it should arrive.
-    pub(crate) fn film_reset(&self, from: usize, to: usize) {
-        if let Some(reel) = &self.setup.watch.reel {
+    pub(crate) fn record_reset(&self, from: usize, to: usize) {
+        if let Some(recording) = &self.setup.watch.recording {
             let now_ns = self.queue.now_ns();
-            reel.borrow_mut().lose(from + 1, to + 1, now_ns);
+            recording.borrow_mut().lose(from + 1, to + 1, now_ns);
         }
     }
 
     /// A request is on its way.
-    pub(crate) fn film_request(&self, node: usize, token: Token, delay: u64) {
+    pub(crate) fn record_request(&self, node: usize, token: Token, delay: u64) {
         let words = || match Leases::owns(token) {
             true => vec!["lease or compaction".into()],
             false => self.clients.in_words(token),
         };
-        self.film_arrow((CLIENTS, node + 1), Some(delay), words);
+        self.record_arrow((CLIENTS, node + 1), Some(delay), words);
     }
 
     /// An answer is on its way, or was lost.
-    pub(crate) fn film_answer(&self, node: usize, token: Token, delay: Option<u64>) {
+    pub(crate) fn record_answer(&self, node: usize, token: Token, delay: Option<u64>) {
         let words = || {
             let mut words = self.clients.in_words(token);
             words[0].insert_str(0, "answer to ");
             words
         };
-        self.film_arrow((node + 1, CLIENTS), delay, words);
+        self.record_arrow((node + 1, CLIENTS), delay, words);
     }
 
-    fn film_arrow(
+    fn record_arrow(
         &self,
         (from, to): (Lane, Lane),
         delay: Option<u64>,
         words: impl FnOnce() -> Vec<String>,
     ) {
-        let Some(reel) = &self.setup.watch.reel else {
+        let Some(recording) = &self.setup.watch.recording else {
             return;
         };
         let sent_ns = self.queue.now_ns();
         let arrives_ns = delay.map(|delay| sent_ns + delay);
-        let mut film = reel.borrow_mut();
-        if film.shows(sent_ns, arrives_ns) {
-            film.arrows.push(Arrow {
+        let mut recording = recording.borrow_mut();
+        if recording.shows(sent_ns, arrives_ns) {
+            recording.arrows.push(Arrow {
                 from,
                 to,
                 sent_ns,

@@ -17,7 +17,7 @@
 //!   So loss, delay, reordering, duplication and a broadcast that ends in the middle need no steps
 //!   of their own; neither does being down, which is to take no step for a while.
 
-use crate::book::{Book, Code, NOOP};
+use crate::interner::{Code, Interner, NOOP};
 use crate::node::{Disk, Line, Node};
 use crate::scope::{Scope, replica, seat};
 use bytes::Bytes;
@@ -73,23 +73,23 @@ impl Told {
 }
 
 /// Everything that is fixed during a search.
-pub(crate) struct Duties<'a, M: Plain> {
+pub(crate) struct HostModel<'a, M: Plain> {
     pub(crate) scope: &'a Scope,
     pub(crate) seed: u64,
     /// Makes the configuration of a seat.
     pub(crate) configure: &'a dyn Fn(&Seat) -> M::Config,
 }
 
-impl<M: Plain> Duties<'_, M> {
+impl<M: Plain> HostModel<'_, M> {
     /// A replica as it starts for the first time.
     pub(crate) fn first(
         &self,
         me: usize,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
         let node = Node::new(me);
-        self.start(node, Past::Fresh, book, told)
+        self.start(node, Past::Fresh, interner, told)
     }
 
     /// What comes of a step; `None` if it leads beyond the search.
@@ -98,26 +98,32 @@ impl<M: Plain> Duties<'_, M> {
         node: &Node<M>,
         act: Act,
         logs: &[Vec<Code>],
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Option<Node<M>>, Fault> {
         let mut node = node.clone();
         let next = match act {
             Act::Hear { mail, clock } => {
-                let mail = book.mail(mail);
+                let mail = interner.mail(mail);
                 let (from, message) = (replica(mail.from), mail.message.clone());
-                self.step(node, Input::Message { from, message }, clock, book, told)
+                self.step(
+                    node,
+                    Input::Message { from, message },
+                    clock,
+                    interner,
+                    told,
+                )
             }
             Act::Fire { timer, clock } => {
                 let mut timers = node.timers.iter().copied();
                 let timer = timers.nth(usize::from(timer)).expect("it runs");
                 node.timers.remove(&timer);
                 node.fired += 1;
-                self.step(node, Input::Timer(timer), clock, book, told)
+                self.step(node, Input::Timer(timer), clock, interner, told)
             }
-            Act::Flush { writes } => self.flush(node, writes, book, told),
-            Act::Crash { lines } => self.crash(node, usize::from(lines), book, told),
-            Act::Lose => self.lose(node, book, told),
+            Act::Flush { writes } => self.flush(node, writes, interner, told),
+            Act::Crash { lines } => self.crash(node, usize::from(lines), interner, told),
+            Act::Lose => self.lose(node, interner, told),
             Act::Submit {
                 request,
                 clock,
@@ -128,17 +134,17 @@ impl<M: Plain> Duties<'_, M> {
                 if command.class == Class::Read {
                     node.reads.push((command.id.seq, Slot(u64::from(floor))));
                 }
-                self.step(node, Input::Submit(vec![command]), clock, book, told)
+                self.step(node, Input::Submit(vec![command]), clock, interner, told)
             }
             Act::Gather { place } => {
                 let entry = node.gathers.remove(usize::from(place));
                 let share = Some(hollow_share(&entry, 1, 0));
                 let held = Input::Held(entry.with_share(share));
-                self.step(node, held, 0, book, told)
+                self.step(node, held, 0, interner, told)
             }
             Act::CatchUp { log } => {
                 let codes = logs[log as usize].clone();
-                self.catch_up(node, &codes, book, told)
+                self.catch_up(node, &codes, interner, told)
             }
         }?;
         let is_within = |machine: &M| machine.depth() <= self.scope.depth;
@@ -182,7 +188,7 @@ impl<M: Plain> Duties<'_, M> {
         &self,
         mut node: Node<M>,
         past: Past<M>,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
         node.out = Out::default();
@@ -196,7 +202,7 @@ impl<M: Plain> Duties<'_, M> {
         let machine = M::recover(&config, past, self.now(0), &mut node.out);
         machine.check();
         node.machine = Some(machine);
-        self.perform(node, book, told)
+        self.perform(node, interner, told)
     }
 
     pub(crate) fn step(
@@ -204,7 +210,7 @@ impl<M: Plain> Duties<'_, M> {
         mut node: Node<M>,
         input: Input<M>,
         clock: u8,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
         let now = self.now(clock);
@@ -212,36 +218,39 @@ impl<M: Plain> Duties<'_, M> {
             machine.step(now, input, &mut node.out);
             machine.check();
         }
-        self.perform(node, book, told)
+        self.perform(node, interner, told)
     }
 
     pub(crate) fn flush(
         &self,
         mut node: Node<M>,
         writes: u8,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
         let mut done = node.disk.writes.drain(..usize::from(writes));
         let (end, lsn) = done.next_back().expect("a flush ends a write");
         drop(done);
         (node.disk.durable, node.disk.flushed) = (end, lsn);
-        let node = self.release(node, book, told);
-        self.step(node, Input::Durable(lsn), 0, book, told)
+        let node = self.release(node, interner, told);
+        self.step(node, Input::Durable(lsn), 0, interner, told)
     }
 
     fn crash(
         &self,
         mut node: Node<M>,
         lines: usize,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
         node.crashes += 1;
         let (log, base, records) = node.disk.recover(lines);
         node.disk.lines.truncate(lines);
         node.disk.durable = lines;
-        node.decided = log.iter().map(|value| book.code(value.as_ref())).collect();
+        node.decided = log
+            .iter()
+            .map(|value| interner.code(value.as_ref()))
+            .collect();
         if node.decided.len() >= self.scope.slots {
             node.disk.writes.clear();
             return Ok(node);
@@ -252,13 +261,13 @@ impl<M: Plain> Duties<'_, M> {
             base,
             records,
         };
-        self.start(node, past, book, told)
+        self.start(node, past, interner, told)
     }
 
     fn lose(
         &self,
         mut node: Node<M>,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
         node.losses += 1;
@@ -266,26 +275,26 @@ impl<M: Plain> Duties<'_, M> {
         node.decided.clear();
         let (next, base) = (Slot(0), M::Base::default());
         let past = Past::Lost { next, base };
-        self.start(node, past, book, told)
+        self.start(node, past, interner, told)
     }
 
     fn catch_up(
         &self,
         mut node: Node<M>,
         codes: &[Code],
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
         told: &mut Told,
     ) -> Result<Node<M>, Fault> {
         let mut base = M::Base::default();
         for (slot, code) in codes.iter().enumerate() {
-            let value = book.value(*code).cloned();
+            let value = interner.value(*code).cloned();
             base.advance(Slot(slot as u64), value.as_ref());
             if slot >= node.decided.len() {
-                self.decide(&mut node, value, book)?;
+                self.decide(&mut node, value, interner)?;
             }
         }
         let next = Slot(codes.len() as u64);
-        self.step(node, Input::Installed { next, base }, 0, book, told)
+        self.step(node, Input::Installed { next, base }, 0, interner, told)
     }
 
     /// The next slot is decided: noted in the log, and judged.
@@ -293,14 +302,14 @@ impl<M: Plain> Duties<'_, M> {
         &self,
         node: &mut Node<M>,
         value: Option<Entry>,
-        book: &mut Book<M>,
+        interner: &mut Interner<M>,
     ) -> Result<(), Fault> {
         let slot = node.decided.len();
-        let code = book.code(value.as_ref());
+        let code = interner.code(value.as_ref());
         if code != NOOP && node.decided.contains(&code) {
             let what = format!(
                 "{} is decided twice by replica {}",
-                book.name(code),
+                interner.name(code),
                 node.me + 1
             );
             return Err(Fault::new("at most once", what));
@@ -312,8 +321,8 @@ impl<M: Plain> Duties<'_, M> {
             let what = format!(
                 "slot {slot}: replica {} decided {} before a crash and {} after it",
                 node.me + 1,
-                book.name(*before),
-                book.name(code)
+                interner.name(*before),
+                interner.name(code)
             );
             return Err(Fault::new("agreement", what));
         }

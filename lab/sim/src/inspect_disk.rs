@@ -1,5 +1,5 @@
-//! What a replica would find on a disk, without starting it: half of a run's time would go into that,
-//! were disks not looked at again and again as they were.
+//! What a replica would find on a disk, without starting it. The last inspections are cached: most
+//! disks are inspected several times before they change, and opening a host takes long.
 
 use crate::disk::Disk;
 use crate::report::Violation;
@@ -13,57 +13,68 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A replica opened for a look at a disk.
-pub(crate) struct Look<M: Machine, A: Subject> {
+/// A host opened on a disk to see what a replica would find there.
+pub(crate) struct Inspection<M: Machine, A: Subject> {
     pub(crate) host: Host<M, A>,
     /// What opening it found.
     pub(crate) found: Opened,
 }
 
-/// The last looks, the latest first.
-pub(crate) struct Looks<M: Machine, A: Subject>(RefCell<VecDeque<Looked<M, A>>>);
+/// The last inspections of disks, the latest first.
+pub(crate) struct InspectionCache<M: Machine, A: Subject>(
+    RefCell<VecDeque<CachedInspection<M, A>>>,
+);
 
-/// A look, and all that it depends on.
-struct Looked<M: Machine, A: Subject> {
+/// An inspection, and all that it depends on.
+struct CachedInspection<M: Machine, A: Subject> {
     disk: Disk,
     who: (usize, Incarnation, SupportedVersions),
-    look: Rc<Look<M, A>>,
+    inspection: Rc<Inspection<M, A>>,
 }
 
-impl<M: Machine, A: Subject> Default for Looks<M, A> {
+impl<M: Machine, A: Subject> Default for InspectionCache<M, A> {
     fn default() -> Self {
-        Looks(RefCell::default())
+        InspectionCache(RefCell::default())
     }
 }
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica would find on this disk, which it must be able to open.
-    pub(crate) fn look(&self, index: usize, disk: &Disk) -> Result<Rc<Look<M, A>>, Violation> {
+    pub(crate) fn inspect_disk(
+        &self,
+        index: usize,
+        disk: &Disk,
+    ) -> Result<Rc<Inspection<M, A>>, Violation> {
         let node = &self.nodes[index];
         let who = (index, node.disk_life, node.supported);
-        let is_it = |looked: &&Looked<M, A>| looked.who == who && looked.disk.is_same(disk);
+        let is_it =
+            |cached: &&CachedInspection<M, A>| cached.who == who && cached.disk.is_same(disk);
         let known = self
-            .looks
+            .inspections
             .0
             .borrow()
             .iter()
             .find(is_it)
-            .map(|looked| looked.look.clone());
-        if let Some(look) = known {
-            return Ok(look);
+            .map(|cached| cached.inspection.clone());
+        if let Some(inspection) = known {
+            return Ok(inspection);
         }
-        let look = Rc::new(self.open_to_look(index, disk)?);
-        let mut looks = self.looks.0.borrow_mut();
-        looks.truncate(LOOKS_MAX - 1);
-        looks.push_front(Looked {
+        let inspection = Rc::new(self.open_for_inspection(index, disk)?);
+        let mut inspections = self.inspections.0.borrow_mut();
+        inspections.truncate(INSPECTIONS_MAX - 1);
+        inspections.push_front(CachedInspection {
             disk: disk.clone(),
             who,
-            look: look.clone(),
+            inspection: inspection.clone(),
         });
-        Ok(look)
+        Ok(inspection)
     }
 
-    fn open_to_look(&self, index: usize, disk: &Disk) -> Result<Look<M, A>, Violation> {
+    fn open_for_inspection(
+        &self,
+        index: usize,
+        disk: &Disk,
+    ) -> Result<Inspection<M, A>, Violation> {
         let seat = Seat {
             group: Group(0),
             epoch: self.epoch.clone(),
@@ -92,9 +103,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let what = format!("replica {}: {error}", index + 1);
             Violation::new("open", what)
         })?;
-        Ok(Look { host, found })
+        Ok(Inspection { host, found })
     }
 }
 
-/// Looks that are remembered: a few of each replica.
-const LOOKS_MAX: usize = 24;
+/// Inspections that are cached: a few of each replica.
+const INSPECTIONS_MAX: usize = 24;

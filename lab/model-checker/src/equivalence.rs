@@ -1,30 +1,30 @@
-//! Guises: what a replica may be, as far as anybody else can tell.
+//! Equivalence classes of the states of a replica: what it may be, as far as other replicas can tell.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The sets of states of one replica that cannot be told apart from outside, by number.
-pub(crate) struct Guises {
+pub(crate) struct Classes {
     sets: Vec<Rc<[u32]>>,
     numbers: BTreeMap<Rc<[u32]>, u32>,
 }
 
-impl Guises {
+impl Classes {
     pub(crate) fn new() -> Self {
-        Guises {
+        Classes {
             sets: Vec::new(),
             numbers: BTreeMap::new(),
         }
     }
 
-    /// The states of a guise, ascending; there is at least one.
-    pub(crate) fn states(&self, guise: u32) -> &Rc<[u32]> {
-        &self.sets[guise as usize]
+    /// The states of a class, ascending; there is at least one.
+    pub(crate) fn states(&self, class: u32) -> &Rc<[u32]> {
+        &self.sets[class as usize]
     }
 
     /// One of its states: for all that others can see.
-    pub(crate) fn face(&self, guise: u32) -> u32 {
-        self.sets[guise as usize][0]
+    pub(crate) fn face(&self, class: u32) -> u32 {
+        self.sets[class as usize][0]
     }
 
     /// The number of a set of states.

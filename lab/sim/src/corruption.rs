@@ -12,7 +12,7 @@ const SECTOR_BYTES: usize = 512;
 pub(crate) type Extent = (u64, usize, usize);
 
 /// Damages bytes in these extents; says how.
-pub(crate) fn harm(disk: &mut Segments, extents: &[Extent], rng: &mut Rng) -> &'static str {
+pub(crate) fn corrupt(disk: &mut Segments, extents: &[Extent], rng: &mut Rng) -> &'static str {
     match rng.u8(..4) {
         0 => {
             let (segment, from, to) = place(extents, rng);

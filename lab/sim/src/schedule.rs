@@ -11,7 +11,7 @@ use quorate_core::{Durability, MILLIS};
 use std::ops::Range;
 
 /// The same for all seeds of a run.
-pub(crate) struct Course {
+pub(crate) struct Schedule {
     pub(crate) mix: Mix,
     /// Operations to be done before the faults end.
     pub(crate) ops: u64,
@@ -27,12 +27,12 @@ pub(crate) struct Course {
     pub(crate) steady: Option<Steady>,
 }
 
-impl Course {
+impl Schedule {
     /// # Errors
     /// Says which name is unknown, and which are known.
-    pub(crate) fn new(options: &SimOptions) -> Result<Course, String> {
+    pub(crate) fn new(options: &SimOptions) -> Result<Schedule, String> {
         let without = options.without.iter().map(|name| fault(name));
-        Ok(Course {
+        Ok(Schedule {
             mix: Mix::parse(&options.profile)?,
             ops: options.ops,
             hurt_ns: options.hurt_ms * MILLIS,
@@ -44,8 +44,8 @@ impl Course {
     }
 
     /// A run without faults.
-    pub(crate) fn steady(steady: Steady) -> Course {
-        Course {
+    pub(crate) fn steady(steady: Steady) -> Schedule {
+        Schedule {
             mix: Mix::Chosen(Vec::new()),
             ops: steady.requests,
             hurt_ns: 0,

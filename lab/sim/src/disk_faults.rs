@@ -4,11 +4,11 @@
 //! acknowledged and is hit must be noticed, and enough must be left elsewhere. Without that nobody
 //! could expect the cluster to serve.
 
+use crate::corruption::corrupt;
 use crate::disk::Disk;
-use crate::look::Look;
+use crate::inspect_disk::Inspection;
 use crate::network::chance;
 use crate::report::Violation;
-use crate::rot::harm;
 use crate::subject::Subject;
 use crate::world::World;
 use quorate_core::{EntryId, MILLIS, Machine};
@@ -19,14 +19,14 @@ use std::rc::Rc;
 const TRIES: usize = 6;
 
 /// A disk that was damaged, and what a replica would find there.
-struct Harmed<M: Machine, A: Subject> {
+struct Damaged<M: Machine, A: Subject> {
     disk: Disk,
-    after: Rc<Look<M, A>>,
+    after: Rc<Inspection<M, A>>,
 }
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica is about to start: maybe its disk is not what it was.
-    pub(crate) fn maybe_rot(&mut self, index: usize) -> Result<(), Violation> {
+    pub(crate) fn maybe_corrupt(&mut self, index: usize) -> Result<(), Violation> {
         let rot = self.plan.disk.rot;
         if rot == 0.0 || self.nemesis.tired || !self.is_at_rest(index) {
             return Ok(());
@@ -34,13 +34,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !chance(&mut self.nemesis.rng, rot) {
             return Ok(());
         }
-        let (before, before_found) = self.look_before(index)?;
+        let (before, before_found) = self.inspect_before_damage(index)?;
         for _ in 0..TRIES {
-            let Some(Harmed { disk, after }) = self.try_harm(index, &before_found)? else {
+            let Some(Damaged { disk, after }) = self.try_damage(index, &before_found)? else {
                 return Ok(());
             };
             // What shows that damage does no harm may be lost with power: later, at a bad time.
-            let settled = &self.look(index, &disk.settled())?.found;
+            let settled = &self.inspect_disk(index, &disk.settled())?.found;
             let is_out_now = is_out(&after.found);
             let is_latent = is_out(settled) && !is_out_now;
             let is_too_much = is_out_now
@@ -48,7 +48,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     || !self.may_lose_fragments(index)?);
             let is_bearable = !is_latent && !is_too_much;
             if is_bearable && self.are_copies_left(index, &before.host, &after.host)? {
-                self.keep_harm(index, disk, &after.found);
+                self.keep_damage(index, disk, &after.found);
                 return Ok(());
             }
         }
@@ -72,8 +72,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 _ if other == index => {}
                 Some(host) => lost.retain(|entry| !host.has_entry(*entry)),
                 None if self.is_at_rest(other) => {
-                    let look = self.look(other, &node.disk)?;
-                    lost.retain(|entry| !look.host.has_entry(*entry));
+                    let inspection = self.inspect_disk(other, &node.disk)?;
+                    lost.retain(|entry| !inspection.host.has_entry(*entry));
                 }
                 None => {}
             }
@@ -82,35 +82,36 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// Power fails everywhere, and every disk is damaged somewhere.
-    pub(crate) fn rot_everywhere(&mut self) -> Result<(), Violation> {
+    pub(crate) fn corrupt_everywhere(&mut self) -> Result<(), Violation> {
         let n = self.nodes.len();
         self.crash_all();
         let is_ready = |index: usize| self.nodes[index].host.is_none() && self.is_at_rest(index);
         if !(0..n).all(is_ready) || self.nodes.iter().any(|node| node.lost) {
             return Ok(());
         }
-        let look = |index: usize| self.look_before(index);
-        let before = (0..n).map(look).collect::<Result<Vec<_>, _>>()?;
+        let inspect = |index: usize| self.inspect_before_damage(index);
+        let before = (0..n).map(inspect).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..TRIES {
-            let (mut harmed, mut settled) = (Vec::new(), Vec::new());
+            let (mut damaged, mut settled) = (Vec::new(), Vec::new());
             for (index, (_, before)) in before.iter().enumerate() {
-                if let Some(harm) = self.try_harm(index, before)? {
-                    settled.push(self.look(index, &harm.disk.settled())?);
-                    harmed.push(harm);
+                if let Some(one) = self.try_damage(index, before)? {
+                    settled.push(self.inspect_disk(index, &one.disk.settled())?);
+                    damaged.push(one);
                 }
             }
-            let settled: Vec<&Opened> = settled.iter().map(|look| &look.found).collect();
-            let found: Vec<&Opened> = harmed.iter().map(|harm| &harm.after.found).collect();
+            let settled: Vec<&Opened> =
+                settled.iter().map(|inspection| &inspection.found).collect();
+            let found: Vec<&Opened> = damaged.iter().map(|one| &one.after.found).collect();
             let mut entries = before
                 .iter()
-                .flat_map(|(look, _)| look.host.undecided_entries());
-            let is_left = |entry| harmed.iter().any(|harm| harm.after.host.has_entry(entry));
+                .flat_map(|(inspection, _)| inspection.host.undecided_entries());
+            let is_left = |entry| damaged.iter().any(|one| one.after.host.has_entry(entry));
             let is_enough =
-                harmed.len() == n && are_enough_left(&found) && are_enough_left(&settled);
+                damaged.len() == n && are_enough_left(&found) && are_enough_left(&settled);
             if is_enough && entries.all(is_left) {
                 self.totals.hit("damage everywhere");
-                for (index, Harmed { disk, after }) in harmed.into_iter().enumerate() {
-                    self.keep_harm(index, disk, &after.found);
+                for (index, Damaged { disk, after }) in damaged.into_iter().enumerate() {
+                    self.keep_damage(index, disk, &after.found);
                 }
                 return Ok(());
             }
@@ -132,11 +133,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Damages a copy of a disk, on which a replica would find this, and looks at it. `None` if there
     /// is nothing to be damaged.
-    fn try_harm(
+    fn try_damage(
         &mut self,
         index: usize,
         before: &Opened,
-    ) -> Result<Option<Harmed<M, A>>, Violation> {
+    ) -> Result<Option<Damaged<M, A>>, Violation> {
         let mut disk = self.nodes[index].disk.clone();
         let rng = &mut self.nemesis.rng;
         let snapshot = if rng.u8(..4) == 0 {
@@ -152,10 +153,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 if extents.is_empty() {
                     return Ok(None);
                 }
-                harm(&mut disk.log, &extents, rng)
+                corrupt(&mut disk.log, &extents, rng)
             }
         };
-        let after = self.look(index, &disk)?;
+        let after = self.inspect_disk(index, &disk)?;
         let faults = |found: &Opened| found.damage.len() + found.bad_snapshots.len();
         let is_whole = before.damage.is_empty() && before.bad_snapshots.is_empty();
         // Segments that were released and are still there may be passed over.
@@ -169,16 +170,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Err(Violation::new("damage", what));
         }
         self.totals.hit(what);
-        Ok(Some(Harmed { disk, after }))
+        Ok(Some(Damaged { disk, after }))
     }
 
     /// Whether a replica that starts on its disk as it is takes no part at first.
     pub(crate) fn would_be_out(&self, index: usize) -> bool {
-        let look = self.look(index, &self.nodes[index].disk);
-        self.is_at_rest(index) && look.is_ok_and(|look| is_out(&look.found))
+        let inspection = self.inspect_disk(index, &self.nodes[index].disk);
+        self.is_at_rest(index) && inspection.is_ok_and(|inspection| is_out(&inspection.found))
     }
 
-    fn keep_harm(&mut self, index: usize, disk: Disk, found: &Opened) {
+    fn keep_damage(&mut self, index: usize, disk: Disk, found: &Opened) {
         let now_ns = self.queue.now_ns();
         self.trace.event(now_ns, "damage", &[index as u64], || {
             format!("r{} {found:?}", index + 1)
@@ -192,17 +193,20 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         let node = &mut self.nodes[index];
         node.disk = disk;
-        node.harmed = true;
+        node.damaged = true;
         node.lost |= is_out(found);
     }
 
     /// What a replica would find before its disk is damaged. What no mark on stable storage vouches
     /// for does not count as acknowledged: if power fails before the replica that has noticed its
     /// loss can write that down, it cannot be told any more from a torn tail.
-    fn look_before(&self, index: usize) -> Result<(Rc<Look<M, A>>, Opened), Violation> {
+    fn inspect_before_damage(
+        &self,
+        index: usize,
+    ) -> Result<(Rc<Inspection<M, A>>, Opened), Violation> {
         let disk = &self.nodes[index].disk;
-        let before = self.look(index, disk)?;
-        let settled = self.look(index, &disk.settled())?;
+        let before = self.inspect_disk(index, disk)?;
+        let settled = self.inspect_disk(index, &disk.settled())?;
         let mut found = before.found.clone();
         found.marked = found.marked.min(settled.found.marked);
         Ok((before, found))

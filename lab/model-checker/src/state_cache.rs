@@ -4,8 +4,8 @@
 //! per state of a replica and input, however many states of the cluster they occur in. What a
 //! replica has sent is part of its state; the messages under way are those all have sent.
 
-use crate::book::{Book, Code};
-use crate::duties::{Act, Duties, Fault, Told};
+use crate::host_model::{Act, Fault, HostModel, Told};
+use crate::interner::{Code, Interner};
 use crate::kinds::is_kind;
 use crate::node::{Node, Print};
 use crate::panics::Guard;
@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 pub(crate) const CUT: u32 = u32::MAX;
 
 /// All states of single replicas.
-pub(crate) struct Atlas<'a, M: Plain> {
-    pub(crate) duties: Duties<'a, M>,
-    pub(crate) book: Book<M>,
+pub(crate) struct StateCache<'a, M: Plain> {
+    pub(crate) model: HostModel<'a, M>,
+    pub(crate) interner: Interner<M>,
     pub(crate) guard: Guard,
     nodes: Vec<Node<M>>,
     facts: Vec<Facts>,
@@ -44,11 +44,11 @@ struct Facts {
     steps: BTreeMap<Act, u32>,
 }
 
-impl<'a, M: Plain> Atlas<'a, M> {
-    pub(crate) fn new(duties: Duties<'a, M>, guard: Guard) -> Self {
-        Atlas {
-            book: Book::new(),
-            duties,
+impl<'a, M: Plain> StateCache<'a, M> {
+    pub(crate) fn new(model: HostModel<'a, M>, guard: Guard) -> Self {
+        StateCache {
+            interner: Interner::new(),
+            model,
             guard,
             nodes: Vec::new(),
             facts: Vec::new(),
@@ -74,17 +74,19 @@ impl<'a, M: Plain> Atlas<'a, M> {
 
     /// A replica that starts for the first time.
     pub(crate) fn first(&mut self, me: usize) -> Result<u32, Fault> {
-        let (duties, book) = (&self.duties, &mut self.book);
-        let node = self.guard.run(|| duties.first(me, book, &mut Told(None)))?;
+        let (model, interner) = (&self.model, &mut self.interner);
+        let node = self
+            .guard
+            .run(|| model.first(me, interner, &mut Told(None)))?;
         Ok(self.number(node))
     }
 
     /// What a replica does that starts for the first time, in words.
     pub(crate) fn tell_first(&mut self, me: usize) -> Vec<String> {
-        let (duties, book) = (&self.duties, &mut self.book);
+        let (model, interner) = (&self.model, &mut self.interner);
         let mut told = Told(Some(Vec::new()));
         // A fault shows in what was told before it.
-        let _ = self.guard.run(|| duties.first(me, book, &mut told));
+        let _ = self.guard.run(|| model.first(me, interner, &mut told));
         told.0.unwrap_or_default()
     }
 
@@ -115,13 +117,13 @@ impl<'a, M: Plain> Atlas<'a, M> {
         let chosen = &self.node(state).chosen;
         let last = chosen
             .iter()
-            .rposition(|code| self.book.value(*code).is_some());
+            .rposition(|code| self.interner.value(*code).is_some());
         Slot(last.map_or(0, |slot| slot as u64 + 1))
     }
 
     /// What a replica may do by itself.
     pub(crate) fn own_acts(&self, state: u32) -> Vec<Act> {
-        let (scope, node) = (self.duties.scope, self.node(state));
+        let (scope, node) = (self.model.scope, self.node(state));
         let mut acts = Vec::new();
         let writes = node.disk.writes.len() as u8;
         if self.is_midway(state) {
@@ -151,7 +153,7 @@ impl<'a, M: Plain> Atlas<'a, M> {
 
     /// Timers that may fire, by their place among those that run.
     fn timers(&self, state: u32) -> impl Iterator<Item = u8> {
-        let (scope, node) = (self.duties.scope, self.node(state));
+        let (scope, node) = (self.model.scope, self.node(state));
         let timers = node.timers.iter().enumerate();
         let timers = timers.filter(move |(_, timer)| {
             node.fired < scope.fires && scope.timers.iter().any(|kind| is_kind(timer, kind))
@@ -176,7 +178,7 @@ impl<'a, M: Plain> Atlas<'a, M> {
 
     /// Requests of a class that this replica may still be asked for.
     pub(crate) fn open_requests(&self, state: u32, class: Class) -> impl Iterator<Item = u8> {
-        let (scope, node) = (self.duties.scope, self.node(state));
+        let (scope, node) = (self.model.scope, self.node(state));
         let (me, submitted) = (node.me, node.submitted);
         let requests = scope.requests.iter().enumerate();
         requests.filter_map(move |(index, request)| {
@@ -186,23 +188,23 @@ impl<'a, M: Plain> Atlas<'a, M> {
     }
 
     fn work_out(&mut self, state: u32, act: Act) -> Result<u32, Fault> {
-        let (duties, logs, book) = (&self.duties, &self.logs, &mut self.book);
+        let (model, logs, interner) = (&self.model, &self.logs, &mut self.interner);
         let node = &self.nodes[state as usize];
         let next = self
             .guard
-            .run(|| duties.apply(node, act, logs, book, &mut Told(None)))?;
+            .run(|| model.apply(node, act, logs, interner, &mut Told(None)))?;
         Ok(next.map_or(CUT, |next| self.number(next)))
     }
 
     /// What a step does, in words.
     pub(crate) fn tell(&mut self, state: u32, act: Act) -> Vec<String> {
-        let (duties, logs, book) = (&self.duties, &self.logs, &mut self.book);
+        let (model, logs, interner) = (&self.model, &self.logs, &mut self.interner);
         let node = &self.nodes[state as usize];
         let mut told = Told(Some(Vec::new()));
         // A fault shows in what was told before it.
         let _ = self
             .guard
-            .run(|| duties.apply(node, act, logs, book, &mut told));
+            .run(|| model.apply(node, act, logs, interner, &mut told));
         told.0.unwrap_or_default()
     }
 
@@ -214,11 +216,11 @@ impl<'a, M: Plain> Atlas<'a, M> {
         }
         let number = self.nodes.len() as u32;
         assert!(number < CUT, "fewer than 2^32 states of a replica");
-        let mut sent = vec![Vec::new(); self.duties.scope.n];
+        let mut sent = vec![Vec::new(); self.model.scope.n];
         for mail in &node.sent {
-            sent[self.book.mail(*mail).to].push(*mail);
+            sent[self.interner.mail(*mail).to].push(*mail);
         }
-        let scope = self.duties.scope;
+        let scope = self.model.scope;
         let faces = sent.iter().map(|sent| {
             let next = self.faces.len() as u32;
             *self

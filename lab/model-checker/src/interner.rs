@@ -19,16 +19,16 @@ pub(crate) struct Mail<M: Plain> {
 }
 
 /// Every message and entry seen so far, once.
-pub(crate) struct Book<M: Plain> {
+pub(crate) struct Interner<M: Plain> {
     mails: Vec<Mail<M>>,
     /// By sender, receiver and digest.
     numbers: BTreeMap<(usize, usize, u128), u32>,
     entries: Vec<Entry>,
 }
 
-impl<M: Plain> Book<M> {
+impl<M: Plain> Interner<M> {
     pub(crate) fn new() -> Self {
-        Book {
+        Interner {
             mails: Vec::new(),
             numbers: BTreeMap::new(),
             entries: Vec::new(),

@@ -1,7 +1,7 @@
 //! Whether fingerprints tell enough: two states that have the same one must answer everything alike.
 
-use crate::book::Book;
-use crate::duties::{Act, Duties, Fault, Told};
+use crate::host_model::{Act, Fault, HostModel, Told};
+use crate::interner::Interner;
 use crate::node::{Node, Print};
 use crate::panics::Guard;
 use crate::scope::{Disks, Scope};
@@ -43,7 +43,7 @@ struct Pairs {
 /// with the first one of the same print, `pieces` of the machine's fingerprint taken into account.
 fn compare<P: Protocol>(scope: &Scope, pieces: usize, states_max: usize) -> Pairs {
     let configure = |seat: &Seat| P::config(seat).expect("its parameters are right");
-    let duties = Duties::<P::Machine> {
+    let model = HostModel::<P::Machine> {
         scope,
         seed: scope.seeds()[0],
         configure: &configure,
@@ -59,11 +59,11 @@ fn compare<P: Protocol>(scope: &Scope, pieces: usize, states_max: usize) -> Pair
             );
         })
     };
-    let mut book = Book::new();
+    let mut interner = Interner::new();
     let mut known: BTreeMap<Print, Node<P::Machine>> = BTreeMap::new();
     let first = (0..scope.n).map(|me| {
-        duties
-            .first(me, &mut book, &mut Told(None))
+        model
+            .first(me, &mut interner, &mut Told(None))
             .expect("it starts")
     });
     let mut open = first.collect::<VecDeque<_>>();
@@ -72,13 +72,13 @@ fn compare<P: Protocol>(scope: &Scope, pieces: usize, states_max: usize) -> Pair
         match known.get(&print(&node)) {
             Some(twin) => {
                 pairs.compared += 1;
-                let is_alike = answers(&duties, twin, &mut book, &print)
-                    == answers(&duties, &node, &mut book, &print);
+                let is_alike = answers(&model, twin, &mut interner, &print)
+                    == answers(&model, &node, &mut interner, &print);
                 pairs.different += usize::from(!is_alike);
             }
             None if known.len() < states_max => {
-                for act in acts(scope, &node, &book) {
-                    let next = apply(&duties, &node, act, &mut book, &mut Told(None));
+                for act in acts(scope, &node, &interner) {
+                    let next = apply(&model, &node, act, &mut interner, &mut Told(None));
                     open.extend(next.ok().flatten());
                 }
                 known.insert(print(&node), node);
@@ -90,13 +90,13 @@ fn compare<P: Protocol>(scope: &Scope, pieces: usize, states_max: usize) -> Pair
 }
 
 /// Everything that may happen to a replica by itself or through a message said so far.
-fn acts<M: Plain>(scope: &Scope, node: &Node<M>, book: &Book<M>) -> Vec<Act> {
+fn acts<M: Plain>(scope: &Scope, node: &Node<M>, interner: &Interner<M>) -> Vec<Act> {
     if node.machine.is_none() {
         return Vec::new();
     }
     let clock = 0;
-    let mails = 0..book.mail_count() as u32;
-    let mails = mails.filter(|mail| book.mail(*mail).to == node.me);
+    let mails = 0..interner.mail_count() as u32;
+    let mails = mails.filter(|mail| interner.mail(*mail).to == node.me);
     let mut acts = mails
         .map(|mail| Act::Hear { mail, clock })
         .collect::<Vec<_>>();
@@ -124,13 +124,13 @@ fn acts<M: Plain>(scope: &Scope, node: &Node<M>, book: &Book<M>) -> Vec<Act> {
 /// What comes of a step; what one replica hears here is not what one cluster could say, so that
 /// lemmas may be broken, which ends the way.
 fn apply<M: Plain>(
-    duties: &Duties<'_, M>,
+    model: &HostModel<'_, M>,
     node: &Node<M>,
     act: Act,
-    book: &mut Book<M>,
+    interner: &mut Interner<M>,
     told: &mut Told,
 ) -> Result<Option<Node<M>>, Fault> {
-    Guard::new(None).run(|| duties.apply(node, act, &[], book, told))
+    Guard::new(None).run(|| model.apply(node, act, &[], interner, told))
 }
 
 /// An input, what was said about it, and where it leads.
@@ -138,15 +138,15 @@ type Answer = (Act, Vec<String>, Result<Option<Print>, Fault>);
 
 /// What a state answers to everything: every output in words, and the print of what comes of it.
 fn answers<M: Plain>(
-    duties: &Duties<'_, M>,
+    model: &HostModel<'_, M>,
     node: &Node<M>,
-    book: &mut Book<M>,
+    interner: &mut Interner<M>,
     print: &impl Fn(&Node<M>) -> Print,
 ) -> Vec<Answer> {
-    let acts = acts(duties.scope, node, book);
+    let acts = acts(model.scope, node, interner);
     let answer = |act| {
         let mut told = Told(Some(Vec::new()));
-        let next = apply(duties, node, act, book, &mut told);
+        let next = apply(model, node, act, interner, &mut told);
         let next = next.map(|next| next.map(|next| print(&next)));
         (act, told.0.unwrap_or_default(), next)
     };
