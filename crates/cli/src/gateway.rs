@@ -9,7 +9,7 @@ use crate::serve::{self, announce, exit_with_parent};
 use clap::Args;
 use quorate_host::Limits;
 use quorate_server::{
-    GatewayContext, GatewayOptions as ServerOptions, ServerError, Serving, Starting,
+    GatewayContext, GatewayOptions as ServerOptions, ReadyGateway, ServerError, Serving,
     client_connections_max, raise_descriptor_limit, run_gateway,
 };
 use std::path::PathBuf;
@@ -170,7 +170,7 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         request_bytes_max,
         ..quorate_face_plain::Limits::default()
     };
-    let serve = async move |gateway: Starting| {
+    let serve = async move |gateway: ReadyGateway| {
         let face = FaceName::of(&gateway.epoch().params).map_err(ServerError::Face)?;
         tracing::info!(face = face.name(), "the cluster has answered");
         match face {

@@ -9,36 +9,36 @@ use quorate_host::epochs::{Alarm, AlarmChange, AlarmKind, Order, Scope};
 use quorate_host::{ALARM_LEVEL, Flush};
 
 /// Between two looks at the space on the disk, while it is short, in ns.
-const LOOKS_AGAIN_NS: u64 = 1_000_000_000;
+const RECHECK_NS: u64 = 1_000_000_000;
 /// Between two looks whether there was space for the next segment, while it is prepared, in ns.
-const LOOKS_WHILE_PREPARING_NS: u64 = 20_000_000;
+const PREPARING_RECHECK_NS: u64 = 20_000_000;
 
 impl<A: Application> Core<A> {
     /// The next segment is prepared once one is begun: whether there was space for it is looked at later.
     pub(crate) fn watch_space(&mut self, now: Now, flush: &Flush) {
         let mut writes = flush.writes.iter().chain(&flush.bulk);
         if self.state.alarms_at.is_none() && writes.any(|write| write.offset == 0) {
-            self.state.alarms_at = Some(now.mono_ns + LOOKS_WHILE_PREPARING_NS);
+            self.state.alarms_at = Some(now.mono_ns + PREPARING_RECHECK_NS);
         }
     }
 
     /// Has the group know what is wrong with this replica, when it is time to look.
-    pub(crate) fn keep_alarms(&mut self, now: Now) -> Result<(), ServerError> {
+    pub(crate) fn update_alarms(&mut self, now: Now) -> Result<(), ServerError> {
         // It may have been raised when there was space again.
         if self.state.alarms_at.is_none()
             && self.own_scope(AlarmKind::NoSpace) == Some(Scope::Member)
         {
-            self.state.alarms_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+            self.state.alarms_at = Some(now.mono_ns + RECHECK_NS);
         }
         let is_due = |at: &mut u64| *at <= now.mono_ns;
         if self.state.alarms_at.take_if(is_due).is_none() {
             return Ok(());
         }
         let is_preparing = self.disk.as_ref().is_some_and(Disk::is_preparing);
-        if self.keep_no_space(now) | self.keep_corrupt(now)? {
+        if self.update_no_space(now) | self.update_corrupt(now)? {
             let wait_ns = match is_preparing && !self.disk_is_full() {
-                true => LOOKS_WHILE_PREPARING_NS,
-                false => LOOKS_AGAIN_NS,
+                true => PREPARING_RECHECK_NS,
+                false => RECHECK_NS,
             };
             self.state.alarms_at = Some(now.mono_ns + wait_ns);
         }
@@ -46,7 +46,7 @@ impl<A: Application> Core<A> {
     }
 
     /// Has the group know whether this replica's disk is full. Says whether to look again.
-    fn keep_no_space(&mut self, now: Now) -> bool {
+    fn update_no_space(&mut self, now: Now) -> bool {
         let is_full = self.disk_is_full();
         let change = match self.own_scope(AlarmKind::NoSpace) {
             None if is_full => Some(AlarmChange::Raise(Scope::Member)),
@@ -107,7 +107,7 @@ impl<A: Application> Core<A> {
         if is_full && self.own_scope(AlarmKind::NoSpace).is_none() {
             raised.push(shown(self.own_alarm(AlarmKind::NoSpace)));
         }
-        if self.state.odd.is_some() && self.own_scope(AlarmKind::Corrupt).is_none() {
+        if self.state.outlier.is_some() && self.own_scope(AlarmKind::Corrupt).is_none() {
             raised.push(shown(self.own_alarm(AlarmKind::Corrupt)));
         }
         raised

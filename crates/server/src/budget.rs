@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// What clients may take unless somebody says otherwise, in bytes.
 pub const CLIENT_MEMORY: usize = 256 << 20;
 /// A connection that holds no more than this holds little, in bytes.
-const LITTLE: usize = 256 << 10;
+const SMALL_HOLDING_BYTES: usize = 256 << 10;
 /// How often a request looks for room that waits for it.
 const RETRY: Duration = Duration::from_millis(5);
 
@@ -34,7 +34,7 @@ impl Pool {
     /// Whether a connection may hold so much, when all together hold `used` with it.
     fn allows(&self, held: usize, used: usize) -> bool {
         let most = match held {
-            0..=LITTLE => self.limit,
+            0..=SMALL_HOLDING_BYTES => self.limit,
             _ => self.limit - self.limit / 8,
         };
         used <= most && held <= self.limit / 4 * 3
@@ -277,15 +277,15 @@ mod tests {
         let mut held = vec![greedy(0)];
         assert_eq!(held[0].bytes(), LIMIT / 4 * 3);
         held.extend((1..=100).map(greedy));
-        let places = (LIMIT - budget.used()) / LITTLE;
+        let places = (LIMIT - budget.used()) / SMALL_HOLDING_BYTES;
         assert!(places > 20, "{places}");
         for place in 0..places {
             let mut charge = budget.account().charge();
-            assert_eq!(charge.add(LITTLE), Ok(()), "{place}");
+            assert_eq!(charge.add(SMALL_HOLDING_BYTES), Ok(()), "{place}");
             assert_eq!(charge.add(1), Err(Exhausted), "{place}");
             held.push(charge);
         }
-        assert!(budget.used() <= LIMIT && budget.used() + LITTLE > LIMIT);
+        assert!(budget.used() <= LIMIT && budget.used() + SMALL_HOLDING_BYTES > LIMIT);
         drop(held);
         assert_eq!(budget.used(), 0);
     }

@@ -5,23 +5,23 @@
 //! requests and frames gather in the kernel's and the faces' queues: they are the next batch. What peers
 //! say comes before what clients ask.
 
-use crate::aside::Aside;
+use crate::auto_shrink::AutoShrink;
 use crate::clock::{Alarm, Clock};
 use crate::disk::{Disk, DiskError};
-use crate::divergence::Odd;
+use crate::divergence::Outlier;
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
-use crate::handle::{Apart, Consistency, Failure, Handle, Request};
+use crate::handle::{Consistency, Failure, Handle, PayloadThreshold, Request};
 use crate::log_limit::LogLimit;
-use crate::metrics::{Figures, Metrics, Upkeep, seconds};
+use crate::metrics::{HistogramUpkeep, Metrics, ProtocolGauges, seconds};
 use crate::peer::{Arrival, Links};
 use crate::quorum::QuorumWatch;
-use crate::react::Reactor;
 use crate::replies::{Replies, Reply};
-use crate::snap::Archive;
+use crate::snapshots::SnapshotThread;
 use crate::status::Status;
-use crate::timed::Timed;
+use crate::timed_app::TimedApp;
+use crate::workers::Workers;
 use bytes::Bytes;
 use quorate_core::{Admission, Application, Event, Now, Refusal, ReplicaId};
 use quorate_host::epochs::AlarmKind;
@@ -57,21 +57,21 @@ pub(crate) struct Inputs<A: Application> {
 
 /// What the core acts with.
 pub(crate) struct Core<A: Application> {
-    pub(crate) host: Host<AnyMachine, Timed<A>>,
+    pub(crate) host: Host<AnyMachine, TimedApp<A>>,
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
     /// A flush for which there was no space, or for which the system had no means. It is tried again until there is.
     pub(crate) held: Option<Flush>,
-    pub(crate) archive: Archive,
-    pub(crate) aside: Aside,
+    pub(crate) snapshots: SnapshotThread,
+    pub(crate) workers: Workers,
     pub(crate) links: Links,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
-    pub(crate) reactor: Reactor,
+    pub(crate) auto_shrink: AutoShrink,
     /// The highest feature level that this program knows, or is to know.
     pub(crate) level: u32,
-    pub(crate) apart: Apart,
+    pub(crate) payload_threshold: PayloadThreshold,
     /// Whether it looks for work instead of sleeping.
     pub(crate) polls: bool,
     pub(crate) metrics: Arc<Metrics>,
@@ -89,10 +89,10 @@ pub(crate) struct State<A: Application> {
     /// What the last comparison of states came to, until the group's alarms say so.
     pub(crate) comparison: Option<Comparison>,
     /// The state here is not that of a majority: this replica is about to stop.
-    pub(crate) odd: Option<Odd>,
+    pub(crate) outlier: Option<Outlier>,
     branches: BTreeMap<&'static str, metrics::Counter>,
-    figures: Figures,
-    upkeep: Upkeep,
+    protocol_gauges: ProtocolGauges,
+    upkeep: HistogramUpkeep,
     turns: u64,
     /// Requests and frames that had gathered when the last turn began.
     waited: (usize, usize),
@@ -113,10 +113,10 @@ impl<A: Application> State<A> {
             quorum: QuorumWatch::default(),
             alarms_at: Some(0),
             comparison: None,
-            odd: None,
+            outlier: None,
             branches: BTreeMap::new(),
-            figures: Figures::default(),
-            upkeep: Upkeep::default(),
+            protocol_gauges: ProtocolGauges::default(),
+            upkeep: HistogramUpkeep::default(),
             turns: 0,
             waited: (0, 0),
             began: Instant::now(),
@@ -156,7 +156,7 @@ impl<A: Application> Core<A> {
         if let (Some(_), Some(disk)) = (min, &mut self.disk) {
             disk.expect_bulk(self.host.limits().bulk_segment_bytes)?;
         }
-        self.apart.set(min);
+        self.payload_threshold.set(min);
         Ok(())
     }
 
@@ -172,9 +172,9 @@ impl<A: Application> Core<A> {
                 self.host.next_wake(),
                 self.state.countdowns.next(),
                 self.state.replies.next(),
-                self.volunteers_at(),
-                self.reacts_at(),
-                self.group.upkeep_at,
+                self.offers_at(),
+                self.shrinks_at(),
+                self.group.report_at,
                 self.state.alarms_at,
                 self.state.quorum.next(),
                 self.holds()
@@ -185,7 +185,7 @@ impl<A: Application> Core<A> {
             // decided.
             inputs.handle.publish_applied(self.host.applied());
             let more_to_tidy = self.host.tidy();
-            self.keep_snapshots();
+            self.perform_snapshot_jobs();
             let mut is_glance = false;
             tokio::select! {
                 count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {
@@ -196,8 +196,8 @@ impl<A: Application> Core<A> {
                     if count == 0 { return self.end(); }
                 }
                 result = alarm.wait() => result?,
-                done = self.archive.done() => self.archived(done),
-                done = self.aside.done() => self.done_aside(done)?,
+                done = self.snapshots.done() => self.snapshot_job_done(done),
+                done = self.workers.done() => self.worker_done(done)?,
                 // The faces have their turn first.
                 () = tokio::task::yield_now(), if more_to_tidy || self.polls => {
                     is_glance = !more_to_tidy;
@@ -217,13 +217,13 @@ impl<A: Application> Core<A> {
             for request in requests.drain(..) {
                 self.request(now, request);
             }
-            self.order_due(now);
-            self.look_after_volunteers(now);
-            self.react(now);
-            self.keep_up(now);
-            self.keep_alarms(now)?;
-            self.look_after_waiting(now);
-            let quorum = self.look_after_quorum(now, inputs.handle.is_quorum_watched());
+            self.order_due_countdowns(now);
+            self.admit_candidates(now);
+            self.shrink_code(now);
+            self.report_self(now);
+            self.update_alarms(now)?;
+            self.time_out_requests(now);
+            let quorum = self.check_quorum(now, inputs.handle.is_quorum_watched());
             inputs.handle.publish_quorum(quorum);
             self.turn()?;
             self.metrics.turn.record(began.elapsed());
@@ -264,7 +264,7 @@ impl<A: Application> Core<A> {
                 }
                 self.host.link(now, peer, version);
                 self.watch_members(now);
-                self.group.upkeep_at = Some(now.mono_ns);
+                self.group.report_at = Some(now.mono_ns);
             }
         }
     }
@@ -339,9 +339,9 @@ impl<A: Application> Core<A> {
     }
 
     /// Tells who has waited too long; what nobody waits for any more is not to be ordered later.
-    fn look_after_waiting(&mut self, now: Now) {
+    fn time_out_requests(&mut self, now: Now) {
         let replies = &mut self.state.replies;
-        if replies.look(now.mono_ns) {
+        if replies.sweep(now.mono_ns) {
             self.host.withdraw(now, |token| replies.is_wanted(token));
         }
     }
@@ -363,13 +363,13 @@ impl<A: Application> Core<A> {
     }
 
     /// Orders the commands of countdowns that have ended. Nobody waits for what they come to.
-    fn order_due(&mut self, now: Now) {
+    fn order_due_countdowns(&mut self, now: Now) {
         for _ in 0..TURN_ARRIVALS_MAX {
             let Some(body) = self.state.countdowns.take_due(now.mono_ns) else {
                 return;
             };
             if self.refusal_of_write(&body).is_none() {
-                self.host.order_due(now, body);
+                self.host.order_due_countdowns(now, body);
             }
         }
     }
@@ -378,17 +378,17 @@ impl<A: Application> Core<A> {
     /// before the flush and travel while the disk works.
     fn turn(&mut self) -> Result<(), ServerError> {
         self.state.turns += 1;
-        if self.aside.holds() {
+        if self.workers.holds() {
             self.read_held(self.clock.now());
         }
         loop {
             let now = self.clock.now();
-            self.host.hold_back(self.is_cut_off());
+            self.host.hold_back(self.lacks_majority());
             self.host.turn(now);
             let begun = self.begin_epoch(now)?;
             let performed = self.perform(now)?;
             let flushed = self.flush(now)?;
-            self.set_aside()?;
+            self.give_to_workers()?;
             if !begun && !performed && !flushed {
                 break;
             }
@@ -472,7 +472,7 @@ impl<A: Application> Core<A> {
 
     /// Meanwhile nothing becomes durable and nothing is promised; reads go on.
     fn hold(&mut self, flush: Flush, error: DiskError) -> Result<bool, ServerError> {
-        if !error.may_pass() {
+        if !error.may_succeed_later() {
             return Err(error.into());
         }
         if error.is_want_of_space() {
@@ -488,7 +488,7 @@ impl<A: Application> Core<A> {
 
     /// Whether something is to be tried again soon.
     fn holds(&self) -> bool {
-        self.held.is_some() || self.aside.holds()
+        self.held.is_some() || self.workers.holds()
     }
 
     fn answer(&mut self, token: u64, answer: Answer<A::Answer>) {
@@ -544,7 +544,7 @@ impl<A: Application> Core<A> {
                     tracing::info!(%next, epoch, "the epoch is sealed, and the next one begins");
                 }
                 HostEvent::Began { epoch } => tracing::info!(epoch, "takes part in the epoch"),
-                HostEvent::Volunteered { member } => self.take_in(now, member),
+                HostEvent::Volunteered { member } => self.admit_learner(now, member),
                 HostEvent::RolledBack {
                     peer,
                     remembered,
@@ -600,7 +600,7 @@ impl<A: Application> Core<A> {
 
     /// Whether the state here may be wrong, as far as is known: after a restart, too.
     fn is_corrupt(&self) -> bool {
-        self.state.odd.is_some()
+        self.state.outlier.is_some()
             || self.own_scope(AlarmKind::Corrupt).is_some()
             || self.host.admission() == Admission::Nothing
     }
@@ -613,7 +613,7 @@ impl<A: Application> Core<A> {
         };
         let full = disk.trouble().is_some();
         if full {
-            disk.retry_spare();
+            disk.retry_preallocation();
         }
         full
     }

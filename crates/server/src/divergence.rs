@@ -14,7 +14,7 @@ const UNDECIDED: &str = "no majority of the members is known to be equal: writes
 
 /// A replica that differs from a majority of the members, and is about to stop.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Odd {
+pub(crate) struct Outlier {
     difference: Difference,
     /// Whether the group's alarms said so when they were looked at last.
     is_alarm_raised: bool,
@@ -66,12 +66,12 @@ impl<A: Application> Core<A> {
     /// Goes on with a majority that is equal, and is about to stop where one is without this replica. Where none is
     /// known to be equal nobody stops, and the group takes no writes.
     pub(crate) fn compared(&mut self, comparison: Comparison) -> Result<(), ServerError> {
-        if self.state.odd.is_some() {
+        if self.state.outlier.is_some() {
             return Ok(());
         }
         match (comparison.verdict, Difference::of(&comparison)) {
-            (Verdict::Odd, Some(difference)) => self.is_odd(difference)?,
-            (Verdict::Undecided, Some(difference)) => self.is_undecided(difference)?,
+            (Verdict::Outlier, Some(difference)) => self.note_outlier(difference)?,
+            (Verdict::Undecided, Some(difference)) => self.note_undecided(difference)?,
             (Verdict::Majority, Some(difference)) => {
                 let ids: Vec<String> = comparison.differing().map(|d| d.0.to_string()).collect();
                 let ids = ids.join(", ");
@@ -81,7 +81,7 @@ impl<A: Application> Core<A> {
                 );
             }
             (Verdict::Majority, None) => {}
-            (Verdict::Odd | Verdict::Undecided, None) => return Ok(()),
+            (Verdict::Outlier | Verdict::Undecided, None) => return Ok(()),
         }
         self.state.comparison = Some(comparison);
         self.state.alarms_at = Some(0);
@@ -89,12 +89,12 @@ impl<A: Application> Core<A> {
     }
 
     /// This replica stops at once where the group has no alarms or does not count it.
-    fn is_odd(&mut self, difference: Difference) -> Result<(), ServerError> {
+    fn note_outlier(&mut self, difference: Difference) -> Result<(), ServerError> {
         if !self.has_alarms() || !self.host.is_member() {
-            return Err(ServerError::Odd(difference));
+            return Err(ServerError::Outlier(difference));
         }
-        tracing::error!("CORRUPT: {}", ServerError::Odd(difference));
-        self.state.odd = Some(Odd {
+        tracing::error!("CORRUPT: {}", ServerError::Outlier(difference));
+        self.state.outlier = Some(Outlier {
             difference,
             is_alarm_raised: false,
         });
@@ -102,7 +102,7 @@ impl<A: Application> Core<A> {
     }
 
     /// A group without alarms cannot be kept from writing: this replica stops there.
-    fn is_undecided(&self, difference: Difference) -> Result<(), ServerError> {
+    fn note_undecided(&self, difference: Difference) -> Result<(), ServerError> {
         if !self.has_alarms() {
             return Err(ServerError::Diverged(difference));
         }
@@ -125,21 +125,21 @@ impl<A: Application> Core<A> {
 
     /// Has the group's alarms say what the last comparison of states came to, and states compared again while there is
     /// doubt. Says whether to look again.
-    pub(crate) fn keep_corrupt(&mut self, now: Now) -> Result<bool, ServerError> {
-        if self.state.odd.is_some() {
-            return self.stop_if_odd();
+    pub(crate) fn update_corrupt(&mut self, now: Now) -> Result<bool, ServerError> {
+        if self.state.outlier.is_some() {
+            return self.stop_if_outlier();
         }
-        Ok(self.keep_comparison(now))
+        Ok(self.update_corrupt_alarm(now))
     }
 
     /// Stops some time after the group's alarms say that this replica is odd.
     ///
     /// Until then it votes: what it promised is as good as what others did, and one of those that are equal may need
     /// it to recover. If it stopped at once, too few might be left to go on.
-    fn stop_if_odd(&mut self) -> Result<bool, ServerError> {
+    fn stop_if_outlier(&mut self) -> Result<bool, ServerError> {
         let is_raised = self.own_scope(AlarmKind::Corrupt) >= Some(Scope::Member);
-        match &mut self.state.odd {
-            Some(odd) if odd.is_alarm_raised => Err(ServerError::Odd(odd.difference)),
+        match &mut self.state.outlier {
+            Some(odd) if odd.is_alarm_raised => Err(ServerError::Outlier(odd.difference)),
             Some(odd) => {
                 odd.is_alarm_raised = is_raised;
                 Ok(true)
@@ -148,7 +148,7 @@ impl<A: Application> Core<A> {
         }
     }
 
-    fn keep_comparison(&mut self, now: Now) -> bool {
+    fn update_corrupt_alarm(&mut self, now: Now) -> bool {
         self.forget_former_members();
         let state = self.host.epochs();
         let can_order = self.has_alarms() && self.host.is_member();

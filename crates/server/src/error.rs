@@ -45,7 +45,7 @@ pub enum ServerError {
         error: io::Error,
     },
     /// This replica and a peer applied the same slots with different results, and a majority is equal without it.
-    Odd(Difference),
+    Outlier(Difference),
     /// The same, and no majority is known to be equal.
     Diverged(Difference),
     /// The cluster goes on without this replica.
@@ -125,7 +125,7 @@ impl fmt::Display for ServerError {
                     _ => f.write_str("; check the address"),
                 }
             }
-            ServerError::Odd(difference) => write!(
+            ServerError::Outlier(difference) => write!(
                 f,
                 "{difference}, and a majority of the members is equal without this replica: it stops. Keep a copy \
                  of its data folder if what it holds may matter; to have it back, delete the folder and start it \

@@ -2,8 +2,8 @@
 
 use crate::error::ServerError;
 use crate::folder::Folder;
+use crate::offline::OfflineFiles;
 use crate::run::host_config;
-use crate::stopped::Stopped;
 use quorate_core::{Application, Boot, Durability, Slot};
 use quorate_host::{Export, Exported, Limits};
 use quorate_protocols::AnyMachine;
@@ -46,7 +46,7 @@ pub fn export<A: Application>(
     }
     let config = host_config(meta, Boot(0), Limits::default(), 0)?;
     let dir = folder.log_dir();
-    let mut source = Stopped::new(folder);
+    let mut source = OfflineFiles::new(folder);
     let log = |error| ServerError::Log {
         dir: dir.clone(),
         error,

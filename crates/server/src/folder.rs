@@ -2,7 +2,7 @@
 
 use crate::disk::Folders;
 use crate::meta::{META_FORMAT, Meta, MetaError, State};
-use crate::twice::{self, sync_dir};
+use crate::mirrored_file::{self, sync_dir};
 use quorate_core::{ClusterId, Durability, ReplicaId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,7 +57,7 @@ pub struct Folder {
     meta: Meta,
     was_damaged: bool,
     /// Whether `meta` and its copy are the same.
-    is_alike: bool,
+    copies_agree: bool,
     _lock: File,
 }
 
@@ -94,7 +94,7 @@ fn create_folder(path: &Path) -> Result<(), FolderError> {
 }
 
 /// Tells people that others can look into a data folder.
-fn tell_if_open(dir: &Path) {
+fn warn_if_readable_by_others(dir: &Path) {
     let mode = fs::metadata(dir).map_or(OWNER_ONLY, |found| found.permissions().mode() & 0o777);
     if mode & !OWNER_ONLY != 0 {
         let path = dir.display();
@@ -117,7 +117,7 @@ fn disk_folders(dir: &Path) -> Folders {
 /// # Errors
 /// [`FolderError::OfEtcd`] where it is etcd's, and what the operating system says.
 pub fn holds_data(dir: &Path) -> Result<bool, FolderError> {
-    if dir.join(META).exists() || twice::has_copy(dir, META) {
+    if dir.join(META).exists() || mirrored_file::has_copy(dir, META) {
         return Ok(true);
     }
     if ETCD.iter().any(|name| dir.join(name).exists()) {
@@ -169,27 +169,27 @@ impl Folder {
     /// Makes the folder hold no replica, if the one there has agreed to nothing: nobody relies on it.
     pub(crate) fn discard_unless_agreed(self) -> Result<(), FolderError> {
         match self.meta.state {
-            State::Joining => twice::remove(&self.dir, META),
+            State::Joining => mirrored_file::remove(&self.dir, META),
             _ => Ok(()),
         }
     }
 
     fn open_any(dir: &Path) -> Result<Folder, FolderError> {
-        if !dir.join(META).exists() && !twice::has_copy(dir, META) {
+        if !dir.join(META).exists() && !mirrored_file::has_copy(dir, META) {
             return Err(match holds_data(dir)? {
                 true => FolderError::MetaMissing { dir: dir.into() },
                 false => FolderError::NoData { dir: dir.into() },
             });
         }
-        tell_if_open(dir);
+        warn_if_readable_by_others(dir);
         let lock = lock(dir)?;
-        let found = twice::read_both(dir, META, |bytes| parse_meta(dir, bytes))?;
+        let found = mirrored_file::read_copies(dir, META, |bytes| parse_meta(dir, bytes))?;
         let meta = found.content.ok_or_else(|| no_meta(dir))?;
         Ok(Folder {
             dir: dir.into(),
             meta,
             was_damaged: found.is_damaged,
-            is_alike: found.is_alike,
+            copies_agree: found.copies_agree,
             _lock: lock,
         })
     }
@@ -250,7 +250,7 @@ impl Folder {
 
     /// Records that the replica may have spoken. Returns once that survives a crash.
     pub fn mark_started(&mut self) -> Result<(), FolderError> {
-        if self.meta.state == State::Started && self.is_alike {
+        if self.meta.state == State::Started && self.copies_agree {
             return Ok(());
         }
         let started = Meta {
@@ -264,7 +264,7 @@ impl Folder {
     pub(crate) fn record(&mut self, meta: Meta) -> Result<(), FolderError> {
         write_meta(&self.dir, &meta)?;
         self.meta = meta;
-        self.is_alike = true;
+        self.copies_agree = true;
         Ok(())
     }
 }
@@ -341,7 +341,7 @@ fn list(params: &BTreeMap<String, String>) -> String {
 
 /// Reads a folder's identity without locking it.
 pub fn read_meta(dir: &Path) -> Result<Meta, FolderError> {
-    let found = twice::read(dir, META, |bytes| parse_meta(dir, bytes))?;
+    let found = mirrored_file::read(dir, META, |bytes| parse_meta(dir, bytes))?;
     found.ok_or_else(|| no_meta(dir))
 }
 
@@ -364,7 +364,7 @@ fn no_meta(dir: &Path) -> FolderError {
 
 /// Writes a folder's identity: from then on it is a replica's.
 pub(crate) fn write_meta(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
-    twice::write(dir, META, &meta.to_text())
+    mirrored_file::write(dir, META, &meta.to_text())
 }
 
 /// Takes the lock that keeps two processes from running one replica. The kernel drops it with

@@ -3,11 +3,11 @@
 use crate::disk::{Disk, Folders};
 use crate::error::ServerError;
 use crate::folder::{Folder, FolderError, begin_folder, write_meta};
-use crate::join::fresh_life;
+use crate::join::fresh_incarnation;
 use crate::meta::{Meta, State};
+use crate::offline::OfflineFiles;
 use crate::run::{host_config, random_u64};
-use crate::snap::SnapFiles;
-use crate::stopped::Stopped;
+use crate::snapshots::SnapshotFiles;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, ClusterId, Durability, Member, Payload, PayloadId, Slot};
 use quorate_host::force::{NewDisk, Survivor, rebuild};
@@ -79,14 +79,14 @@ fn make<A: Application>(
 ) -> Result<Forced, ServerError> {
     let mut all = Vec::new();
     for folder in survivors {
-        all.push(Remains::read(folder, app)?);
+        all.push(SurvivorFiles::read(folder, app)?);
     }
     let furthest = (0..all.len()).max_by_key(|at| all[*at].survivor.reached());
     let chosen = furthest.unwrap_or_default();
     let old = survivors[chosen].meta();
     let member = Member {
         id: old.replica,
-        incarnation: fresh_life()?,
+        incarnation: fresh_incarnation()?,
     };
     let cluster = random_u64()?;
     let cluster = ClusterId(u128::from(cluster) << 64 | u128::from(random_u64()?));
@@ -99,7 +99,7 @@ fn make<A: Application>(
     };
     let lacking = all[chosen].survivor.lacking();
     let (epoch, next) = all[chosen].survivor.reached();
-    let mut new = New {
+    let mut new = NewCluster {
         disk: Disk::open(folders)?,
         files: NewDisk::new(
             &host_config(&meta, Boot(random_u64()?), Limits::default(), 0)?,
@@ -111,7 +111,7 @@ fn make<A: Application>(
     let survivor = &mut all[chosen].survivor;
     edit(survivor.app_mut(), &lost).map_err(ServerError::Epoch)?;
     survivor.force(member).map_err(ServerError::Epoch)?;
-    let snapshots = SnapFiles::open(&folders.snapshots)?;
+    let snapshots = SnapshotFiles::open(&folders.snapshots)?;
     write_snapshot(survivor, &snapshots, &meta)?;
     new.flush()?;
     // Last: without it the folder is no replica's.
@@ -148,21 +148,21 @@ fn check(survivors: &[Folder]) -> Result<(), ServerError> {
 }
 
 /// A survivor and its files.
-struct Remains<A> {
+struct SurvivorFiles<A> {
     survivor: Survivor<A>,
-    source: Stopped,
+    source: OfflineFiles,
 }
 
-impl<A: Application> Remains<A> {
+impl<A: Application> SurvivorFiles<A> {
     fn read(folder: &Folder, app: &A) -> Result<Self, ServerError> {
         let config = host_config(folder.meta(), Boot(0), Limits::default(), 0)?;
-        let mut source = Stopped::new(folder);
+        let mut source = OfflineFiles::new(folder);
         let survivor = Survivor::read::<AnyMachine>(&config, &mut source, app.empty());
         let survivor = survivor.map_err(|error| ServerError::Log {
             dir: folder.log_dir(),
             error,
         })?;
-        Ok(Remains { survivor, source })
+        Ok(SurvivorFiles { survivor, source })
     }
 
     /// What it has of a payload. What cannot be read is not there.
@@ -177,17 +177,17 @@ impl<A: Application> Remains<A> {
 }
 
 /// The folder that is made.
-struct New {
+struct NewCluster {
     disk: Disk,
     files: NewDisk,
     payloads: u64,
 }
 
-impl New {
+impl NewCluster {
     /// Takes over every live payload of the chosen survivor; says which cannot be rebuilt.
     fn take_over<A: Application>(
         &mut self,
-        all: &mut [Remains<A>],
+        all: &mut [SurvivorFiles<A>],
         chosen: usize,
     ) -> Result<BTreeSet<PayloadId>, ServerError> {
         let (mut after, mut lost, mut bytes) = (None, BTreeSet::new(), 0);
@@ -225,7 +225,7 @@ impl New {
 
 /// A payload, out of what all survivors have of it.
 fn whole<A: Application>(
-    all: &mut [Remains<A>],
+    all: &mut [SurvivorFiles<A>],
     id: PayloadId,
     payload: &Payload,
 ) -> Option<Bytes> {
@@ -235,7 +235,7 @@ fn whole<A: Application>(
 
 fn write_snapshot<A: Application>(
     survivor: &mut Survivor<A>,
-    files: &SnapFiles,
+    files: &SnapshotFiles,
     meta: &Meta,
 ) -> Result<(), ServerError> {
     let (_, slot) = survivor.reached();

@@ -8,9 +8,9 @@ use crate::peer::datagrams::terms::Terms;
 use crate::peer::frame::{FrameDecoder, header};
 use crate::peer::gateways::GatewayHello;
 use crate::peer::handshake::{Hello, Lane, Welcome, tests::identity};
-use crate::peer::lives::parse;
+use crate::peer::incarnations::parse;
+use crate::peer::join_question::{JoinAnswer, JoinQuestion, Stage};
 use crate::peer::opening::{self, Caller, Opening};
-use crate::peer::question::{Answer, Question, Stage};
 use bytes::Bytes;
 use quorate_core::{ClusterId, ReplicaId, Wire};
 use quorate_fuzz::{Fuzz, Limits, check_recorded_wire};
@@ -152,7 +152,7 @@ fn seal_opening(input: &mut [u8]) {
     }
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<JoinAnswer> {
     let epoch = identity(1).epoch;
     let (incarnation, digest) = (epoch.members[0].incarnation, 9);
     let stages = [
@@ -176,14 +176,14 @@ fn answers() -> Vec<Answer> {
             addresses: None,
         },
     ];
-    let answer = |stage| Answer {
+    let answer = |stage| JoinAnswer {
         cluster: ClusterId(7),
         from: ReplicaId(2),
         stage,
         newest: None,
     };
     let mut answers = Vec::from(stages.map(answer));
-    answers.extend(answers.last().cloned().map(|last| Answer {
+    answers.extend(answers.last().cloned().map(|last| JoinAnswer {
         newest: Some(meta(1).epoch),
         ..last
     }));
@@ -209,8 +209,8 @@ fn call_back_answers() -> [CallBackAnswer; 2] {
     [false, true].map(|is_mine| CallBackAnswer { is_mine })
 }
 
-fn questions() -> [Question; 2] {
-    [None, Some(77)].map(|asker| Question {
+fn questions() -> [JoinQuestion; 2] {
+    [None, Some(77)].map(|asker| JoinQuestion {
         cluster: identity(1).cluster,
         from: ReplicaId(3),
         to: ReplicaId(1),
@@ -251,7 +251,7 @@ fn handshakes_bear_any_bytes() {
         .run_wire::<Welcome>();
     fuzz("question")
         .seeds(questions.each_ref().map(Wire::to_bytes))
-        .run_wire::<Question>();
+        .run_wire::<JoinQuestion>();
     fuzz("call-back")
         .seeds([call_back.to_bytes()])
         .run_wire::<CallBack>();
@@ -264,7 +264,7 @@ fn handshakes_bear_any_bytes() {
     };
     fuzz("terms").seeds([terms.to_bytes()]).run_wire::<Terms>();
     let answers = answers().into_iter().map(|answer| answer.to_bytes());
-    fuzz("answer").seeds(answers).run_wire::<Answer>();
+    fuzz("answer").seeds(answers).run_wire::<JoinAnswer>();
 
     let receive = |input: Bytes| {
         ready(opening::receive_caller(
@@ -345,13 +345,13 @@ fn identity_files_bear_any_bytes() {
         .run(read, |_, meta| {
             assert_eq!(Meta::from_text(&meta.to_text()).as_ref(), Ok(meta));
         });
-    let lives = seal_text("# Peers.\n2 = 0000000000000000000000000000000b\n");
+    let incarnations = seal_text("# Peers.\n2 = 0000000000000000000000000000000b\n");
     let parse = |input: Bytes| parse(&input);
     fuzz("lives")
         .seeds([lives])
         .limits(limits)
         .seal(seal_lines)
         .run(parse, |_, lives| {
-            assert!(lives.len() <= usize::from(u16::MAX));
+            assert!(incarnations.len() <= usize::from(u16::MAX));
         });
 }

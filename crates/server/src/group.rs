@@ -4,7 +4,7 @@
 use crate::core::Core;
 use crate::error::ServerError;
 use crate::handle::{Failure, MemberInfo};
-use crate::peer::handshake::About;
+use crate::peer::handshake::PeerInfo;
 use crate::replies::Reply;
 use bytes::Bytes;
 use quorate_core::{Application, Member, Now, ReplicaId, Wire};
@@ -19,10 +19,10 @@ use std::fmt;
 use tokio::sync::oneshot;
 
 /// How often a replica that is no member offers to become one, in ns.
-const VOLUNTEERS_EVERY_NS: u64 = 500_000_000;
+const OFFER_EVERY_NS: u64 = 500_000_000;
 
 /// After how long to look again whether one that came too early may become one, in ns.
-const LOOKS_AGAIN_NS: u64 = 20_000_000;
+const RECHECK_NS: u64 = 20_000_000;
 
 /// A change of the group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,19 +109,19 @@ pub(crate) struct Group {
     told: Vec<MemberInfo>,
     told_addresses: Vec<(ReplicaId, String)>,
     /// When to offer to become a member next; `None` if it is to stay a learner.
-    volunteers_at: Option<u64>,
+    offers_at: Option<u64>,
     /// Who offered itself too early, when to look again, and until when.
     candidate: Option<(Member, u64, u64)>,
     /// Members that lost their data: they are connected in lives that the newest epoch does not list.
     lost: BTreeSet<ReplicaId>,
     /// When to look whether the group's feature level, or what it knows of this replica, is out of date.
-    pub(crate) upkeep_at: Option<u64>,
+    pub(crate) report_at: Option<u64>,
     /// The newest epoch and the addresses that connections were last made for.
-    met: Option<Met>,
+    met: Option<ConnectedTo>,
 }
 
 /// The newest epoch, whether the change to it is done, and the addresses.
-type Met = (u64, bool, BTreeMap<ReplicaId, String>);
+type ConnectedTo = (u64, bool, BTreeMap<ReplicaId, String>);
 
 impl Group {
     pub(crate) fn new(
@@ -132,10 +132,10 @@ impl Group {
         Group {
             told,
             told_addresses,
-            volunteers_at: volunteers.then_some(0),
+            offers_at: volunteers.then_some(0),
             candidate: None,
             lost: BTreeSet::new(),
-            upkeep_at: None,
+            report_at: None,
             met: None,
         }
     }
@@ -154,7 +154,7 @@ impl Group {
     pub(crate) fn members(
         &self,
         state: &State,
-        said: &BTreeMap<ReplicaId, About>,
+        said: &BTreeMap<ReplicaId, PeerInfo>,
     ) -> Vec<MemberInfo> {
         let newest = state.chain.newest();
         let members = newest.members.iter().map(|member| member.id);
@@ -206,7 +206,7 @@ impl Group {
 }
 
 /// Whether a change may make sense in a moment.
-fn may_pass(why: &Refused) -> bool {
+fn may_succeed_later(why: &Refused) -> bool {
     let passes = |why: &NotReady| matches!(why, NotReady::Behind(_) | NotReady::Unheard);
     match why {
         Refused::NotOpen { .. } | Refused::NoQuorumNow { .. } => true,
@@ -240,7 +240,7 @@ impl<A: Application> Core<A> {
         let state = self.host.epochs();
         let number = state.chain.newest().number;
         let is_done = self.host.is_open() && self.host.is_settled();
-        let is_met = |(epoch, done, addresses): &Met| {
+        let is_met = |(epoch, done, addresses): &ConnectedTo| {
             *epoch == number && *done == is_done && *addresses == state.addresses
         };
         if self.group.met.as_ref().is_some_and(is_met) {
@@ -276,7 +276,7 @@ impl<A: Application> Core<A> {
             }
         }
         self.links.wait_for(&self.former(is_done));
-        self.group.upkeep_at = Some(self.clock.now().mono_ns);
+        self.group.report_at = Some(self.clock.now().mono_ns);
         self.watch_members(self.clock.now());
     }
 
@@ -292,17 +292,17 @@ impl<A: Application> Core<A> {
     }
 
     /// When to look after who would like to be a member: this replica, or one that offered itself.
-    pub(crate) fn volunteers_at(&self) -> Option<u64> {
-        let own = self.group.volunteers_at.filter(|_| !self.host.is_member());
+    pub(crate) fn offers_at(&self) -> Option<u64> {
+        let own = self.group.offers_at.filter(|_| !self.host.is_member());
         let candidate = self.group.candidate.map(|(_, at, _)| at);
         own.into_iter().chain(candidate).min()
     }
 
     /// Looks after that, when it is time.
-    pub(crate) fn look_after_volunteers(&mut self, now: Now) {
+    pub(crate) fn admit_candidates(&mut self, now: Now) {
         let is_due = |at: &mut u64| *at <= now.mono_ns;
-        if !self.host.is_member() && self.group.volunteers_at.take_if(is_due).is_some() {
-            self.group.volunteers_at = Some(now.mono_ns + VOLUNTEERS_EVERY_NS);
+        if !self.host.is_member() && self.group.offers_at.take_if(is_due).is_some() {
+            self.group.offers_at = Some(now.mono_ns + OFFER_EVERY_NS);
             self.host.volunteer();
         }
         let candidate = self
@@ -310,20 +310,20 @@ impl<A: Application> Core<A> {
             .candidate
             .take_if(|(_, at, _)| *at <= now.mono_ns);
         if let Some((member, _, until)) = candidate.filter(|(_, _, until)| *until > now.mono_ns) {
-            self.try_to_take_in(now, member, until);
+            self.try_to_admit(now, member, until);
         }
     }
 
     /// A learner would like to be a member.
-    pub(crate) fn take_in(&mut self, now: Now, member: Member) {
-        self.try_to_take_in(now, member, now.mono_ns + VOLUNTEERS_EVERY_NS);
+    pub(crate) fn admit_learner(&mut self, now: Now, member: Member) {
+        self.try_to_admit(now, member, now.mono_ns + OFFER_EVERY_NS);
     }
 
     /// Has the group take a learner in, or looks again in a moment, when others have told how far they are.
-    fn try_to_take_in(&mut self, now: Now, member: Member, until: u64) {
+    fn try_to_admit(&mut self, now: Now, member: Member, until: u64) {
         let is_listed = self.host.epoch().index_of(member.id).is_some();
         let is_wanted = is_listed || self.host.epochs().addresses.contains_key(&member.id);
-        if !is_wanted || self.links.life_of(member.id) != Some(member) {
+        if !is_wanted || self.links.latest_member(member.id) != Some(member) {
             return;
         }
         if is_listed {
@@ -334,7 +334,7 @@ impl<A: Application> Core<A> {
             false => Change::Promote(member.id),
         };
         if let Err(ChangeError::NotYet(_)) = self.order_of(&change) {
-            self.group.candidate = Some((member, now.mono_ns + LOOKS_AGAIN_NS, until));
+            self.group.candidate = Some((member, now.mono_ns + RECHECK_NS, until));
             return self.host.ask_around();
         }
         let (reply, _) = oneshot::channel();
@@ -440,7 +440,7 @@ impl<A: Application> Core<A> {
         let heard = self.heard().map(|member| (member, level(member.id)));
         let heard: Vec<(Member, u32)> = heard.collect();
         let judged = self.host.may_change(&change, &heard);
-        judged.map_err(|why| match may_pass(&why) {
+        judged.map_err(|why| match may_succeed_later(&why) {
             true => ChangeError::NotYet(why.to_string()),
             false => refused(why.to_string()),
         })?;
@@ -450,7 +450,7 @@ impl<A: Application> Core<A> {
     /// Those that a connection leads to.
     fn heard(&self) -> impl Iterator<Item = Member> {
         let up = self.state.links_up.iter();
-        up.filter_map(|id| self.links.life_of(*id))
+        up.filter_map(|id| self.links.latest_member(*id))
     }
 
     /// The cluster goes on without this replica.

@@ -161,9 +161,9 @@ pub struct MemberInfo {
 /// How long values are that the replica wants as payloads. That may change with its epoch; commands
 /// made before fit all the same.
 #[derive(Clone, Debug)]
-pub struct Apart(Arc<AtomicUsize>);
+pub struct PayloadThreshold(Arc<AtomicUsize>);
 
-impl Apart {
+impl PayloadThreshold {
     /// For "none at all".
     const NEVER: usize = usize::MAX;
 
@@ -178,9 +178,9 @@ impl Apart {
     }
 }
 
-impl Default for Apart {
+impl Default for PayloadThreshold {
     fn default() -> Self {
-        Apart(Arc::new(AtomicUsize::new(Self::NEVER)))
+        PayloadThreshold(Arc::new(AtomicUsize::new(Self::NEVER)))
     }
 }
 
@@ -193,7 +193,7 @@ pub struct Handle<A: Application> {
     quorum: Arc<watch::Sender<Quorum>>,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
-    apart: Apart,
+    payload_threshold: PayloadThreshold,
 }
 
 impl<A: Application> fmt::Debug for Handle<A> {
@@ -210,7 +210,7 @@ impl<A: Application> Clone for Handle<A> {
             applied: Arc::clone(&self.applied),
             quorum: Arc::clone(&self.quorum),
             latency: self.latency.clone(),
-            apart: self.apart.clone(),
+            payload_threshold: self.payload_threshold.clone(),
         }
     }
 }
@@ -226,7 +226,7 @@ impl<A: Application> Handle<A> {
             applied: Arc::new(watch::Sender::new(Slot(0))),
             quorum: Arc::new(watch::Sender::new(Quorum::Reached)),
             latency: None,
-            apart: Apart::default(),
+            payload_threshold: PayloadThreshold::default(),
         };
         (handle, incoming)
     }
@@ -244,13 +244,13 @@ impl<A: Application> Handle<A> {
     /// none.
     #[must_use]
     pub fn payload_min(&self) -> Option<usize> {
-        self.apart.min()
+        self.payload_threshold.min()
     }
 
     /// The core's side of [`Handle::payload_min`].
     #[must_use]
-    pub fn apart(&self) -> Apart {
-        self.apart.clone()
+    pub fn payload_threshold(&self) -> PayloadThreshold {
+        self.payload_threshold.clone()
     }
 
     /// Tells how far the replica has applied: the first slot it has not. Whoever shows what commands

@@ -10,7 +10,7 @@
 )]
 
 mod alarms;
-mod aside;
+mod auto_shrink;
 mod budget;
 mod clock;
 mod core;
@@ -30,23 +30,24 @@ mod join;
 mod log_limit;
 mod meta;
 mod metrics;
+mod mirrored_file;
+mod offline;
 mod peer;
 mod polling;
-mod presence;
 mod quorum;
-mod react;
+mod reachability;
 mod replies;
 mod run;
 mod security;
-mod snap;
+mod self_report;
+mod snapshots;
 mod status;
-mod stopped;
 mod test_source;
-mod timed;
+mod timed_app;
 mod transient;
-mod twice;
-mod upkeep;
+mod workers;
 
+pub use auto_shrink::Reaction;
 pub use budget::{Account, Budget, CLIENT_MEMORY, Charge, Exhausted};
 pub use clock::{ClockError, ClockSource};
 pub use descriptors::{client_connections_max, raise_descriptor_limit};
@@ -57,10 +58,11 @@ pub use export::{ExportStep, export};
 pub use folder::{Expected, Folder, FolderError, bootstrap, holds_data, read_meta};
 pub use force::{Forced, force_new_cluster};
 pub use gateway::{
-    GatewayContext, GatewayOptions, Linked, Reached, Starting, Upstream, link, reach, run_gateway,
+    GatewayContext, GatewayOptions, LinkedGateway, ReachedCluster, ReadyGateway, Upstream, link,
+    reach, run_gateway,
 };
 pub use group::{Change, ChangeError};
-pub use handle::{Apart, Consistency, Failure, Handle, MemberInfo, Request};
+pub use handle::{Consistency, Failure, Handle, MemberInfo, PayloadThreshold, Request};
 pub use join::{Join, JoinError, Joined, Rejoin, join};
 pub use log_limit::LogLimit;
 pub use meta::{META_FORMAT, Meta, MetaError, State};
@@ -70,8 +72,7 @@ pub use polling::{Polling, TooManyPollers};
 pub use quorate_host::epochs::{Alarm, AlarmKind};
 pub use quorate_host::{PayloadGone, SupportedVersions};
 pub use quorum::Quorum;
-pub use react::Reaction;
-pub use run::{Embedded, FaceContext, Layout, PeerWay, ServerConfig, Serving, embed, run};
+pub use run::{Embedded, FaceContext, Layout, PeerLinks, ServerConfig, Serving, embed, run};
 pub use security::{Connection, Door, Listener, bind, bind_datagrams};
 pub use status::{
     ClockPage, EpochPage, MemberPage, ProtocolPage, RaisedAlarm, Role, Status, StatusPage,

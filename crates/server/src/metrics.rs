@@ -3,18 +3,18 @@
 mod clock;
 mod connections;
 mod datagrams;
-mod figures;
 mod memory;
+mod protocol_gauges;
 mod storage;
 
 use crate::budget::Budget;
 use clock::ClockMetrics;
 pub use connections::ConnectionCounts;
 use datagrams::DatagramMetrics;
-pub(crate) use figures::Figures;
 use memory::MemoryMetrics;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+pub(crate) use protocol_gauges::ProtocolGauges;
 use quorate_core::ReplicaId;
 use quorate_host::Place;
 use std::fmt;
@@ -34,7 +34,7 @@ const LATENCY_BUCKETS: [f64; 20] = [
 pub struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
-    pub(crate) commands: Twin<Counter>,
+    pub(crate) commands: Aliased<Counter>,
     pub(crate) duplicates: Counter,
     pub(crate) slots: Counter,
     pub(crate) noop_slots: Counter,
@@ -54,7 +54,7 @@ pub struct Metrics {
     pub(crate) refused_datagrams: Counter,
     pub(crate) refused: Counter,
     pub(crate) withdrawn: Counter,
-    pub(crate) has_quorum: Twin<Gauge>,
+    pub(crate) has_quorum: Aliased<Gauge>,
     pub(crate) epoch: Gauge,
     pub(crate) level: Gauge,
     pub(crate) members_gone: Gauge,
@@ -62,10 +62,10 @@ pub struct Metrics {
     pub(crate) reactions: Counter,
     pub(crate) is_settled: Gauge,
     pub(crate) applied_slot: Gauge,
-    pub(crate) waiting: Twin<Gauge>,
+    pub(crate) waiting: Aliased<Gauge>,
     pub(crate) face_queue: Gauge,
     pub(crate) peer_queue: Gauge,
-    pub(crate) sync_seconds: Twin<Histogram>,
+    pub(crate) sync_seconds: Aliased<Histogram>,
     /// Time in a face, from request to answer; time per command in the application; time to hand
     /// frames to the sockets; time for a turn of the core; time for a step in writing long fragments.
     pub(crate) face: Histogram,
@@ -87,7 +87,7 @@ impl fmt::Debug for Metrics {
 
 /// A metric under our name and etcd's.
 #[derive(Clone)]
-pub(crate) struct Twin<T>(pub(crate) T, pub(crate) T);
+pub(crate) struct Aliased<T>(pub(crate) T, pub(crate) T);
 
 /// What is counted about snapshots.
 pub(crate) struct SnapshotMetrics {
@@ -172,7 +172,7 @@ impl Metrics {
         let handle = recorder.handle();
         let on = Registry(&recorder);
         Metrics {
-            commands: Twin(
+            commands: Aliased(
                 on.counter("quorate_commands_applied_total", "Commands applied."),
                 on.counter("etcd_server_proposals_applied_total", "Commands applied."),
             ),
@@ -230,7 +230,7 @@ impl Metrics {
                 "Requests dropped because their clients were told that nobody answers, or had left, before \
                  they were offered to another replica or logged.",
             ),
-            has_quorum: Twin(
+            has_quorum: Aliased(
                 on.gauge(
                     "quorate_has_quorum",
                     "Whether a quorum of replicas can be reached.",
@@ -262,7 +262,7 @@ impl Metrics {
                 "quorate_epoch_settled",
                 "Whether all payloads are safe with the members of the present epoch.",
             ),
-            waiting: Twin(
+            waiting: Aliased(
                 on.labelled_gauge("quorate_queue_length", "What waits.", ("place", "host")),
                 on.gauge(
                     "etcd_server_proposals_pending",
@@ -271,7 +271,7 @@ impl Metrics {
             ),
             face_queue: on.labelled_gauge("quorate_queue_length", "", ("place", "face")),
             peer_queue: on.labelled_gauge("quorate_queue_length", "", ("place", "peer")),
-            sync_seconds: Twin(
+            sync_seconds: Aliased(
                 on.histogram(
                     "quorate_log_sync_seconds",
                     "Writing and syncing one flush.",
@@ -375,11 +375,11 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 
 /// Counts samples and cleans up after them now and then.
 #[derive(Debug, Default)]
-pub(crate) struct Upkeep {
+pub(crate) struct HistogramUpkeep {
     samples: u32,
 }
 
-impl Upkeep {
+impl HistogramUpkeep {
     pub(crate) fn sampled(&mut self, metrics: &Metrics, count: usize) {
         self.samples = self
             .samples

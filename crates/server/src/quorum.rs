@@ -8,7 +8,7 @@ use quorate_core::ReplicaId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often to look who was heard of, in ns.
-const LOOK_EVERY_NS: u64 = 250_000_000;
+const CHECK_EVERY_NS: u64 = 250_000_000;
 /// A peer that said nothing for so long is asked for a sign of life, in ns.
 const ASK_AFTER_NS: u64 = 500_000_000;
 /// A peer that said nothing for so long is not reached, in ns.
@@ -37,7 +37,7 @@ pub(crate) struct QuorumWatch {
     /// Peers that did not give a sign of life when they were asked.
     silent: BTreeSet<ReplicaId>,
     /// When to look next; `None` while nobody has to be asked.
-    look_at: Option<u64>,
+    check_at: Option<u64>,
     missed_since: Option<u64>,
     is_lost: bool,
 }
@@ -60,7 +60,7 @@ impl QuorumWatch {
     }
 
     /// Looks who was heard of lately, when it is time; says whom to ask for a sign of life.
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
         now_ns: u64,
         is_watched: bool,
@@ -68,10 +68,10 @@ impl QuorumWatch {
     ) -> Vec<ReplicaId> {
         // Who was found silent is asked until it speaks or its connection breaks, whoever wants to know.
         if !is_watched && self.silent.is_empty() {
-            self.look_at = None;
+            self.check_at = None;
             return Vec::new();
         }
-        match self.look_at {
+        match self.check_at {
             Some(at) if at > now_ns => return Vec::new(),
             Some(at) if now_ns - at < LATE_NS => {}
             // Nobody looked until now, or what peers said meanwhile waits to be read.
@@ -80,7 +80,7 @@ impl QuorumWatch {
                 self.missed_since = self.missed_since.map(|_| now_ns);
             }
         }
-        self.look_at = Some(now_ns + LOOK_EVERY_NS);
+        self.check_at = Some(now_ns + CHECK_EVERY_NS);
         let mut to_ask = Vec::new();
         for peer in peers {
             let ago_ns = now_ns.saturating_sub(*self.heard.entry(peer).or_insert(now_ns));
@@ -112,7 +112,7 @@ impl QuorumWatch {
     pub(crate) fn next(&self) -> Option<u64> {
         let lost_at = self.missed_since.map(|since| since + LOST_AFTER_NS);
         let lost_at = lost_at.filter(|_| !self.is_lost);
-        self.look_at.into_iter().chain(lost_at).min()
+        self.check_at.into_iter().chain(lost_at).min()
     }
 }
 
@@ -141,8 +141,8 @@ mod tests {
             }
         }
 
-        fn look(&mut self) -> Quorum {
-            let asked = self.watch.look(self.now_ns, true, PEERS.into_iter());
+        fn check(&mut self) -> Quorum {
+            let asked = self.watch.check(self.now_ns, true, PEERS.into_iter());
             self.asked += asked.len();
             for peer in asked {
                 if self.answering.contains(&peer) {
@@ -157,10 +157,10 @@ mod tests {
         /// Looks for so long; says what was told last.
         fn pass(&mut self, ms: u64) -> Quorum {
             let end = self.now_ns + ms * MS;
-            let mut quorum = self.look();
+            let mut quorum = self.check();
             while let Some(at) = self.watch.next().filter(|at| *at <= end) {
                 self.now_ns = at;
-                quorum = self.look();
+                quorum = self.check();
             }
             self.now_ns = end;
             quorum
@@ -195,7 +195,7 @@ mod tests {
         let mut replica = Watched::start();
         replica.pass(5_000);
         replica.now_ns += 10_000 * MS;
-        assert_eq!(replica.look(), Quorum::Reached);
+        assert_eq!(replica.check(), Quorum::Reached);
         assert_eq!(replica.pass(5_000), Quorum::Reached);
     }
 
@@ -206,7 +206,7 @@ mod tests {
         assert!(replica.asked > 0);
         let asked = replica
             .watch
-            .look(replica.now_ns + MS, false, PEERS.into_iter());
+            .check(replica.now_ns + MS, false, PEERS.into_iter());
         assert_eq!((asked, replica.watch.next()), (Vec::new(), None));
     }
 
@@ -218,12 +218,12 @@ mod tests {
         replica.answering.clear();
         replica.pass(5_000);
         let mut look = |watch: &mut QuorumWatch| {
-            replica.now_ns += LOOK_EVERY_NS;
-            watch.look(replica.now_ns, false, PEERS.into_iter())
+            replica.now_ns += CHECK_EVERY_NS;
+            watch.check(replica.now_ns, false, PEERS.into_iter())
         };
         let watch = &mut replica.watch;
         assert_eq!(look(watch), PEERS);
-        watch.heard(PEERS[0], watch.look_at.unwrap());
+        watch.heard(PEERS[0], watch.check_at.unwrap());
         assert_eq!(look(watch), [PEERS[1]]);
         watch.disconnected(PEERS[1]);
         assert_eq!((look(watch), watch.next()), (Vec::new(), None));

@@ -18,7 +18,7 @@ pub(crate) enum Reply<A> {
 }
 
 /// How often those who wait are looked at, in ns: so much later than they should be they are told, at most.
-const LOOK_NS: u64 = 100_000_000;
+const SWEEP_NS: u64 = 100_000_000;
 
 /// A slab: tokens are places in it, used again once answered.
 ///
@@ -31,7 +31,7 @@ pub(crate) struct Replies<A> {
     /// Places in which somebody waits.
     waiting: usize,
     /// When they are looked at, on the monotonic clock in ns.
-    look_ns: u64,
+    sweep_at_ns: u64,
     /// How long a request may wait, in ns.
     patience_ns: u64,
 }
@@ -73,7 +73,7 @@ impl<A> Replies<A> {
             places: Vec::new(),
             free: Vec::new(),
             waiting: 0,
-            look_ns: 0,
+            sweep_at_ns: 0,
             patience_ns: u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -85,7 +85,7 @@ impl<A> Replies<A> {
             due_ns: now_ns.saturating_add(self.patience_ns),
         };
         if self.waiting == 0 {
-            self.look_ns = now_ns + LOOK_NS;
+            self.sweep_at_ns = now_ns + SWEEP_NS;
         }
         self.waiting += 1;
         let place = match self.free.pop() {
@@ -103,17 +103,17 @@ impl<A> Replies<A> {
 
     /// When those who wait are to be looked at, on the monotonic clock in ns.
     pub(crate) fn next(&self) -> Option<u64> {
-        (self.waiting > 0).then_some(self.look_ns)
+        (self.waiting > 0).then_some(self.sweep_at_ns)
     }
 
     /// Looks at those who wait, when it is time: answers the requests that have waited too long, and gives up
     /// those whose clients have left. Says whether there were any: the host is to withdraw what is not
     /// [wanted](Replies::is_wanted). Their places stay taken until it has done with them.
-    pub(crate) fn look(&mut self, now_ns: u64) -> bool {
-        if self.next().is_none_or(|look_ns| now_ns < look_ns) {
+    pub(crate) fn sweep(&mut self, now_ns: u64) -> bool {
+        if self.next().is_none_or(|sweep_at_ns| now_ns < sweep_at_ns) {
             return false;
         }
-        self.look_ns = now_ns + LOOK_NS;
+        self.sweep_at_ns = now_ns + SWEEP_NS;
         let before = self.waiting;
         for place in &mut self.places {
             let is_over = |reply: &mut Reply<A>| place.due_ns <= now_ns || reply.has_left();
@@ -132,7 +132,7 @@ impl<A> Replies<A> {
     }
 
     /// Nothing that waits will be answered any more.
-    pub(crate) fn give_up(&mut self) {
+    pub(crate) fn fail_all(&mut self) {
         // Nobody knows their places.
         let places = std::mem::take(&mut self.places).into_iter();
         places
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn who_waits_too_long_is_told_so_and_the_place_stays_taken() {
-        let mut replies = Replies::<u32>::new(Duration::from_nanos(2 * LOOK_NS));
+        let mut replies = Replies::<u32>::new(Duration::from_nanos(2 * SWEEP_NS));
         assert_eq!(replies.next(), None);
         let (first, mut got_first) = oneshot::channel();
         let (second, mut got_second) = oneshot::channel();
@@ -217,26 +217,26 @@ mod tests {
         replies.insert(10, Reply::Read(first));
         let answered = replies.insert(20, Reply::Read(second));
         replies.answer(answered, Answer::Read(Slot(1), 5));
-        assert_eq!(replies.insert(LOOK_NS + 10, Reply::Read(third)), answered);
-        assert_eq!(replies.next(), Some(LOOK_NS + 10));
-        assert!(!replies.look(LOOK_NS + 10));
-        assert_eq!(replies.next(), Some(2 * LOOK_NS + 10));
-        assert!(replies.look(2 * LOOK_NS + 10));
+        assert_eq!(replies.insert(SWEEP_NS + 10, Reply::Read(third)), answered);
+        assert_eq!(replies.next(), Some(SWEEP_NS + 10));
+        assert!(!replies.sweep(SWEEP_NS + 10));
+        assert_eq!(replies.next(), Some(2 * SWEEP_NS + 10));
+        assert!(replies.sweep(2 * SWEEP_NS + 10));
         assert_eq!(got_first.try_recv(), Ok(Err(Failure::Timeout)));
         assert_eq!(got_second.try_recv(), Ok(Ok(5)));
         assert!(got_third.try_recv().is_err());
         assert!(!replies.is_wanted(0) && replies.is_wanted(answered));
         let (fourth, _waits) = oneshot::channel();
         assert_eq!(
-            replies.insert(2 * LOOK_NS + 20, Reply::Read(fourth)),
+            replies.insert(2 * SWEEP_NS + 20, Reply::Read(fourth)),
             2,
             "the host has not done with place 0"
         );
         replies.answer(0, Answer::Refused(Refusal::Withdrawn));
-        assert!(replies.look(3 * LOOK_NS + 10));
+        assert!(replies.sweep(3 * SWEEP_NS + 10));
         assert_eq!(got_third.try_recv(), Ok(Err(Failure::Timeout)));
         let (fifth, _waits) = oneshot::channel();
-        assert_eq!(replies.insert(3 * LOOK_NS + 20, Reply::Read(fifth)), 0);
+        assert_eq!(replies.insert(3 * SWEEP_NS + 20, Reply::Read(fifth)), 0);
     }
 
     #[test]
@@ -246,10 +246,10 @@ mod tests {
         let written = replies.insert(0, Reply::Write(write));
         let (change, _) = oneshot::channel();
         let changed = replies.insert(0, Reply::Change(change));
-        assert!(!replies.look(LOOK_NS) && replies.is_wanted(written));
+        assert!(!replies.sweep(SWEEP_NS) && replies.is_wanted(written));
         drop(got);
-        assert!(replies.look(2 * LOOK_NS) && !replies.is_wanted(written));
+        assert!(replies.sweep(2 * SWEEP_NS) && !replies.is_wanted(written));
         assert!(replies.is_wanted(changed));
-        assert!(!replies.look(3 * LOOK_NS));
+        assert!(!replies.sweep(3 * SWEEP_NS));
     }
 }

@@ -2,7 +2,7 @@
 
 mod open;
 
-use crate::aside::Aside;
+use crate::auto_shrink::{AutoShrink, Reaction};
 use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::clock::{Clock, ClockSource};
 use crate::core::{Core, Inputs, State as CoreState};
@@ -14,18 +14,18 @@ use crate::handle::{Handle, MemberInfo, Request};
 use crate::meta::Meta;
 use crate::metrics::Metrics;
 use crate::peer::datagrams::Datagrams;
-use crate::peer::handshake::{About, Identity};
-use crate::peer::lives::Lives;
+use crate::peer::handshake::{Identity, PeerInfo};
+use crate::peer::incarnations::Incarnations;
 use crate::peer::rings::Rings;
 use crate::peer::threads::LinksThread;
 use crate::peer::transmit::Tx;
-use crate::peer::{Links, SocketThreads, Way};
+use crate::peer::{Links, SocketThreads, TransportSetup};
 use crate::polling::Polling;
-use crate::react::{Reaction, Reactor};
 use crate::security::{Door, Listener};
-use crate::snap::Archive;
+use crate::snapshots::SnapshotThread;
 use crate::test_source::TestSource;
-use crate::timed::Timed;
+use crate::timed_app::TimedApp;
+use crate::workers::Workers;
 pub(crate) use open::host_config;
 use open::open_host;
 use quorate_core::{Application, Boot, ReplicaId};
@@ -52,7 +52,7 @@ pub struct ServerConfig {
     /// Its data, locked.
     pub folder: Folder,
     /// By what it and its peers reach each other.
-    pub peers: PeerWay,
+    pub peers: PeerLinks,
     /// The members that it was started with, itself included, ascending.
     pub members: Vec<MemberInfo>,
     /// Where the other members' peer ports are: `host:port`, or any name for a member that rings lead to. What the
@@ -92,7 +92,7 @@ impl ServerConfig {
     #[must_use]
     pub fn embedded(
         folder: Folder,
-        peers: PeerWay,
+        peers: PeerLinks,
         peer_addresses: Vec<(ReplicaId, String)>,
     ) -> ServerConfig {
         ServerConfig {
@@ -117,7 +117,7 @@ impl ServerConfig {
 
 /// By what replicas reach each other.
 #[derive(Debug)]
-pub enum PeerWay {
+pub enum PeerLinks {
     /// Connections, to this bound port and to those of the others.
     Sockets {
         /// The port.
@@ -357,12 +357,12 @@ where
 
 /// Everything on the core's side of the ring.
 struct Replica<A: Application> {
-    host: Host<AnyMachine, Timed<A>>,
+    host: Host<AnyMachine, TimedApp<A>>,
     disk: Option<Disk>,
     clock: Clock,
     folder: Folder,
     members: Vec<MemberInfo>,
-    peers: PeerWay,
+    peers: PeerLinks,
     peer_addresses: Vec<(ReplicaId, String)>,
     volunteers: bool,
     reaction: Reaction,
@@ -386,33 +386,33 @@ impl<A: Application> Replica<A> {
             &self.polling,
             self.peer_addresses.len(),
         )?;
-        let lives = Lives::open(self.folder.dir(), &self.folder.meta().epoch)?;
+        let incarnations = Incarnations::open(self.folder.dir(), &self.folder.meta().epoch)?;
         let (links, arrivals) = Links::start(
             way,
-            (self.identity, lives),
+            (self.identity, incarnations),
             &self.peer_addresses,
             // What a later epoch's protocol orders may be long.
             self.disk.is_some(),
             &self.metrics,
         )?;
-        let archive = match &self.disk {
-            Some(disk) => Archive::start(disk.snapshots().clone())?,
-            None => Archive::none(),
+        let snapshots = match &self.disk {
+            Some(disk) => SnapshotThread::start(disk.snapshots().clone())?,
+            None => SnapshotThread::none(),
         };
-        let aside = Aside::start()?;
+        let workers = Workers::start()?;
         let mut core = Core {
             host: self.host,
             folder: self.folder,
             disk: self.disk,
             held: None,
-            archive,
-            aside,
+            snapshots,
+            workers,
             links,
             clock: self.clock,
             group: Group::new(self.members, self.peer_addresses, self.volunteers),
-            reactor: Reactor::new(self.reaction),
+            auto_shrink: AutoShrink::new(self.reaction),
             level: self.level,
-            apart: self.handle.apart(),
+            payload_threshold: self.handle.payload_threshold(),
             polls: self.polling.is_busy,
             metrics: self.metrics,
             state: CoreState::new(self.request_timeout),
@@ -433,10 +433,15 @@ impl<A: Application> Replica<A> {
 }
 
 /// By what a replica with so many peers reaches them.
-fn way(peers: PeerWay, layout: Layout, polling: &Polling, count: usize) -> io::Result<Way> {
+fn way(
+    peers: PeerLinks,
+    layout: Layout,
+    polling: &Polling,
+    count: usize,
+) -> io::Result<TransportSetup> {
     let (port, datagrams) = match peers {
-        PeerWay::Sockets { port, datagrams } => (port, datagrams),
-        PeerWay::Rings(rings) => return Ok(Way::Rings(rings)),
+        PeerLinks::Sockets { port, datagrams } => (port, datagrams),
+        PeerLinks::Rings(rings) => return Ok(TransportSetup::Rings(rings)),
     };
     let threads = match layout {
         Layout::Fused | Layout::Threaded => SocketThreads::default(),
@@ -449,7 +454,11 @@ fn way(peers: PeerWay, layout: Layout, polling: &Polling, count: usize) -> io::R
     let _inside = handle.enter();
     let datagrams = datagrams.map(|port| Datagrams::new(port, count));
     let listener = Listener::new(port, Door::Peer)?;
-    Ok(Way::Sockets(listener, datagrams.transpose()?, threads))
+    Ok(TransportSetup::Sockets(
+        listener,
+        datagrams.transpose()?,
+        threads,
+    ))
 }
 
 /// Gives the core a thread and an event loop of its own.
@@ -487,7 +496,7 @@ fn ended(core: Result<Result<(), ServerError>, JoinError>) -> Result<(), ServerE
 fn identity(meta: &Meta, boot: Boot, config: &ServerConfig) -> Identity {
     let mut members = config.members.iter();
     let own = members.find(|member| member.id == meta.replica);
-    let about = own.map(|own| About {
+    let about = own.map(|own| PeerInfo {
         name: own.name.clone(),
         client_url: own.client_url.clone(),
         level: config.supported.level(),

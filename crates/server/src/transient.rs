@@ -27,7 +27,7 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
 }
 
 /// Tries until it succeeds, fails for another reason, or has failed for long.
-pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry_transient<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let began = Instant::now();
     loop {
         match attempt() {
@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn only_what_may_pass_is_tried_again() {
         let mut errors = vec![Errno::IO, Errno::NFILE, Errno::MFILE];
-        let result: io::Result<()> = patiently(|| Err(errors.pop().expect("one more").into()));
+        let result: io::Result<()> =
+            retry_transient(|| Err(errors.pop().expect("one more").into()));
         assert_eq!(
             result.unwrap_err().raw_os_error(),
             Some(Errno::IO.raw_os_error())

@@ -6,7 +6,7 @@ use quorate_core::{
 };
 use quorate_plain_store::{Answer, Outcome, Query, Store, Write};
 use quorate_server::{
-    Consistency, Embedded, Expected, Failure, Folder, Layout, Meta, PeerWay, Rings, ServerConfig,
+    Consistency, Embedded, Expected, Failure, Folder, Layout, Meta, PeerLinks, Rings, ServerConfig,
     bootstrap, embed,
 };
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl Cluster {
     async fn start(&self, me: u16) -> Embedded<Store> {
         let others = (1..=REPLICAS).filter(|id| *id != me);
         let others = others.map(|id| (ReplicaId(id), id.to_string())).collect();
-        let peers = PeerWay::Rings(self.rings.clone());
+        let peers = PeerLinks::Rings(self.rings.clone());
         let config = ServerConfig {
             layout: self.layout,
             ..ServerConfig::embedded(open(&self.dir(me), me), peers, others)

@@ -17,8 +17,8 @@ use crate::{layers, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
 use quorate_server::{
-    FaceContext, Folder, Join, Joined, Meta, Metrics, PeerWay, ServerConfig, ServerError, Serving,
-    bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
+    FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, ServerConfig, ServerError,
+    Serving, bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
     raise_descriptor_limit,
 };
 use rustix::fs::Mode;
@@ -244,7 +244,7 @@ impl Replica {
         };
         let config = ServerConfig {
             folder: self.folder,
-            peers: PeerWay::Sockets {
+            peers: PeerLinks::Sockets {
                 port: self.peer_port,
                 datagrams: self.peer_datagrams,
             },

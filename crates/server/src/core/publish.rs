@@ -51,7 +51,7 @@ impl<A: Application> Core<A> {
         let waiting = self.host.waiting() as f64;
         metrics.waiting.0.set(waiting);
         metrics.waiting.1.set(waiting);
-        let gone = self.host.epoch().n() - self.present();
+        let gone = self.host.epoch().n() - self.reachable_members();
         metrics.members_gone.set(gone as f64);
         let gateways = self.links.gateways();
         metrics.gateways_connected.set(gateways as f64);
@@ -60,11 +60,11 @@ impl<A: Application> Core<A> {
         metrics.has_quorum.1.set(quorum);
         let clock = self.clock.error(self.clock.mono_ns());
         self.metrics.clock(clock.source).show(&clock);
-        self.publish_figures();
+        self.publish_protocol_gauges();
     }
 
     /// What the machine says of itself.
-    fn publish_figures(&mut self) {
+    fn publish_protocol_gauges(&mut self) {
         let mut figures = BTreeMap::new();
         if let Some(machine) = self.host.machine() {
             let own = machine.figures().into_iter();
@@ -72,6 +72,6 @@ impl<A: Application> Core<A> {
             let of_peers = machine.peer_figures().into_iter();
             figures.extend(of_peers.map(|(peer, name, value)| ((name, Some(peer)), value)));
         }
-        self.state.figures.show(&self.metrics, figures);
+        self.state.protocol_gauges.show(&self.metrics, figures);
     }
 }

@@ -39,7 +39,7 @@ impl DiskError {
 
     /// Whether the same may be tried again: there was no space, or the system had no means for the moment. After a
     /// failed sync it may not.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn may_succeed_later(&self) -> bool {
         (self.full || self.transient) && self.verb != "sync"
     }
 
@@ -59,7 +59,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what())?;
-        if self.transient && self.may_pass() {
+        if self.transient && self.may_succeed_later() {
             f.write_str(
                 "; the system has no means for this at the moment: raise its limits (`ulimit -n`, LimitNOFILE=, \
                  fs.file-max), or let fewer programs run beside this one",
@@ -105,11 +105,14 @@ mod tests {
             Errno::AGAIN,
         ] {
             let error = DiskError::new("create", path, &errno.into());
-            assert!(error.may_pass() && !error.is_want_of_space(), "{error}");
+            assert!(
+                error.may_succeed_later() && !error.is_want_of_space(),
+                "{error}"
+            );
             assert!(error.to_string().contains("ulimit -n"), "{error}");
             // Nobody knows what a failed sync leaves on the disk.
-            assert!(!DiskError::new("sync", path, &errno.into()).may_pass());
+            assert!(!DiskError::new("sync", path, &errno.into()).may_succeed_later());
         }
-        assert!(!DiskError::new("open", path, &Errno::IO.into()).may_pass());
+        assert!(!DiskError::new("open", path, &Errno::IO.into()).may_succeed_later());
     }
 }

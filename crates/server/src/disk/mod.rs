@@ -2,9 +2,9 @@
 
 mod error;
 mod pool;
+mod preallocate;
 mod segments;
 mod space;
-mod spare;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -14,9 +14,9 @@ pub use error::DiskError;
 pub(crate) use segments::{Freed, list as segments, segment_path};
 pub(crate) use turnover::Turnover;
 
-use crate::snap::SnapFiles;
+use crate::snapshots::SnapshotFiles;
 use crate::test_source::TestSource;
-use crate::transient::patiently;
+use crate::transient::retry_transient;
 use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{Flush, LogRead, LogSource, Position, Release, Store, Write};
@@ -38,7 +38,7 @@ const BULK_KEPT_MAX: usize = 8;
 pub(crate) struct Disk {
     log: Segments,
     bulk: Segments,
-    snapshots: SnapFiles,
+    snapshots: SnapshotFiles,
     /// Whether there was no folder for the bulk store.
     lacks_bulk: bool,
     syncer: Syncer,
@@ -57,7 +57,7 @@ impl Disk {
     /// What is in these folders.
     pub(crate) fn open(folders: &Folders) -> Result<Self, DiskError> {
         let lacks_bulk = !folders.bulk.exists();
-        let opened = SnapFiles::open(&folders.snapshots);
+        let opened = SnapshotFiles::open(&folders.snapshots);
         let failed = |error| DiskError::new("open", &folders.snapshots, &error);
         Ok(Disk {
             log: Segments::open(&folders.log, LOG_KEPT_MAX)?,
@@ -104,7 +104,7 @@ impl Disk {
     }
 
     /// The snapshots beside the log.
-    pub(crate) fn snapshots(&self) -> &SnapFiles {
+    pub(crate) fn snapshots(&self) -> &SnapshotFiles {
         &self.snapshots
     }
 
@@ -116,7 +116,7 @@ impl Disk {
     /// Performs the writes and, if asked, syncs everything written so far.
     ///
     /// After an error nothing is known about what is on stable storage: the replica must stop. Only where the error
-    /// says so ([`DiskError::may_pass`]), the same flush may be tried again.
+    /// says so ([`DiskError::may_succeed_later`]), the same flush may be tried again.
     pub(crate) fn flush(&mut self, flush: &Flush) -> Result<(), DiskError> {
         for write in &flush.bulk {
             self.bulk.write(write)?;
@@ -179,21 +179,21 @@ impl Disk {
 
     /// What became of the segments of the log, and of those of the bulk store.
     pub(crate) fn turnover(&self) -> [&Turnover; 2] {
-        [&self.log, &self.bulk].map(|segments| segments.spare.turnover())
+        [&self.log, &self.bulk].map(|segments| segments.preallocator.turnover())
     }
 
     /// Why a next segment could not be prepared, while that is so. What is left of the present one
     /// still takes writes, but no new ones should be accepted from clients.
     #[must_use]
     pub(crate) fn trouble(&self) -> Option<String> {
-        let log = self.log.spare.trouble();
-        log.or_else(|| self.bulk.spare.trouble())
+        let log = self.log.preallocator.trouble();
+        log.or_else(|| self.bulk.preallocator.trouble())
     }
 
     /// Whether a next segment is being prepared: whether there is space for it is not known yet.
     #[must_use]
     pub(crate) fn is_preparing(&self) -> bool {
-        self.log.spare.is_preparing() || self.bulk.spare.is_preparing()
+        self.log.preallocator.is_preparing() || self.bulk.preallocator.is_preparing()
     }
 
     /// Bytes that are free for this process on the disk that the log is on.
@@ -203,9 +203,9 @@ impl Disk {
     }
 
     /// Tries again to prepare the next segments, if that failed a while ago.
-    pub(crate) fn retry_spare(&mut self) {
-        self.log.spare.retry();
-        self.bulk.spare.retry();
+    pub(crate) fn retry_preallocation(&mut self) {
+        self.log.preallocator.retry();
+        self.bulk.preallocator.retry();
     }
 
     /// Both stores at once, if both are concerned: a request waits for the disk one time.
@@ -260,7 +260,7 @@ impl Step {
     pub(crate) fn perform(self) -> Result<(), DiskError> {
         let Write { offset, chunks, .. } = &self.write;
         self.test.delay_sync();
-        patiently(|| write_pieces(&self.file, u64::from(*offset), chunks))
+        retry_transient(|| write_pieces(&self.file, u64::from(*offset), chunks))
             .and_then(|()| self.file.sync_data())
             .map_err(|error| DiskError::new("write to", &self.path, &error))
     }

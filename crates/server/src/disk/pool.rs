@@ -1,7 +1,7 @@
 //! Segments that were released, to be written over.
 
 use super::turnover::Turnover;
-use crate::transient::patiently;
+use crate::transient::retry_transient;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -56,7 +56,7 @@ impl Pool {
 
     fn remove(&self, segment: &Path) -> io::Result<()> {
         let path = self.rename(segment)?;
-        let file = patiently(|| File::options().write(true).open(&path))?;
+        let file = retry_transient(|| File::options().write(true).open(&path))?;
         let mut left = file.metadata()?.len();
         while left > SHRUNK_BYTES {
             left -= SHRUNK_BYTES;
@@ -65,7 +65,7 @@ impl Pool {
         }
         fs::remove_file(&path)?;
         self.turnover.removed();
-        patiently(|| File::open(&self.dir))?.sync_all()
+        retry_transient(|| File::open(&self.dir))?.sync_all()
     }
 
     fn keep(&self, segment: &Path) -> io::Result<()> {
@@ -77,13 +77,13 @@ impl Pool {
     fn rename(&self, segment: &Path) -> io::Result<PathBuf> {
         let path = segment.with_extension("tmp");
         fs::rename(segment, &path)?;
-        patiently(|| File::open(&self.dir))?.sync_all()?;
+        retry_transient(|| File::open(&self.dir))?.sync_all()?;
         Ok(path)
     }
 
     /// Has a file ready that says of nobody's that it is its.
     fn clear(&self, path: PathBuf) -> io::Result<()> {
-        let file = patiently(|| File::options().write(true).open(&path))?;
+        let file = retry_transient(|| File::options().write(true).open(&path))?;
         file.write_all_at(&[0; HEADER_BYTES], 0)?;
         file.sync_data()?;
         let size = file.metadata()?.len();

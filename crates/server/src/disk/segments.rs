@@ -2,7 +2,7 @@
 
 use super::DiskError;
 use super::pool::Pool;
-use super::spare::Spare;
+use super::preallocate::Preallocator;
 use bytes::Bytes;
 use quorate_host::{Position, Write};
 use rustix::io::{Errno, pwritev};
@@ -25,7 +25,7 @@ pub(super) struct Segments {
     open: BTreeMap<u64, Arc<File>>,
     /// Segments with bytes that are not known to be on stable storage.
     unsynced: BTreeSet<u64>,
-    pub(super) spare: Spare,
+    pub(super) preallocator: Preallocator,
     /// The segments there are, with their sizes.
     sizes: BTreeMap<u64, u64>,
 }
@@ -52,13 +52,13 @@ impl Freed {
 impl Segments {
     /// So many segments that are released are kept to be used again.
     pub(super) fn open(dir: &Path, kept_max: usize) -> Result<Self, DiskError> {
-        let opened = Spare::open(dir, kept_max);
-        let spare = opened.map_err(|error| DiskError::new("tidy up", dir, &error))?;
+        let opened = Preallocator::open(dir, kept_max);
+        let preallocator = opened.map_err(|error| DiskError::new("tidy up", dir, &error))?;
         let mut segments = Segments {
             dir: dir.into(),
             open: BTreeMap::new(),
             unsynced: BTreeSet::new(),
-            spare,
+            preallocator,
             sizes: BTreeMap::new(),
         };
         for number in segments.listed()? {
@@ -87,7 +87,7 @@ impl Segments {
     /// Begins to prepare the first segment, of this size.
     pub(super) fn expect(&mut self, size: u32) -> Result<(), DiskError> {
         self.begin_folder()?;
-        self.spare.expect(u64::from(size));
+        self.preallocator.expect(u64::from(size));
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Segments {
                 segments.push(self.path(*number));
             }
         }
-        let pool = self.spare.pool();
+        let pool = self.preallocator.pool();
         Freed { pool, segments }
     }
 
@@ -185,7 +185,7 @@ impl Segments {
         if there != Some(u64::from(size)) {
             self.open.remove(&segment);
             self.begin_folder()?;
-            self.spare
+            self.preallocator
                 .take(&path, u64::from(size))
                 .map_err(|error| DiskError::new("create", &path, &error))?;
         }

@@ -1,13 +1,13 @@
 //! The core of a gateway: takes what has arrived, lets the host make of it what follows, and carries that out.
 
 use super::Upstream;
-use super::members::{Members, News};
+use super::members::{MemberEvent, Members};
 use crate::clock::{Alarm, Clock};
 use crate::error::ServerError;
 use crate::group::ChangeError;
 use crate::handle::{Failure, Request};
 use crate::log_limit::LogLimit;
-use crate::metrics::{Figures, Metrics};
+use crate::metrics::{Metrics, ProtocolGauges};
 use crate::peer::Arrival;
 use crate::peer::gateways::{GatewayHello, GatewayWelcome};
 use crate::replies::{Replies, Reply};
@@ -67,7 +67,7 @@ pub(super) struct Core<A: Application> {
     reached: BTreeMap<ReplicaId, String>,
     replies: Replies<A::Answer>,
     branches: BTreeMap<&'static str, metrics::Counter>,
-    figures: Figures,
+    protocol_gauges: ProtocolGauges,
     ask_again_ns: Option<u64>,
     /// For lines that members can cause.
     log: LogLimit,
@@ -92,7 +92,7 @@ impl<A: Application> Core<A> {
             life: None,
             reached: BTreeMap::new(),
             branches: BTreeMap::new(),
-            figures: Figures::default(),
+            protocol_gauges: ProtocolGauges::default(),
             ask_again_ns: None,
             log: LogLimit::default(),
         }
@@ -144,10 +144,10 @@ impl<A: Application> Core<A> {
         }
     }
 
-    fn note(&mut self, news: News) -> Result<(), ServerError> {
+    fn note(&mut self, news: MemberEvent) -> Result<(), ServerError> {
         match news {
-            News::Welcome { place, welcome } => self.welcomed(place, *welcome),
-            News::Lost { place } => {
+            MemberEvent::Welcome { place, welcome } => self.welcomed(place, *welcome),
+            MemberEvent::Lost { place } => {
                 if let Some(member) = self.members.note_lost(place) {
                     self.reached.remove(&member);
                     let now = self.clock.now();
@@ -157,7 +157,7 @@ impl<A: Application> Core<A> {
                     self.publish();
                 }
             }
-            News::Taken => self.rename()?,
+            MemberEvent::Taken => self.rename()?,
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl<A: Application> Core<A> {
         let hello = self.settings.hello()?;
         tracing::info!(gateway = %hello.me, "another gateway had its number");
         let now = self.clock.now();
-        self.replies.give_up();
+        self.replies.fail_all();
         self.members.rename(hello.clone());
         self.hello = Some(hello);
         if let Some((_, before)) = self.life.take() {
@@ -288,21 +288,21 @@ impl<A: Application> Core<A> {
             Request::Look => {}
             // Whoever asks has what is counted shown; there is no replica to tell of.
             Request::Status { reply } => {
-                self.show_figures();
+                self.show_protocol_gauges();
                 drop(reply);
             }
         }
     }
 
-    fn show_figures(&mut self) {
+    fn show_protocol_gauges(&mut self) {
         let own = self.life.as_ref().map(|(_, gateway)| gateway.figures());
         let own = own.into_iter().flatten();
         let figures = own.map(|(name, value)| ((name, None), value));
-        self.figures.show(&self.metrics, figures.collect());
+        self.protocol_gauges.show(&self.metrics, figures.collect());
     }
 
     fn turn(&mut self, now: Now) {
-        let has_left = self.replies.look(now.mono_ns);
+        let has_left = self.replies.sweep(now.mono_ns);
         let Some((_, gateway)) = &mut self.life else {
             return;
         };

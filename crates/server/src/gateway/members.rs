@@ -4,7 +4,7 @@
 use super::core::Settings;
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metrics, PeerMetrics};
-use crate::peer::gateways::{GatewayHello, GatewayWelcome, Heard, Inlet, call, converse};
+use crate::peer::gateways::{GatewayHello, GatewayWelcome, Inlet, LastHeard, call, converse};
 use crate::peer::handshake::{Lane, RejectCode};
 use crate::peer::long_frames::LongFrames;
 use crate::peer::opening::HandshakeError;
@@ -24,7 +24,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
 /// What a connection has to say.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum MemberEvent {
     /// A member answered.
     Welcome {
         /// At which address.
@@ -43,7 +43,7 @@ pub(super) enum News {
 
 /// One address.
 #[derive(Debug)]
-struct Place {
+struct AddressSlot {
     address: String,
     /// Who is there, while connected.
     member: Option<ReplicaId>,
@@ -57,16 +57,16 @@ type Reached = watch::Sender<BTreeMap<ReplicaId, usize>>;
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Members {
-    places: Vec<Place>,
+    places: Vec<AddressSlot>,
     reached: Arc<Reached>,
     hello: Arc<Mutex<GatewayHello>>,
     supported: SupportedVersions,
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
-    tell: mpsc::UnboundedSender<News>,
+    tell: mpsc::UnboundedSender<MemberEvent>,
     long_frames: Arc<LongFrames>,
     pub(super) arrived: mpsc::Receiver<Arrival>,
-    pub(super) news: mpsc::UnboundedReceiver<News>,
+    pub(super) news: mpsc::UnboundedReceiver<MemberEvent>,
 }
 
 impl Members {
@@ -106,7 +106,7 @@ impl Members {
         if is_known || self.places.len() >= MEMBERS_MAX {
             return;
         }
-        let place = Place {
+        let place = AddressSlot {
             address: address.to_owned(),
             member: None,
             link: Arc::default(),
@@ -173,7 +173,7 @@ impl Members {
     }
 
     fn links(&self) -> impl Iterator<Item = (ReplicaId, Arc<Outgoing>)> {
-        let link = |place: &Place| Some((place.member?, lock(&place.link).clone()?));
+        let link = |place: &AddressSlot| Some((place.member?, lock(&place.link).clone()?));
         self.places.iter().filter_map(link)
     }
 }
@@ -187,7 +187,7 @@ struct Dialer {
     supported: SupportedVersions,
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
-    tell: mpsc::UnboundedSender<News>,
+    tell: mpsc::UnboundedSender<MemberEvent>,
     long_frames: Arc<LongFrames>,
     link: Arc<Mutex<Option<Arc<Outgoing>>>>,
     again: Arc<Notify>,
@@ -215,7 +215,11 @@ impl Dialer {
                     let metrics = self.metrics.peer(member);
                     let shared = self.attach(member, &metrics);
                     let (place, welcome) = (self.place, Box::new(welcome));
-                    if self.tell.send(News::Welcome { place, welcome }).is_err() {
+                    if self
+                        .tell
+                        .send(MemberEvent::Welcome { place, welcome })
+                        .is_err()
+                    {
                         return;
                     }
                     metrics.connected.set(1.0);
@@ -228,7 +232,7 @@ impl Dialer {
                         arrivals: &self.arrivals,
                         metrics: &metrics,
                         long_frames: &self.long_frames,
-                        heard: &Heard::now(),
+                        heard: &LastHeard::now(),
                     };
                     let talk = converse(&shared, connection, peer, inlet);
                     let why = tokio::select! {
@@ -252,14 +256,14 @@ impl Dialer {
                         };
                         tracing::info!(%member, address, left_out, "connection to a member ended: {why}");
                     }
-                    if self.tell.send(News::Lost { place }).is_err() {
+                    if self.tell.send(MemberEvent::Lost { place }).is_err() {
                         return;
                     }
                 }
                 Err(error) => {
                     let is_taken = matches!(&error, HandshakeError::Rejected(rejection)
                         if rejection.code == RejectCode::Taken);
-                    if is_taken && self.tell.send(News::Taken).is_err() {
+                    if is_taken && self.tell.send(MemberEvent::Taken).is_err() {
                         return;
                     }
                     let text = error.to_string();

@@ -17,7 +17,7 @@ use crate::run::{QUEUE_MAX, REQUEST_TIMEOUT};
 use crate::run::{Serving, random_u64, runtime, stop_signal, supervise};
 use crate::security::{Door, Listener};
 use crate::test_source::TestSource;
-use members::News;
+use members::MemberEvent;
 use quorate_core::{Application, ClusterId, Epoch, ReplicaId};
 use quorate_host::{Limits, SupportedVersions};
 use std::fmt;
@@ -106,7 +106,7 @@ pub struct GatewayContext<A: Application> {
 /// A gateway in the process of its client (the paper's non-proxy mode). It works while the runtime does in which
 /// it was linked, and ends with this.
 #[derive(Debug)]
-pub struct Linked<A: Application> {
+pub struct LinkedGateway<A: Application> {
     /// How writes are ordered; everything else is refused, for the state is at the members.
     pub handle: Handle<A>,
     /// What is known of the members at any time.
@@ -117,7 +117,7 @@ pub struct Linked<A: Application> {
     stop: watch::Sender<bool>,
 }
 
-impl<A: Application> Linked<A> {
+impl<A: Application> LinkedGateway<A> {
     /// For people.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
@@ -136,7 +136,7 @@ impl<A: Application> Linked<A> {
 
 /// A cluster of which a member has answered a gateway.
 #[derive(Debug)]
-pub struct Reached {
+pub struct ReachedCluster {
     settings: core::Settings,
     members: members::Members,
     metrics: Arc<Metrics>,
@@ -150,7 +150,7 @@ pub struct Reached {
 ///
 /// # Errors
 /// Those of the operating system.
-pub async fn reach(options: GatewayOptions) -> Result<Reached, ServerError> {
+pub async fn reach(options: GatewayOptions) -> Result<ReachedCluster, ServerError> {
     let metrics = Arc::new(Metrics::new());
     let clock = Clock::new(options.clock, options.test_source);
     let settings = core::Settings {
@@ -165,13 +165,13 @@ pub async fn reach(options: GatewayOptions) -> Result<Reached, ServerError> {
     let mut members = members::Members::start(options.members, hello, &settings, &metrics);
     let first = loop {
         match members.news.recv().await {
-            Some(News::Welcome { place, welcome }) => break (place, welcome),
-            Some(News::Taken) => members.rename(settings.hello()?),
-            Some(News::Lost { .. }) => {}
+            Some(MemberEvent::Welcome { place, welcome }) => break (place, welcome),
+            Some(MemberEvent::Taken) => members.rename(settings.hello()?),
+            Some(MemberEvent::Lost { .. }) => {}
             None => return Err(ServerError::Core("no member is dialled".to_owned())),
         }
     };
-    Ok(Reached {
+    Ok(ReachedCluster {
         settings,
         members,
         metrics,
@@ -181,7 +181,7 @@ pub async fn reach(options: GatewayOptions) -> Result<Reached, ServerError> {
     })
 }
 
-impl Reached {
+impl ReachedCluster {
     /// The newest epoch that whoever answered knows: what the cluster agrees on, its face included.
     #[must_use]
     pub fn epoch(&self) -> &Epoch {
@@ -191,7 +191,7 @@ impl Reached {
     /// Links a gateway to it into this process. `A` must be the application that the cluster's replicas
     /// have. The gateway's core runs as a task of the present runtime.
     #[must_use]
-    pub fn link<A: Application + Send + 'static>(self) -> Linked<A>
+    pub fn link<A: Application + Send + 'static>(self) -> LinkedGateway<A>
     where
         A::Query: Send + 'static,
         A::Answer: Send + 'static,
@@ -206,7 +206,7 @@ impl Reached {
         let (place, welcome) = self.first;
         core.welcomed(place, *welcome);
         let core = tokio::spawn(core.run(requests, stopping));
-        Linked {
+        LinkedGateway {
             handle,
             upstream,
             metrics: self.metrics,
@@ -216,13 +216,13 @@ impl Reached {
     }
 }
 
-/// Links a gateway into this process, and waits until a member has answered; see [`Reached::link`].
+/// Links a gateway into this process, and waits until a member has answered; see [`ReachedCluster::link`].
 ///
 /// # Errors
 /// Those of the operating system.
 pub async fn link<A: Application + Send + 'static>(
     options: GatewayOptions,
-) -> Result<Linked<A>, ServerError>
+) -> Result<LinkedGateway<A>, ServerError>
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
@@ -236,8 +236,8 @@ fn ended(core: Result<Result<(), ServerError>, JoinError>) -> Result<(), ServerE
 }
 
 /// A gateway that has reached its cluster and is about to serve.
-pub struct Starting {
-    reached: Reached,
+pub struct ReadyGateway {
+    reached: ReachedCluster,
     client_port: TcpListener,
     request_timeout: Duration,
     client_memory: Budget,
@@ -245,14 +245,14 @@ pub struct Starting {
     signal: Pin<Box<dyn Future<Output = &'static str>>>,
 }
 
-impl fmt::Debug for Starting {
+impl fmt::Debug for ReadyGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Starting").field(&self.reached).finish()
     }
 }
 
-impl Starting {
-    /// The newest epoch of the cluster; see [`Reached::epoch`].
+impl ReadyGateway {
+    /// The newest epoch of the cluster; see [`ReachedCluster::epoch`].
     #[must_use]
     pub fn epoch(&self) -> &Epoch {
         self.reached.epoch()
@@ -302,7 +302,7 @@ impl Starting {
 pub fn run_gateway<S>(
     options: GatewayOptions,
     client_port: TcpListener,
-    serve: impl FnOnce(Starting) -> S,
+    serve: impl FnOnce(ReadyGateway) -> S,
     ready: impl FnOnce() + 'static,
 ) -> Result<(), ServerError>
 where
@@ -320,7 +320,7 @@ where
                 return Ok(());
             }
         };
-        let starting = Starting {
+        let starting = ReadyGateway {
             reached,
             client_port,
             request_timeout,

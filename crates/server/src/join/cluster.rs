@@ -5,7 +5,7 @@
 
 use super::inquiry::Answers;
 use super::rule::{JoinError, Waiting};
-use crate::peer::question::{Answer, Stage};
+use crate::peer::join_question::{JoinAnswer, Stage};
 use quorate_core::{ClusterId, Epoch, ReplicaId};
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    fn of((peer, answer): (&ReplicaId, &'a Answer)) -> Option<Running<'a>> {
+    fn of((peer, answer): (&ReplicaId, &'a JoinAnswer)) -> Option<Running<'a>> {
         let Stage::Begun {
             epoch, addresses, ..
         } = &answer.stage
@@ -155,7 +155,7 @@ impl Claim {
     /// What the cluster is where nobody runs in it. Those that are told that it is new must mean the same one; what
     /// others without data are told may be of any time.
     fn before_any_runs(&self, answers: &Answers) -> Result<Found, JoinError> {
-        let says_which = |answer: &Answer| match answer.stage {
+        let says_which = |answer: &JoinAnswer| match answer.stage {
             Stage::Empty => false,
             Stage::Joining { .. } | Stage::Confirmed { .. } => self.is_new,
             Stage::Begun { .. } => true,

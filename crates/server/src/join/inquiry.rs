@@ -7,7 +7,7 @@ use super::Rejoin;
 use super::cluster::{Claim, Found};
 use super::rule::{JoinError, Joiner, Next};
 use crate::meta::{Meta, State};
-use crate::peer::question::{Answer, Stage};
+use crate::peer::join_question::{JoinAnswer, Stage};
 use quorate_core::{ClusterId, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ const FOLLOWED_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
     pub(super) address: String,
-    pub(super) answer: Answer,
+    pub(super) answer: JoinAnswer,
 }
 
 /// The answers of a round, by the numbers of those that gave them.

@@ -12,7 +12,7 @@ use crate::meta::Meta;
 use crate::peer::call_back::CallBackAnswer;
 use crate::peer::opening::{self, Caller, HandshakeError};
 use crate::peer::pending::Pending;
-use crate::peer::question::{Answer, Question, Stage};
+use crate::peer::join_question::{JoinAnswer, JoinQuestion, Stage};
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
 use inquiry::{Answered, Answers, Inquiry, Step};
@@ -208,7 +208,7 @@ impl Asking {
         let mut asking = tokio::task::JoinSet::new();
         let supported = self.supported;
         for (peer, address) in self.inquiry.targets() {
-            let question = Question {
+            let question = JoinQuestion {
                 cluster: self.inquiry.cluster,
                 from: self.inquiry.me,
                 to: *peer,
@@ -246,7 +246,7 @@ impl Asking {
         loop {
             let (mut connection, caller) = listener.accept().await;
             let place = self.pending.begin(caller.ip());
-            let answer = Answer {
+            let answer = JoinAnswer {
                 cluster,
                 from,
                 stage: self.tell.borrow().clone(),
@@ -276,9 +276,9 @@ fn stage(folder: Option<&Folder>) -> Stage {
 
 async fn ask(
     address: &str,
-    question: &Question,
+    question: &JoinQuestion,
     supported: SupportedVersions,
-) -> Result<Answer, HandshakeError> {
+) -> Result<JoinAnswer, HandshakeError> {
     let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
     opening::send(&mut connection, question, supported)
         .await
@@ -295,7 +295,7 @@ enum Heard {
 
 async fn reply(
     connection: &mut Connection,
-    answer: &Answer,
+    answer: &JoinAnswer,
     supported: SupportedVersions,
     asker: u64,
 ) -> Result<Heard, HandshakeError> {
@@ -327,8 +327,8 @@ fn say_once(why: Waiting, last: &mut Option<Waiting>) {
 }
 
 /// A life that begins now, of which nobody has heard.
-pub(crate) fn fresh_life() -> std::io::Result<Incarnation> {
-    Ok(rule::new_life(&[], None, now_ms(), random_u64()?))
+pub(crate) fn fresh_incarnation() -> std::io::Result<Incarnation> {
+    Ok(rule::later_incarnation(&[], None, now_ms(), random_u64()?))
 }
 
 /// The wall clock: it numbers lives, and need not be right.
@@ -369,7 +369,7 @@ mod tests {
             cluster,
             from: ReplicaId(1),
             to: me,
-            incarnation: fresh_life().unwrap(),
+            incarnation: fresh_incarnation().unwrap(),
             token: Boot(7),
         };
         let mut connection = security::dial(&address).await.unwrap();

@@ -14,8 +14,8 @@
 //! replica was given.
 
 use crate::meta::{Meta, State};
-use crate::peer::lives::{is_possible, number};
-use crate::peer::question::Stage;
+use crate::peer::incarnations::{is_possible, number};
+use crate::peer::join_question::Stage;
 use quorate_core::{ClusterId, Durability, Epoch, Group, Incarnation, ReplicaId, majority};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -200,7 +200,7 @@ impl Joiner {
             of_first != Some(*life)
         };
         let listed = listed.map(|member| member.incarnation);
-        let incarnation = new_life(&begun, listed.filter(is_later), now_ms, dice);
+        let incarnation = later_incarnation(&begun, listed.filter(is_later), now_ms, dice);
         // In memory nobody keeps who it is: there the former life's place is all there is.
         let in_place = self.rejoin == Rejoin::Protocol || first.durability == Durability::Memory;
         let (listed_as, state) = match listed {
@@ -307,7 +307,7 @@ pub(super) type Begun<'a> = (&'a Epoch, Option<Incarnation>);
 
 /// A life later than any that peers have known and than the one `listed`, made unique by `dice`. One that no replica can
 /// be in is only what a stranger told an older program.
-pub(super) fn new_life(
+pub(super) fn later_incarnation(
     begun: &[Begun<'_>],
     listed: Option<Incarnation>,
     now_ms: u64,

@@ -14,8 +14,8 @@
 //! which the peer is known already; a later life is learned by dialling them. Nobody believes that they know a
 //! feature level above [`OLDER_LEVEL_MAX`].
 
-use super::Home;
-use super::handshake::{About, Hello, RejectCode, Rejection};
+use super::PeerContext;
+use super::handshake::{Hello, PeerInfo, RejectCode, Rejection};
 use super::opening::{self, HandshakeError, Opening};
 use crate::security;
 use quorate_core::{Boot, ClusterId, Decoder, Encoder, Incarnation, ReplicaId, Wire, WireError};
@@ -131,8 +131,8 @@ impl Origin {
 }
 
 /// What an older program may say of itself.
-fn of_older_program(about: About) -> About {
-    About {
+fn of_older_program(about: PeerInfo) -> PeerInfo {
+    PeerInfo {
         level: about.level.min(OLDER_LEVEL_MAX),
         ..about
     }
@@ -148,7 +148,7 @@ enum Outcome {
     Unreached(String),
 }
 
-impl Home {
+impl PeerContext {
     /// The answer to a call-back.
     pub(super) fn answer_call_back(&self, asked: &CallBack) -> CallBackAnswer {
         let me = &self.identity;
@@ -164,9 +164,9 @@ impl Home {
     ///
     /// # Errors
     /// The hello is not genuine, or not known to be; or it names a life that ended.
-    pub(super) async fn verify(&self, hello: &Hello) -> Result<Option<About>, Rejection> {
+    pub(super) async fn verify(&self, hello: &Hello) -> Result<Option<PeerInfo>, Rejection> {
         let (peer, life) = (hello.from, hello.incarnation);
-        self.lives.judge(peer, life)?;
+        self.incarnations.judge(peer, life)?;
         let Some((origin, address)) = self.contacts.origin(peer) else {
             return Err(reject(format!("replica {peer} is no peer any more")));
         };
@@ -177,7 +177,7 @@ impl Home {
                 self.ask_sender(hello, &origin, &address).await?;
             }
         }
-        self.lives.admit(peer, life)?;
+        self.incarnations.admit(peer, life)?;
         let about = hello.about.clone();
         Ok(match origin.is_genuine(hello) {
             true => about,
@@ -206,7 +206,7 @@ impl Home {
                 Ok(())
             }
             Outcome::Ended if origin.has_answered() => Err(denied(peer, address)),
-            Outcome::Ended if self.lives.present(peer) == Some(life) => Ok(()),
+            Outcome::Ended if self.incarnations.present(peer) == Some(life) => Ok(()),
             Outcome::Ended => {
                 self.contacts.heard(peer);
                 Err(unverified(peer, life, address))
@@ -275,7 +275,7 @@ mod tests {
     use super::super::opening::Caller;
     use super::super::tests::{Replica, expect_frame, frame, pair, up};
     use super::*;
-    use crate::join::fresh_life;
+    use crate::join::fresh_incarnation;
     use crate::peer::frame::header;
     use crate::security::{Connection, bind};
     use bytes::Bytes;
@@ -310,7 +310,7 @@ mod tests {
     }
 
     fn life_of_two(replica: &Replica) -> Incarnation {
-        let member = replica.links.life_of(TWO);
+        let member = replica.links.latest_member(TWO);
         member
             .map(|Member { incarnation, .. }| incarnation)
             .unwrap()
@@ -323,7 +323,11 @@ mod tests {
         up(&mut one).await;
         up(&mut two).await;
         let present = identity(2).incarnation;
-        for life in [present, fresh_life().unwrap(), Incarnation(u128::MAX)] {
+        for life in [
+            present,
+            fresh_incarnation().unwrap(),
+            Incarnation(u128::MAX),
+        ] {
             for lane in [Lane::Messages, Lane::Bulk] {
                 let (_, refused) = say(&address, &hello(life, lane)).await;
                 assert!(refused.is_err(), "{life} on {lane:?}");
@@ -337,7 +341,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_in_a_later_life_is_called_back_and_taken() {
         let later = Identity {
-            incarnation: fresh_life().unwrap(),
+            incarnation: fresh_incarnation().unwrap(),
             ..identity(2)
         };
         let life = later.incarnation;
@@ -388,7 +392,7 @@ mod tests {
             .each_ref()
             .map(|port| port.local_addr().unwrap().to_string());
         let [port, its_port] = ports;
-        let later = fresh_life().unwrap();
+        let later = fresh_incarnation().unwrap();
         let restarted = Identity {
             incarnation: later,
             ..identity(2)
@@ -398,7 +402,7 @@ mod tests {
         let one = Replica::start((port, None), identity(1), (2, &second));
 
         let mut known = hello(identity(2).incarnation, Lane::Messages);
-        known.about = known.about.map(|about| About { level: 99, ..about });
+        known.about = known.about.map(|about| PeerInfo { level: 99, ..about });
         let (_stays, taken) = say(&first, &known).await;
         assert_eq!(taken, Ok(()));
         assert_eq!(one.links.about()[&TWO].level, OLDER_LEVEL_MAX);

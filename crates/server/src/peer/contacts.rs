@@ -2,7 +2,7 @@
 
 use super::addresses::Addresses;
 use super::call_back::Origin;
-use super::handshake::{About, Lane};
+use super::handshake::{Lane, PeerInfo};
 use super::outgoing::Shared;
 use crate::metrics::PeerMetrics;
 use crate::run::random_u64;
@@ -33,7 +33,7 @@ struct Contact {
     /// What was found out about hellos from it.
     origin: Arc<Origin>,
     /// What it said of itself last.
-    about: Option<About>,
+    about: Option<PeerInfo>,
     /// The present connection from it on each lane; a new one ends the one before.
     current: BTreeMap<Lane, Arc<Notify>>,
 }
@@ -61,7 +61,7 @@ impl Contacts {
     }
 
     /// A peer says this of itself; one that speaks an older version says nothing.
-    pub(super) fn said(&self, peer: ReplicaId, about: Option<About>) {
+    pub(super) fn said(&self, peer: ReplicaId, about: Option<PeerInfo>) {
         if let Some(contact) = self.state().peers.get_mut(&peer) {
             contact.about = about;
         }
@@ -118,7 +118,7 @@ impl Contacts {
     }
 
     /// What each peer has said of itself.
-    pub(super) fn about(&self) -> BTreeMap<ReplicaId, About> {
+    pub(super) fn about(&self) -> BTreeMap<ReplicaId, PeerInfo> {
         let state = self.state();
         let said = |(peer, contact): (&ReplicaId, &Contact)| Some((*peer, contact.about.clone()?));
         state.peers.iter().filter_map(said).collect()

@@ -11,7 +11,7 @@ use super::handshake::{Lane, RejectCode, Rejection};
 use super::long_frames::{LongFrames, Room};
 use super::opening::{self, HandshakeError, Opening};
 use super::outgoing::{Framed, Outgoing, Shared, drain};
-use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
+use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::metrics::PeerMetrics;
 use crate::security::{self, Connection};
 use quorate_core::{Boot, ClusterId, Decoder, Encoder, Epoch, Group, ReplicaId, Wire, WireError};
@@ -114,27 +114,27 @@ impl Wire for GatewayWelcome {
 /// The gateways that are connected to a replica.
 #[derive(Debug, Default)]
 pub(super) struct Gateways {
-    callers: Mutex<BTreeMap<ReplicaId, Caller>>,
+    callers: Mutex<BTreeMap<ReplicaId, GatewayConnection>>,
     long_frames: LongFrames,
 }
 
 #[derive(Debug)]
-struct Caller {
+struct GatewayConnection {
     boot: Boot,
     link: Arc<Outgoing>,
     /// When it sent something last.
-    heard: Arc<Heard>,
+    heard: Arc<LastHeard>,
     /// Ends the connection: the same gateway has another one, or another gateway its place.
     ends: Arc<Notify>,
 }
 
 /// When something arrived on a connection last.
 #[derive(Debug)]
-pub(crate) struct Heard(Mutex<Instant>);
+pub(crate) struct LastHeard(Mutex<Instant>);
 
-impl Heard {
-    pub(crate) fn now() -> Heard {
-        Heard(Mutex::new(Instant::now()))
+impl LastHeard {
+    pub(crate) fn now() -> LastHeard {
+        LastHeard(Mutex::new(Instant::now()))
     }
 
     fn note(&self) {
@@ -152,13 +152,13 @@ pub(crate) struct Inlet<'a> {
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) metrics: &'a PeerMetrics,
     pub(crate) long_frames: &'a LongFrames,
-    pub(crate) heard: &'a Heard,
+    pub(crate) heard: &'a LastHeard,
 }
 
 impl Gateways {
     /// Whether a gateway may connect.
-    fn judge(&self, home: &Home, hello: &GatewayHello) -> Result<(), Rejection> {
-        let (identity, callers) = (&home.identity, self.callers());
+    fn judge(&self, context: &PeerContext, hello: &GatewayHello) -> Result<(), Rejection> {
+        let (identity, callers) = (&context.identity, self.callers());
         let reject = |code, text| Err(Rejection { code, text });
         if hello.cluster != ClusterId(0) && hello.cluster != identity.cluster {
             let text = format!(
@@ -204,12 +204,12 @@ impl Gateways {
         self.callers().len()
     }
 
-    fn callers(&self) -> MutexGuard<'_, BTreeMap<ReplicaId, Caller>> {
+    fn callers(&self) -> MutexGuard<'_, BTreeMap<ReplicaId, GatewayConnection>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a gateway a place. Ends the connection that it had, or another gateway's if there is no place left.
-    fn add(&self, me: ReplicaId, caller: Caller) {
+    fn add(&self, me: ReplicaId, caller: GatewayConnection) {
         let mut callers = self.callers();
         if callers.len() >= GATEWAYS_MAX
             && !callers.contains_key(&me)
@@ -225,7 +225,7 @@ impl Gateways {
 }
 
 /// The gateway that has been silent for the longest, if that is long.
-fn longest_silent(callers: &BTreeMap<ReplicaId, Caller>) -> Option<ReplicaId> {
+fn longest_silent(callers: &BTreeMap<ReplicaId, GatewayConnection>) -> Option<ReplicaId> {
     let at = callers.iter().map(|(me, caller)| (caller.heard.at(), *me));
     let (at, me) = at.min()?;
     (at.elapsed() >= SILENT_AFTER).then_some(me)
@@ -235,10 +235,10 @@ fn longest_silent(callers: &BTreeMap<ReplicaId, Caller>) -> Option<ReplicaId> {
 pub(super) async fn welcome(
     connection: &mut Connection,
     hello: &GatewayHello,
-    home: &Home,
+    context: &PeerContext,
 ) -> Result<(), HandshakeError> {
-    let judged = home.gateways.judge(home, hello);
-    let (identity, contacts) = (&home.identity, &home.contacts);
+    let judged = context.gateways.judge(context, hello);
+    let (identity, contacts) = (&context.identity, &context.contacts);
     let client_url = identity.about.as_ref().map(|about| &about.client_url);
     let welcome = GatewayWelcome {
         cluster: identity.cluster,
@@ -258,32 +258,32 @@ pub(super) async fn welcome(
 pub(super) async fn serve(
     connection: Connection,
     (hello, version): (GatewayHello, WireVersion),
-    home: &Home,
+    context: &PeerContext,
     arrivals: &Arrivals,
     metrics: &PeerMetrics,
 ) {
     let GatewayHello { me, boot, .. } = hello;
     let address = connection.peer_addr().map(|from| from.to_string());
     let address = address.unwrap_or_default();
-    let is_told = home.log.admit("gateway");
+    let is_told = context.log.admit("gateway");
     if let Some(left_out) = is_told {
         tracing::info!(gateway = %me, address, left_out, "gateway connected");
     }
     let link = Outgoing::new((me, Lane::Messages), address, metrics.clone());
     let (link, ends) = (Arc::new(link), Arc::new(Notify::new()));
-    let heard = Arc::new(Heard::now());
-    let caller = Caller {
+    let heard = Arc::new(LastHeard::now());
+    let caller = GatewayConnection {
         boot,
         link: Arc::clone(&link),
         heard: Arc::clone(&heard),
         ends: Arc::clone(&ends),
     };
-    home.gateways.add(me, caller);
+    context.gateways.add(me, caller);
     let shared = link.shared();
     let inlet = Inlet {
         arrivals,
         metrics,
-        long_frames: &home.gateways.long_frames,
+        long_frames: &context.gateways.long_frames,
         heard: &heard,
     };
     let why = tokio::select! {
@@ -294,8 +294,8 @@ pub(super) async fn serve(
         tracing::info!(gateway = %me, "gateway disconnected: {why}");
     }
     let is_last = {
-        let mut callers = home.gateways.callers();
-        let is_present = |caller: &Caller| Arc::ptr_eq(&caller.ends, &ends);
+        let mut callers = context.gateways.callers();
+        let is_present = |caller: &GatewayConnection| Arc::ptr_eq(&caller.ends, &ends);
         let is_last = callers.get(&me).is_none_or(is_present);
         if is_last {
             callers.remove(&me);
@@ -453,9 +453,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_number_is_one_gateways_and_there_are_only_so_many() {
-        let home = Home::alone(identity(1));
+        let context = PeerContext::alone(identity(1));
         let judge = |hello: &GatewayHello| {
-            let judged = home.gateways.judge(&home, hello);
+            let judged = context.gateways.judge(&context, hello);
             judged.map_err(|rejection| rejection.code)
         };
         let connect = |me, boot| {
@@ -464,13 +464,13 @@ mod tests {
                 String::new(),
                 crate::metrics::Metrics::new().gateways(),
             );
-            let caller = Caller {
+            let caller = GatewayConnection {
                 boot: Boot(boot),
                 link: Arc::new(link),
-                heard: Arc::new(Heard::now()),
+                heard: Arc::new(LastHeard::now()),
                 ends: Arc::default(),
             };
-            home.gateways.add(ReplicaId(me), caller);
+            context.gateways.add(ReplicaId(me), caller);
         };
         assert_eq!(judge(&hello(40_000, 9)), Ok(()));
         assert_eq!(judge(&hello(2, 9)), Err(RejectCode::UnknownReplica));
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(judge(&hello(40_001, 8)), Err(RejectCode::TooMany));
         assert_eq!(judge(&hello(40_000, 9)), Ok(()));
         let silent = {
-            let callers = home.gateways.callers();
+            let callers = context.gateways.callers();
             let silent = &callers[&ReplicaId(50_007)];
             *silent.heard.0.lock().unwrap() -= SILENT_AFTER;
             Arc::clone(&silent.ends)
@@ -495,7 +495,7 @@ mod tests {
         connect(40_001, 8);
         silent.notified().await;
         assert_eq!(judge(&hello(40_002, 8)), Err(RejectCode::TooMany));
-        assert_eq!(home.gateways.count(), GATEWAYS_MAX);
+        assert_eq!(context.gateways.count(), GATEWAYS_MAX);
     }
 
     /// A gateway's end of a connection that a replica has welcomed.

@@ -1,7 +1,7 @@
 //! What two replicas tell each other before the first frame: the dialler sends a hello, and the
 //! acceptor answers with a welcome.
 
-use super::lives::Lives;
+use super::incarnations::Incarnations;
 use super::opening::Opening;
 use quorate_core::{
     Boot, ClusterId, Decoder, Encoder, Epoch, Group, Incarnation, ReplicaId, Wire, WireError,
@@ -24,7 +24,7 @@ pub(crate) struct Identity {
     /// The versions it speaks.
     pub supported: SupportedVersions,
     /// What it says of itself, if it speaks a version that has it.
-    pub about: Option<About>,
+    pub about: Option<PeerInfo>,
     /// The log.
     pub group: Group,
     /// The first epoch: what all replicas must have agreed on before.
@@ -65,12 +65,12 @@ pub(crate) struct Hello {
     /// What it wants to send.
     pub lane: Lane,
     /// What else it says of itself, from wire version 2 on.
-    pub about: Option<About>,
+    pub about: Option<PeerInfo>,
 }
 
 /// What a replica says of itself and nobody compares.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct About {
+pub(crate) struct PeerInfo {
     /// A name for people.
     pub name: String,
     /// Where clients reach it, as a URL.
@@ -250,13 +250,13 @@ impl Identity {
         &self,
         to: ReplicaId,
         welcome: &Welcome,
-        lives: &Lives,
+        incarnations: &Incarnations,
     ) -> Result<(), Rejection> {
         if let Some(rejection) = &welcome.rejected {
             return Err(rejection.clone());
         }
         if (welcome.cluster, welcome.from) == (self.cluster, to) {
-            return lives.admit(to, welcome.incarnation);
+            return incarnations.admit(to, welcome.incarnation);
         }
         Err(Rejection {
             code: RejectCode::Recipient,
@@ -308,13 +308,13 @@ impl Wire for Hello {
             },
             about: match input.remaining() {
                 0 => None,
-                _ => Some(About::decode(input)?),
+                _ => Some(PeerInfo::decode(input)?),
             },
         })
     }
 }
 
-impl Wire for About {
+impl Wire for PeerInfo {
     fn encode(&self, out: &mut Encoder) {
         for text in [&self.name, &self.client_url] {
             out.string(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
@@ -327,7 +327,7 @@ impl Wire for About {
             text if text.len() <= TEXT_BYTES_MAX => Ok(text),
             _ => Err(WireError::Range("what a replica says of itself")),
         };
-        Ok(About {
+        Ok(PeerInfo {
             name: text(input)?,
             client_url: text(input)?,
             level: u32::try_from(input.varint()?).map_err(|_| WireError::Range("feature level"))?,
@@ -408,7 +408,7 @@ pub(crate) mod tests {
             incarnation: members[usize::from(me) - 1].incarnation,
             boot: Boot(1000 + u64::from(me)),
             supported: SupportedVersions::SHIPPED,
-            about: Some(About {
+            about: Some(PeerInfo {
                 name: format!("replica-{me}"),
                 client_url: format!("http://h{me}:2379"),
                 level: 1,
@@ -425,13 +425,13 @@ pub(crate) mod tests {
 
     #[test]
     fn members_of_one_epoch_take_each_other() {
-        let lives = Lives::of(&identity(1).epoch);
+        let incarnations = Incarnations::of(&identity(1).epoch);
         let hello = identity(1).hello(ReplicaId(2), Lane::Messages, Boot(7));
         assert_eq!(Hello::from_bytes(hello.to_bytes()), Ok(hello.clone()));
         assert_eq!(identity(2).judge(&hello, true), Ok(()));
         let welcome = identity(2).welcome(None);
         assert_eq!(Welcome::from_bytes(welcome.to_bytes()), Ok(welcome.clone()));
-        let judge = |to| identity(1).judge_welcome(ReplicaId(to), &welcome, &lives);
+        let judge = |to| identity(1).judge_welcome(ReplicaId(to), &welcome, &incarnations);
         assert_eq!(judge(2), Ok(()));
         assert!(judge(3).is_err());
     }
@@ -457,7 +457,7 @@ pub(crate) mod tests {
             (|hello| hello.epoch_digest = 0, RejectCode::Epoch),
         ];
         for (change, code) in cases {
-            let lives = Lives::of(&identity(1).epoch);
+            let incarnations = Incarnations::of(&identity(1).epoch);
             let mut hello = identity(1).hello(ReplicaId(2), Lane::Messages, Boot(7));
             change(&mut hello);
             let is_peer = identity(2).epoch.index_of(hello.from).is_some();
@@ -466,7 +466,7 @@ pub(crate) mod tests {
             let welcome = identity(2).welcome(Some(rejection.clone()));
             let back = Welcome::from_bytes(welcome.to_bytes()).unwrap();
             assert_eq!(
-                identity(1).judge_welcome(ReplicaId(2), &back, &lives),
+                identity(1).judge_welcome(ReplicaId(2), &back, &incarnations),
                 Err(rejection)
             );
         }

@@ -5,7 +5,7 @@ use super::gateways::{self, GatewayHello};
 use super::handshake::{Hello, Lane, RejectCode, Rejection};
 use super::opening::{self, Caller, HandshakeError};
 use super::pending::Pending;
-use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
+use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
 use quorate_core::ReplicaId;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 /// What the acceptor knows of all peers.
 pub(super) struct Acceptor {
-    pub(super) home: Home,
+    pub(super) context: PeerContext,
     pub(super) arrivals: Arrivals,
     /// For frames with bulk, which may not take all the room of the others.
     pub(super) bulk_arrivals: Arrivals,
@@ -57,16 +57,16 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
             match greeted {
                 Ok(None) => {}
                 Ok(Some(Welcomed::Peer(caller))) => {
-                    serve_at_home(connection, caller, acceptor).await;
+                    serve_on_lane_thread(connection, caller, acceptor).await;
                 }
                 Ok(Some(Welcomed::Gateway(hello, version))) => {
-                    let Acceptor { home, arrivals, .. } = &*acceptor;
+                    let Acceptor { context, arrivals, .. } = &*acceptor;
                     let caller = (hello, version);
-                    gateways::serve(connection, caller, home, arrivals, &acceptor.gateways).await;
+                    gateways::serve(connection, caller, context, arrivals, &acceptor.gateways).await;
                 }
                 Err(error) => {
                     acceptor.strangers.increment(1);
-                    if let Some(left_out) = acceptor.home.log.admit(error.kind()) {
+                    if let Some(left_out) = acceptor.context.log.admit(error.kind()) {
                         let why = why(&error);
                         tracing::warn!(%from, left_out, "connection to the peer port refused: {why}");
                     }
@@ -88,27 +88,27 @@ async fn greet(
     connection: &mut Connection,
     acceptor: &Acceptor,
 ) -> Result<Option<Welcomed>, HandshakeError> {
-    let home = &acceptor.home;
-    let Home {
+    let context = &acceptor.context;
+    let PeerContext {
         identity,
-        lives,
+        incarnations,
         contacts,
         ..
-    } = home;
+    } = context;
     let supported = identity.supported;
     let judged = match opening::receive_caller(connection, supported).await {
-        Ok(Caller::Peer(hello, _)) => meet(&hello, home).await,
+        Ok(Caller::Peer(hello, _)) => meet(&hello, context).await,
         Ok(Caller::CallingBack(asked)) => {
-            let answer = home.answer_call_back(&asked);
+            let answer = context.answer_call_back(&asked);
             let sent = opening::send(connection, &answer, supported).await;
             return sent.map(|()| None).map_err(HandshakeError::Io);
         }
         Ok(Caller::Gateway(hello, version)) => {
-            gateways::welcome(connection, &hello, &acceptor.home).await?;
+            gateways::welcome(connection, &hello, &acceptor.context).await?;
             return Ok(Some(Welcomed::Gateway(hello, version)));
         }
         Ok(Caller::Asking(question)) => {
-            let answer = identity.answer(&question, lives, contacts);
+            let answer = identity.answer(&question, incarnations, contacts);
             let sent = opening::send(connection, &answer, supported).await;
             return sent.map(|()| None).map_err(HandshakeError::Io);
         }
@@ -130,18 +130,18 @@ async fn greet(
 }
 
 /// Whose frames follow a hello, if any may.
-async fn meet(hello: &Hello, home: &Home) -> Result<(ReplicaId, Lane), Rejection> {
-    let Home {
+async fn meet(hello: &Hello, context: &PeerContext) -> Result<(ReplicaId, Lane), Rejection> {
+    let PeerContext {
         identity,
         contacts,
         datagrams,
         ..
-    } = home;
+    } = context;
     identity.judge(hello, contacts.knows(hello.from))?;
     if hello.lane == Lane::Datagrams && datagrams.is_none() {
         return Err(no_datagrams());
     }
-    let about = home.verify(hello).await?;
+    let about = context.verify(hello).await?;
     contacts.said(hello.from, about);
     Ok((hello.from, hello.lane))
 }
@@ -154,7 +154,7 @@ fn no_datagrams() -> Rejection {
 }
 
 /// A connection for bulk moves to the thread of these first.
-async fn serve_at_home(connection: Connection, caller: (ReplicaId, Lane), acceptor: Arc<Acceptor>) {
+async fn serve_on_lane_thread(connection: Connection, caller: (ReplicaId, Lane), acceptor: Arc<Acceptor>) {
     let Some(handle) = acceptor
         .bulk_handle
         .clone()
@@ -176,7 +176,7 @@ async fn serve_at_home(connection: Connection, caller: (ReplicaId, Lane), accept
 /// Passes a peer's frames to the core until the connection ends.
 async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acceptor) {
     let (peer, lane) = caller;
-    let Some((metrics, ends)) = acceptor.home.contacts.called(caller) else {
+    let Some((metrics, ends)) = acceptor.context.contacts.called(caller) else {
         return;
     };
     let from = connection.peer_addr().ok();
@@ -185,7 +185,7 @@ async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acc
         why = read(connection, caller, acceptor, &metrics) => {
             if let Some(why) = why {
                 acceptor.strangers.increment(1);
-                if let Some(left_out) = acceptor.home.log.admit("frames") {
+                if let Some(left_out) = acceptor.context.log.admit("frames") {
                     tracing::warn!(
                         %peer, ?lane, ?from, left_out,
                         "connection closed: the peer sent {why}"
@@ -203,13 +203,13 @@ async fn read(
     acceptor: &Acceptor,
     metrics: &PeerMetrics,
 ) -> Option<String> {
-    let arrivals = match (lane, &acceptor.home.datagrams) {
+    let arrivals = match (lane, &acceptor.context.datagrams) {
         (Lane::Messages, _) => &acceptor.arrivals,
         (Lane::Bulk, _) => &acceptor.bulk_arrivals,
         (Lane::Datagrams, None) => return None,
         (Lane::Datagrams, Some(datagrams)) => {
             let sender = (peer, metrics.clone());
-            return datagrams.admit(connection, sender, &acceptor.home).await;
+            return datagrams.admit(connection, sender, &acceptor.context).await;
         }
     };
     let mut decoder = FrameDecoder::default();

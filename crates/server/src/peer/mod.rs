@@ -1,7 +1,7 @@
 //! Links to the other replicas.
 //!
 //! The core gives a turn's frames to a [`Transport`] and takes what peers did as [`Arrival`]s from a queue. Who a peer is,
-//! and whether it is taken, is the same whatever carries its frames ([`Home`]).
+//! and whether it is taken, is the same whatever carries its frames ([`PeerContext`]).
 
 pub(crate) mod addresses;
 pub(crate) mod call_back;
@@ -10,13 +10,13 @@ pub(crate) mod datagrams;
 pub(crate) mod frame;
 pub(crate) mod gateways;
 pub(crate) mod handshake;
+pub(crate) mod incarnations;
 mod incoming;
-pub(crate) mod lives;
+pub(crate) mod join_question;
 pub(crate) mod long_frames;
 pub(crate) mod opening;
 pub(crate) mod outgoing;
 pub(crate) mod pending;
-pub(crate) mod question;
 pub(crate) mod rings;
 mod sockets;
 pub(crate) mod threads;
@@ -29,11 +29,11 @@ use bytes::Bytes;
 use contacts::Contacts;
 use datagrams::Datagrams;
 use gateways::Gateways;
-use handshake::{About, Identity};
-use lives::Lives;
+use handshake::{Identity, PeerInfo};
+use incarnations::Incarnations;
 use quorate_core::{Epoch, Member, ReplicaId};
 use quorate_host::{Frame, WireVersion};
-use rings::{Neighbours, Rings};
+use rings::{RingTransport, Rings};
 pub(crate) use sockets::SocketThreads;
 use sockets::Sockets;
 use std::collections::BTreeMap;
@@ -70,9 +70,9 @@ pub(crate) enum Arrival {
 
 /// Who this replica is, and whom it takes for whom.
 #[derive(Clone, Debug)]
-struct Home {
+struct PeerContext {
     identity: Arc<Identity>,
-    lives: Arc<Lives>,
+    incarnations: Arc<Incarnations>,
     contacts: Arc<Contacts>,
     /// What takes and sends datagrams, if frames may go that way.
     datagrams: Option<Arc<Datagrams>>,
@@ -82,11 +82,11 @@ struct Home {
 }
 
 #[cfg(test)]
-impl Home {
+impl PeerContext {
     /// A replica that nobody has called.
-    fn alone(identity: Identity) -> Home {
-        Home {
-            lives: Arc::new(Lives::of(&identity.epoch)),
+    fn alone(identity: Identity) -> PeerContext {
+        PeerContext {
+            incarnations: Arc::new(Incarnations::of(&identity.epoch)),
             identity: Arc::new(identity),
             contacts: Arc::default(),
             datagrams: None,
@@ -166,7 +166,7 @@ pub(crate) trait Transport: fmt::Debug + Send {
 
 /// By what frames travel.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum TransportSetup {
     /// TCP, and UDP for what is short if there is a socket for that; by these threads.
     Sockets(Listener, Option<Datagrams>, SocketThreads),
     /// Memory: all peers are in this process.
@@ -177,7 +177,7 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) struct Links {
     transport: Box<dyn Transport>,
-    home: Home,
+    context: PeerContext,
 }
 
 impl Links {
@@ -186,36 +186,38 @@ impl Links {
     ///
     /// Must be called inside the runtime of the core.
     pub(crate) fn start(
-        way: Way,
-        (identity, lives): (Identity, Lives),
+        way: TransportSetup,
+        (identity, incarnations): (Identity, Incarnations),
         addresses: &[(ReplicaId, String)],
         bulk: bool,
         metrics: &Arc<Metrics>,
     ) -> io::Result<(Links, mpsc::Receiver<Arrival>)> {
         let (arrivals, receiver) = Arrivals::new();
-        let mut home = Home {
+        let mut context = PeerContext {
             identity: Arc::new(identity),
-            lives: Arc::new(lives),
+            incarnations: Arc::new(incarnations),
             contacts: Arc::default(),
             datagrams: None,
             gateways: Arc::default(),
             log: Arc::default(),
         };
         let mut transport: Box<dyn Transport> = match way {
-            Way::Sockets(listener, datagrams, threads) => {
-                home.datagrams = datagrams.map(Arc::new);
-                let home = home.clone();
+            TransportSetup::Sockets(listener, datagrams, threads) => {
+                context.datagrams = datagrams.map(Arc::new);
+                let context = context.clone();
                 Box::new(Sockets::start(
-                    listener, threads, home, arrivals, bulk, metrics,
+                    listener, threads, context, arrivals, bulk, metrics,
                 )?)
             }
-            Way::Rings(rings) => {
-                let home = home.clone();
-                Box::new(Neighbours::start(rings, home, arrivals, bulk, metrics)?)
+            TransportSetup::Rings(rings) => {
+                let context = context.clone();
+                Box::new(RingTransport::start(
+                    rings, context, arrivals, bulk, metrics,
+                )?)
             }
         };
         transport.meet(addresses);
-        Ok((Links { transport, home }, receiver))
+        Ok((Links { transport, context }, receiver))
     }
 
     /// See [`Transport::meet`].
@@ -237,23 +239,23 @@ impl Links {
 
     /// What those who ask are told of the group.
     pub(crate) fn tell_newest(&self, epoch: &Epoch) {
-        self.home.contacts.tell_newest(epoch.clone());
+        self.context.contacts.tell_newest(epoch.clone());
     }
 
     /// What each peer has said of itself.
-    pub(crate) fn about(&self) -> BTreeMap<ReplicaId, About> {
-        self.home.contacts.about()
+    pub(crate) fn about(&self) -> BTreeMap<ReplicaId, PeerInfo> {
+        self.context.contacts.about()
     }
 
     /// A peer in the life it was heard in last.
-    pub(crate) fn life_of(&self, id: ReplicaId) -> Option<Member> {
-        let incarnation = self.home.lives.present(id)?;
+    pub(crate) fn latest_member(&self, id: ReplicaId) -> Option<Member> {
+        let incarnation = self.context.incarnations.present(id)?;
         Some(Member { id, incarnation })
     }
 
     /// How many gateways apart are connected.
     pub(crate) fn gateways(&self) -> usize {
-        self.home.gateways.count()
+        self.context.gateways.count()
     }
 }
 
@@ -296,18 +298,18 @@ pub(crate) mod tests {
                 let _inside = handle.enter();
                 Listener::new(port, Door::Peer).unwrap()
             };
-            let way = Way::Sockets(listener, datagrams, threads);
+            let way = TransportSetup::Sockets(listener, datagrams, threads);
             Replica::start_by(way, identity, &[(ReplicaId(peer), address.into())])
         }
 
         pub(crate) fn start_by(
-            way: Way,
+            way: TransportSetup,
             identity: Identity,
             peers: &[(ReplicaId, String)],
         ) -> Replica {
             let metrics = Arc::new(Metrics::new());
-            let lives = Lives::of(&identity.epoch);
-            let started = Links::start(way, (identity, lives), peers, true, &metrics);
+            let incarnations = Incarnations::of(&identity.epoch);
+            let started = Links::start(way, (identity, incarnations), peers, true, &metrics);
             let (links, arrivals) = started.unwrap();
             Replica {
                 links,

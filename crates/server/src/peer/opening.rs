@@ -8,7 +8,7 @@
 use super::call_back::CallBack;
 use super::gateways::GatewayHello;
 use super::handshake::{Hello, Rejection};
-use super::question::Question;
+use super::join_question::JoinQuestion;
 use bytes::Bytes;
 use quorate_core::{Decoder, Wire, WireError};
 use quorate_host::{SupportedVersions, WireVersion};
@@ -34,7 +34,7 @@ pub(crate) enum Caller {
     /// A replica that wants to send frames, in this version.
     Peer(Hello, WireVersion),
     /// A replica that does not know yet whether it may.
-    Asking(Question),
+    Asking(JoinQuestion),
     /// A replica that was sent a hello, and asks whether it is genuine.
     CallingBack(CallBack),
     /// A gateway apart, which wants to send frames and be sent some, in this version.
@@ -143,7 +143,7 @@ pub(crate) async fn receive_caller(
             let (hello, version) = receive_body(from, mine).await?;
             Ok(Caller::Peer(hello, version))
         }
-        magic if magic == Question::MAGIC => {
+        magic if magic == JoinQuestion::MAGIC => {
             let (question, _) = receive_body(from, mine).await?;
             Ok(Caller::Asking(question))
         }

@@ -5,7 +5,7 @@ use super::datagrams::{self, Path, Unfit};
 use super::frame;
 use super::handshake::{Lane, RejectCode, Welcome};
 use super::opening::{self, HandshakeError};
-use super::{Arrivals, HANDSHAKE_TIMEOUT, Home};
+use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::log_limit::LogLimit;
 use crate::metrics::PeerMetrics;
 use crate::security::{self, Connection};
@@ -344,13 +344,13 @@ impl Shared {
 }
 
 /// Keeps a connection to one peer for as long as the replica runs.
-pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Arrivals) {
+pub(super) async fn keep_connected(shared: Arc<Shared>, context: PeerContext, arrivals: Arrivals) {
     let mut backoff = BACKOFF_MIN;
     let mut complaint = String::new();
     // For one that takes connections and ends them.
     let log = LogLimit::default();
     loop {
-        let most = match dial(&shared, shared.lane, &home).await {
+        let most = match dial(&shared, shared.lane, &context).await {
             Ok((connection, version)) => {
                 if let Some(left_out) = log.admit("connected") {
                     tracing::info!(
@@ -359,7 +359,7 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, home: Home, arrivals: Ar
                     );
                 }
                 (backoff, complaint) = (BACKOFF_MIN, String::new());
-                let why = serve(&shared, (connection, version), &home, &arrivals).await;
+                let why = serve(&shared, (connection, version), &context, &arrivals).await;
                 if let Some(left_out) = log.admit("lost") {
                     tracing::warn!(peer = %shared.peer, left_out, "peer connection lost: {why}");
                 }
@@ -407,25 +407,25 @@ fn complain(shared: &Shared, error: &HandshakeError, last: &mut String) {
 pub(super) async fn dial(
     shared: &Shared,
     lane: Lane,
-    home: &Home,
+    context: &PeerContext,
 ) -> Result<(Connection, WireVersion), HandshakeError> {
     let greet = async {
         let mut connection = security::dial(&shared.address)
             .await
             .map_err(HandshakeError::Io)?;
-        let supported = home.identity.supported;
-        let token = home.contacts.token(shared.peer);
+        let supported = context.identity.supported;
+        let token = context.contacts.token(shared.peer);
         let token = token.map_err(HandshakeError::Io)?;
-        let hello = home.identity.hello(shared.peer, lane, token);
+        let hello = context.identity.hello(shared.peer, lane, token);
         opening::send(&mut connection, &hello, supported)
             .await
             .map_err(HandshakeError::Io)?;
         let (welcome, version) = opening::receive::<Welcome>(&mut connection, supported).await?;
-        home.identity
-            .judge_welcome(shared.peer, &welcome, &home.lives)
+        context.identity
+            .judge_welcome(shared.peer, &welcome, &context.incarnations)
             .map_err(HandshakeError::Rejected)?;
         if lane == Lane::Messages {
-            home.contacts.dialled(shared.peer);
+            context.contacts.dialled(shared.peer);
         }
         Ok((connection, version))
     };
@@ -438,7 +438,7 @@ pub(super) async fn dial(
 async fn serve(
     shared: &Shared,
     (connection, version): (Connection, WireVersion),
-    home: &Home,
+    context: &PeerContext,
     arrivals: &Arrivals,
 ) -> String {
     let connection = Arc::new(connection);
@@ -447,7 +447,7 @@ async fn serve(
     let why = tokio::select! {
         why = drain(shared, &connection) => why,
         why = closed(&connection) => why,
-        never = datagrams::keep_associated(shared, home), if shared.lane == Lane::Messages => {
+        never = datagrams::keep_associated(shared, context), if shared.lane == Lane::Messages => {
             match never {}
         }
     };

@@ -16,7 +16,7 @@ mod tests;
 use super::handshake::{Lane, RejectCode, Rejection};
 use super::outgoing::{BULK_BYTES_MAX, QUEUE_BYTES_MAX};
 use super::threads::LinksThread;
-use super::{Arrivals, Home, Transport, frame};
+use super::{Arrivals, PeerContext, Transport, frame};
 use crate::metrics::{Metrics, PeerMetrics};
 use bytes::Bytes;
 use quorate_core::{Boot, Peers, ReplicaId};
@@ -38,10 +38,10 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where the replicas of one process find each other. Each is given a clone; different clusters need different ones.
 #[derive(Clone, Debug, Default)]
-pub struct Rings(Arc<House>);
+pub struct Rings(Arc<RingDirectory>);
 
 #[derive(Debug, Default)]
-struct House {
+struct RingDirectory {
     present: Mutex<BTreeMap<ReplicaId, Arc<Present>>>,
     /// Somebody came, or has other peers than before.
     news: watch::Sender<()>,
@@ -50,7 +50,7 @@ struct House {
 /// A replica that is there.
 #[derive(Debug)]
 struct Present {
-    home: Home,
+    context: PeerContext,
     messages: Inlet,
     /// Only where a protocol may have bulk.
     bulk: Option<Inlet>,
@@ -67,7 +67,7 @@ struct Inlet {
 
 /// The rings between this replica and its peers.
 #[derive(Debug)]
-pub(super) struct Neighbours {
+pub(super) struct RingTransport {
     rings: Rings,
     me: Arc<Present>,
     routes: Vec<(Arc<Route>, AbortHandle)>,
@@ -94,7 +94,7 @@ struct Link {
 /// The sender's end of a ring.
 #[derive(Clone, Debug)]
 struct Ring {
-    queue: mpsc::Sender<Arc<Parcel>>,
+    queue: mpsc::Sender<Arc<SharedFrame>>,
     /// Bytes in it.
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
@@ -102,7 +102,7 @@ struct Ring {
 
 /// A frame on its way, the same for all receivers.
 #[derive(Debug)]
-struct Parcel {
+struct SharedFrame {
     pieces: Vec<Bytes>,
     length: usize,
     whole: OnceLock<Bytes>,
@@ -118,14 +118,14 @@ enum NoLink {
 
 impl Rings {
     fn enter(&self, who: &Arc<Present>) {
-        let id = who.home.identity.me;
+        let id = who.context.identity.me;
         lock(&self.0.present).insert(id, Arc::clone(who));
         self.0.news.send_replace(());
     }
 
     fn leave(&self, who: &Arc<Present>) {
         let mut present = lock(&self.0.present);
-        let id = who.home.identity.me;
+        let id = who.context.identity.me;
         // It may have started again already.
         if present
             .get(&id)
@@ -139,8 +139,8 @@ impl Rings {
     fn link(&self, from: &Present, to: ReplicaId) -> Result<Link, NoLink> {
         let there = lock(&self.0.present).get(&to).cloned();
         let there = there.ok_or(NoLink::Absent)?;
-        let version = greet(&from.home, &there.home).map_err(NoLink::Refused)?;
-        let me = from.home.identity.me;
+        let version = greet(&from.context, &there.context).map_err(NoLink::Refused)?;
+        let me = from.context.identity.me;
         Ok(Link {
             version,
             messages: there.take(me, Lane::Messages).ok_or(NoLink::Absent)?,
@@ -150,7 +150,7 @@ impl Rings {
 }
 
 /// What is said by hello and welcome over a connection.
-fn greet(from: &Home, to: &Home) -> Result<WireVersion, Rejection> {
+fn greet(from: &PeerContext, to: &PeerContext) -> Result<WireVersion, Rejection> {
     let (dialler, acceptor) = (&from.identity, &to.identity);
     let Some(version) = dialler.supported.common(acceptor.supported) else {
         let text = format!(
@@ -164,9 +164,9 @@ fn greet(from: &Home, to: &Home) -> Result<WireVersion, Rejection> {
     let hello = dialler.hello(acceptor.me, Lane::Messages, Boot(0));
     let is_peer = to.contacts.knows(dialler.me);
     acceptor.judge(&hello, is_peer)?;
-    to.lives.admit(dialler.me, dialler.incarnation)?;
+    to.incarnations.admit(dialler.me, dialler.incarnation)?;
     to.contacts.said(dialler.me, hello.about);
-    dialler.judge_welcome(acceptor.me, &acceptor.welcome(None), &from.lives)?;
+    dialler.judge_welcome(acceptor.me, &acceptor.welcome(None), &from.incarnations)?;
     Ok(version)
 }
 
@@ -180,7 +180,7 @@ impl Present {
         };
         let mut receiving = lock(&self.receiving);
         let receiving = receiving.as_mut()?;
-        let (metrics, ends) = self.home.contacts.called((from, lane))?;
+        let (metrics, ends) = self.context.contacts.called((from, lane))?;
         let (queue, parcels) = mpsc::channel(FRAMES_MAX);
         let bytes = Arc::new(AtomicUsize::new(0));
         let outlet = Outlet {
@@ -203,7 +203,7 @@ impl Present {
 /// The receiver's end of a ring.
 struct Outlet {
     from: ReplicaId,
-    parcels: mpsc::Receiver<Arc<Parcel>>,
+    parcels: mpsc::Receiver<Arc<SharedFrame>>,
     bytes: Arc<AtomicUsize>,
     metrics: PeerMetrics,
     arrivals: Arrivals,
@@ -234,7 +234,7 @@ impl Outlet {
 
 impl Ring {
     /// Whether there was room.
-    fn push(&self, parcel: &Arc<Parcel>) -> bool {
+    fn push(&self, parcel: &Arc<SharedFrame>) -> bool {
         // Only one sends: as on a connection, one frame of any length may go over.
         if self.bytes.load(Ordering::Relaxed) > self.bytes_max {
             return false;
@@ -264,12 +264,12 @@ impl Link {
     }
 }
 
-impl Parcel {
+impl SharedFrame {
     /// `None` if no transport would take it.
-    fn of(pieces: Vec<Bytes>) -> Option<Arc<Parcel>> {
+    fn of(pieces: Vec<Bytes>) -> Option<Arc<SharedFrame>> {
         let length = pieces.iter().map(Bytes::len).sum();
         frame::is_length(length).then(|| {
-            Arc::new(Parcel {
+            Arc::new(SharedFrame {
                 pieces,
                 length,
                 whole: OnceLock::new(),
@@ -286,7 +286,7 @@ impl Parcel {
 }
 
 impl Route {
-    fn push(&self, version: WireVersion, is_bulk: bool, parcel: &Arc<Parcel>) {
+    fn push(&self, version: WireVersion, is_bulk: bool, parcel: &Arc<SharedFrame>) {
         let is_sent = match &*lock(&self.link) {
             Some(link) if version <= link.version => match is_bulk {
                 true => link.bulk.as_ref().is_some_and(|ring| ring.push(parcel)),
@@ -343,15 +343,15 @@ impl Route {
     }
 }
 
-impl Neighbours {
+impl RingTransport {
     /// Must be called inside the runtime of the core.
     pub(super) fn start(
         rings: Rings,
-        home: Home,
+        context: PeerContext,
         arrivals: Arrivals,
         bulk: bool,
         metrics: &Arc<Metrics>,
-    ) -> io::Result<Neighbours> {
+    ) -> io::Result<RingTransport> {
         // Where long frames are put together.
         let bulk_thread = bulk.then(LinksThread::for_bulk).transpose()?;
         let bulk = bulk_thread.as_ref().map(|thread| Inlet {
@@ -359,7 +359,7 @@ impl Neighbours {
             handle: thread.handle.clone(),
         });
         let me = Present {
-            home,
+            context,
             bulk,
             messages: Inlet {
                 arrivals,
@@ -367,7 +367,7 @@ impl Neighbours {
             },
             receiving: Mutex::new(Some(JoinSet::new())),
         };
-        Ok(Neighbours {
+        Ok(RingTransport {
             rings,
             me: Arc::new(me),
             routes: Vec::new(),
@@ -377,10 +377,10 @@ impl Neighbours {
     }
 }
 
-impl Transport for Neighbours {
+impl Transport for RingTransport {
     /// Where a peer is makes no difference: it is in this process or nowhere.
     fn meet(&mut self, peers: &[(ReplicaId, String)]) -> Vec<ReplicaId> {
-        let contacts = &self.me.home.contacts;
+        let contacts = &self.me.context.contacts;
         let stays = |peer: ReplicaId| peers.iter().any(|(id, _)| *id == peer);
         let is_gone = |(route, _): &mut (Arc<Route>, AbortHandle)| !stays(route.peer);
         let gone: Vec<_> = self.routes.extract_if(.., is_gone).collect();
@@ -414,7 +414,7 @@ impl Transport for Neighbours {
     fn send(&mut self, frames: Vec<Frame>) {
         for frame in frames {
             let (to, version, is_bulk) = (frame.to, frame.version, frame.bulk);
-            let Some(parcel) = Parcel::of(frame.chunks) else {
+            let Some(parcel) = SharedFrame::of(frame.chunks) else {
                 tracing::error!("a frame too large to send was dropped");
                 self.metrics.oversized_frames.increment(1);
                 continue;
@@ -428,7 +428,7 @@ impl Transport for Neighbours {
     }
 }
 
-impl Drop for Neighbours {
+impl Drop for RingTransport {
     fn drop(&mut self) {
         self.rings.leave(&self.me);
         // Whoever sends here learns from this that the link is down.

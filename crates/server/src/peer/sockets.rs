@@ -6,7 +6,7 @@ use super::incoming::{Acceptor, accept_all};
 use super::outgoing::{Outgoing, keep_connected};
 use super::threads::LinksThread;
 use super::transmit::{Routes, Tx};
-use super::{Arrivals, Home, Transport};
+use super::{Arrivals, PeerContext, Transport};
 use crate::metrics::Metrics;
 use crate::security::Listener;
 use quorate_core::ReplicaId;
@@ -26,7 +26,7 @@ pub(super) struct Sockets {
     /// The same, for what is sent.
     routes: Routes,
     threads: SocketThreads,
-    home: Home,
+    context: PeerContext,
     arrivals: Arrivals,
     metrics: Arc<Metrics>,
     /// What receives ends with this.
@@ -57,7 +57,7 @@ impl Sockets {
     pub(super) fn start(
         listener: Listener,
         threads: SocketThreads,
-        home: Home,
+        context: PeerContext,
         arrivals: Arrivals,
         bulk: bool,
         metrics: &Arc<Metrics>,
@@ -65,13 +65,13 @@ impl Sockets {
         let handle = threads.handle();
         let bulk_thread = bulk.then(LinksThread::for_bulk).transpose()?;
         let mut receiving = JoinSet::new();
-        if let Some(datagrams) = &home.datagrams {
+        if let Some(datagrams) = &context.datagrams {
             let refused = metrics.refused_datagrams.clone();
             let receive = Arc::clone(datagrams).receive(arrivals.clone(), refused);
             receiving.spawn_on(receive, &handle);
         }
         let acceptor = Acceptor {
-            home: home.clone(),
+            context: context.clone(),
             arrivals: arrivals.clone(),
             bulk_arrivals: arrivals.for_bulk(),
             bulk_handle: bulk_thread.as_ref().map(|thread| thread.handle.clone()),
@@ -86,11 +86,11 @@ impl Sockets {
             routes: Routes {
                 messages: Vec::new(),
                 bulk: Vec::new(),
-                gateways: Arc::clone(&home.gateways),
+                gateways: Arc::clone(&context.gateways),
                 metrics: Arc::clone(metrics),
             },
             threads,
-            home,
+            context,
             arrivals,
             metrics: Arc::clone(metrics),
             _receiving: receiving,
@@ -100,8 +100,10 @@ impl Sockets {
     fn dial(&self, (peer, lane): (ReplicaId, Lane), address: &str) -> Outgoing {
         let metrics = self.metrics.peer(peer);
         let mut link = Outgoing::new((peer, lane), address.to_owned(), metrics.clone());
-        self.home.contacts.know(peer, metrics, Some(link.shared()));
-        let connection = keep_connected(link.shared(), self.home.clone(), self.arrivals.clone());
+        self.context
+            .contacts
+            .know(peer, metrics, Some(link.shared()));
+        let connection = keep_connected(link.shared(), self.context.clone(), self.arrivals.clone());
         let task = match (lane, &self.bulk_thread) {
             (Lane::Bulk, Some(thread)) => thread.handle.spawn(connection),
             _ => self.threads.handle().spawn(connection),
@@ -123,7 +125,7 @@ impl Transport for Sockets {
         let is_here = |id: &ReplicaId| self.outgoing.iter().any(|(peer, _)| peer == id);
         let gone: Vec<ReplicaId> = before.into_iter().filter(|id| !is_here(id)).collect();
         gone.iter()
-            .for_each(|peer| self.home.contacts.forget(*peer));
+            .for_each(|peer| self.context.contacts.forget(*peer));
         let new = addresses.iter().filter(|(id, _)| !is_here(id));
         let new: Vec<_> = new.cloned().collect();
         for (peer, address) in new {

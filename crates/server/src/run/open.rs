@@ -6,7 +6,7 @@ use crate::disk::{Disk, Folders};
 use crate::error::ServerError;
 use crate::meta::{Meta, State};
 use crate::metrics::Metrics;
-use crate::timed::Timed;
+use crate::timed_app::TimedApp;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Incarnation, Seat, Slot};
 use quorate_host::{
@@ -16,7 +16,7 @@ use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use std::io;
 
 /// A host and the disk its log is on, if it keeps one.
-pub(super) type Opened<A> = (Host<AnyMachine, Timed<A>>, Option<Disk>);
+pub(super) type Opened<A> = (Host<AnyMachine, TimedApp<A>>, Option<Disk>);
 
 /// Opens the log and the host, or says what is wrong with them.
 pub(super) fn open_host<A: Application>(
@@ -48,7 +48,7 @@ pub(super) fn open_host<A: Application>(
     let dir = config.folder.log_dir();
     let folders = config.folder.disk_folders();
     if (start, meta.epoch.durability) == (Start::Resume, Durability::Disk) {
-        tell_of_missing(&folders);
+        log_missing_folders(&folders);
     }
     let mut disk = match meta.epoch.durability {
         Durability::Disk => {
@@ -67,7 +67,7 @@ pub(super) fn open_host<A: Application>(
     let opened = open_in_its_epoch(host_config, |config| {
         let machine = config.machine.clone().touching(A::touches());
         let config = ReplicaConfig { machine, ..config };
-        Host::open(config, start, log, Timed::new(app.empty()), clock.now())
+        Host::open(config, start, log, TimedApp::new(app.empty()), clock.now())
     });
     let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;
     tracing::info!(
@@ -84,7 +84,7 @@ pub(super) fn open_host<A: Application>(
             "a folder is missing, and the log may refer to it: what was in it is rebuilt from peers");
         disk.renew_bulk()?;
     }
-    tell_of_damage(&found, disk.as_ref());
+    log_damage(&found, disk.as_ref());
     metrics.storage.opened(config.folder.was_damaged(), &found);
     Ok((host, disk))
 }
@@ -117,7 +117,7 @@ fn machine_config(seat: &Seat) -> Result<AnyConfig, String> {
 }
 
 /// Tells people which folders are missing that a replica has from its beginning.
-fn tell_of_missing(folders: &Folders) {
+fn log_missing_folders(folders: &Folders) {
     let log = "what this replica has promised is gone with it";
     let snapshots = "its state is read from the log as far as that goes, and fetched from peers";
     for (path, what) in [(&folders.log, log), (&folders.snapshots, snapshots)] {
@@ -128,7 +128,7 @@ fn tell_of_missing(folders: &Folders) {
 }
 
 /// Tells people what is not as it was written, and what follows from it.
-fn tell_of_damage(found: &OpenedHost, disk: Option<&Disk>) {
+fn log_damage(found: &OpenedHost, disk: Option<&Disk>) {
     for (slot, why) in &found.bad_snapshots {
         let path = disk.map(|disk| disk.snapshots().path(*slot));
         let path = path.unwrap_or_default();

@@ -9,7 +9,7 @@ use quorate_core::{
 };
 use quorate_plain_store::Store;
 use quorate_server::{
-    Embedded, Expected, Folder, Handle, Layout, Meta, PeerWay, Rings, ServerConfig, ServerError,
+    Embedded, Expected, Folder, Handle, Layout, Meta, PeerLinks, Rings, ServerConfig, ServerError,
     bind, bind_datagrams, bootstrap, embed,
 };
 
@@ -51,8 +51,8 @@ impl<A: Fit> Cluster<A> {
         let mut started = Vec::new();
         for (&me, sockets) in ids.iter().zip(sockets) {
             let peers = match way {
-                Way::Rings => PeerWay::Rings(rings.clone()),
-                Way::Tcp | Way::Udp => PeerWay::Sockets {
+                Way::Rings => PeerLinks::Rings(rings.clone()),
+                Way::Tcp | Way::Udp => PeerLinks::Sockets {
                     port: sockets.port,
                     datagrams: sockets.datagrams,
                 },

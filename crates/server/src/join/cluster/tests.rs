@@ -36,7 +36,7 @@ fn begun(known: Option<&[u16]>) -> Stage {
 
 fn answers<const N: usize>(said: [(u16, ClusterId, Stage); N]) -> Answers {
     let answered = said.map(|(from, cluster, stage)| {
-        let answer = Answer {
+        let answer = JoinAnswer {
             cluster,
             from: ReplicaId(from),
             stage,

@@ -36,7 +36,7 @@ struct Walk {
     /// Every list of addresses that an operator was given.
     lists: Vec<List>,
     /// All lives that were drawn.
-    lives: BTreeSet<Incarnation>,
+    incarnations: BTreeSet<Incarnation>,
     dice: fastrand::Rng,
     now: u64,
     rejoin: Rejoin,
@@ -65,7 +65,7 @@ impl Walk {
         };
         let mut walk = Walk {
             machines: (1..=MACHINES).map(|at| (at, Machine::default())).collect(),
-            lives: first
+            incarnations: first
                 .members
                 .iter()
                 .map(|member| member.incarnation)
@@ -291,10 +291,10 @@ impl Walk {
         }
     }
 
-    fn answer(&self, asked: u16, asker: ReplicaId) -> Option<Answer> {
+    fn answer(&self, asked: u16, asker: ReplicaId) -> Option<JoinAnswer> {
         let machine = &self.machines[&asked];
         if let Some((inquiry, _)) = &machine.asking {
-            return Some(Answer {
+            return Some(JoinAnswer {
                 cluster: inquiry.cluster,
                 from: inquiry.me,
                 stage: Stage::of(machine.folder.as_ref()),
@@ -312,7 +312,7 @@ impl Walk {
         }
         dialled.remove(&asked);
         let addresses = dialled.into_iter().map(|one| (id(one), at(one)));
-        Some(Answer {
+        Some(JoinAnswer {
             cluster: meta.cluster,
             from: meta.replica,
             stage: Stage::Begun {
@@ -364,7 +364,10 @@ impl Walk {
             (CLUSTER, &self.chain[0]),
             "a second cluster"
         );
-        assert!(self.lives.insert(meta.incarnation), "a life is lived twice");
+        assert!(
+            self.incarnations.insert(meta.incarnation),
+            "a life is lived twice"
+        );
         if meta.replica != id(machine) {
             assert!(listed.is_none() && !told, "{} is taken over", meta.replica);
             // Its operator stops it.

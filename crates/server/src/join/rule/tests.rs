@@ -277,8 +277,12 @@ impl Walk {
             let index = usize::from(who.0) - 1;
             assert_eq!(members[index].incarnation, *life, "seed {seed}");
             let again = self.first_boots.iter().filter(|boot| boot.0 == *who);
-            let lives: Vec<_> = again.filter(|boot| boot.2 == *members).collect();
-            assert_eq!(lives.len(), 1, "seed {seed}: replica {who} was new twice");
+            let incarnations: Vec<_> = again.filter(|boot| boot.2 == *members).collect();
+            assert_eq!(
+                incarnations.len(),
+                1,
+                "seed {seed}: replica {who} was new twice"
+            );
         }
         let agree = |boot: &(_, _, Vec<Member>)| boot.2 == self.first_boots[0].2;
         if !self.nodes.iter().all(|node| node.wiped) {
@@ -352,6 +356,6 @@ fn a_life_after_which_there_is_none_is_not_followed() {
         (&epoch, Some(Incarnation(u128::MAX))),
         (&epoch, Some(known)),
     ];
-    let life = new_life(&begun, None, 7_000, 3);
+    let life = later_incarnation(&begun, None, 7_000, 3);
     assert_eq!(life, Incarnation(9_001 << 64 | 3));
 }

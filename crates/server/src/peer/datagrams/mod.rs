@@ -41,7 +41,7 @@ pub(super) use path::{Path, Unfit};
 use super::handshake::Lane;
 use super::opening::{self, HandshakeError};
 use super::outgoing::{self, Shared};
-use super::{Arrivals, Home};
+use super::{Arrivals, PeerContext};
 use crate::metrics::PeerMetrics;
 use crate::run::random_u64;
 use crate::security::Connection;
@@ -142,7 +142,7 @@ impl Datagrams {
         &self,
         mut connection: Connection,
         (peer, metrics): (ReplicaId, PeerMetrics),
-        home: &Home,
+        context: &PeerContext,
     ) -> Option<String> {
         let terms = Terms {
             secret: fresh_secret().ok()?,
@@ -150,7 +150,7 @@ impl Datagrams {
         };
         let association = self.associations.begin(peer, metrics, terms.secret);
         let _ends = Ends(|| self.associations.end(&association));
-        let sent = opening::send(&mut connection, &terms, home.identity.supported).await;
+        let sent = opening::send(&mut connection, &terms, context.identity.supported).await;
         sent.ok()?;
         let (mut reading, mut writing) = connection.split();
         let mut byte = [0; 1];
@@ -191,8 +191,8 @@ fn fresh_secret() -> io::Result<Secret> {
 }
 
 /// Keeps a way for datagrams to one peer, while there is a connection for messages.
-pub(super) async fn keep_associated(shared: &Shared, home: &Home) -> Never {
-    let Some(datagrams) = &home.datagrams else {
+pub(super) async fn keep_associated(shared: &Shared, context: &PeerContext) -> Never {
+    let Some(datagrams) = &context.datagrams else {
         return std::future::pending().await;
     };
     let (mut backoff, mut complaint) = (BACKOFF_MIN, String::new());
@@ -203,7 +203,7 @@ pub(super) async fn keep_associated(shared: &Shared, home: &Home) -> Never {
                 shared.set_path(None);
                 shared.goes_by_datagram(false);
             });
-            match associate(shared, home, datagrams).await {
+            match associate(shared, context, datagrams).await {
                 Ok(never) => match never {},
                 Err(why) => why,
             }
@@ -227,10 +227,10 @@ pub(super) async fn keep_associated(shared: &Shared, home: &Home) -> Never {
 pub(super) enum Never {}
 
 /// One association, from its beginning to what ends it.
-async fn associate(shared: &Shared, home: &Home, datagrams: &Datagrams) -> Result<Never, String> {
-    let dialled = outgoing::dial(shared, Lane::Datagrams, home).await;
+async fn associate(shared: &Shared, context: &PeerContext, datagrams: &Datagrams) -> Result<Never, String> {
+    let dialled = outgoing::dial(shared, Lane::Datagrams, context).await;
     let (mut connection, _) = dialled.map_err(|error| refusal(&error))?;
-    let terms = opening::receive::<Terms>(&mut connection, home.identity.supported);
+    let terms = opening::receive::<Terms>(&mut connection, context.identity.supported);
     let terms = timeout(REPORT_TIMEOUT, terms).await;
     let (terms, _) = terms
         .unwrap_or(Err(HandshakeError::Timeout))
@@ -282,7 +282,7 @@ enum Due {
     /// The report that was asked for.
     Report(Instant),
     /// The time to ask again.
-    Question(Instant),
+    JoinQuestion(Instant),
 }
 
 /// Takes reports, and sees to it that they come. Returns why they do not.
@@ -294,7 +294,7 @@ async fn watch(shared: &Shared, asked: &Notify, reports: &mut Reports) -> Result
         let timer = async {
             match due {
                 Due::Nothing => std::future::pending().await,
-                Due::Report(at) | Due::Question(at) => sleep_until(at).await,
+                Due::Report(at) | Due::JoinQuestion(at) => sleep_until(at).await,
             }
         };
         tokio::select! {
@@ -303,13 +303,13 @@ async fn watch(shared: &Shared, asked: &Notify, reports: &mut Reports) -> Result
             report = reports.next() => {
                 take_report(shared, report?)?;
                 if matches!(due, Due::Report(_)) && !is_asking() {
-                    due = Due::Question(Instant::now() + REPORT_EVERY);
+                    due = Due::JoinQuestion(Instant::now() + REPORT_EVERY);
                 }
             }
             // The answer may have been there before this was heard of.
             () = asked.notified() => due = match is_asking() {
                 true => Due::Report(Instant::now() + REPORT_TIMEOUT),
-                false => Due::Question(Instant::now() + REPORT_EVERY),
+                false => Due::JoinQuestion(Instant::now() + REPORT_EVERY),
             },
             () = timer => {
                 if let Due::Report(_) = due {

@@ -3,7 +3,7 @@
 use super::super::handshake::Identity;
 use super::super::handshake::tests::identity;
 use super::super::tests::{Replica, frame, next, up};
-use super::super::{Arrival, Way};
+use super::super::{Arrival, TransportSetup};
 use super::*;
 use quorate_core::Boot;
 use quorate_host::SupportedVersions;
@@ -12,7 +12,7 @@ use quorate_host::SupportedVersions;
 fn start(rings: &Rings, identity: Identity) -> Replica {
     let others = (1..=3).map(ReplicaId).filter(|id| *id != identity.me);
     let peers: Vec<_> = others.map(|id| (id, format!("replica {id}"))).collect();
-    Replica::start_by(Way::Rings(rings.clone()), identity, &peers)
+    Replica::start_by(TransportSetup::Rings(rings.clone()), identity, &peers)
 }
 
 async fn pair() -> (Replica, Replica, Rings) {

@@ -6,7 +6,7 @@
 //! again if they differ.
 
 use crate::folder::{FolderError, io_error};
-use crate::transient::patiently;
+use crate::transient::retry_transient;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -38,29 +38,29 @@ pub(crate) fn read<T>(
 }
 
 /// What a file and its copy hold.
-pub(crate) struct Both<T> {
+pub(crate) struct Copies<T> {
     pub(crate) content: Option<T>,
     /// Whether one of the two was damaged.
     pub(crate) is_damaged: bool,
     /// Whether both hold the content. If not, it is to be written again: one of them is damaged, or
     /// missing, or of before a crash.
-    pub(crate) is_alike: bool,
+    pub(crate) copies_agree: bool,
 }
 
 /// Does the same, and looks at both.
 ///
 /// # Errors
 /// As above.
-pub(crate) fn read_both<T>(
+pub(crate) fn read_copies<T>(
     dir: &Path,
     name: &str,
     parse: impl Fn(&[u8]) -> Result<T, FolderError>,
-) -> Result<Both<T>, FolderError> {
+) -> Result<Copies<T>, FolderError> {
     let path = dir.join(name);
     let file = read_one(&path, &parse);
     let copy = read_one(&dir.join(copy_name(name)), &parse);
     let is_damaged = file.is_err() || copy.is_err();
-    let is_alike = match (&file, &copy) {
+    let copies_agree = match (&file, &copy) {
         (Ok(Some((_, file))), Ok(Some((_, copy)))) => file == copy,
         (file, copy) => matches!((file, copy), (Ok(None), Ok(None))),
     };
@@ -80,10 +80,10 @@ pub(crate) fn read_both<T>(
         let path = path.display();
         tracing::warn!(%path, "this file or its copy is damaged: the other is used; check this disk");
     }
-    Ok(Both {
+    Ok(Copies {
         content: found.map(|(content, _)| content),
         is_damaged,
-        is_alike,
+        copies_agree,
     })
 }
 
@@ -125,7 +125,7 @@ fn copy_name(name: &str) -> String {
 fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
     let (temporary, path) = (dir.join(format!("{name}.tmp")), dir.join(name));
     let write = || -> io::Result<()> {
-        let mut file = patiently(|| File::create(&temporary))?;
+        let mut file = retry_transient(|| File::create(&temporary))?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, &path)
@@ -136,7 +136,7 @@ fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
 
 /// Makes the names in a folder survive a crash.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), FolderError> {
-    patiently(|| File::open(dir))
+    retry_transient(|| File::open(dir))
         .and_then(|dir| dir.sync_all())
         .map_err(|error| io_error("sync", dir, &error))
 }

@@ -12,7 +12,7 @@ use super::handshake::{RejectCode, Rejection};
 use crate::folder::FolderError;
 use crate::join::now_ms;
 use crate::meta::{seal, verify};
-use crate::twice;
+use crate::mirrored_file;
 use quorate_core::{Epoch, Incarnation, ReplicaId};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const HEAD: &str = "# Peers that came back in a later life. Written by the progr
 
 /// The latest known life of every peer.
 #[derive(Debug)]
-pub(crate) struct Lives {
+pub(crate) struct Incarnations {
     /// Where to remember; nowhere in tests.
     dir: Option<PathBuf>,
     /// By the epoch.
@@ -34,14 +34,14 @@ pub(crate) struct Lives {
     later: Mutex<BTreeMap<ReplicaId, Incarnation>>,
 }
 
-impl Lives {
+impl Incarnations {
     /// What the data folder remembers.
-    pub(crate) fn open(dir: &Path, epoch: &Epoch) -> Result<Lives, FolderError> {
+    pub(crate) fn open(dir: &Path, epoch: &Epoch) -> Result<Incarnations, FolderError> {
         let damaged = |why| FolderError::Corrupt {
             path: dir.join(FILE),
             why,
         };
-        let found = twice::read_both(dir, FILE, |bytes| parse(bytes).map_err(damaged))?;
+        let found = mirrored_file::read_copies(dir, FILE, |bytes| parse(bytes).map_err(damaged))?;
         let mut later = found.content.unwrap_or_default();
         let now_ms = now_ms();
         let none: Vec<_> = later
@@ -53,20 +53,20 @@ impl Lives {
                 "a life that no replica can be in had been noted on a stranger's word; it is forgotten"
             );
         }
-        if !found.is_alike || !none.is_empty() {
+        if !found.copies_agree || !none.is_empty() {
             write(dir, &later)?;
         }
-        Ok(Lives {
+        Ok(Incarnations {
             dir: Some(dir.to_owned()),
             later: Mutex::new(later),
-            ..Lives::of(epoch)
+            ..Incarnations::of(epoch)
         })
     }
 
     /// Everybody in the life the epoch names; later ones are not remembered.
-    pub(crate) fn of(epoch: &Epoch) -> Lives {
+    pub(crate) fn of(epoch: &Epoch) -> Incarnations {
         let members = epoch.members.iter();
-        Lives {
+        Incarnations {
             dir: None,
             first: members
                 .map(|member| (member.id, member.incarnation))
@@ -165,7 +165,7 @@ fn write(dir: &Path, later: &BTreeMap<ReplicaId, Incarnation>) -> Result<(), Fol
         .iter()
         .map(|(peer, life)| format!("{peer} = {life}\n"));
     let text = HEAD.to_owned() + &lines.collect::<String>();
-    twice::write(dir, FILE, &seal(&text))
+    mirrored_file::write(dir, FILE, &seal(&text))
 }
 
 pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, String> {
@@ -185,7 +185,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<ReplicaId, Incarnation>, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::join::fresh_life;
+    use crate::join::fresh_incarnation;
     use crate::meta::tests::meta;
     use std::fs;
 
@@ -193,60 +193,72 @@ mod tests {
     /// this replica was restarted.
     #[test]
     fn a_life_that_was_followed_by_another_is_never_taken_again() {
-        let home = tempfile::tempdir().unwrap();
+        let context = tempfile::tempdir().unwrap();
         let epoch = meta(1).epoch;
         let first = epoch.members[1].incarnation;
         let (second, third) = (Incarnation(5 << 64), Incarnation(6 << 64));
         let peer = ReplicaId(2);
-        let lives = Lives::open(home.path(), &epoch).unwrap();
-        assert_eq!(lives.admit(peer, first), Ok(()));
-        assert_eq!(lives.later(peer), None);
+        let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+        assert_eq!(incarnations.admit(peer, first), Ok(()));
+        assert_eq!(incarnations.later(peer), None);
         for life in [second, third, third] {
-            assert_eq!(lives.admit(peer, life), Ok(()));
+            assert_eq!(incarnations.admit(peer, life), Ok(()));
         }
-        for lives in [lives, Lives::open(home.path(), &epoch).unwrap()] {
-            assert_eq!(lives.later(peer), Some(third));
+        for incarnations in [
+            incarnations,
+            Incarnations::open(context.path(), &epoch).unwrap(),
+        ] {
+            assert_eq!(incarnations.later(peer), Some(third));
             for former in [first, second] {
-                let refused = lives.admit(peer, former).unwrap_err();
+                let refused = incarnations.admit(peer, former).unwrap_err();
                 assert_eq!(refused.code, RejectCode::Incarnation);
                 assert!(refused.text.contains("old copy"), "{}", refused.text);
             }
-            assert_eq!(lives.admit(peer, third), Ok(()));
+            assert_eq!(incarnations.admit(peer, third), Ok(()));
         }
     }
 
     /// Scenario: a stranger's word was noted by a program that believed it, and the true replica comes back.
     #[test]
     fn a_life_that_leaves_no_later_one_is_neither_taken_nor_remembered() {
-        let home = tempfile::tempdir().unwrap();
+        let context = tempfile::tempdir().unwrap();
         let epoch = meta(1).epoch;
         let (two, three) = (ReplicaId(2), ReplicaId(3));
         let last = Incarnation(u128::MAX);
         let later = Incarnation(u128::from(now_ms()) << 64);
-        write(home.path(), &[(two, last), (three, later)].into()).unwrap();
+        write(context.path(), &[(two, last), (three, later)].into()).unwrap();
         for _ in 0..2 {
-            let lives = Lives::open(home.path(), &epoch).unwrap();
-            assert_eq!((lives.later(two), lives.later(three)), (None, Some(later)));
-            assert_eq!(lives.admit(two, epoch.members[1].incarnation), Ok(()));
-            let refused = lives.admit(two, last).unwrap_err();
+            let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+            assert_eq!(
+                (incarnations.later(two), incarnations.later(three)),
+                (None, Some(later))
+            );
+            assert_eq!(
+                incarnations.admit(two, epoch.members[1].incarnation),
+                Ok(())
+            );
+            let refused = incarnations.admit(two, last).unwrap_err();
             assert!(refused.text.contains("set the clocks"), "{}", refused.text);
         }
-        let kept = fs::read(home.path().join(FILE)).unwrap();
+        let kept = fs::read(context.path().join(FILE)).unwrap();
         assert_eq!(parse(&kept).unwrap(), [(three, later)].into());
         // What the message advises: a folder that was deleted draws a life by a clock set right.
-        let lives = Lives::open(home.path(), &epoch).unwrap();
-        assert_eq!(lives.admit(two, fresh_life().unwrap()), Ok(()));
+        let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+        assert_eq!(
+            incarnations.admit(two, fresh_incarnation().unwrap()),
+            Ok(())
+        );
     }
 
     /// Each byte of the file and of its copy: made good from the other, and named where both are
     /// damaged.
     #[test]
     fn damage_to_any_byte_is_noticed() {
-        let home = tempfile::tempdir().unwrap();
+        let context = tempfile::tempdir().unwrap();
         let epoch = meta(1).epoch;
-        let lives = Lives::open(home.path(), &epoch).unwrap();
-        lives.admit(ReplicaId(2), Incarnation(9)).unwrap();
-        let [path, copy] = ["lives", "lives.copy"].map(|name| home.path().join(name));
+        let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+        incarnations.admit(ReplicaId(2), Incarnation(9)).unwrap();
+        let [path, copy] = ["lives", "lives.copy"].map(|name| context.path().join(name));
         let whole = fs::read(&path).unwrap();
         assert_eq!(fs::read(&copy).unwrap(), whole);
         for at in 0..whole.len() {
@@ -254,13 +266,19 @@ mod tests {
             bytes[at] ^= 1 << (at % 8);
             for damaged in [&path, &copy] {
                 fs::write(damaged, &bytes).unwrap();
-                let lives = Lives::open(home.path(), &epoch).unwrap();
-                assert_eq!(lives.later(ReplicaId(2)), Some(Incarnation(9)), "byte {at}");
+                let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+                assert_eq!(
+                    incarnations.later(ReplicaId(2)),
+                    Some(Incarnation(9)),
+                    "byte {at}"
+                );
                 assert_eq!(fs::read(damaged).unwrap(), whole, "byte {at} is put right");
             }
             fs::write(&path, &bytes).unwrap();
             fs::write(&copy, &bytes).unwrap();
-            let error = Lives::open(home.path(), &epoch).unwrap_err().to_string();
+            let error = Incarnations::open(context.path(), &epoch)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("lives is damaged"), "byte {at}: {error}");
             fs::write(&path, &whole).unwrap();
             fs::write(&copy, &whole).unwrap();

@@ -1,6 +1,6 @@
 //! What the core does for snapshots.
 
-use super::{Archive, Done, Writing};
+use super::{SnapshotJobDone, SnapshotThread, Writing};
 use crate::core::Core;
 use crate::metrics::seconds;
 use quorate_core::{Application, Slot};
@@ -9,14 +9,14 @@ use std::time::Instant;
 
 impl<A: Application> Core<A> {
     /// Passes on what the host wants done to snapshots and to the log before them.
-    pub(crate) fn keep_snapshots(&mut self) {
+    pub(crate) fn perform_snapshot_jobs(&mut self) {
         for write in self.host.take_snapshot_writes() {
             match &write {
                 SnapshotWrite::Begin { slot } => {
                     // The own state is never ahead of what is applied.
                     let fetched = *slot > self.host.applied();
                     let began = Instant::now();
-                    self.archive.writing = Some(Writing { began, fetched });
+                    self.snapshots.writing = Some(Writing { began, fetched });
                 }
                 SnapshotWrite::Piece { bytes, .. } if self.is_fetching() => {
                     let received = &self.metrics.snapshots.received_bytes;
@@ -24,42 +24,42 @@ impl<A: Application> Core<A> {
                 }
                 _ => {}
             }
-            self.archive.write(write);
+            self.snapshots.write(write);
         }
         for read in self.host.take_snapshot_reads() {
-            self.archive.read(read);
+            self.snapshots.read(read);
         }
         let Some(disk) = &mut self.disk else { return };
         if let Some(release) = self.host.take_release() {
-            self.archive.free(disk.release(release));
-            self.archive.remove_before(release.snapshots_before);
+            self.snapshots.free(disk.release(release));
+            self.snapshots.remove_before(release.snapshots_before);
         }
-        self.archive
+        self.snapshots
             .free(disk.release_bulk(&self.host.take_bulk_release()));
     }
 
     /// Tells the host what was done, this and what came after it.
-    pub(crate) fn archived(&mut self, first: Done) {
+    pub(crate) fn snapshot_job_done(&mut self, first: SnapshotJobDone) {
         let mut next = Some(first);
         while let Some(done) = next {
-            self.archived_one(done);
-            next = self.archive.done_already();
+            self.note_snapshot_job(done);
+            next = self.snapshots.done_already();
         }
     }
 
-    fn archived_one(&mut self, done: Done) {
+    fn note_snapshot_job(&mut self, done: SnapshotJobDone) {
         let now = self.clock.now();
         match done {
-            Done::Written(bytes) => self.host.snapshot_written(bytes),
-            Done::Stored(slot, result) => {
-                if let (Some(writing), Ok(())) = (self.archive.writing.take(), &result) {
+            SnapshotJobDone::Written(bytes) => self.host.snapshot_written(bytes),
+            SnapshotJobDone::Stored(slot, result) => {
+                if let (Some(writing), Ok(())) = (self.snapshots.writing.take(), &result) {
                     let took = writing.began.elapsed();
                     let took = seconds(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
                     self.metrics.snapshots.seconds.record(took);
                 }
                 self.host.snapshot_stored(now, slot, result);
             }
-            Done::Read(read, bytes) => {
+            SnapshotJobDone::Read(read, bytes) => {
                 if let Ok(bytes) = &bytes {
                     let sent = &self.metrics.snapshots.sent_bytes;
                     sent.increment(bytes.len() as u64);
@@ -74,7 +74,7 @@ impl<A: Application> Core<A> {
         let metrics = &self.metrics.snapshots;
         match event {
             HostEvent::SnapshotTaken(snapshot) => {
-                self.archive.failing = false;
+                self.snapshots.failing = false;
                 metrics.taken.increment(1);
                 metrics.bytes.set(snapshot.bytes as f64);
                 tracing::info!(slot = %snapshot.slot, bytes = snapshot.bytes, "snapshot taken");
@@ -87,7 +87,7 @@ impl<A: Application> Core<A> {
             }
             HostEvent::SnapshotFailed { slot, why } => {
                 metrics.failed.increment(1);
-                self.archive.note_failure(slot, &why);
+                self.snapshots.note_failure(slot, &why);
             }
             HostEvent::Installed { slot } => {
                 metrics.installed.increment(1);
@@ -100,11 +100,11 @@ impl<A: Application> Core<A> {
     }
 
     fn is_fetching(&self) -> bool {
-        (self.archive.writing).is_some_and(|writing| writing.fetched)
+        (self.snapshots.writing).is_some_and(|writing| writing.fetched)
     }
 }
 
-impl Archive {
+impl SnapshotThread {
     /// Tells people once, not at every attempt.
     fn note_failure(&mut self, slot: Slot, why: &str) {
         if self.failing {

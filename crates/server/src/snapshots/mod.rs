@@ -7,8 +7,8 @@ mod drive;
 mod files;
 mod worker;
 
-pub(crate) use files::SnapFiles;
-pub(crate) use worker::Done;
+pub(crate) use files::SnapshotFiles;
+pub(crate) use worker::SnapshotJobDone;
 
 use crate::disk::Freed;
 use quorate_core::Slot;
@@ -16,12 +16,12 @@ use quorate_host::{SnapshotRead, SnapshotWrite};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
-use worker::Job;
+use worker::SnapshotJob;
 
 /// The core's end of the thread. Neither queue is bounded: the host bounds the bytes of pieces that
 /// are under way, and every peer has one read at a time.
 #[derive(Debug)]
-pub(crate) struct Archive {
+pub(crate) struct SnapshotThread {
     /// `None` for a replica that keeps no files.
     thread: Option<Thread>,
     /// The snapshot that is being written.
@@ -32,8 +32,8 @@ pub(crate) struct Archive {
 
 #[derive(Debug)]
 struct Thread {
-    jobs: Sender<Job>,
-    done: UnboundedReceiver<Done>,
+    jobs: Sender<SnapshotJob>,
+    done: UnboundedReceiver<SnapshotJobDone>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +43,10 @@ struct Writing {
     fetched: bool,
 }
 
-impl Archive {
+impl SnapshotThread {
     /// Of a replica that keeps no files.
     pub(crate) fn none() -> Self {
-        Archive {
+        SnapshotThread {
             thread: None,
             writing: None,
             failing: false,
@@ -54,16 +54,16 @@ impl Archive {
     }
 
     /// Starts the thread; it ends with this.
-    pub(crate) fn start(files: SnapFiles) -> std::io::Result<Self> {
+    pub(crate) fn start(files: SnapshotFiles) -> std::io::Result<Self> {
         let (jobs, done) = worker::start(files)?;
-        Ok(Archive {
+        Ok(SnapshotThread {
             thread: Some(Thread { jobs, done }),
-            ..Archive::none()
+            ..SnapshotThread::none()
         })
     }
 
     /// What was done next.
-    pub(crate) async fn done(&mut self) -> Done {
+    pub(crate) async fn done(&mut self) -> SnapshotJobDone {
         if let Some(thread) = &mut self.thread
             && let Some(done) = thread.done.recv().await
         {
@@ -73,29 +73,29 @@ impl Archive {
     }
 
     /// What was done meanwhile.
-    fn done_already(&mut self) -> Option<Done> {
+    fn done_already(&mut self) -> Option<SnapshotJobDone> {
         self.thread.as_mut()?.done.try_recv().ok()
     }
 
     fn write(&mut self, write: SnapshotWrite) {
-        self.give(Job::Write(write));
+        self.give(SnapshotJob::Write(write));
     }
 
     fn read(&mut self, read: SnapshotRead) {
-        self.give(Job::Read(read));
+        self.give(SnapshotJob::Read(read));
     }
 
     fn remove_before(&mut self, slot: Slot) {
-        self.give(Job::RemoveBefore(slot));
+        self.give(SnapshotJob::RemoveBefore(slot));
     }
 
     fn free(&mut self, freed: Freed) {
         if !freed.is_empty() {
-            self.give(Job::Free(freed));
+            self.give(SnapshotJob::Free(freed));
         }
     }
 
-    fn give(&mut self, job: Job) {
+    fn give(&mut self, job: SnapshotJob) {
         if let Some(thread) = &self.thread {
             // The thread ends after this.
             let _ = thread.jobs.send(job);

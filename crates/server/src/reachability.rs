@@ -9,19 +9,19 @@ use quorate_host::epochs::{Alarm, AlarmKind, Scope};
 impl<A: Application> Core<A> {
     /// Whether so many members are there that they decide.
     pub(crate) fn has_quorum(&self) -> bool {
-        self.present() >= self.host.quorum()
+        self.reachable_members() >= self.host.quorum()
     }
 
     /// Whether nothing can be decided: what is decided is with more members than may fail. A quorum may take more, for
     /// some of what is asked. Members that only say nothing may do so for a moment, and count as connected.
-    pub(crate) fn is_cut_off(&self) -> bool {
+    pub(crate) fn lacks_majority(&self) -> bool {
         let failures = self.host.epoch().n() - self.host.quorum();
         self.count_members(|id| self.is_connected(id)) <= failures
     }
 
     /// Members that frames reach, and this replica.
-    pub(crate) fn present(&self) -> usize {
-        self.count_members(|id| self.is_there(id))
+    pub(crate) fn reachable_members(&self) -> usize {
+        self.count_members(|id| self.is_reachable(id))
     }
 
     fn count_members(&self, counts: impl Fn(ReplicaId) -> bool) -> usize {
@@ -29,7 +29,7 @@ impl<A: Application> Core<A> {
         members.filter(|id| counts(*id)).count()
     }
 
-    fn is_there(&self, id: ReplicaId) -> bool {
+    fn is_reachable(&self, id: ReplicaId) -> bool {
         self.is_connected(id) && !self.state.quorum.is_silent(id)
     }
 
@@ -41,11 +41,11 @@ impl<A: Application> Core<A> {
     }
 
     /// Has peers give a sign of life while a client watches the quorum; says whether one is reached.
-    pub(crate) fn look_after_quorum(&mut self, now: Now, is_watched: bool) -> Quorum {
+    pub(crate) fn check_quorum(&mut self, now: Now, is_watched: bool) -> Quorum {
         let me = self.folder.meta().replica;
         let peers = self.host.epoch().members.iter().map(|member| member.id);
         let peers = peers.filter(|id| *id != me);
-        for peer in self.state.quorum.look(now.mono_ns, is_watched, peers) {
+        for peer in self.state.quorum.check(now.mono_ns, is_watched, peers) {
             self.host.ask_progress(peer);
         }
         let is_reached = self.has_quorum();
@@ -77,12 +77,12 @@ impl<A: Application> Core<A> {
         }
         let epoch = self.host.epoch();
         let members = epoch.members.iter().map(|member| member.id);
-        let gone = members.filter(|id| !self.is_there(*id));
+        let gone = members.filter(|id| !self.is_reachable(*id));
         let (lost, silent): (Vec<ReplicaId>, Vec<ReplicaId>) =
             gone.partition(|id| self.group.is_lost(*id));
         let mut text = format!(
             "NOQUORUM: {} of {} members can be reached from here, and {} takes {}",
-            self.present(),
+            self.reachable_members(),
             epoch.n(),
             epoch.protocol,
             self.host.quorum(),

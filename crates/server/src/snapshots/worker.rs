@@ -1,8 +1,8 @@
 //! The thread that writes and reads snapshots, and frees what is not needed any more.
 
-use super::SnapFiles;
+use super::SnapshotFiles;
 use crate::disk::Freed;
-use crate::transient::patiently;
+use crate::transient::retry_transient;
 use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{SnapshotRead, SnapshotWrite};
@@ -24,7 +24,7 @@ const NICENESS: i32 = 10;
 
 /// What the thread does.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum SnapshotJob {
     Write(SnapshotWrite),
     Read(SnapshotRead),
     /// Remove the snapshots of lower slots.
@@ -35,7 +35,7 @@ pub(super) enum Job {
 
 /// What it has done.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum SnapshotJobDone {
     /// So many bytes of pieces are written, or never will be.
     Written(u64),
     /// A snapshot is durable, or could not be written.
@@ -44,7 +44,9 @@ pub(crate) enum Done {
     Read(SnapshotRead, Result<Bytes, String>),
 }
 
-pub(super) fn start(files: SnapFiles) -> io::Result<(Sender<Job>, UnboundedReceiver<Done>)> {
+pub(super) fn start(
+    files: SnapshotFiles,
+) -> io::Result<(Sender<SnapshotJob>, UnboundedReceiver<SnapshotJobDone>)> {
     let (jobs, taken) = std::sync::mpsc::channel();
     let (report, done) = tokio::sync::mpsc::unbounded_channel();
     let worker = Worker {
@@ -63,25 +65,28 @@ pub(super) fn start(files: SnapFiles) -> io::Result<(Sender<Job>, UnboundedRecei
 
 struct Worker {
     writer: Writer,
-    report: UnboundedSender<Done>,
+    report: UnboundedSender<SnapshotJobDone>,
 }
 
 impl Worker {
-    fn run(mut self, jobs: &Receiver<Job>) {
+    fn run(mut self, jobs: &Receiver<SnapshotJob>) {
         // Only a courtesy to other threads: refused, it changes nothing.
         let _ = rustix::process::setpriority_process(None, NICENESS);
         while let Ok(job) = jobs.recv() {
             let done = match job {
-                Job::Write(write) => self.writer.write(write),
-                Job::Read(read) => vec![Done::Read(read, read_exactly(&self.writer.files, read))],
-                Job::RemoveBefore(slot) => {
+                SnapshotJob::Write(write) => self.writer.write(write),
+                SnapshotJob::Read(read) => vec![SnapshotJobDone::Read(
+                    read,
+                    read_exactly(&self.writer.files, read),
+                )],
+                SnapshotJob::RemoveBefore(slot) => {
                     if let Err(error) = self.writer.files.remove_before(slot) {
                         let dir = self.writer.files.dir().display();
                         tracing::warn!(%dir, "cannot remove old snapshots: {error}");
                     }
                     Vec::new()
                 }
-                Job::Free(freed) => {
+                SnapshotJob::Free(freed) => {
                     freed.free();
                     Vec::new()
                 }
@@ -96,7 +101,7 @@ impl Worker {
 
 /// Writes one snapshot at a time.
 struct Writer {
-    files: SnapFiles,
+    files: SnapshotFiles,
     /// The unfinished one; `None` also after a failure, until the next begins.
     file: Option<Unfinished>,
     space_kept: u64,
@@ -111,7 +116,7 @@ struct Unfinished {
 }
 
 impl Writer {
-    fn write(&mut self, write: SnapshotWrite) -> Vec<Done> {
+    fn write(&mut self, write: SnapshotWrite) -> Vec<SnapshotJobDone> {
         match write {
             SnapshotWrite::Begin { slot } => {
                 self.abandon();
@@ -122,7 +127,7 @@ impl Writer {
                     .collect()
             }
             SnapshotWrite::Piece { offset, bytes } => {
-                let mut done = vec![Done::Written(bytes.len() as u64)];
+                let mut done = vec![SnapshotJobDone::Written(bytes.len() as u64)];
                 if let Some(slot) = self.file.as_ref().map(|file| file.slot)
                     && let Err(error) = self.piece(offset, &bytes)
                 {
@@ -132,7 +137,7 @@ impl Writer {
             }
             SnapshotWrite::End { slot, bytes } => match self.file.take() {
                 Some(file) if file.slot == slot => match self.end(&file, bytes) {
-                    Ok(()) => vec![Done::Stored(slot, Ok(()))],
+                    Ok(()) => vec![SnapshotJobDone::Stored(slot, Ok(()))],
                     Err(error) => {
                         self.file = Some(file);
                         vec![self.failed(slot, &error)]
@@ -149,9 +154,9 @@ impl Writer {
     }
 
     fn begin(&mut self, slot: Slot) -> io::Result<()> {
-        self.look_for_space()?;
+        self.check_space()?;
         let path = self.files.temporary(slot);
-        let file = patiently(|| File::create(&path))?;
+        let file = retry_transient(|| File::create(&path))?;
         self.file = Some(Unfinished {
             slot,
             path,
@@ -172,7 +177,7 @@ impl Writer {
         if open.unsynced >= SYNC_BYTES {
             open.unsynced = 0;
             open.file.sync_data()?;
-            self.look_for_space()?;
+            self.check_space()?;
         }
         Ok(())
     }
@@ -186,7 +191,7 @@ impl Writer {
         }
         open.file.sync_all()?;
         fs::rename(&open.path, self.files.path(open.slot))?;
-        patiently(|| File::open(self.files.dir()))?.sync_all()
+        retry_transient(|| File::open(self.files.dir()))?.sync_all()
     }
 
     /// Gives the space of an unfinished snapshot back.
@@ -197,13 +202,13 @@ impl Writer {
         }
     }
 
-    fn failed(&mut self, slot: Slot, error: &io::Error) -> Done {
+    fn failed(&mut self, slot: Slot, error: &io::Error) -> SnapshotJobDone {
         self.abandon();
         let path = self.files.path(slot);
-        Done::Stored(slot, Err(format!("{}: {error}", path.display())))
+        SnapshotJobDone::Stored(slot, Err(format!("{}: {error}", path.display())))
     }
 
-    fn look_for_space(&self) -> io::Result<()> {
+    fn check_space(&self) -> io::Result<()> {
         let free = free_bytes(self.files.dir())?;
         if free < self.space_kept {
             return Err(io::Error::new(
@@ -223,9 +228,9 @@ fn free_bytes(dir: &Path) -> io::Result<u64> {
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-fn read_exactly(files: &SnapFiles, read: SnapshotRead) -> Result<Bytes, String> {
+fn read_exactly(files: &SnapshotFiles, read: SnapshotRead) -> Result<Bytes, String> {
     let path = files.path(read.slot);
-    match patiently(|| files.read(read.slot, read.offset, read.len as usize)) {
+    match retry_transient(|| files.read(read.slot, read.offset, read.len as usize)) {
         Ok(bytes) if bytes.len() == read.len as usize => Ok(bytes),
         Ok(bytes) => Err(format!(
             "{} ends {} bytes after {}",
@@ -243,16 +248,16 @@ mod tests {
 
     fn writer(dir: &Path, space_kept: u64) -> Writer {
         Writer {
-            files: SnapFiles::open(dir).unwrap(),
+            files: SnapshotFiles::open(dir).unwrap(),
             file: None,
             space_kept,
         }
     }
 
-    fn stored(done: Vec<Done>) -> Vec<(u64, Result<(), String>)> {
+    fn stored(done: Vec<SnapshotJobDone>) -> Vec<(u64, Result<(), String>)> {
         done.into_iter()
             .filter_map(|done| match done {
-                Done::Stored(slot, result) => Some((slot.0, result)),
+                SnapshotJobDone::Stored(slot, result) => Some((slot.0, result)),
                 _ => None,
             })
             .collect()
@@ -272,7 +277,7 @@ mod tests {
             assert!(stored(writer.write(piece(0, b"one"))).is_empty());
             assert!(!writer.files.path(slot).exists());
             let done = writer.write(piece(3, b"two"));
-            assert!(matches!(done[..], [Done::Written(3)]));
+            assert!(matches!(done[..], [SnapshotJobDone::Written(3)]));
             let done = writer.write(SnapshotWrite::End { slot, bytes: 6 });
             assert_eq!(stored(done), [(slot.0, Ok(()))]);
         }
@@ -328,7 +333,10 @@ mod tests {
         };
         assert!(why.contains("free some space"), "{why}");
         let done = writer.write(piece(0, b"one"));
-        assert!(matches!(done[..], [Done::Written(3)]), "{done:?}");
+        assert!(
+            matches!(done[..], [SnapshotJobDone::Written(3)]),
+            "{done:?}"
+        );
         assert!(stored(writer.write(SnapshotWrite::End { slot, bytes: 3 })).is_empty());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 

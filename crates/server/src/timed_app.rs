@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Adds up the time spent applying some of the commands.
 #[derive(Debug)]
-pub(crate) struct Timed<A> {
+pub(crate) struct TimedApp<A> {
     inner: A,
     spent: Cell<Duration>,
     timed: Cell<u32>,
@@ -17,9 +17,9 @@ pub(crate) struct Timed<A> {
 /// One command in so many is timed: reading the clock takes a good part of the time of a small one.
 const TIMED_EVERY: u32 = 16;
 
-impl<A> Timed<A> {
+impl<A> TimedApp<A> {
     pub(crate) fn new(inner: A) -> Self {
-        Timed {
+        TimedApp {
             inner,
             spent: Cell::default(),
             timed: Cell::default(),
@@ -34,7 +34,7 @@ impl<A> Timed<A> {
     }
 }
 
-impl<A: Application> Application for Timed<A> {
+impl<A: Application> Application for TimedApp<A> {
     type Query = A::Query;
     type Answer = A::Answer;
     type Cut = A::Cut;
@@ -112,7 +112,7 @@ impl<A: Application> Application for Timed<A> {
     }
 
     fn empty(&self) -> Self {
-        Timed::new(self.inner.empty())
+        TimedApp::new(self.inner.empty())
     }
 
     fn load(&mut self, piece: Bytes) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use super::addresses::Addresses;
 use super::contacts::Contacts;
 use super::handshake::Identity;
-use super::lives::Lives;
+use super::incarnations::Incarnations;
 use super::opening::Opening;
 use crate::meta::{Meta, State};
 use quorate_core::{ClusterId, Decoder, Encoder, Epoch, Incarnation, ReplicaId, Wire, WireError};
@@ -13,7 +13,7 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 /// How far are you, and what do you know of me?
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Question {
+pub(crate) struct JoinQuestion {
     /// The cluster of the one who asks.
     pub(crate) cluster: ClusterId,
     /// Its number.
@@ -27,7 +27,7 @@ pub(crate) struct Question {
 
 /// What one replica says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct JoinAnswer {
     /// Its cluster.
     pub(crate) cluster: ClusterId,
     /// Its number.
@@ -68,24 +68,29 @@ pub(crate) enum Stage {
     },
 }
 
-impl Opening for Question {
+impl Opening for JoinQuestion {
     const MAGIC: [u8; 8] = *b"QUORJOIN";
 }
 
-impl Opening for Answer {
-    const MAGIC: [u8; 8] = Question::MAGIC;
+impl Opening for JoinAnswer {
+    const MAGIC: [u8; 8] = JoinQuestion::MAGIC;
     const BYTES_MAX: usize = ANSWER_BYTES_MAX;
 }
 
 impl Identity {
     /// The answer of a replica that runs.
-    pub(super) fn answer(&self, question: &Question, lives: &Lives, contacts: &Contacts) -> Answer {
-        Answer {
+    pub(super) fn answer(
+        &self,
+        question: &JoinQuestion,
+        incarnations: &Incarnations,
+        contacts: &Contacts,
+    ) -> JoinAnswer {
+        JoinAnswer {
             cluster: self.cluster,
             from: self.me,
             stage: Stage::Begun {
                 epoch: self.epoch.clone(),
-                later: lives.later(question.from),
+                later: incarnations.later(question.from),
                 addresses: question.asker.map(|_| contacts.addresses()),
             },
             newest: contacts.newest(),
@@ -118,7 +123,7 @@ impl Stage {
     }
 }
 
-impl Wire for Question {
+impl Wire for JoinQuestion {
     fn encode(&self, out: &mut Encoder) {
         self.cluster.encode(out);
         self.from.encode(out);
@@ -129,7 +134,7 @@ impl Wire for Question {
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        Ok(Question {
+        Ok(JoinQuestion {
             cluster: ClusterId::decode(input)?,
             from: ReplicaId::decode(input)?,
             to: ReplicaId::decode(input)?,
@@ -141,7 +146,7 @@ impl Wire for Question {
     }
 }
 
-impl Wire for Answer {
+impl Wire for JoinAnswer {
     fn encode(&self, out: &mut Encoder) {
         self.cluster.encode(out);
         self.from.encode(out);
@@ -153,7 +158,7 @@ impl Wire for Answer {
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        Ok(Answer {
+        Ok(JoinAnswer {
             cluster: ClusterId::decode(input)?,
             from: ReplicaId::decode(input)?,
             stage: Stage::decode(input)?,
@@ -243,7 +248,7 @@ mod tests {
                 meta.state = state;
                 &meta
             }));
-            let answer = Answer {
+            let answer = JoinAnswer {
                 cluster: ClusterId(7),
                 from: ReplicaId(2),
                 stage,
@@ -253,16 +258,16 @@ mod tests {
             if let Stage::Begun { addresses, .. } = &mut told.stage {
                 *addresses = Some(Addresses(vec![(ReplicaId(1), "a:1".to_owned())]));
             }
-            assert_eq!(Answer::from_bytes(told.to_bytes()), Ok(told));
+            assert_eq!(JoinAnswer::from_bytes(told.to_bytes()), Ok(told));
             let bytes = answer.to_bytes();
-            let later = Answer {
+            let later = JoinAnswer {
                 newest: Some(meta.epoch.clone()),
                 ..answer.clone()
             };
-            assert_eq!(Answer::from_bytes(bytes.clone()), Ok(answer));
-            assert_eq!(Answer::from_bytes(later.to_bytes()), Ok(later));
+            assert_eq!(JoinAnswer::from_bytes(bytes.clone()), Ok(answer));
+            assert_eq!(JoinAnswer::from_bytes(later.to_bytes()), Ok(later));
             for end in 0..bytes.len() {
-                assert!(Answer::from_bytes(bytes.slice(..end)).is_err());
+                assert!(JoinAnswer::from_bytes(bytes.slice(..end)).is_err());
             }
         }
     }

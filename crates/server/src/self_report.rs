@@ -4,7 +4,7 @@
 use crate::core::Core;
 use crate::error::ServerError;
 use crate::group::ChangeError;
-use crate::peer::handshake::About;
+use crate::peer::handshake::PeerInfo;
 use crate::replies::Reply;
 use quorate_core::{Application, Now, ReplicaId};
 use quorate_host::epochs::{Face, Order};
@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
 /// Between two looks, while something is out of date, in ns.
-const LOOKS_AGAIN_NS: u64 = 1_000_000_000;
+const RECHECK_NS: u64 = 1_000_000_000;
 
 /// What is longer is cut off.
 const TEXT_BYTES_MAX: usize = 512;
 
 impl<A: Application> Core<A> {
     /// Has the group note what is out of date, when it is time to look.
-    pub(crate) fn keep_up(&mut self, now: Now) {
+    pub(crate) fn report_self(&mut self, now: Now) {
         if self
             .group
-            .upkeep_at
+            .report_at
             .take_if(|at| *at <= now.mono_ns)
             .is_none()
         {
@@ -34,7 +34,7 @@ impl<A: Application> Core<A> {
         let face = self.face().filter(|_| level > FIRST_LEVEL);
         let me = self.folder.meta().replica;
         if known > level || face.as_ref().is_some_and(|face| self.is_news(face)) {
-            self.group.upkeep_at = Some(now.mono_ns + LOOKS_AGAIN_NS);
+            self.group.report_at = Some(now.mono_ns + RECHECK_NS);
         }
         if known > level && self.is_first() && self.all_know(known, &about) {
             tracing::info!(
@@ -83,7 +83,7 @@ impl<A: Application> Core<A> {
     }
 
     /// Whether every member and everybody who may become one is there and knows a feature level.
-    fn all_know(&self, level: u32, about: &BTreeMap<ReplicaId, About>) -> bool {
+    fn all_know(&self, level: u32, about: &BTreeMap<ReplicaId, PeerInfo>) -> bool {
         let me = self.folder.meta().replica;
         let members = self.host.epoch().members.iter().map(|member| member.id);
         let mut all = members.chain(self.host.epochs().addresses.keys().copied());

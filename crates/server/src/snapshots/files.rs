@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 /// The folder of one replica's snapshots.
 #[derive(Clone, Debug)]
-pub(crate) struct SnapFiles {
+pub(crate) struct SnapshotFiles {
     dir: PathBuf,
 }
 
-impl SnapFiles {
+impl SnapshotFiles {
     /// Opens or creates the folder, and removes what a crash left unfinished there.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         if !dir.is_dir() {
@@ -22,7 +22,7 @@ impl SnapFiles {
                 File::open(parent)?.sync_all()?;
             }
         }
-        let files = SnapFiles { dir: dir.into() };
+        let files = SnapshotFiles { dir: dir.into() };
         for path in files.named("tmp")? {
             tracing::info!(path = %path.display(), "an unfinished snapshot was removed");
             fs::remove_file(path)?;
@@ -31,8 +31,8 @@ impl SnapFiles {
     }
 
     /// The folder of a replica that does not run; nothing in it changes.
-    pub(crate) fn stopped(dir: &Path) -> Self {
-        SnapFiles { dir: dir.into() }
+    pub(crate) fn offline(dir: &Path) -> Self {
+        SnapshotFiles { dir: dir.into() }
     }
 
     /// Where they are.

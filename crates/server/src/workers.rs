@@ -18,7 +18,7 @@ const NICENESS: i32 = 5;
 /// The core's end of these threads. Their queues have no bound of their own: the host has one step under
 /// way, keeps few messages that wait for fragments, and every reader waits for what it asked for.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct Workers {
     coder: Worker<Coding, Fragments>,
     writer: Worker<Step, Result<(), DiskError>>,
     reader: Worker<LongRead, (LogRead, Result<Bytes, DiskError>)>,
@@ -32,7 +32,7 @@ pub(crate) struct Aside {
 
 /// Something that was done.
 #[derive(Debug)]
-pub(crate) enum DoneAside {
+pub(crate) enum WorkerDone {
     /// Fragments are made.
     Coded(Fragments),
     /// A step is on stable storage, or nobody knows.
@@ -41,10 +41,10 @@ pub(crate) enum DoneAside {
     Read(LogRead, Result<Bytes, DiskError>),
 }
 
-impl Aside {
+impl Workers {
     /// Starts the threads; they end with this.
     pub(crate) fn start() -> io::Result<Self> {
-        Ok(Aside {
+        Ok(Workers {
             coder: Worker::start("coder", Coding::perform)?,
             writer: Worker::start("bulk", Step::perform)?,
             reader: Worker::start("reader", LongRead::perform)?,
@@ -60,11 +60,11 @@ impl Aside {
     }
 
     /// What was done next.
-    pub(crate) async fn done(&mut self) -> DoneAside {
+    pub(crate) async fn done(&mut self) -> WorkerDone {
         tokio::select! {
-            Some(fragments) = self.coder.done.recv() => DoneAside::Coded(fragments),
-            Some(result) = self.writer.done.recv() => DoneAside::Stored(result),
-            Some((read, bytes)) = self.reader.done.recv() => DoneAside::Read(read, bytes),
+            Some(fragments) = self.coder.done.recv() => WorkerDone::Coded(fragments),
+            Some(result) = self.writer.done.recv() => WorkerDone::Stored(result),
+            Some((read, bytes)) = self.reader.done.recv() => WorkerDone::Read(read, bytes),
             else => std::future::pending().await,
         }
     }
@@ -101,19 +101,19 @@ impl<J: Send + 'static, D: Send + 'static> Worker<J, D> {
 
 impl<A: Application> Core<A> {
     /// Gives others to do what the host wants done aside.
-    pub(crate) fn set_aside(&mut self) -> Result<(), ServerError> {
+    pub(crate) fn give_to_workers(&mut self) -> Result<(), ServerError> {
         for coding in self.host.take_coding() {
-            self.aside.coder.give(coding);
+            self.workers.coder.give(coding);
         }
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
-        let held = self.aside.step_held.take();
+        let held = self.workers.step_held.take();
         if let Some(write) = held.or_else(|| self.host.take_bulk_step()) {
-            self.aside.step_began = Instant::now();
+            self.workers.step_began = Instant::now();
             match disk.step(&write) {
-                Ok(step) => self.aside.writer.give(step),
-                Err(error) if error.may_pass() => self.aside.step_held = Some(write),
+                Ok(step) => self.workers.writer.give(step),
+                Err(error) if error.may_succeed_later() => self.workers.step_held = Some(write),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -127,7 +127,7 @@ impl<A: Application> Core<A> {
             return self.host.read_done(now, read.token, Err(why));
         };
         match disk.long_read(read) {
-            Some(long) => self.aside.reader.give(long),
+            Some(long) => self.workers.reader.give(long),
             None => {
                 let bytes = disk.read(read);
                 self.has_read(now, *read, bytes);
@@ -138,7 +138,7 @@ impl<A: Application> Core<A> {
     /// Tells the host what was read. What only the moment forbade is held: it says nothing of the disk.
     fn has_read(&mut self, now: Now, read: LogRead, bytes: Result<Bytes, DiskError>) {
         match bytes {
-            Err(error) if error.may_pass() => self.aside.reads_held.push(read),
+            Err(error) if error.may_succeed_later() => self.workers.reads_held.push(read),
             bytes => {
                 let bytes = bytes.map_err(|error| error.what());
                 self.host.read_done(now, read.token, bytes);
@@ -148,19 +148,19 @@ impl<A: Application> Core<A> {
 
     /// Tries again what was held.
     pub(crate) fn read_held(&mut self, now: Now) {
-        for read in std::mem::take(&mut self.aside.reads_held) {
+        for read in std::mem::take(&mut self.workers.reads_held) {
             self.read(now, &read);
         }
     }
 
     /// Tells the host what was done.
-    pub(crate) fn done_aside(&mut self, done: DoneAside) -> Result<(), ServerError> {
+    pub(crate) fn worker_done(&mut self, done: WorkerDone) -> Result<(), ServerError> {
         match done {
-            DoneAside::Coded(fragments) => self.host.coding_done(fragments),
-            DoneAside::Read(read, bytes) => self.has_read(self.clock.now(), read, bytes),
-            DoneAside::Stored(result) => {
+            WorkerDone::Coded(fragments) => self.host.coding_done(fragments),
+            WorkerDone::Read(read, bytes) => self.has_read(self.clock.now(), read, bytes),
+            WorkerDone::Stored(result) => {
                 result?;
-                let took = self.aside.step_began.elapsed();
+                let took = self.workers.step_began.elapsed();
                 self.metrics.bulk.record(took);
                 self.host.bulk_stored(self.clock.now());
             }

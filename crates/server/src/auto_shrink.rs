@@ -34,7 +34,7 @@ pub enum Reaction {
 
 /// Who is out of reach, and what was done about it.
 #[derive(Debug, Default)]
-pub(crate) struct Reactor {
+pub(crate) struct AutoShrink {
     reaction: Reaction,
     /// Members that cannot be reached, and since when.
     gone: BTreeMap<ReplicaId, u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Reactor {
 
 /// What is to be done when so many members are gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Verdict {
+enum ShrinkDecision {
     /// Nothing: the configuration survives a further failure, or has no code.
     Enough,
     /// Go on with these parameters.
@@ -55,11 +55,11 @@ enum Verdict {
     None,
 }
 
-impl Reactor {
-    pub(crate) fn new(reaction: Reaction) -> Reactor {
-        Reactor {
+impl AutoShrink {
+    pub(crate) fn new(reaction: Reaction) -> AutoShrink {
+        AutoShrink {
             reaction,
-            ..Reactor::default()
+            ..AutoShrink::default()
         }
     }
 
@@ -83,11 +83,11 @@ impl Reactor {
 
 /// The largest code over the same members with which the cluster survives a further failure beside
 /// those that are `gone`. The present members and parameters are left as they are otherwise.
-fn judge(catalogue: &dyn Catalogue, level: u32, epoch: &Epoch, gone: usize) -> Verdict {
+fn judge(catalogue: &dyn Catalogue, level: u32, epoch: &Epoch, gone: usize) -> ShrinkDecision {
     let failures_of = |epoch: &Epoch| catalogue.numbers(level, epoch).map_or(0, |n| n.failures);
     let code = catalogue.numbers(level, epoch).map_or(1, |n| n.code);
     if gone == 0 || code == 1 || failures_of(epoch) > gone {
-        return Verdict::Enough;
+        return ShrinkDecision::Enough;
     }
     let with = |code: usize| {
         let mut next = epoch.clone();
@@ -96,12 +96,13 @@ fn judge(catalogue: &dyn Catalogue, level: u32, epoch: &Epoch, gone: usize) -> V
     };
     let next = (1..code).rev().map(with);
     let mut next = next.filter(|next| failures_of(next) > gone);
-    next.next()
-        .map_or(Verdict::None, |next| Verdict::Shrink(next.params))
+    next.next().map_or(ShrinkDecision::None, |next| {
+        ShrinkDecision::Shrink(next.params)
+    })
 }
 
 /// The command by which a cluster goes back to the protocol and the parameters of an epoch.
-fn switch_back(epoch: &Epoch) -> String {
+fn undo_command(epoch: &Epoch) -> String {
     let params = epoch.params.iter();
     let params = params.map(|(name, value)| format!(" --param {name}={value}"));
     format!(
@@ -120,36 +121,36 @@ impl<A: Application> Core<A> {
         let members = self.host.epoch().members.iter().map(|member| member.id);
         let me = self.folder.meta().replica;
         let is_gone = |id: &ReplicaId| *id != me && !self.state.links_up.contains(id);
-        self.reactor.watch(now.mono_ns, members.filter(is_gone));
+        self.auto_shrink.watch(now.mono_ns, members.filter(is_gone));
     }
 
     /// When to have the cluster react.
-    pub(crate) fn reacts_at(&self) -> Option<u64> {
+    pub(crate) fn shrinks_at(&self) -> Option<u64> {
         let me = self.folder.meta().replica;
         let before = self.state.links_up.iter().filter(|id| {
             let is_member = self.host.epoch().index_of(**id).is_some();
             **id < me && is_member
         });
-        let at = self.reactor.at(before.count())?;
+        let at = self.auto_shrink.at(before.count())?;
         self.host.is_member().then_some(at)
     }
 
     /// Has the cluster react to members that are gone, when it is time.
-    pub(crate) fn react(&mut self, now: Now) {
-        if self.reacts_at().is_none_or(|at| at > now.mono_ns) {
+    pub(crate) fn shrink_code(&mut self, now: Now) {
+        if self.shrinks_at().is_none_or(|at| at > now.mono_ns) {
             return;
         }
-        self.reactor.not_before = now.mono_ns + RETRY_NS;
+        self.auto_shrink.not_before = now.mono_ns + RETRY_NS;
         let (epoch, level) = (self.host.epoch(), self.host.epochs().level);
-        let gone = self.reactor.gone.len();
+        let gone = self.auto_shrink.gone.len();
         let params = match judge(self.host.catalogue(), level, epoch, gone) {
-            Verdict::Enough => return,
-            Verdict::None => {
+            ShrinkDecision::Enough => return,
+            ShrinkDecision::None => {
                 let why = "no code of these members survives a further failure: replace those that \
                            are gone";
-                return self.say_no_reaction(why.to_owned());
+                return self.log_not_shrunk(why.to_owned());
             }
-            Verdict::Shrink(params) => params,
+            ShrinkDecision::Shrink(params) => params,
         };
         let change = Change::Protocol {
             name: epoch.protocol.clone(),
@@ -157,24 +158,24 @@ impl<A: Application> Core<A> {
         };
         if let Err(why) = self.order_of(&change) {
             self.host.ask_around();
-            return self.say_no_reaction(why.to_string());
+            return self.log_not_shrunk(why.to_string());
         }
         tracing::warn!(
-            gone = ?self.reactor.gone.keys().map(|id| id.0).collect::<Vec<_>>(), ?change,
+            gone = ?self.auto_shrink.gone.keys().map(|id| id.0).collect::<Vec<_>>(), ?change,
             "members cannot be reached, and one more failure would stop the cluster: it goes on with a \
              code that survives that. Once all are back, undo it with: {}",
-            switch_back(epoch)
+            undo_command(epoch)
         );
-        self.reactor.said.clear();
+        self.auto_shrink.said.clear();
         self.metrics.reactions.increment(1);
         let (reply, _) = oneshot::channel();
         self.change(now, change, reply);
     }
 
-    fn say_no_reaction(&mut self, why: String) {
-        if self.reactor.said != why {
+    fn log_not_shrunk(&mut self, why: String) {
+        if self.auto_shrink.said != why {
             tracing::warn!("members cannot be reached, and the cluster stays as it is: {why}");
-            self.reactor.said = why;
+            self.auto_shrink.said = why;
         }
     }
 }
@@ -205,9 +206,9 @@ mod tests {
     /// The code that follows, or why there is none.
     fn shrunk(epoch: &Epoch, gone: usize) -> String {
         match judge(&Registered, 1, epoch, gone) {
-            Verdict::Enough => "enough".to_owned(),
-            Verdict::None => "none".to_owned(),
-            Verdict::Shrink(params) => params[CODE].clone(),
+            ShrinkDecision::Enough => "enough".to_owned(),
+            ShrinkDecision::None => "none".to_owned(),
+            ShrinkDecision::Shrink(params) => params[CODE].clone(),
         }
     }
 
@@ -253,19 +254,19 @@ mod tests {
     #[test]
     fn a_member_is_gone_since_it_was_missed_first_and_the_next_replica_waits_longer() {
         let [two, three] = [2, 3].map(ReplicaId);
-        let mut reactor = Reactor::new(Reaction::ShrinkCode { after_ns: 500 });
-        assert_eq!(reactor.at(0), None);
-        reactor.watch(100, [three].into_iter());
-        reactor.watch(300, [two, three].into_iter());
+        let mut auto_shrink = AutoShrink::new(Reaction::ShrinkCode { after_ns: 500 });
+        assert_eq!(auto_shrink.at(0), None);
+        auto_shrink.watch(100, [three].into_iter());
+        auto_shrink.watch(300, [two, three].into_iter());
         assert_eq!(
-            (reactor.at(0), reactor.at(1)),
+            (auto_shrink.at(0), auto_shrink.at(1)),
             (Some(600), Some(600 + STAGGER_NS))
         );
-        reactor.watch(400, [two].into_iter());
-        assert_eq!(reactor.at(0), Some(800));
-        reactor.watch(500, std::iter::empty());
-        assert_eq!(reactor.at(0), None);
-        let mut asleep = Reactor::new(Reaction::Nothing);
+        auto_shrink.watch(400, [two].into_iter());
+        assert_eq!(auto_shrink.at(0), Some(800));
+        auto_shrink.watch(500, std::iter::empty());
+        assert_eq!(auto_shrink.at(0), None);
+        let mut asleep = AutoShrink::new(Reaction::Nothing);
         asleep.watch(100, [two].into_iter());
         assert_eq!(asleep.at(0), None);
     }

@@ -10,9 +10,9 @@ type Name = (&'static str, Option<ReplicaId>);
 
 /// What protocols have said of themselves.
 #[derive(Default)]
-pub(crate) struct Figures(BTreeMap<Name, Gauge>);
+pub(crate) struct ProtocolGauges(BTreeMap<Name, Gauge>);
 
-impl Figures {
+impl ProtocolGauges {
     /// Shows what the machine says. What it does not say any more, under another protocol, is no number.
     pub(crate) fn show(&mut self, on: &Metrics, figures: BTreeMap<Name, f64>) {
         for (_, gauge) in self

@@ -2,7 +2,7 @@
 
 use crate::disk::Folders;
 use crate::folder::Folder;
-use crate::snap::SnapFiles;
+use crate::snapshots::SnapshotFiles;
 use bytes::Bytes;
 use quorate_core::Slot;
 use quorate_host::{LogSource, Position};
@@ -11,22 +11,22 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Log, bulk store and snapshots, to be read.
-pub(crate) struct Stopped {
+pub(crate) struct OfflineFiles {
     folders: Folders,
-    snapshots: SnapFiles,
+    snapshots: SnapshotFiles,
 }
 
-impl Stopped {
-    pub(crate) fn new(folder: &Folder) -> Stopped {
+impl OfflineFiles {
+    pub(crate) fn new(folder: &Folder) -> OfflineFiles {
         let folders = folder.disk_folders();
-        Stopped {
-            snapshots: SnapFiles::stopped(&folders.snapshots),
+        OfflineFiles {
+            snapshots: SnapshotFiles::offline(&folders.snapshots),
             folders,
         }
     }
 }
 
-impl LogSource for Stopped {
+impl LogSource for OfflineFiles {
     fn list(&mut self) -> io::Result<Vec<u64>> {
         crate::disk::segments(&self.folders.log)
     }

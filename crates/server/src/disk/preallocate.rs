@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 4096;
 const NICENESS: i32 = 10;
 /// While nobody waits for it a slice takes so long, for the log's own flushes share the disk, as those of
 /// others may; less if segments were used up in less time than this takes twice.
-const SLICE_TAKES: Duration = Duration::from_millis(60);
+const SLICE_DURATION: Duration = Duration::from_millis(60);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long a replica that serves waits for a preparation under way: its thread may get no time, and the
 /// disk may be behind.
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Segment files that wait for their number: one that was prepared, and those that were released.
 #[derive(Debug)]
-pub(super) struct Spare {
+pub(super) struct Preallocator {
     path: PathBuf,
     pool: Pool,
     /// Size of the segments asked for so far, and of those prepared ahead.
@@ -63,31 +63,31 @@ enum State {
     },
 }
 
-impl Spare {
+impl Preallocator {
     /// Begins with what a former process left, as far as it is whole. So many released segments are kept
     /// to be used again.
     pub(super) fn open(dir: &Path, kept_max: usize) -> io::Result<Self> {
         let entries = match fs::read_dir(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Spare::new(dir, kept_max));
+                return Ok(Preallocator::new(dir, kept_max));
             }
             entries => entries?,
         };
-        let spare = Spare::new(dir, kept_max);
+        let preallocator = Preallocator::new(dir, kept_max);
         for entry in entries {
             let path = entry?.path();
             let is_left = path.extension().is_some_and(|found| found == "tmp");
             // One that was begun is filled on.
-            if is_left && !spare.pool.adopt(&path)? && path != spare.path {
+            if is_left && !preallocator.pool.adopt(&path)? && path != preallocator.path {
                 fs::remove_file(path)?;
             }
         }
-        Ok(spare)
+        Ok(preallocator)
     }
 
     fn new(dir: &Path, kept_max: usize) -> Self {
         let turnover = Arc::<Turnover>::default();
-        Spare {
+        Preallocator {
             path: dir.join(NAME),
             pool: Pool::new(dir, kept_max, Arc::clone(&turnover)),
             size: 0,
@@ -110,18 +110,18 @@ impl Spare {
             return fs::rename(own, path);
         }
         self.size = size;
-        let lasted = self.taken.replace(Instant::now()).map(|at| at.elapsed());
+        let last_segment_lasted = self.taken.replace(Instant::now()).map(|at| at.elapsed());
         if let Some(released) = self.pool.take(size) {
             fs::rename(released, path)?;
             self.turnover.reused();
             if self.pool.is_empty() && !self.is_ready() {
-                self.prepare(lasted, None);
+                self.prepare(last_segment_lasted, None);
             }
             return Ok(());
         }
         if !self.is_done_within(self.patience) && reserve(path, size).is_ok() {
             tracing::debug!(path = %path.display(), "no segment was prepared in time");
-            self.take_your_time();
+            self.slow_down();
             return Ok(());
         }
         if !matches!(self.wait(), State::Ready(ready) if ready == size) {
@@ -129,7 +129,7 @@ impl Spare {
             filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
         }
         fs::rename(&self.path, path)?;
-        self.prepare(lasted, None);
+        self.prepare(last_segment_lasted, None);
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Spare {
     /// Whether no preparation is under way after at most so long.
     fn is_done_within(&self, patience: Duration) -> bool {
         let (_, changed) = &*self.state;
-        let state = self.hurry();
+        let state = self.speed_up();
         let is_under_way = |state: &mut State| state.is_under_way();
         let waited = changed.wait_timeout_while(state, patience, is_under_way);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +196,7 @@ impl Spare {
     /// Waits for a preparation under way and takes its result.
     fn wait(&self) -> State {
         let (_, changed) = &*self.state;
-        let mut state = self.hurry();
+        let mut state = self.speed_up();
         while state.is_under_way() {
             state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -204,7 +204,7 @@ impl Spare {
     }
 
     /// A preparation under way does not rest any more.
-    fn hurry(&self) -> MutexGuard<'_, State> {
+    fn speed_up(&self) -> MutexGuard<'_, State> {
         let (state, changed) = &*self.state;
         let mut state = lock(state);
         if matches!(*state, State::Preparing) {
@@ -215,7 +215,7 @@ impl Spare {
     }
 
     /// Nobody waits for a preparation under way any more.
-    fn take_your_time(&self) {
+    fn slow_down(&self) {
         let mut state = lock(&self.state.0);
         if matches!(*state, State::Awaited) {
             *state = State::Preparing;
@@ -230,13 +230,13 @@ impl Spare {
 
     /// The last segment lasted so long, if that is known; the last attempt failed for want of space, if it did, as
     /// `short` says.
-    fn prepare(&mut self, lasted: Option<Duration>, short: Option<String>) {
+    fn prepare(&mut self, last_segment_lasted: Option<Duration>, short: Option<String>) {
         let is_retry = short.is_some();
         self.short = short;
         *lock(&self.state.0) = State::Preparing;
         let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
         let turnover = Arc::clone(&self.turnover);
-        let slice_takes = slice_takes(size, lasted);
+        let slice_duration = slice_duration(size, last_segment_lasted);
         let work = move || {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
@@ -244,7 +244,7 @@ impl Spare {
             let has_space = !is_retry || space::has_free(&path, size);
             let result = match has_space {
                 true => fill(&path, size, &turnover, |took| {
-                    rest(&shared, slice_takes.saturating_sub(took));
+                    pause(&shared, slice_duration.saturating_sub(took));
                 }),
                 false => Err(io::ErrorKind::StorageFull.into()),
             };
@@ -312,15 +312,15 @@ fn reserve(path: &Path, size: u64) -> io::Result<()> {
 }
 
 /// How long a slice may take, so that the whole is there in half the time that the last segment lasted.
-fn slice_takes(size: u64, lasted: Option<Duration>) -> Duration {
+fn slice_duration(size: u64, last_segment_lasted: Option<Duration>) -> Duration {
     let slices = u32::try_from(size.div_ceil(SLICE_BYTES)).unwrap_or(u32::MAX);
-    lasted.map_or(SLICE_TAKES, |lasted| {
-        (lasted / 2 / slices.max(1)).min(SLICE_TAKES)
+    last_segment_lasted.map_or(SLICE_DURATION, |last_segment_lasted| {
+        (last_segment_lasted / 2 / slices.max(1)).min(SLICE_DURATION)
     })
 }
 
 /// Lets the disk rest, unless somebody waits.
-fn rest((state, changed): &(Mutex<State>, Condvar), pause: Duration) {
+fn pause((state, changed): &(Mutex<State>, Condvar), pause: Duration) {
     let is_at_leisure = |state: &mut State| matches!(state, State::Preparing);
     let _ = changed.wait_timeout_while(lock(state), pause, is_at_leisure);
 }
@@ -384,64 +384,64 @@ mod tests {
     #[test]
     fn segments_come_from_the_spare_and_odd_sizes_do_not_disturb_it() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare::new(dir.path(), 2);
+        let mut preallocator = Preallocator::new(dir.path(), 2);
         for (name, bytes) in [("1", 4096), ("2", 4096), ("3", 3 << 20), ("4", 4096)] {
             let path = dir.path().join(name);
-            spare.take(&path, bytes).unwrap();
+            preallocator.take(&path, bytes).unwrap();
             assert_eq!(size(&path), bytes);
         }
-        assert!(matches!(spare.wait(), State::Ready(4096)));
+        assert!(matches!(preallocator.wait(), State::Ready(4096)));
         assert_eq!(size(&dir.path().join(NAME)), 4096);
-        assert_eq!(spare.trouble(), None);
+        assert_eq!(preallocator.trouble(), None);
     }
 
     #[test]
     fn a_segment_that_was_expected_is_there_when_it_is_asked_for() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare::new(dir.path(), 2);
-        spare.expect(8192);
-        let prepared = spare.wait();
+        let mut preallocator = Preallocator::new(dir.path(), 2);
+        preallocator.expect(8192);
+        let prepared = preallocator.wait();
         assert!(matches!(prepared, State::Ready(8192)));
-        *lock(&spare.state.0) = prepared;
-        spare.take(&dir.path().join("large"), 3 << 20).unwrap();
+        *lock(&preallocator.state.0) = prepared;
+        preallocator.take(&dir.path().join("large"), 3 << 20).unwrap();
         assert!(
-            matches!(*lock(&spare.state.0), State::Ready(8192)),
+            matches!(*lock(&preallocator.state.0), State::Ready(8192)),
             "not for that one"
         );
-        spare.take(&dir.path().join("1"), 8192).unwrap();
+        preallocator.take(&dir.path().join("1"), 8192).unwrap();
         assert_eq!(size(&dir.path().join("1")), 8192);
-        assert!(matches!(spare.wait(), State::Ready(8192)), "the next one");
+        assert!(matches!(preallocator.wait(), State::Ready(8192)), "the next one");
     }
 
     #[test]
     fn nobody_waits_for_a_segment_that_is_not_prepared_in_time() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare::new(dir.path(), 2);
-        spare.take(&dir.path().join("1.seg"), 8192).unwrap();
-        spare.wait();
+        let mut preallocator = Preallocator::new(dir.path(), 2);
+        preallocator.take(&dir.path().join("1.seg"), 8192).unwrap();
+        preallocator.wait();
         // As if the thread that prepares it never ran.
-        *lock(&spare.state.0) = State::Preparing;
+        *lock(&preallocator.state.0) = State::Preparing;
         let second = dir.path().join("2.seg");
-        spare.take(&second, 8192).unwrap();
+        preallocator.take(&second, 8192).unwrap();
         assert_eq!(fs::read(&second).unwrap(), [0; 8192]);
-        assert!(matches!(*lock(&spare.state.0), State::Preparing));
+        assert!(matches!(*lock(&preallocator.state.0), State::Preparing));
     }
 
     #[test]
     fn released_segments_come_first_and_no_more_are_kept_than_needed() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spare = Spare {
+        let mut preallocator = Preallocator {
             // However slow the disk is.
             patience: Duration::from_secs(600),
-            ..Spare::new(dir.path(), 2)
+            ..Preallocator::new(dir.path(), 2)
         };
         let path = |name| dir.path().join(name);
         for name in ["1.seg", "2.seg", "3.seg", "4.seg"] {
-            spare.take(&path(name), 8192).unwrap();
+            preallocator.take(&path(name), 8192).unwrap();
         }
-        let prepared = spare.wait();
-        *lock(&spare.state.0) = prepared;
-        let pool = spare.pool();
+        let prepared = preallocator.wait();
+        *lock(&preallocator.state.0) = prepared;
+        let pool = preallocator.pool();
         for name in ["1.seg", "2.seg", "3.seg"] {
             pool.free(&path(name));
         }
@@ -455,17 +455,17 @@ mod tests {
         };
         assert_eq!(names(), ["1.tmp", "2.tmp", "4.seg", "spare.tmp"]);
         for name in ["5.seg", "6.seg", "7.seg"] {
-            spare.take(&path(name), 8192).unwrap();
+            preallocator.take(&path(name), 8192).unwrap();
         }
-        spare.wait();
+        preallocator.wait();
         assert_eq!(
             names(),
             ["4.seg", "5.seg", "6.seg", "7.seg", "spare.tmp"],
             "two were released, one was prepared"
         );
-        let (filled, reused, removed) = spare.turnover().read();
+        let (filled, reused, removed) = preallocator.turnover().read();
         assert_eq!((filled, reused, removed), (6 * 8192, 2, 1));
-        let mut next = Spare::open(dir.path(), 2).unwrap();
+        let mut next = Preallocator::open(dir.path(), 2).unwrap();
         assert_eq!(
             names(),
             ["4.seg", "5.seg", "6.seg", "7.seg", "former-1.tmp"],
@@ -480,13 +480,13 @@ mod tests {
     #[test]
     fn a_segment_is_filled_at_leisure_but_before_the_next_one_is_wanted() {
         let seconds = |s| Some(Duration::from_secs(s));
-        assert_eq!(slice_takes(64 << 20, None), SLICE_TAKES);
-        assert_eq!(slice_takes(64 << 20, seconds(3600)), SLICE_TAKES);
+        assert_eq!(slice_duration(64 << 20, None), SLICE_DURATION);
+        assert_eq!(slice_duration(64 << 20, seconds(3600)), SLICE_DURATION);
         assert_eq!(
-            slice_takes(64 << 20, seconds(2)) * 64,
+            slice_duration(64 << 20, seconds(2)) * 64,
             Duration::from_secs(1)
         );
-        assert_eq!(slice_takes(8192, seconds(0)), Duration::ZERO);
+        assert_eq!(slice_duration(8192, seconds(0)), Duration::ZERO);
     }
 
     #[test]
@@ -495,32 +495,32 @@ mod tests {
         let path = dir.path().join(NAME);
         let begun = File::create(&path).unwrap();
         begun.set_len(1 << 20).unwrap();
-        let mut spare = Spare::open(dir.path(), 2).unwrap();
-        assert!(path.exists() && spare.pool.is_empty());
-        spare.expect(1 << 20);
-        assert!(matches!(spare.wait(), State::Ready(_)));
-        assert_eq!(spare.turnover().read().0, 1 << 20);
+        let mut preallocator = Preallocator::open(dir.path(), 2).unwrap();
+        assert!(path.exists() && preallocator.pool.is_empty());
+        preallocator.expect(1 << 20);
+        assert!(matches!(preallocator.wait(), State::Ready(_)));
+        assert_eq!(preallocator.turnover().read().0, 1 << 20);
     }
 
     #[test]
     fn a_full_disk_is_noticed_before_the_segment_is_needed() {
         // Every write to /dev/full fails with ENOSPC; its length cannot be set, so fill is
         // bypassed and only the judgement is tested.
-        let mut spare = Spare::new(Path::new("/nonexistent"), 2);
+        let mut preallocator = Preallocator::new(Path::new("/nonexistent"), 2);
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        *lock(&spare.state.0) = State::after(1, Err(full));
-        assert!(spare.trouble().is_some());
-        if let State::Failed { at, .. } = &mut *lock(&spare.state.0) {
+        *lock(&preallocator.state.0) = State::after(1, Err(full));
+        assert!(preallocator.trouble().is_some());
+        if let State::Failed { at, .. } = &mut *lock(&preallocator.state.0) {
             *at -= RETRY_AFTER;
         }
-        spare.retry();
-        spare.wait();
-        *lock(&spare.state.0) = State::Preparing;
-        assert!(spare.trouble().is_some(), "while it is tried again");
-        *lock(&spare.state.0) = State::Ready(1);
-        assert_eq!(spare.trouble(), None);
+        preallocator.retry();
+        preallocator.wait();
+        *lock(&preallocator.state.0) = State::Preparing;
+        assert!(preallocator.trouble().is_some(), "while it is tried again");
+        *lock(&preallocator.state.0) = State::Ready(1);
+        assert_eq!(preallocator.trouble(), None);
         let other = io::Error::from(io::ErrorKind::PermissionDenied);
-        *lock(&spare.state.0) = State::after(1, Err(other));
-        assert_eq!(spare.trouble(), None);
+        *lock(&preallocator.state.0) = State::after(1, Err(other));
+        assert_eq!(preallocator.trouble(), None);
     }
 }
