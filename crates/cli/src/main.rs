@@ -8,17 +8,17 @@
 mod address;
 mod cluster;
 mod compaction;
+mod config_file;
 #[cfg(test)]
 mod documented;
 mod endpoints;
 mod face;
 mod gateway;
-mod genesis;
-mod layers;
 mod log;
 mod logging;
 mod modes;
 mod moved;
+mod new_cluster;
 mod notify;
 mod polling;
 mod quorums;

@@ -22,15 +22,15 @@
 //! |---|---|
 //! | `0x10` | the store's revision afterwards (8 bytes, little-endian), then the response message without its header |
 //! | `0x1f` | one byte, the number of a [`Refused`] |
-//! | `0x20` | as `0x10`, with values in it that are kept apart: see [`crate::Unfilled`] |
+//! | `0x20` | as `0x10`, with values in it that are kept apart: see [`crate::PendingResponse`] |
 //!
 //! The header is left out because it names the answering member, and results are the same on every
 //! replica. Protobuf fields may come in any order, so a face puts the header in front of the
 //! response without looking into it.
 
 use crate::lease::LeaseExpiry;
+use crate::pending_values::MayWait;
 use crate::refused::Refused;
-use crate::unfilled::MayWait;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use quorate_core::Admission;
@@ -53,10 +53,10 @@ const LEASE_GRANT: u8 = 0x15;
 const LEASE_REVOKE: u8 = 0x16;
 const LEASE_RENEW: u8 = 0x17;
 const LEASE_EXPIRE: u8 = 0x18;
-const PUT_APART: u8 = 0x21;
-const TXN_APART: u8 = 0x23;
+const PUT_WITH_PAYLOAD: u8 = 0x21;
+const TXN_WITH_PAYLOADS: u8 = 0x23;
 const APPLIED: u8 = 0x10;
-const UNFILLED: u8 = 0x20;
+const PENDING: u8 = 0x20;
 const REFUSED: u8 = 0x1f;
 
 /// Whether a command changes keys and nothing else, whatever comes of it.
@@ -67,7 +67,7 @@ pub(crate) fn changes_keys_alone(body: &[u8]) -> bool {
 /// Whether a command may make the store larger. Bytes that are no command change nothing.
 pub(crate) fn grows(body: &Bytes) -> bool {
     match body.first() {
-        Some(&(PUT | PUT_APART | TXN_APART | LEASE_GRANT)) => true,
+        Some(&(PUT | PUT_WITH_PAYLOAD | TXN_WITH_PAYLOADS | LEASE_GRANT)) => true,
         Some(&TXN) => Command::decode(body).is_ok_and(|command| command.grows()),
         _ => false,
     }
@@ -93,9 +93,9 @@ pub enum Command {
     /// End a lease that was not renewed.
     LeaseExpire(LeaseExpiry),
     /// Write a key; the value is kept apart.
-    PutApart(PutRequest),
+    PutWithPayload(PutRequest),
     /// Several at once; the values of these puts are kept apart.
-    TxnApart(TxnRequest, Vec<u32>),
+    TxnWithPayloads(TxnRequest, Vec<u32>),
 }
 
 impl Command {
@@ -104,10 +104,10 @@ impl Command {
         let kind = *body.first().ok_or(Refused::Malformed)?;
         let mut message = body.slice(1..);
         let puts = match kind {
-            TXN_APART => split::read_places(&mut message)?,
+            TXN_WITH_PAYLOADS => split::read_places(&mut message)?,
             _ => Vec::new(),
         };
-        if matches!(kind, TXN | TXN_APART) && has_too_many_parts(&message) {
+        if matches!(kind, TXN | TXN_WITH_PAYLOADS) && has_too_many_parts(&message) {
             return Err(Refused::TooManyOps);
         }
         let decoded = match kind {
@@ -119,8 +119,10 @@ impl Command {
             LEASE_REVOKE => LeaseRevokeRequest::decode(message).map(Command::LeaseRevoke),
             LEASE_RENEW => LeaseKeepAliveRequest::decode(message).map(Command::LeaseRenew),
             LEASE_EXPIRE => LeaseExpiry::decode(message).map(Command::LeaseExpire),
-            PUT_APART => PutRequest::decode(message).map(Command::PutApart),
-            TXN_APART => TxnRequest::decode(message).map(|txn| Command::TxnApart(txn, puts)),
+            PUT_WITH_PAYLOAD => PutRequest::decode(message).map(Command::PutWithPayload),
+            TXN_WITH_PAYLOADS => {
+                TxnRequest::decode(message).map(|txn| Command::TxnWithPayloads(txn, puts))
+            }
             _ => return Err(Refused::Malformed),
         };
         let command = decoded.map_err(|_| Refused::Malformed)?;
@@ -133,8 +135,8 @@ impl Command {
     fn grows(&self) -> bool {
         match self {
             Command::Put(_)
-            | Command::PutApart(_)
-            | Command::TxnApart(..)
+            | Command::PutWithPayload(_)
+            | Command::TxnWithPayloads(..)
             | Command::LeaseGrant(_) => true,
             Command::Txn(request) => {
                 let mut puts = false;
@@ -162,10 +164,10 @@ impl Command {
 
     /// The puts that have a payload each, by their numbers among all of the command's, ascending.
     #[must_use]
-    pub fn puts_apart(&self) -> &[u32] {
+    pub fn puts_with_payload(&self) -> &[u32] {
         match self {
-            Command::PutApart(_) => &[0],
-            Command::TxnApart(_, puts) => puts,
+            Command::PutWithPayload(_) => &[0],
+            Command::TxnWithPayloads(_, puts) => puts,
             _ => &[],
         }
     }
@@ -233,19 +235,19 @@ pub struct Applied {
     pub revision: i64,
     /// The response message of the request's kind, encoded, without its header.
     pub response: Bytes,
-    /// Whether values are missing in it: then it is for [`crate::Unfilled::of_result`].
-    pub is_unfilled: bool,
+    /// Whether values are missing in it: then it is for [`crate::PendingResponse::of_result`].
+    pub has_pending_values: bool,
 }
 
 /// Reads a result.
 pub fn decode_result(result: &Bytes) -> Result<Applied, Refused> {
     match result.split_first() {
-        Some((kind @ (&APPLIED | &UNFILLED), rest)) => {
+        Some((kind @ (&APPLIED | &PENDING), rest)) => {
             let (revision, _) = rest.split_first_chunk().ok_or(Refused::Malformed)?;
             Ok(Applied {
                 revision: i64::from_le_bytes(*revision),
                 response: result.slice(1 + revision.len()..),
-                is_unfilled: *kind == UNFILLED,
+                has_pending_values: *kind == PENDING,
             })
         }
         Some((&REFUSED, [code])) => Err(Refused::from_code(*code).unwrap_or(Refused::Malformed)),
@@ -260,7 +262,7 @@ pub(crate) fn applied(revision: i64, response: &impl Message) -> Bytes {
 
 /// The same, for a response that may wait for values.
 pub(crate) fn applied_with_values(revision: i64, response: &(impl Message + MayWait)) -> Bytes {
-    let kind = if response.waits() { UNFILLED } else { APPLIED };
+    let kind = if response.waits() { PENDING } else { APPLIED };
     result(kind, revision, response)
 }
 
@@ -338,7 +340,7 @@ mod tests {
             Ok(Applied {
                 revision,
                 response,
-                is_unfilled: false
+                has_pending_values: false
             })
         );
         for code in 1..=16 {

@@ -1,8 +1,8 @@
 //! Whether one version of a key satisfies a condition of a transaction.
 
-use crate::apart::Reference;
 use crate::history::Version;
 use crate::refused::Refused;
+use crate::value_refs::ValueRef;
 use quorate_etcd_api::etcdserverpb::Compare;
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use std::cell::OnceCell;
@@ -28,7 +28,7 @@ impl<'a> Operand<'a> {
     }
 
     /// How a value that is kept apart compares; `None` if only its bytes could tell.
-    fn compare(&self, apart: &Reference) -> Option<Ordering> {
+    fn compare(&self, apart: &ValueRef) -> Option<Ordering> {
         let digest = || *self.digest.get_or_init(|| xxh3_128(self.value));
         if apart.len as usize == self.value.len() && apart.digest == digest() {
             return Some(Ordering::Equal);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Asks for changes from a revision on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Watched {
+pub struct EventsQuery {
     /// Which keys.
     pub keys: Keys,
     /// The first revision wanted.
@@ -41,7 +41,7 @@ pub enum Keys {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Events {
     /// By revision, and within a revision in the order in which they were made; each with what was
-    /// there before, if that is known. Values may be apart: see [`crate::event_references`].
+    /// there before, if that is known. Values may be apart: see [`crate::event_value_refs`].
     pub events: Vec<Event>,
     /// Every change before this revision is told: go on from here. The present is reached once it
     /// is greater than `revision`.
@@ -56,21 +56,21 @@ pub struct Events {
 ///
 /// It tells how much memory may be freed, and nothing else: every replica has its own.
 #[derive(Debug)]
-pub(crate) struct Wanted(AtomicI64);
+pub(crate) struct UnreadRevision(AtomicI64);
 
-impl Default for Wanted {
+impl Default for UnreadRevision {
     fn default() -> Self {
-        Wanted(AtomicI64::new(i64::MAX))
+        UnreadRevision(AtomicI64::new(i64::MAX))
     }
 }
 
-impl Clone for Wanted {
+impl Clone for UnreadRevision {
     fn clone(&self) -> Self {
-        Wanted(AtomicI64::new(self.get()))
+        UnreadRevision(AtomicI64::new(self.get()))
     }
 }
 
-impl Wanted {
+impl UnreadRevision {
     pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -82,7 +82,7 @@ impl Wanted {
 
 impl Store {
     /// Reads changes. Below the compacted revision it refuses; past the present there are none.
-    pub(crate) fn events(&self, watched: &Watched) -> Result<Events, Refused> {
+    pub(crate) fn events(&self, watched: &EventsQuery) -> Result<Events, Refused> {
         let from = watched.from;
         let mut found = Found {
             answer: Events {

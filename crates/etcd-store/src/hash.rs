@@ -9,7 +9,7 @@
 //! count, whether their memory is free yet or not: compare replicas at equal compaction.
 
 use crate::history::{History, Version};
-use crate::query::{Answer, KeyHash};
+use crate::query::{KeyHash, QueryAnswer};
 use crate::refused::Refused;
 use crate::slice::Pin;
 use crate::store::Store;
@@ -134,22 +134,22 @@ impl HashRest {
 }
 
 impl Store {
-    pub(crate) fn begin_hash(&self, revision: i64) -> Result<Answer, Refused> {
+    pub(crate) fn begin_hash(&self, revision: i64) -> Result<QueryAnswer, Refused> {
         self.go_on_with_hash(HashRest::new(self, revision)?)
     }
 
     /// Goes on with a digest.
-    pub(crate) fn hash_rest(&self, rest: &HashRest) -> Result<Answer, Refused> {
+    pub(crate) fn hash_rest(&self, rest: &HashRest) -> Result<QueryAnswer, Refused> {
         if rest.found.compacted < self.compacted && !self.pins.holds(&rest.pin) {
             return Err(Refused::Compacted);
         }
         self.go_on_with_hash(rest.clone())
     }
 
-    fn go_on_with_hash(&self, mut rest: HashRest) -> Result<Answer, Refused> {
+    fn go_on_with_hash(&self, mut rest: HashRest) -> Result<QueryAnswer, Refused> {
         Ok(match rest.read(self, self.keys_per_slice) {
-            true => Answer::HashKv(rest.found()),
-            false => Answer::HashRest(Box::new(rest)),
+            true => QueryAnswer::HashKv(rest.found()),
+            false => QueryAnswer::HashRest(Box::new(rest)),
         })
     }
 }
@@ -160,8 +160,8 @@ fn update(hash: &mut Xxh3, version: &Version) {
     fields[8..16].copy_from_slice(&version.created.to_le_bytes());
     fields[16..24].copy_from_slice(&version.version.to_le_bytes());
     fields[24..32].copy_from_slice(&version.lease.to_le_bytes());
-    let is_apart = version.value.reference().is_some();
-    let len = version.value.len() as u64 | (u64::from(is_apart) << 63);
+    let is_value_ref = version.value.reference().is_some();
+    let len = version.value.len() as u64 | (u64::from(is_value_ref) << 63);
     fields[32..40].copy_from_slice(&len.to_le_bytes());
     fields[40..].copy_from_slice(&version.sub.to_le_bytes());
     hash.update(&fields);

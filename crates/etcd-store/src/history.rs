@@ -1,6 +1,6 @@
 //! The versions of one key.
 
-use crate::kept::Kept;
+use crate::stored_value::StoredValue;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     /// The value; empty in a deletion.
-    pub(crate) value: Kept,
+    pub(crate) value: StoredValue,
     /// Revision of the write.
     pub(crate) modified: i64,
     /// Revision at which the key's life began; 0 in a deletion.
@@ -25,7 +25,7 @@ impl Version {
     /// A deletion.
     pub(crate) fn deletion(modified: i64, sub: u32) -> Self {
         Version {
-            value: Kept::default(),
+            value: StoredValue::default(),
             modified,
             created: 0,
             version: 0,

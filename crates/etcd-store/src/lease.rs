@@ -28,12 +28,12 @@ pub(crate) struct Leases {
     /// Leases that began, were renewed or ended since the countdowns were last asked for.
     changed: BTreeSet<i64>,
     /// While a snapshot is taken: what those that changed since were before, if they were.
-    before: Option<BTreeMap<i64, Option<Terms>>>,
+    before: Option<BTreeMap<i64, Option<LeaseTerms>>>,
 }
 
 #[derive(Debug)]
 struct Lease {
-    terms: Terms,
+    terms: LeaseTerms,
     keys: BTreeSet<Box<[u8]>>,
 }
 
@@ -46,7 +46,7 @@ impl Lease {
 
 /// What a lease is apart from its keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct LeaseTerms {
     /// Its time to live, in seconds.
     pub(crate) ttl_s: i64,
     /// The renewal that counts; the grant is one.
@@ -119,7 +119,7 @@ impl Leases {
     }
 
     /// The next lease after a number, as it was when the snapshot began.
-    pub(crate) fn frozen_after(&self, after: Option<i64>) -> Option<(i64, Terms)> {
+    pub(crate) fn frozen_after(&self, after: Option<i64>) -> Option<(i64, LeaseTerms)> {
         let before = self.before.as_ref()?;
         let mut from = after.map_or(Bound::Unbounded, Bound::Excluded);
         loop {
@@ -138,7 +138,7 @@ impl Leases {
     }
 
     /// Puts a lease of a snapshot in its place.
-    pub(crate) fn put_back(&mut self, id: i64, terms: Terms) {
+    pub(crate) fn put_back(&mut self, id: i64, terms: LeaseTerms) {
         let keys = BTreeSet::new();
         self.by_id.insert(id, Lease { terms, keys });
         self.changed.insert(id);
@@ -152,7 +152,7 @@ impl Leases {
     fn grant(&mut self, id: i64, ttl_s: i64) {
         self.changing(id);
         let renewal = 0;
-        self.put_back(id, Terms { ttl_s, renewal });
+        self.put_back(id, LeaseTerms { ttl_s, renewal });
     }
 
     fn renew(&mut self, id: i64) -> Option<i64> {

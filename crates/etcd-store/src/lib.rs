@@ -15,25 +15,24 @@
 //!   what the limit let through.
 //! - A lease of less than two seconds is one of two seconds. Its keys go in one revision.
 //! - Values may be kept apart: then the store knows their length and digest, and the name of the
-//!   payload. It never waits for the bytes; [`Unfilled`] and [`ordering`] say who does.
+//!   payload. It never waits for the bytes; [`PendingResponse`] and [`ordering`] say who does.
 //! - A deletion at the compacted revision is kept for those who watch from there; a deletion before
 //!   it is not.
 
-mod apart;
 mod attempt;
-mod by_hand;
 pub mod check;
 pub mod command;
 mod compact;
 mod condition;
+mod disaster_recovery;
 mod events;
 mod flaw;
 mod hash;
 mod history;
 mod journal;
-mod kept;
 mod lease;
 pub mod ordering;
+mod pending_values;
 mod plan;
 mod query;
 mod refused;
@@ -41,20 +40,21 @@ mod slice;
 mod snapshot;
 mod span;
 mod store;
-mod unfilled;
+mod stored_value;
+mod value_refs;
 mod view;
 mod write;
 
-pub use apart::Reference;
-pub use by_hand::Unreadable;
 pub use command::{Applied, decode_result};
-pub use events::{Events, Keys, Watched};
+pub use disaster_recovery::UnreadableVersion;
+pub use events::{Events, EventsQuery, Keys};
 pub use flaw::Flaw;
 pub use hash::HashRest;
 pub use lease::{LeaseExpiry, LeaseInfo, TTL_S_MAX, TTL_S_MIN};
-pub use query::{Answer, KeyHash, Query, Status};
+pub use pending_values::{PendingResponse, event_value_refs, fill_events};
+pub use query::{KeyHash, Query, QueryAnswer, Status};
 pub use refused::Refused;
 pub use slice::{LargeRead, Pin, RangePart, RangeRest};
 pub use snapshot::Cut;
 pub use store::Store;
-pub use unfilled::{Unfilled, event_references, fill_events};
+pub use value_refs::ValueRef;

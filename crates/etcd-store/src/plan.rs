@@ -1,8 +1,8 @@
 //! A transaction after its conditions are known.
 
-use crate::apart::{Parts, Reference};
 use crate::refused::Refused;
 use crate::slice::FirstSlice;
+use crate::value_refs::{PayloadParts, ValueRef};
 use crate::view::View;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -23,7 +23,7 @@ pub(crate) struct Plan<'a> {
 pub(crate) enum Step<'a> {
     Range(&'a RangeRequest),
     /// With the value, if that is kept apart.
-    Put(&'a PutRequest, Option<Reference>),
+    Put(&'a PutRequest, Option<ValueRef>),
     Delete(&'a DeleteRangeRequest),
     Txn(Plan<'a>),
 }
@@ -33,7 +33,7 @@ impl<'a> Plan<'a> {
     pub(crate) fn new(
         view: View<'_>,
         txn: &'a TxnRequest,
-        parts: &mut Parts<'_>,
+        parts: &mut PayloadParts<'_>,
     ) -> Result<Self, Refused> {
         let succeeded = view.all_hold(&txn.compare)?;
         let steps = if succeeded {
@@ -50,7 +50,7 @@ impl<'a> Plan<'a> {
     fn steps(
         view: View<'_>,
         taken: &'a [RequestOp],
-        parts: &mut Parts<'_>,
+        parts: &mut PayloadParts<'_>,
     ) -> Result<Vec<Step<'a>>, Refused> {
         let requests = taken.iter().filter_map(|op| op.request.as_ref());
         let step = |request: &'a Request| {

@@ -1,11 +1,11 @@
 //! What can be asked of the store, and what it answers.
 
-use crate::events::{Events, Watched};
+use crate::events::{Events, EventsQuery};
 use crate::hash::HashRest;
 use crate::lease::LeaseInfo;
+use crate::pending_values::PendingResponse;
 use crate::refused::Refused;
 use crate::slice::{LargeRead, RangePart, RangeRest};
-use crate::unfilled::Unfilled;
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 
 /// A read request.
@@ -25,7 +25,7 @@ pub enum Query {
     /// The rest of a digest.
     HashRest(Box<HashRest>),
     /// Changes.
-    Events(Watched),
+    Events(EventsQuery),
     /// Nobody reads all changes any more ([`crate::Keys::All`]).
     Unwatch,
     /// A lease.
@@ -41,13 +41,13 @@ pub enum Query {
 
 /// The answer to a [`Query`] of the same name. Headers hold only the revision.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Answer {
+pub enum QueryAnswer {
     /// Keys.
     Range(RangeResponse),
     /// Outcomes of a transaction that only reads.
     Txn(TxnResponse),
     /// Keys or a transaction that only reads, some values of which are kept apart.
-    Unfilled(Box<Unfilled>),
+    PendingResponse(Box<PendingResponse>),
     /// The first slice of keys or of a transaction that only reads.
     Large(Box<LargeRead>),
     /// A slice, for [`LargeRead::add`].

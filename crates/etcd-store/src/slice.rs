@@ -3,10 +3,10 @@
 //! The first slice fixes the revision; a [`Pin`] keeps what counts there until the last. What one
 //! slice can answer is answered at once, and costs nothing more.
 
-use crate::query::{Answer, Query};
+use crate::pending_values::PendingResponse;
+use crate::query::{Query, QueryAnswer};
 use crate::refused::Refused;
 use crate::store::Store;
-use crate::unfilled::Unfilled;
 use crate::view::{View, finish, header, room_max};
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -99,7 +99,7 @@ impl RangePart {
 /// [`LargeRead::add`], until there is nothing more to ask.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LargeRead {
-    whole: Whole,
+    whole: LargeRequest,
     /// In the order of the request.
     ranges: Vec<LargeRange>,
     /// Which of them is read.
@@ -108,7 +108,7 @@ pub struct LargeRead {
 
 /// What was asked for.
 #[derive(Clone, PartialEq, Debug)]
-enum Whole {
+enum LargeRequest {
     Range,
     /// With the large ranges left out of the response.
     Txn(Box<(TxnRequest, TxnResponse)>),
@@ -127,9 +127,9 @@ impl LargeRead {
     #[must_use]
     pub fn query(&self) -> Query {
         match (&self.whole, self.ranges.first()) {
-            (Whole::Txn(whole), _) => Query::Txn(whole.0.clone()),
-            (Whole::Range, Some(range)) => Query::Range(range.rest.request.clone()),
-            (Whole::Range, None) => Query::Range(RangeRequest::default()),
+            (LargeRequest::Txn(whole), _) => Query::Txn(whole.0.clone()),
+            (LargeRequest::Range, Some(range)) => Query::Range(range.rest.request.clone()),
+            (LargeRequest::Range, None) => Query::Range(RangeRequest::default()),
         }
     }
 
@@ -157,17 +157,17 @@ impl LargeRead {
     /// The whole answer. It sorts, which takes its time: this is not for a thread that others wait
     /// for.
     #[must_use]
-    pub fn finish(mut self) -> Answer {
+    pub fn finish(mut self) -> QueryAnswer {
         for range in &mut self.ranges {
             finish(&range.rest.request, &mut range.response);
         }
         let mut ranges = self.ranges.into_iter();
         match self.whole {
-            Whole::Range => match ranges.next() {
-                Some(range) => Unfilled::range(&range.rest.request, range.response),
-                None => Answer::Range(RangeResponse::default()),
+            LargeRequest::Range => match ranges.next() {
+                Some(range) => PendingResponse::range(&range.rest.request, range.response),
+                None => QueryAnswer::Range(RangeResponse::default()),
             },
-            Whole::Txn(whole) => {
+            LargeRequest::Txn(whole) => {
                 let (request, mut whole) = *whole;
                 let mut next = ranges.next();
                 let mut place = 0;
@@ -178,7 +178,7 @@ impl LargeRead {
                     }
                     place += 1;
                 });
-                Unfilled::txn(&request, whole)
+                PendingResponse::txn(&request, whole)
             }
         }
     }
@@ -251,23 +251,23 @@ impl FirstSlice {
     }
 
     /// The answer to a range request.
-    pub(crate) fn end_range(self, request: &RangeRequest, response: RangeResponse) -> Answer {
+    pub(crate) fn end_range(self, request: &RangeRequest, response: RangeResponse) -> QueryAnswer {
         if self.unfinished.is_empty() {
-            return Unfilled::range(request, response);
+            return PendingResponse::range(request, response);
         }
-        self.rest(Whole::Range)
+        self.rest(LargeRequest::Range)
     }
 
     /// The answer to a transaction.
-    pub(crate) fn end_txn(self, request: &TxnRequest, response: TxnResponse) -> Answer {
+    pub(crate) fn end_txn(self, request: &TxnRequest, response: TxnResponse) -> QueryAnswer {
         if self.unfinished.is_empty() {
-            return Unfilled::txn(request, response);
+            return PendingResponse::txn(request, response);
         }
-        self.rest(Whole::Txn(Box::new((request.clone(), response))))
+        self.rest(LargeRequest::Txn(Box::new((request.clone(), response))))
     }
 
-    fn rest(self, whole: Whole) -> Answer {
-        Answer::Large(Box::new(LargeRead {
+    fn rest(self, whole: LargeRequest) -> QueryAnswer {
+        QueryAnswer::Large(Box::new(LargeRead {
             whole,
             ranges: self.unfinished,
             current: 0,

@@ -1,20 +1,20 @@
 //! The store as an application.
 
-use crate::apart::{Parts, Payloads};
 use crate::check;
 use crate::command::{self, Command};
 use crate::compact::FreedAt;
-use crate::events::Wanted;
+use crate::events::UnreadRevision;
 use crate::flaw::Flaw;
 use crate::hash::HashRest;
 use crate::history::{History, Version};
 use crate::journal::Journal;
 use crate::lease::Leases;
 use crate::plan::{Plan, admit_put};
-use crate::query::{Answer, KeyHash, Query, Status};
+use crate::query::{KeyHash, Query, QueryAnswer, Status};
 use crate::refused::Refused;
 use crate::slice::{FirstSlice, KEYS_PER_SLICE, Pins};
 use crate::snapshot::{Cut, Loading};
+use crate::value_refs::{LivePayloads, PayloadParts};
 use crate::view::{View, header};
 use crate::write::Writer;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ pub struct Store {
     /// Every change since the last compaction, and those it has not freed yet.
     pub(crate) journal: Journal,
     /// What of it somebody still wants to read.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: UnreadRevision,
     /// The first revision that can be read; -1, as in etcd, before any compaction.
     pub(crate) compacted: i64,
     /// How far freeing has come within that revision.
@@ -42,7 +42,7 @@ pub struct Store {
     /// Leases and their keys.
     pub(crate) leases: Leases,
     /// Values that are kept apart.
-    pub(crate) payloads: Payloads,
+    pub(crate) payloads: LivePayloads,
     /// Keys that exist now.
     pub(crate) live: u64,
     /// Estimated memory.
@@ -66,12 +66,12 @@ impl Default for Store {
         Store {
             keys: BTreeMap::new(),
             journal: Journal::default(),
-            wanted: Wanted::default(),
+            wanted: UnreadRevision::default(),
             revision: 1,
             compacted: -1,
             freed_at: FreedAt::default(),
             leases: Leases::default(),
-            payloads: Payloads::default(),
+            payloads: LivePayloads::default(),
             live: 0,
             bytes: 0,
             keys_per_slice: KEYS_PER_SLICE,
@@ -165,15 +165,19 @@ impl Store {
 
     fn execute(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Result<Bytes, Refused> {
         let command = Command::decode(body)?;
-        let puts = command.puts_apart();
+        let puts = command.puts_with_payload();
         if puts.len() != payloads.len() {
             return Err(Refused::Malformed);
         }
         command.admit(at.admission)?;
-        let mut parts = Parts::new(at.payload, payloads, puts);
+        let mut parts = PayloadParts::new(at.payload, payloads, puts);
         match &command {
-            Command::Put(request) | Command::PutApart(request) => self.put(request, &mut parts),
-            Command::Txn(request) | Command::TxnApart(request, _) => self.txn(request, &mut parts),
+            Command::Put(request) | Command::PutWithPayload(request) => {
+                self.put(request, &mut parts)
+            }
+            Command::Txn(request) | Command::TxnWithPayloads(request, _) => {
+                self.txn(request, &mut parts)
+            }
             Command::DeleteRange(request) => self.delete_range(request),
             Command::Compact(request) => self.compact(request),
             Command::LeaseGrant(request) => self.grant(at, request),
@@ -186,7 +190,7 @@ impl Store {
     pub(crate) fn put(
         &mut self,
         request: &PutRequest,
-        parts: &mut Parts<'_>,
+        parts: &mut PayloadParts<'_>,
     ) -> Result<Bytes, Refused> {
         check::put(request)?;
         admit_put(self.view(), request)?;
@@ -204,7 +208,11 @@ impl Store {
         Ok(command::applied_with_values(writer.finish(), &response))
     }
 
-    fn txn(&mut self, request: &TxnRequest, parts: &mut Parts<'_>) -> Result<Bytes, Refused> {
+    fn txn(
+        &mut self,
+        request: &TxnRequest,
+        parts: &mut PayloadParts<'_>,
+    ) -> Result<Bytes, Refused> {
         check::txn(request, usize::MAX)?;
         let plan = Plan::new(self.view(), request, parts)?;
         plan.admit(self.view())?;
@@ -214,7 +222,7 @@ impl Store {
         Ok(command::applied_with_values(writer.finish(), &response))
     }
 
-    fn range(&self, request: &RangeRequest) -> Result<Answer, Refused> {
+    fn range(&self, request: &RangeRequest) -> Result<QueryAnswer, Refused> {
         check::range(request)?;
         let revision = self.view().readable(request.revision)?;
         let mut slice = FirstSlice::new(self.keys_per_slice);
@@ -222,9 +230,9 @@ impl Store {
         Ok(slice.end_range(request, response))
     }
 
-    fn read_txn(&self, request: &TxnRequest) -> Result<Answer, Refused> {
+    fn read_txn(&self, request: &TxnRequest) -> Result<QueryAnswer, Refused> {
         check::txn(request, usize::MAX)?;
-        let plan = Plan::new(self.view(), request, &mut Parts::none())?;
+        let plan = Plan::new(self.view(), request, &mut PayloadParts::none())?;
         plan.admit(self.view())?;
         let mut slice = FirstSlice::new(self.keys_per_slice);
         let mut response = plan.read(self.view(), &mut slice)?;
@@ -235,7 +243,7 @@ impl Store {
 
 impl Application for Store {
     type Query = Query;
-    type Answer = Answer;
+    type Answer = QueryAnswer;
     type Cut = Cut;
 
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes {
@@ -291,23 +299,23 @@ impl Application for Store {
         self.free(CHANGES_FREED_PER_SLICE)
     }
 
-    fn query(&self, query: &Query) -> Answer {
+    fn query(&self, query: &Query) -> QueryAnswer {
         let answer = match query {
             Query::Range(request) => self.range(request),
             Query::Txn(request) => self.read_txn(request),
-            Query::RangeRest(rest) => self.range_rest(rest).map(Answer::RangePart),
+            Query::RangeRest(rest) => self.range_rest(rest).map(QueryAnswer::RangePart),
             Query::HashKv { revision } => self.begin_hash(*revision),
             Query::HashRest(rest) => self.hash_rest(rest),
-            Query::Events(watched) => self.events(watched).map(Answer::Events),
+            Query::Events(watched) => self.events(watched).map(QueryAnswer::Events),
             Query::Unwatch => {
                 self.unwatch();
-                Ok(Answer::Unwatch)
+                Ok(QueryAnswer::Unwatch)
             }
-            Query::Lease { id } => Ok(Answer::Lease(self.lease(*id))),
-            Query::Leases => Ok(Answer::Leases(self.revision, self.leases.ids())),
-            Query::Status => Ok(Answer::Status(self.status())),
+            Query::Lease { id } => Ok(QueryAnswer::Lease(self.lease(*id))),
+            Query::Leases => Ok(QueryAnswer::Leases(self.revision, self.leases.ids())),
+            Query::Status => Ok(QueryAnswer::Status(self.status())),
         };
-        answer.unwrap_or_else(Answer::Refused)
+        answer.unwrap_or_else(QueryAnswer::Refused)
     }
 
     fn cut(&mut self) -> Cut {

@@ -1,11 +1,11 @@
 //! Reading the store at a revision.
 
-use crate::apart::is_apart;
 use crate::condition::{Operand, satisfies};
 use crate::history::{History, Version};
 use crate::refused::Refused;
 use crate::span::Span;
 use crate::store::Store;
+use crate::value_refs::is_value_ref;
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::compare::CompareTarget;
 use quorate_etcd_api::etcdserverpb::{
@@ -158,7 +158,7 @@ pub(crate) struct Slice {
 
 /// Whether the answer to a range request can be sorted and cut only once its values are there.
 pub(crate) fn is_deferred(request: &RangeRequest, response: &RangeResponse) -> bool {
-    request.sort_target == SortTarget::Value as i32 && response.kvs.iter().any(is_apart)
+    request.sort_target == SortTarget::Value as i32 && response.kvs.iter().any(is_value_ref)
 }
 
 /// Makes the answer to a range request of all that was collected for it, unless that is deferred.

@@ -1,12 +1,12 @@
 //! Changing the store: one write transaction.
 
-use crate::apart::Reference;
 use crate::history::{History, Version};
 use crate::journal::Change;
-use crate::kept::Kept;
 use crate::plan::{Plan, Step};
 use crate::span::Span;
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
+use crate::stored_value::StoredValue;
+use crate::value_refs::ValueRef;
 use crate::view::{View, header, key_value};
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -74,10 +74,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Runs an admitted put, of this value if it is kept apart.
-    pub(crate) fn put(&mut self, request: &PutRequest, apart: Option<Reference>) -> PutResponse {
+    pub(crate) fn put(&mut self, request: &PutRequest, apart: Option<ValueRef>) -> PutResponse {
         let modified = self.store.revision + 1;
         let mut next = Version {
-            value: Kept::default(),
+            value: StoredValue::default(),
             modified,
             created: modified,
             version: 1,
@@ -101,9 +101,9 @@ impl<'a> Writer<'a> {
         }
         next.value = match present {
             Some(present) if request.ignore_value => present.value.clone(),
-            _ if let Some(reference) = apart => Kept::apart(reference),
-            _ if request.value.len() < SHARED_BYTES_MIN => Kept::copy(&request.value),
-            _ => Kept::share(&request.value),
+            _ if let Some(reference) = apart => StoredValue::by_reference(reference),
+            _ if request.value.len() < SHARED_BYTES_MIN => StoredValue::copy(&request.value),
+            _ => StoredValue::share(&request.value),
         };
         let new_lease = next.lease;
         self.store.bytes += VERSION_BYTES + next.value.bytes_held();

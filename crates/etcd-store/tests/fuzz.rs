@@ -12,7 +12,9 @@ use quorate_etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, RangeRequest, TxnRequest,
 };
 use quorate_etcd_store::command::{self, Command};
-use quorate_etcd_store::{Applied, Keys, Query, Refused, Store, Unfilled, Watched, decode_result};
+use quorate_etcd_store::{
+    Applied, EventsQuery, Keys, PendingResponse, Query, Refused, Store, decode_result,
+};
 use quorate_fuzz::{Fuzz, Limits};
 use std::cell::RefCell;
 
@@ -77,7 +79,7 @@ fn commands_bear_any_bytes_and_so_does_the_store_that_applies_them() {
     fuzz.run(
         |input| Command::decode(&input),
         |input, command| {
-            let payloads = vec![payload(); command.puts_apart().len()];
+            let payloads = vec![payload(); command.puts_with_payload().len()];
             let once = Store::new().apply(At::default(), input, &payloads);
             let result = store.borrow_mut().apply(At::default(), input, &payloads);
             for result in [once, result] {
@@ -94,15 +96,18 @@ fn results_bear_any_bytes() {
     let bodies: Vec<Bytes> = commands(64).into_iter().chain(commands_apart(32)).collect();
     let apply = |body: &Bytes| {
         let command = Command::decode(body).expect("it was just encoded");
-        let payloads = vec![payload(); command.puts_apart().len()];
+        let payloads = vec![payload(); command.puts_with_payload().len()];
         store.apply(At::default(), body, &payloads)
     };
     let results: Vec<Bytes> = bodies.iter().map(apply).collect();
-    let is_unfilled = |result| decode_result(result).is_ok_and(|applied| applied.is_unfilled);
-    assert!(results.iter().any(is_unfilled));
+    let has_pending_values =
+        |result| decode_result(result).is_ok_and(|applied| applied.has_pending_values);
+    assert!(results.iter().any(has_pending_values));
     let check = |input: &Bytes, applied: &Applied| {
         assert_eq!(input.len(), 9 + applied.response.len());
-        let unfilled = bodies.iter().map(|body| Unfilled::of_result(body, applied));
+        let unfilled = bodies
+            .iter()
+            .map(|body| PendingResponse::of_result(body, applied));
         for unfilled in unfilled.flatten() {
             if let Ok(references) = unfilled.references() {
                 let whole = unfilled.encode(vec![Bytes::new(); references.len()]);
@@ -133,7 +138,7 @@ fn query(input: &Bytes) -> Result<Query, String> {
             match kind {
                 2 => Query::HashKv { revision: number },
                 3 => Query::Lease { id: number },
-                _ => Query::Events(Watched {
+                _ => Query::Events(EventsQuery {
                     keys: Keys::Span { key, range_end },
                     from: number,
                 }),

@@ -13,7 +13,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_etcd_store::{
-    Answer, Keys, Query, Refused, Store, TTL_S_MAX, Watched, command, decode_result,
+    EventsQuery, Keys, Query, QueryAnswer, Refused, Store, TTL_S_MAX, command, decode_result,
 };
 
 /// Applies a command; gives the revision afterwards, and the response.
@@ -68,8 +68,8 @@ fn range_request(key: &str, end: &str) -> RangeRequest {
 
 fn range(store: &Store, request: RangeRequest) -> Result<Vec<KeyValue>, Refused> {
     match store.query(&Query::Range(request)) {
-        Answer::Range(response) => Ok(response.kvs),
-        Answer::Refused(refused) => Err(refused),
+        QueryAnswer::Range(response) => Ok(response.kvs),
+        QueryAnswer::Refused(refused) => Err(refused),
         other => panic!("not the answer to a range: {other:?}"),
     }
 }
@@ -174,7 +174,7 @@ fn sorting_limits_and_counts() {
             limit,
             ..range_request("a", "z")
         });
-        let Answer::Range(response) = store.query(&query) else {
+        let QueryAnswer::Range(response) = store.query(&query) else {
             panic!("refused: {query:?}");
         };
         let got = (&keys(&response.kvs)[..], response.more, response.count);
@@ -329,7 +329,7 @@ fn conditions_over_a_range_and_over_nothing() {
             compare: vec![condition],
             ..TxnRequest::default()
         };
-        let Answer::Txn(response) = store.query(&Query::Txn(request.clone())) else {
+        let QueryAnswer::Txn(response) = store.query(&Query::Txn(request.clone())) else {
             panic!("refused: {request:?}");
         };
         assert_eq!(response.succeeded, expected, "{request:?}");
@@ -344,7 +344,7 @@ fn a_query_cannot_write() {
         ..TxnRequest::default()
     };
     let answer = store.query(&Query::Txn(request));
-    assert_eq!(answer, Answer::Refused(Refused::Malformed));
+    assert_eq!(answer, QueryAnswer::Refused(Refused::Malformed));
 }
 
 #[test]
@@ -531,7 +531,8 @@ fn watchers_see_the_key_before_the_whole_transaction() {
             range_end: bytes("\0"),
         },
     ] {
-        let Answer::Events(found) = store.query(&Query::Events(Watched { keys, from: 3 })) else {
+        let QueryAnswer::Events(found) = store.query(&Query::Events(EventsQuery { keys, from: 3 }))
+        else {
             panic!("nothing was compacted");
         };
         let seen = found.events.iter().map(|event| {
@@ -567,7 +568,7 @@ fn keys_without_values_come_without_leases() {
             sort_target,
             ..RangeRequest::default()
         };
-        let Answer::Range(found) = store.query(&Query::Range(request)) else {
+        let QueryAnswer::Range(found) = store.query(&Query::Range(request)) else {
             panic!("a range");
         };
         assert_eq!(found.kvs[0].lease, lease);

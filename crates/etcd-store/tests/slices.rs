@@ -8,7 +8,7 @@ use bytes::Bytes;
 use generate::Generator;
 use quorate_core::{Application, At};
 use quorate_etcd_api::etcdserverpb::{CompactionRequest, PutRequest, RangeRequest};
-use quorate_etcd_store::{Answer, Query, Refused, Store, command};
+use quorate_etcd_store::{Query, QueryAnswer, Refused, Store, command};
 
 fn random_command(random: &mut Generator, store: &Store) -> Bytes {
     let revision = store.revision();
@@ -22,23 +22,27 @@ fn random_command(random: &mut Generator, store: &Store) -> Bytes {
 
 /// Reads on until the answer is whole; `between` happens between slices. Says how many slices it
 /// took.
-fn read(store: &mut Store, query: &Query, mut between: impl FnMut(&mut Store)) -> (Answer, u32) {
+fn read(
+    store: &mut Store,
+    query: &Query,
+    mut between: impl FnMut(&mut Store),
+) -> (QueryAnswer, u32) {
     let mut slices = 1;
     let mut answer = store.query(query);
     loop {
         answer = match answer {
-            Answer::Large(mut read) => {
+            QueryAnswer::Large(mut read) => {
                 while let Some(query) = read.next() {
                     between(store);
                     slices += 1;
                     match store.query(&query) {
-                        Answer::RangePart(part) => read.add(part),
+                        QueryAnswer::RangePart(part) => read.add(part),
                         other => return (other, slices),
                     }
                 }
                 read.finish()
             }
-            Answer::HashRest(rest) => {
+            QueryAnswer::HashRest(rest) => {
                 between(store);
                 slices += 1;
                 store.query(&Query::HashRest(rest))
@@ -135,7 +139,7 @@ fn a_read_that_is_given_up_keeps_nothing() {
     for key in [b"a", b"b", b"a"] {
         put(&mut store, key);
     }
-    let Answer::Large(read) = store.query(&all_keys()) else {
+    let QueryAnswer::Large(read) = store.query(&all_keys()) else {
         panic!("it took one slice");
     };
     put(&mut store, b"a");
@@ -170,7 +174,7 @@ fn a_read_goes_on_in_a_loaded_store_unless_its_revision_is_compacted_there() {
             *store = loaded;
         });
         if compacted {
-            assert_eq!(found, Answer::Refused(Refused::Compacted));
+            assert_eq!(found, QueryAnswer::Refused(Refused::Compacted));
         } else {
             assert_eq!(found, expected);
         }

@@ -11,7 +11,9 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseRevokeRequest, PutRequest, RangeRequest,
 };
-use quorate_etcd_store::{Answer, Events, Keys, LeaseInfo, Query, Store, Watched, command};
+use quorate_etcd_store::{
+    Events, EventsQuery, Keys, LeaseInfo, Query, QueryAnswer, Store, command,
+};
 
 /// A command, where it is applied, and the values that are kept apart.
 #[derive(Clone)]
@@ -105,7 +107,7 @@ fn all() -> (Bytes, Bytes) {
     (Bytes::from_static(b"\0"), Bytes::from_static(b"\0"))
 }
 
-fn range_at(store: &Store, revision: i64) -> Answer {
+fn range_at(store: &Store, revision: i64) -> QueryAnswer {
     let (key, range_end) = all();
     store.query(&Query::Range(RangeRequest {
         key,
@@ -116,15 +118,15 @@ fn range_at(store: &Store, revision: i64) -> Answer {
 }
 
 /// Everything that happened from a revision on, however many answers that takes.
-fn events_from(store: &Store, from: i64) -> Vec<Answer> {
+fn events_from(store: &Store, from: i64) -> Vec<QueryAnswer> {
     let mut answers = Vec::new();
     let mut from = from;
     loop {
         let (key, range_end) = all();
         let keys = Keys::Span { key, range_end };
-        let answer = store.query(&Query::Events(Watched { keys, from }));
+        let answer = store.query(&Query::Events(EventsQuery { keys, from }));
         let next = match &answer {
-            Answer::Events(Events { next, .. }) => *next,
+            QueryAnswer::Events(Events { next, .. }) => *next,
             _ => i64::MAX,
         };
         answers.push(answer);
@@ -136,11 +138,11 @@ fn events_from(store: &Store, from: i64) -> Vec<Answer> {
 }
 
 fn leases(store: &Store) -> Vec<(i64, LeaseInfo)> {
-    let Answer::Leases(_, ids) = store.query(&Query::Leases) else {
+    let QueryAnswer::Leases(_, ids) = store.query(&Query::Leases) else {
         panic!("not the answer about leases");
     };
     let lease = |id| match store.query(&Query::Lease { id }) {
-        Answer::Lease(info) => (id, info),
+        QueryAnswer::Lease(info) => (id, info),
         other => panic!("not the answer about a lease: {other:?}"),
     };
     ids.into_iter().map(lease).collect()

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use quorate_core::{ClusterId, Payload, Principal, ReplicaId};
 use quorate_etcd_api::errors::{self, Error};
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
-use quorate_etcd_store::{Answer, Status as StoreStatus};
 use quorate_etcd_store::{Applied, Query, Refused, Store, decode_result};
+use quorate_etcd_store::{QueryAnswer, Status as StoreStatus};
 use quorate_face_common::{ConnectionLimits, Metrics};
 use quorate_server::{Account, Charge, Consistency, Failure, Handle};
 use std::sync::Arc;
@@ -199,7 +199,7 @@ impl Face {
     ) -> Result<Result<Applied, Refused>, Status> {
         let applied = self.apply(body.clone(), payloads).await?;
         match applied {
-            Ok(applied) if applied.is_unfilled => {
+            Ok(applied) if applied.has_pending_values => {
                 Ok(Ok(Box::pin(self.fill(&body, applied)).await?))
             }
             Ok(applied) => Ok(Ok(self.charged(applied)?)),
@@ -212,10 +212,10 @@ impl Face {
         &self,
         query: Query,
         consistency: Consistency,
-    ) -> Result<Answer, Status> {
+    ) -> Result<QueryAnswer, Status> {
         let mut charge = self.account.charge();
         match self.ask(query, consistency, &mut charge).await? {
-            Answer::Refused(reason) => Err(refused(reason)),
+            QueryAnswer::Refused(reason) => Err(refused(reason)),
             answer => Ok(answer),
         }
     }
@@ -226,9 +226,11 @@ impl Face {
         query: Query,
         consistency: Consistency,
         charge: &mut Charge,
-    ) -> Result<Answer, Status> {
+    ) -> Result<QueryAnswer, Status> {
         match self.handle.read(query, consistency).await.map_err(failed)? {
-            first @ (Answer::Large(_) | Answer::HashRest(_) | Answer::Unfilled(_)) => {
+            first @ (QueryAnswer::Large(_)
+            | QueryAnswer::HashRest(_)
+            | QueryAnswer::PendingResponse(_)) => {
                 // Rare and large: it is not to make room for every read.
                 Box::pin(self.complete(first, consistency, charge)).await
             }
@@ -239,7 +241,7 @@ impl Face {
     /// Figures about the store.
     pub(crate) async fn figures(&self, consistency: Consistency) -> Result<StoreStatus, Status> {
         match self.read(Query::Status, consistency).await? {
-            Answer::Status(figures) => Ok(figures),
+            QueryAnswer::Status(figures) => Ok(figures),
             _ => Err(mismatch()),
         }
     }

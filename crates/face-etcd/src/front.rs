@@ -38,7 +38,7 @@ pub(crate) struct Front {
     message_bytes_max: usize,
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 impl Front {
     /// In front of `routes`; messages are bounded as there.
@@ -72,13 +72,13 @@ impl Front {
                 respond(reply.into_inner(), charge).await
             };
             let answered = answered.await;
-            Ok(answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed)))
+            Ok(answered.unwrap_or_else(|status| status.into_http().map(ResponseBody::Routed)))
         })
     }
 }
 
 impl quorate_face_common::Face for Front {
-    type Body = Answer;
+    type Body = ResponseBody;
     type Answering = Answering;
 
     fn on_connection(&self, account: Account) -> Self {
@@ -92,7 +92,7 @@ impl quorate_face_common::Face for Front {
     fn answer(self, request: Request<AnyBody>) -> Answering {
         if requires_leader(request.headers()) && !self.face.handle.has_quorum() {
             let refusal = status(errors::NO_LEADER).into_http();
-            return Box::pin(ready(Ok(refusal.map(Answer::Routed))));
+            return Box::pin(ready(Ok(refusal.map(ResponseBody::Routed))));
         }
         if is_plain(&request) {
             match request.uri().path() {
@@ -110,7 +110,7 @@ impl quorate_face_common::Face for Front {
             }
         }
         let routed = self.routes.answer(request);
-        Box::pin(async move { Ok(routed.await?.map(Answer::Routed)) })
+        Box::pin(async move { Ok(routed.await?.map(ResponseBody::Routed)) })
     }
 
     fn is_stream(path: &str) -> bool {
@@ -213,7 +213,7 @@ pub(crate) fn message_length(received: &[u8], bytes_max: usize) -> Result<Option
 pub(crate) async fn respond(
     reply: Reply<impl Message>,
     mut charge: Charge,
-) -> Result<Response<Answer>, Status> {
+) -> Result<Response<ResponseBody>, Status> {
     let length = reply.encoded_len();
     let is_encoded = matches!(reply, Reply::Encoded(..));
     let (reply, rest) = match reply {
@@ -252,7 +252,7 @@ pub(crate) async fn respond(
             charge.attach(out)
         }
     };
-    let mut response = Response::new(Answer::Message([first, rest]));
+    let mut response = Response::new(ResponseBody::Message([first, rest]));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
     Ok(response)
@@ -268,7 +268,7 @@ impl AsRef<[u8]> for Short {
 }
 
 /// The body of a response.
-pub(crate) enum Answer {
+pub(crate) enum ResponseBody {
     /// One message in two parts, then the trailers that say all went well. What has left is empty,
     /// and so is a part that there is not.
     Message([Bytes; 2]),
@@ -287,7 +287,7 @@ fn lost() -> HeaderMap {
     trailers
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -296,21 +296,21 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match &mut *self {
-            Answer::Message(parts) => {
+            ResponseBody::Message(parts) => {
                 if let Some(part) = parts.iter_mut().find(|part| !part.is_empty()) {
                     return Poll::Ready(Some(Ok(Frame::data(std::mem::take(part)))));
                 }
-                *self = Answer::Routed(AnyBody::empty());
+                *self = ResponseBody::Routed(AnyBody::empty());
                 let mut trailers = HeaderMap::with_capacity(1);
                 trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
-            Answer::Routed(body) => Pin::new(body).poll_frame(context),
-            Answer::Passed(body) => {
+            ResponseBody::Routed(body) => Pin::new(body).poll_frame(context),
+            ResponseBody::Passed(body) => {
                 let passed = task::ready!(Pin::new(body).poll_frame(context));
                 Poll::Ready(passed.map(|frame| {
                     Ok(frame.unwrap_or_else(|_| {
-                        *self = Answer::Routed(AnyBody::empty());
+                        *self = ResponseBody::Routed(AnyBody::empty());
                         Frame::trailers(lost())
                     }))
                 }))
@@ -320,15 +320,15 @@ impl Body for Answer {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Answer::Message(_) => false,
-            Answer::Routed(body) | Answer::Passed(body) => body.is_end_stream(),
+            ResponseBody::Message(_) => false,
+            ResponseBody::Routed(body) | ResponseBody::Passed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Answer::Message(_) => SizeHint::default(),
-            Answer::Routed(body) | Answer::Passed(body) => body.size_hint(),
+            ResponseBody::Message(_) => SizeHint::default(),
+            ResponseBody::Routed(body) | ResponseBody::Passed(body) => body.size_hint(),
         }
     }
 }
@@ -405,7 +405,9 @@ mod tests {
                 Poll::Ready(Some(frame.ok_or_else(|| Status::cancelled("reset"))))
             }
         }
-        let mut body = pin!(Answer::Passed(AnyBody::new(Broken(Some("some".into())))));
+        let mut body = pin!(ResponseBody::Passed(AnyBody::new(Broken(Some(
+            "some".into()
+        )))));
         let mut frames = Vec::new();
         while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
             frames.push(frame.expect("an error would reset the stream"));

@@ -4,7 +4,7 @@
 use crate::authority::Tolerant;
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, Limits, refused, status};
-use crate::front::{Answer, PREFIX_BYTES, is_plain, receive, respond};
+use crate::front::{PREFIX_BYTES, ResponseBody, is_plain, receive, respond};
 use crate::leader::requires_leader;
 use crate::serve::{MESSAGE_BYTES_EXTRA, is_stream};
 use crate::server::Kv;
@@ -66,10 +66,10 @@ struct Gate {
     bytes_max: usize,
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 impl quorate_face_common::Face for Gate {
-    type Body = Answer;
+    type Body = ResponseBody;
     type Answering = Answering;
 
     fn on_connection(&self, account: Account) -> Self {
@@ -89,9 +89,9 @@ impl quorate_face_common::Face for Gate {
 }
 
 impl Gate {
-    async fn answer(self, request: Request<Body>) -> Response<Answer> {
+    async fn answer(self, request: Request<Body>) -> Response<ResponseBody> {
         if request.uri().path() == "/metrics" {
-            return self.metrics(request).await.map(Answer::Routed);
+            return self.metrics(request).await.map(ResponseBody::Routed);
         }
         let is_short = is_plain(&request);
         // Only members know whether there is a quorum.
@@ -104,7 +104,7 @@ impl Gate {
             Some("Txn") => self.txn(request, orders).await,
             _ => self.pass(request).await,
         };
-        answered.unwrap_or_else(|status| status.into_http().map(Answer::Routed))
+        answered.unwrap_or_else(|status| status.into_http().map(ResponseBody::Routed))
     }
 
     async fn metrics(&self, request: Request<Body>) -> Response<Body> {
@@ -116,18 +116,18 @@ impl Gate {
         page
     }
 
-    async fn range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+    async fn range(&self, request: Request<Body>) -> Result<Response<ResponseBody>, Status> {
         let (parts, message, _charge) = self.take(request).await?;
         self.read(&parts, &message).await
     }
 
-    async fn put(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+    async fn put(&self, request: Request<Body>) -> Result<Response<ResponseBody>, Status> {
         let (_, message, charge) = self.take(request).await?;
         let put = Asked::new(decode(message)?);
         respond(self.face.put(put).await?.into_inner(), charge).await
     }
 
-    async fn delete_range(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+    async fn delete_range(&self, request: Request<Body>) -> Result<Response<ResponseBody>, Status> {
         let (_, message, charge) = self.take(request).await?;
         let deletion = Asked::new(decode(message)?);
         let deleted = self.face.delete_range(deletion).await?;
@@ -135,7 +135,11 @@ impl Gate {
     }
 
     /// One that only reads is a member's; of those that write, `orders` says whether they are ordered from here.
-    async fn txn(&self, request: Request<Body>, orders: bool) -> Result<Response<Answer>, Status> {
+    async fn txn(
+        &self,
+        request: Request<Body>,
+        orders: bool,
+    ) -> Result<Response<ResponseBody>, Status> {
         let (parts, message, charge) = self.take(request).await?;
         let txn: TxnRequest = decode_txn(message.clone())?;
         check::txn(&txn, self.face.limits.txn_ops_max).map_err(refused)?;
@@ -166,7 +170,7 @@ impl Gate {
     }
 
     /// To one member, as it is.
-    async fn pass(&self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+    async fn pass(&self, request: Request<Body>) -> Result<Response<ResponseBody>, Status> {
         let account = &self.face.account;
         let room = self.members.room(account).map_err(exhausted)?;
         let pass = async |request| self.members.pass(request, room).await;
@@ -175,7 +179,7 @@ impl Gate {
     }
 
     /// A call of one message each way which changes nothing.
-    async fn read(&self, parts: &Parts, message: &Bytes) -> Result<Response<Answer>, Status> {
+    async fn read(&self, parts: &Parts, message: &Bytes) -> Result<Response<ResponseBody>, Status> {
         let room = self.members.room(&self.face.account).map_err(exhausted)?;
         let request = || call(parts, message);
         let asked = self.members.read(request, is_unavailable, room);
@@ -210,11 +214,11 @@ fn is_unavailable(response: &Response<Body>) -> bool {
 }
 
 /// A member's response.
-fn passed_on(response: Response<Body>) -> Response<Answer> {
+fn passed_on(response: Response<Body>) -> Response<ResponseBody> {
     let kind = response.headers().get(CONTENT_TYPE);
     match kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
-        true => response.map(Answer::Passed),
-        false => response.map(Answer::Routed),
+        true => response.map(ResponseBody::Passed),
+        false => response.map(ResponseBody::Routed),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::face::{RETRY, failed};
 use bytes::Bytes;
-use quorate_etcd_store::{Reference, Store};
+use quorate_etcd_store::{Store, ValueRef};
 use quorate_server::{Failure, Handle, PayloadGone};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -41,7 +41,7 @@ impl Gatherer {
     }
 
     /// The bytes of these, in order.
-    pub(crate) async fn gather(&self, references: Vec<Reference>) -> Result<Vec<Bytes>, Missing> {
+    pub(crate) async fn gather(&self, references: Vec<ValueRef>) -> Result<Vec<Bytes>, Missing> {
         if let [reference] = references[..] {
             let _room = self.room_for(&reference).await?;
             return Ok(vec![self.ask(reference).await?]);
@@ -65,13 +65,13 @@ impl Gatherer {
     }
 
     /// Waits until it may be asked for.
-    async fn room_for(&self, reference: &Reference) -> Result<OwnedSemaphorePermit, Missing> {
+    async fn room_for(&self, reference: &ValueRef) -> Result<OwnedSemaphorePermit, Missing> {
         let units = (reference.len / UNIT_BYTES + 1).min(ROOM as u32);
         let room = Arc::clone(&self.room).acquire_many_owned(units).await;
         room.map_err(|closed| internal(&closed.to_string()))
     }
 
-    async fn ask(&self, reference: Reference) -> Result<Bytes, Missing> {
+    async fn ask(&self, reference: ValueRef) -> Result<Bytes, Missing> {
         loop {
             let asked = self.handle.payload(reference.id, reference.payload());
             return match asked.await {

@@ -11,7 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
-use quorate_etcd_store::{Answer, Applied, Query, Refused, check, command, ordering};
+use quorate_etcd_store::{Applied, Query, QueryAnswer, Refused, check, command, ordering};
 use quorate_server::{Consistency, Failure};
 use std::time::Duration;
 use tonic::{Request, Response, Status, async_trait};
@@ -27,8 +27,8 @@ impl Kv for Face {
         let mut charge = self.account.charge();
         let query = Query::Range(request);
         let mut response = match self.ask(query, consistency, &mut charge).await? {
-            Answer::Range(response) => response,
-            Answer::Refused(reason) => return Err(refused(reason)),
+            QueryAnswer::Range(response) => response,
+            QueryAnswer::Refused(reason) => return Err(refused(reason)),
             _ => return Err(mismatch()),
         };
         let revision = response.header.take().map_or(0, |header| header.revision);
@@ -126,7 +126,7 @@ impl Face {
         loop {
             let asked = self.handle.read(Query::Status, Consistency::Serializable);
             match asked.await {
-                Ok(Answer::Status(figures)) if figures.tidy => return Ok(()),
+                Ok(QueryAnswer::Status(figures)) if figures.tidy => return Ok(()),
                 // The compaction is done: that no more requests are taken now must not be told as its refusal.
                 Ok(_) | Err(Failure::Overloaded) => tokio::time::sleep(TIDY_POLL).await,
                 Err(failure) => return Err(failed(failure)),
@@ -142,12 +142,12 @@ impl Face {
         let query = Query::Txn(request);
         let answer = self.ask(query, consistency, &mut charge).await?;
         let mut response = match (answer, again) {
-            (Answer::Txn(response), _) => response,
-            (Answer::Refused(Refused::NeedsValue), Some(request)) => {
+            (QueryAnswer::Txn(response), _) => response,
+            (QueryAnswer::Refused(Refused::NeedsValue), Some(request)) => {
                 self.read_txn_decided(request, consistency, &mut charge)
                     .await?
             }
-            (Answer::Refused(reason), _) => return Err(refused(reason)),
+            (QueryAnswer::Refused(reason), _) => return Err(refused(reason)),
             _ => return Err(mismatch()),
         };
         let revision = response.header.take().map_or(0, |header| header.revision);

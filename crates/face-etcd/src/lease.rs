@@ -9,7 +9,7 @@ use quorate_etcd_api::etcdserverpb::{
     LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus,
     LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
-use quorate_etcd_store::{Answer, LeaseInfo, Query, command};
+use quorate_etcd_store::{LeaseInfo, Query, QueryAnswer, command};
 use quorate_server::Consistency;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -61,7 +61,7 @@ impl Lease for Face {
     ) -> Answered<LeaseTimeToLiveResponse> {
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let query = Query::Lease { id };
-        let Answer::Lease(lease) = self.read(query, Consistency::Linearizable).await? else {
+        let QueryAnswer::Lease(lease) = self.read(query, Consistency::Linearizable).await? else {
             return Err(mismatch());
         };
         let remaining = self.handle.remaining(id.cast_unsigned()).await;
@@ -83,7 +83,7 @@ impl Lease for Face {
 
     async fn lease_leases(&self, _: Request<LeaseLeasesRequest>) -> Answered<LeaseLeasesResponse> {
         let answer = self.read(Query::Leases, Consistency::Linearizable).await?;
-        let Answer::Leases(revision, ids) = answer else {
+        let QueryAnswer::Leases(revision, ids) = answer else {
             return Err(mismatch());
         };
         Ok(Response::new(LeaseLeasesResponse {

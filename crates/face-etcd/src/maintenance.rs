@@ -11,7 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
     HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest,
     MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
 };
-use quorate_etcd_store::{Answer, KeyHash, Query};
+use quorate_etcd_store::{KeyHash, Query, QueryAnswer};
 use quorate_server::{Alarm, AlarmKind, Change, Consistency, RaisedAlarm, Status as ReplicaStatus};
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, async_trait};
@@ -161,7 +161,7 @@ impl Face {
     async fn key_hash(&self, revision: i64) -> Result<KeyHash, Status> {
         let query = Query::HashKv { revision };
         match self.read(query, Consistency::Serializable).await? {
-            Answer::HashKv(found) => Ok(found),
+            QueryAnswer::HashKv(found) => Ok(found),
             _ => Err(mismatch()),
         }
     }

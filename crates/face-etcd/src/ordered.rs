@@ -6,7 +6,7 @@ use crate::face::{Face, mismatch, refused};
 use crate::reply::Reply;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
-use quorate_etcd_store::{Answer, Query, Refused, ordering};
+use quorate_etcd_store::{Query, QueryAnswer, Refused, ordering};
 use quorate_server::{Charge, Consistency};
 use tonic::{Response, Status};
 
@@ -46,12 +46,12 @@ impl Face {
         for _ in 0..TRIES_MAX {
             let decided = self.decide(&request, consistency).await?;
             match self.ask(Query::Txn(decided), consistency, charge).await? {
-                Answer::Txn(outer) => {
+                QueryAnswer::Txn(outer) => {
                     if let Some(inner) = ordering::answer(outer) {
                         return Ok(inner);
                     }
                 }
-                Answer::Refused(reason) => return Err(refused(reason)),
+                QueryAnswer::Refused(reason) => return Err(refused(reason)),
                 _ => return Err(mismatch()),
             }
         }
@@ -66,7 +66,7 @@ impl Face {
     ) -> Result<TxnRequest, Status> {
         let question = Query::Txn(ordering::question(request));
         match self.read(question, consistency).await? {
-            Answer::Txn(read) => Ok(ordering::decided(request.clone(), &read)),
+            QueryAnswer::Txn(read) => Ok(ordering::decided(request.clone(), &read)),
             _ => Err(mismatch()),
         }
     }

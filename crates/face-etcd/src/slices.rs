@@ -8,7 +8,7 @@ use bytes::Bytes;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_etcd_store::{Answer, Applied, LargeRead, Query, Reference, Unfilled};
+use quorate_etcd_store::{Applied, LargeRead, PendingResponse, Query, QueryAnswer, ValueRef};
 use quorate_face_common::{REQUEST_BYTES, ROOM_PATIENCE, exhausted};
 use quorate_server::{Charge, Consistency, Exhausted, Failure};
 use std::time::Duration;
@@ -70,16 +70,16 @@ impl Face {
     /// answer are added to `charge`.
     pub(crate) async fn complete(
         &self,
-        first: Answer,
+        first: QueryAnswer,
         consistency: Consistency,
         charge: &mut Charge,
-    ) -> Result<Answer, Status> {
+    ) -> Result<QueryAnswer, Status> {
         let deadline = Instant::now() + ROOM_PATIENCE;
         let mut answer = first;
         let (mut lost, mut pause) = (0, ROOM_RETRY);
         loop {
             answer = match answer {
-                Answer::Large(read) => {
+                QueryAnswer::Large(read) => {
                     let query = read.query();
                     match self.read_large(read, charge).await? {
                         Ok(answer) => answer,
@@ -95,8 +95,8 @@ impl Face {
                         }
                     }
                 }
-                Answer::HashRest(rest) => self.slice(Query::HashRest(rest)).await?,
-                Answer::Unfilled(unfilled) => {
+                QueryAnswer::HashRest(rest) => self.slice(Query::HashRest(rest)).await?,
+                QueryAnswer::PendingResponse(unfilled) => {
                     let references = unfilled.references().map_err(refused)?;
                     let bytes = bytes(&references);
                     charge.add_by(bytes, deadline).await.map_err(exhausted)?;
@@ -120,7 +120,7 @@ impl Face {
     /// The whole of a command's response. The command was carried out, and what goes wrong here says so.
     pub(crate) async fn fill(&self, body: &Bytes, applied: Applied) -> Result<Applied, Status> {
         let unreadable = |reason| carried_out(&refused(reason));
-        let unfilled = Unfilled::of_result(body, &applied).map_err(unreadable)?;
+        let unfilled = PendingResponse::of_result(body, &applied).map_err(unreadable)?;
         let references = unfilled.references().map_err(unreadable)?;
         let mut charge = self.account.charge();
         let room = charge.add_by(bytes(&references), Instant::now() + ROOM_PATIENCE);
@@ -136,7 +136,7 @@ impl Face {
                 };
                 Ok(Applied {
                     response: charge.attach(response),
-                    is_unfilled: false,
+                    has_pending_values: false,
                     ..applied
                 })
             }
@@ -165,16 +165,16 @@ impl Face {
         &self,
         mut read: Box<LargeRead>,
         charge: &mut Charge,
-    ) -> Result<Result<Answer, Exhausted>, Status> {
+    ) -> Result<Result<QueryAnswer, Exhausted>, Status> {
         while let Some(query) = read.next() {
             match self.slice(query).await? {
-                Answer::RangePart(part) => {
+                QueryAnswer::RangePart(part) => {
                     if let Err(why) = charge.try_add(part.bytes()) {
                         return Ok(Err(why));
                     }
                     read.add(part);
                 }
-                Answer::Refused(reason) => return Err(refused(reason)),
+                QueryAnswer::Refused(reason) => return Err(refused(reason)),
                 _ => return Err(mismatch()),
             }
         }
@@ -184,7 +184,7 @@ impl Face {
 
     /// Asks for one slice. Of all large reads one has its turn at a time, so that together they take
     /// no more of the replica's time than one.
-    async fn slice(&self, query: Query) -> Result<Answer, Status> {
+    async fn slice(&self, query: Query) -> Result<QueryAnswer, Status> {
         let _turn = self.slices.acquire().await;
         loop {
             let asked = self.handle.read(query.clone(), Consistency::Serializable);
@@ -196,7 +196,7 @@ impl Face {
     }
 }
 
-fn bytes(references: &[Reference]) -> usize {
+fn bytes(references: &[ValueRef]) -> usize {
     references.iter().map(|one| one.len as usize).sum()
 }
 

@@ -9,7 +9,7 @@ use axum::{Extension, Router};
 use bytes::Bytes;
 use quorate_core::{Principal, Wire};
 use quorate_face_common::{ConnectionLimits, Console, Metered, Metrics, Probing, json};
-use quorate_plain_store::{Answer, Item, Outcome, Query, Refused, Store, Write};
+use quorate_plain_store::{Item, Outcome, Query, QueryAnswer, Refused, Store, Write};
 use quorate_server::{Account, Consistency, Failure, Handle, Listener};
 use std::future::Future;
 use std::sync::Arc;
@@ -76,9 +76,9 @@ impl Face {
         consistency: Consistency,
     ) -> Result<Vec<Option<Item>>, Failure> {
         match self.handle.read(Query::Get(keys), consistency).await? {
-            Answer::Got(items) => Ok(items),
+            QueryAnswer::Got(items) => Ok(items),
             // Not what was asked for: as good as none.
-            Answer::Count(_) => Ok(Vec::new()),
+            QueryAnswer::Count(_) => Ok(Vec::new()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What clients can make a replica keep in memory: requests that are half sent, answers that are not taken.
 
 use quorate_face_plain::{Limits, serve};
-use quorate_plain_store::{Answer, Item, Store, Version};
+use quorate_plain_store::{Item, QueryAnswer, Store, Version};
 use quorate_server::{Budget, Door, Handle, Listener, Request};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn start(client_memory: usize, value: &'static [u8]) -> (SocketAddr, Budget) {
                     continue;
                 };
                 // Whoever asked may be gone.
-                let _ = reply.send(Ok(Answer::Got(vec![Some(item); keys.len()])));
+                let _ = reply.send(Ok(QueryAnswer::Got(vec![Some(item); keys.len()])));
             }
         }
     });

@@ -15,4 +15,4 @@ mod store;
 
 pub use command::{Change, Condition, Outcome, Refused, Write};
 pub use snapshot::Cut;
-pub use store::{Answer, Item, Query, Store, Version};
+pub use store::{Item, Query, QueryAnswer, Store, Version};

@@ -47,7 +47,7 @@ pub enum Query {
 
 /// The answer to a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum QueryAnswer {
     /// What each of the keys has, in their order; `None` for nothing.
     Got(Vec<Option<Item>>),
     /// So many keys.
@@ -135,7 +135,7 @@ const FIRST_VERSION_MAX: u64 = 1 << 51;
 
 impl Application for Store {
     type Query = Query;
-    type Answer = Answer;
+    type Answer = QueryAnswer;
     type Cut = Cut;
 
     fn apply(&mut self, at: At, body: &Bytes, _: &[Payload]) -> Bytes {
@@ -175,13 +175,13 @@ impl Application for Store {
         self.attempts = others;
     }
 
-    fn query(&self, query: &Query) -> Answer {
+    fn query(&self, query: &Query) -> QueryAnswer {
         match query {
             Query::Get(keys) => {
                 let item = |key: &Bytes| self.keys.get(&key[..]).cloned();
-                Answer::Got(keys.iter().map(item).collect())
+                QueryAnswer::Got(keys.iter().map(item).collect())
             }
-            Query::Count => Answer::Count(self.keys.len() as u64),
+            Query::Count => QueryAnswer::Count(self.keys.len() as u64),
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Admission, Application, At, Wire};
-use quorate_plain_store::{Answer, Item, Outcome, Query, Refused, Store, Version, Write};
+use quorate_plain_store::{Item, Outcome, Query, QueryAnswer, Refused, Store, Version, Write};
 
 fn at(entry: u64) -> At {
     let mut at = At::default();
@@ -22,7 +22,7 @@ fn apply(store: &mut Store, entry: u64, write: &Write) -> Outcome {
 
 fn get(store: &Store, number: u8) -> Option<Item> {
     match store.query(&Query::Get(vec![key(number)])) {
-        Answer::Got(mut items) => items.remove(0),
+        QueryAnswer::Got(mut items) => items.remove(0),
         other => panic!("a read gave {other:?}"),
     }
 }

@@ -369,7 +369,7 @@ impl<A: Application> Core<A> {
                 return;
             };
             if self.refusal_of_write(&body).is_none() {
-                self.host.order_due_countdowns(now, body);
+                self.host.order_due(now, body);
             }
         }
     }

@@ -70,7 +70,7 @@ impl<A: Application> Core<A> {
             return Ok(());
         }
         match (comparison.verdict, Difference::of(&comparison)) {
-            (Verdict::Outlier, Some(difference)) => self.note_outlier(difference)?,
+            (Verdict::Odd, Some(difference)) => self.note_outlier(difference)?,
             (Verdict::Undecided, Some(difference)) => self.note_undecided(difference)?,
             (Verdict::Majority, Some(difference)) => {
                 let ids: Vec<String> = comparison.differing().map(|d| d.0.to_string()).collect();
@@ -81,7 +81,7 @@ impl<A: Application> Core<A> {
                 );
             }
             (Verdict::Majority, None) => {}
-            (Verdict::Outlier | Verdict::Undecided, None) => return Ok(()),
+            (Verdict::Odd | Verdict::Undecided, None) => return Ok(()),
         }
         self.state.comparison = Some(comparison);
         self.state.alarms_at = Some(0);

@@ -345,13 +345,13 @@ fn identity_files_bear_any_bytes() {
         .run(read, |_, meta| {
             assert_eq!(Meta::from_text(&meta.to_text()).as_ref(), Ok(meta));
         });
-    let incarnations = seal_text("# Peers.\n2 = 0000000000000000000000000000000b\n");
+    let lives = seal_text("# Peers.\n2 = 0000000000000000000000000000000b\n");
     let parse = |input: Bytes| parse(&input);
     fuzz("lives")
         .seeds([lives])
         .limits(limits)
         .seal(seal_lines)
         .run(parse, |_, lives| {
-            assert!(incarnations.len() <= usize::from(u16::MAX));
+            assert!(lives.len() <= usize::from(u16::MAX));
         });
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quorate_core::{
     ClusterId, Durability, Epoch, Incarnation, Member, Principal, ReplicaId, Slot, Wire,
 };
-use quorate_plain_store::{Answer, Outcome, Query, Store, Write};
+use quorate_plain_store::{Outcome, Query, QueryAnswer, Store, Write};
 use quorate_server::{
     Consistency, Embedded, Expected, Failure, Folder, Layout, Meta, PeerLinks, Rings, ServerConfig,
     bootstrap, embed,
@@ -96,8 +96,8 @@ async fn get(replica: &Embedded<Store>, n: u32, consistency: Consistency) -> Opt
     let read = replica.handle.read(Query::Get(vec![key(n)]), consistency);
     let answer = timeout(PATIENCE, read).await.expect("no answer in time");
     match answer.unwrap() {
-        Answer::Got(mut items) => items.pop().flatten().map(|item| item.value),
-        Answer::Count(_) => unreachable!("it was not asked for"),
+        QueryAnswer::Got(mut items) => items.pop().flatten().map(|item| item.value),
+        QueryAnswer::Count(_) => unreachable!("it was not asked for"),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use quorate_core::Payload;
-use quorate_etcd_store::{Reference, Refused};
+use quorate_etcd_store::{Refused, ValueRef};
 use std::collections::BTreeMap;
 
 /// Every value that was kept apart.
@@ -30,10 +30,10 @@ impl Values {
     /// What these references stand for, in order.
     pub(crate) fn of(
         &self,
-        references: Result<Vec<Reference>, Refused>,
+        references: Result<Vec<ValueRef>, Refused>,
     ) -> Result<Vec<Bytes>, String> {
         let references = references.map_err(|why| format!("no reference: {why:?}"))?;
-        let value = |reference: &Reference| {
+        let value = |reference: &ValueRef| {
             let value = self.by_digest.get(&reference.digest);
             let value = value.filter(|bytes| bytes.len() == reference.len as usize);
             value

@@ -441,10 +441,10 @@ pub(crate) fn draw_clock(rng: &mut Rng, plan: &ClockPlan) -> Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_etcd_store::{Answer, Query};
+    use quorate_etcd_store::{Query, QueryAnswer};
 
     #[test]
     fn events_are_small() {
-        assert!(size_of::<Event<Query, Answer>>() <= 64);
+        assert!(size_of::<Event<Query, QueryAnswer>>() <= 64);
     }
 }

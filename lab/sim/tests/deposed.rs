@@ -8,7 +8,7 @@ mod cluster;
 use bytes::Bytes;
 use cluster::{Cluster, put, range};
 use quorate_core::Machine;
-use quorate_etcd_store::{Answer as Found, Keys, Query, Store, Watched};
+use quorate_etcd_store::{EventsQuery, Keys, Query, QueryAnswer as Found, Store};
 use quorate_host::{Answer, Host, Request};
 use quorate_protocols::nezha::Nezha;
 
@@ -32,7 +32,7 @@ impl Watcher {
     fn look<M: Machine>(&mut self, cluster: &mut Cluster<M>) {
         let (key, range_end) = (Bytes::from_static(b"k"), Bytes::new());
         let keys = Keys::Span { key, range_end };
-        let watched = Query::Events(Watched {
+        let watched = Query::Events(EventsQuery {
             keys,
             from: self.from,
         });

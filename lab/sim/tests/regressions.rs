@@ -8,7 +8,7 @@ use quorate_core::{Application, Durability, MILLIS, SECONDS, Slot};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
 };
-use quorate_etcd_store::{Answer as Found, KeyHash, Query, Store, command};
+use quorate_etcd_store::{KeyHash, Query, QueryAnswer as Found, Store, command};
 use quorate_host::{Answer, Host, Request, Start, Token};
 use quorate_protocols::{Protocol, Visitor, names, visit};
 use std::collections::BTreeMap;

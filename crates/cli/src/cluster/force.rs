@@ -6,7 +6,7 @@ use crate::face::FaceName;
 use crate::serve::create_files_for_owner_only;
 use clap::Args;
 use quorate_core::ClusterId;
-use quorate_etcd_store::{Store, Unreadable};
+use quorate_etcd_store::{Store, UnreadableVersion};
 use quorate_server::{Expected, Folder, Forced, Role, force_new_cluster, read_meta};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,11 @@ fn ask_others(endpoints: &[String], cluster: ClusterId) -> Result<(), Failure> {
 }
 
 /// What is done to the store before the new cluster begins with it.
-fn edit(options: &ForceOptions, store: &mut Store, gone: &[Unreadable]) -> Result<(), String> {
+fn edit(
+    options: &ForceOptions,
+    store: &mut Store,
+    gone: &[UnreadableVersion],
+) -> Result<(), String> {
     if !gone.is_empty() && !options.drop_unreadable {
         return Err(format!(
             "too few fragments of {} values are in these folders:\n{}nothing was made. Name the folders of \
@@ -123,8 +127,8 @@ fn edit(options: &ForceOptions, store: &mut Store, gone: &[Unreadable]) -> Resul
 }
 
 /// A line for each key and revision.
-fn list(gone: &[Unreadable]) -> String {
-    let line = |one: &Unreadable| {
+fn list(gone: &[UnreadableVersion]) -> String {
+    let line = |one: &UnreadableVersion| {
         let when = if one.is_present { "present" } else { "former" };
         let key = one.key.escape_ascii();
         format!("  {key} ({when} value, of revision {})\n", one.revision)

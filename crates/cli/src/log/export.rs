@@ -6,7 +6,7 @@ use crate::face::FaceName;
 use clap::Args;
 use quorate_core::{Application, Slot};
 use quorate_etcd_api::mvccpb::Event;
-use quorate_etcd_store::{Answer, Keys, Query, Store, Watched, decode_result};
+use quorate_etcd_store::{EventsQuery, Keys, Query, QueryAnswer, Store, decode_result};
 use quorate_host::{Exported, Outcome};
 use quorate_server::{Expected, ExportStep, Folder, Meta, export, read_meta};
 use std::collections::{BTreeMap, VecDeque};
@@ -128,7 +128,9 @@ impl<W: Write> Writer<'_, W> {
         let mut from = self.revision + 1;
         while from <= store.revision() {
             let keys = Keys::All;
-            let Answer::Events(found) = store.query(&Query::Events(Watched { keys, from })) else {
+            let QueryAnswer::Events(found) =
+                store.query(&Query::Events(EventsQuery { keys, from }))
+            else {
                 break;
             };
             for event in found.events {

@@ -7,7 +7,7 @@ use quorate_core::{Class, Command, Payload, Refusal, Slot};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest};
 use quorate_etcd_api::mvccpb::{Event, EventType};
-use quorate_etcd_store::{Applied, Reference, Refused, command};
+use quorate_etcd_store::{Applied, Refused, ValueRef, command};
 use quorate_host::{Exported, Outcome};
 use quorate_server::Meta;
 use serde::Serialize;
@@ -199,11 +199,11 @@ fn operation(command: &Command, values: Values) -> Value {
 
 fn body(body: &Bytes, values: Values) -> Value {
     match command::Command::decode(body) {
-        Ok(command::Command::Put(request) | command::Command::PutApart(request)) => {
+        Ok(command::Command::Put(request) | command::Command::PutWithPayload(request)) => {
             put(&request, values)
         }
         Ok(command::Command::DeleteRange(request)) => delete_range(&request),
-        Ok(command::Command::Txn(request) | command::Command::TxnApart(request, _)) => {
+        Ok(command::Command::Txn(request) | command::Command::TxnWithPayloads(request, _)) => {
             txn(&request, values)
         }
         Ok(command::Command::Compact(request)) => {
@@ -316,7 +316,7 @@ fn change(event: &Event, values: Values) -> Value {
         return object("delete", &kv.key).into();
     }
     let mut object = object("put", &kv.key);
-    match Reference::of(kv) {
+    match ValueRef::of(kv) {
         Some(Ok(apart)) => add_known(&mut object, "value", &apart.payload(), values),
         _ => add_value(&mut object, "value", &kv.value, values),
     }

@@ -10,10 +10,10 @@ pub(crate) use settings::{
 
 use crate::Failure;
 use crate::face::FaceName;
-use crate::genesis;
 use crate::modes::PeerTransport;
+use crate::new_cluster;
 use crate::notify::{State, notify};
-use crate::{layers, logging};
+use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
 use quorate_server::{
@@ -45,13 +45,13 @@ pub(crate) fn command_bytes(request_bytes: usize) -> usize {
 pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     exit_with_parent(options.exit_with_parent)?;
     let options = match options.config_file.clone() {
-        Some(path) => layers::over_file(&options, &path).map_err(Failure::Usage)?,
+        Some(path) => config_file::over_file(&options, &path).map_err(Failure::Usage)?,
         None => options,
     };
     let settings = Settings::resolve(options).map_err(Failure::Usage)?;
     create_files_for_owner_only();
     logging::start(&settings.log_level, settings.log_format)?;
-    for name in layers::unknown_variables(&options::variables()) {
+    for name in config_file::unknown_variables(&options::variables()) {
         tracing::warn!("the environment variable {name} is no option of this program");
     }
     let failed = |error: ServerError| Failure::Failed(error.to_string());
@@ -77,7 +77,7 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     }
     let protocol = folder.meta().epoch.protocol.clone();
     let epoch = &folder.meta().epoch;
-    let survived = genesis::failures_survived(epoch, settings.id).map_err(|why| {
+    let survived = new_cluster::failures_survived(epoch, settings.id).map_err(|why| {
         Failure::Failed(format!(
             "the cluster in {}: {why}",
             settings.data_dir.display()
@@ -134,7 +134,7 @@ impl Data {
             ClusterState::Existing => None,
         };
         if let Some(meta) = wanted.as_ref().filter(|_| is_empty) {
-            genesis::failures_survived(&meta.epoch, settings.id).map_err(Failure::Usage)?;
+            new_cluster::failures_survived(&meta.epoch, settings.id).map_err(Failure::Usage)?;
         }
         // Alone, there is nobody to ask what the replica may have promised.
         let may_be_empty = wanted.is_some() || !settings.peer_addresses.is_empty();
@@ -157,11 +157,11 @@ impl Data {
                 Some(Folder::open(dir, &expected).map_err(failed)?)
             }
         };
-        let genesis = settings.genesis().cluster();
+        let new_cluster = settings.new_cluster().cluster();
         Ok(match folder {
             Some(folder) if folder.meta().state.may_begin() => {
                 let cluster = folder.meta().cluster;
-                if settings.state == ClusterState::New && cluster != genesis {
+                if settings.state == ClusterState::New && cluster != new_cluster {
                     tracing::warn!(
                         "the data is of cluster {cluster}, which goes on: --initial-cluster-state new, the \
                         token and the list of addresses would begin another one on an empty folder"
@@ -174,7 +174,7 @@ impl Data {
                 expected,
                 cluster: match &folder {
                     Some(folder) => folder.meta().cluster,
-                    None => settings.cluster.unwrap_or(genesis),
+                    None => settings.cluster.unwrap_or(new_cluster),
                 },
                 is_guess: settings.cluster.is_none(),
                 is_new: settings.state == ClusterState::New,

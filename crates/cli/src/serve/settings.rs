@@ -3,8 +3,8 @@
 use super::options::ServeOptions;
 use crate::address::{host_port, is_unspecified};
 use crate::face::FaceName;
-use crate::genesis::Genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, params};
+use crate::new_cluster::NewCluster;
 use crate::polling;
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
@@ -193,27 +193,27 @@ impl Settings {
             cluster: self.cluster,
             protocol: self.protocol.clone(),
             durability: self.durability.map(Into::into),
-            params: (!self.params.is_empty()).then(|| self.genesis().params),
+            params: (!self.params.is_empty()).then(|| self.new_cluster().params),
         }
     }
 
     /// What this replica of a new cluster begins with, in this life.
     pub(super) fn first_meta(&self, incarnation: Incarnation) -> Meta {
         match self.peer_addresses.is_empty() {
-            true => self.genesis().meta_alone(self.id, incarnation),
-            false => self.genesis().joining_meta(self.id, incarnation),
+            true => self.new_cluster().meta_alone(self.id, incarnation),
+            false => self.new_cluster().joining_meta(self.id, incarnation),
         }
     }
 
     /// What a new cluster begins with.
-    pub(super) fn genesis(&self) -> Genesis {
+    pub(super) fn new_cluster(&self) -> NewCluster {
         let members = self
             .members
             .iter()
             .map(|member| (member.id, member.peer_url.clone()));
         let mut params = self.params.clone();
         self.face.unwrap_or_default().add_to(&mut params);
-        Genesis {
+        NewCluster {
             token: self.token.clone(),
             members: members.collect(),
             protocol: self.protocol.clone().unwrap_or_else(|| PROTOCOL.to_owned()),
@@ -477,7 +477,7 @@ mod tests {
         ];
         assert_eq!(settings.peer_addresses, peers);
         assert_eq!(settings.members[0].client_url, "");
-        assert_eq!(settings.genesis().epoch().n(), 3);
+        assert_eq!(settings.new_cluster().epoch().n(), 3);
     }
 
     /// Scenario: the list that `etcdctl member add` prints, with names that have the numbers in them, and with one that

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// One replica, or an endpoint nothing is known of.
 #[derive(Clone, Debug)]
-pub(super) struct Sight {
+pub(super) struct Gathered {
     /// Its number, if anybody told.
     pub(super) id: Option<u16>,
     /// Where clients reach it.
@@ -27,8 +27,8 @@ pub(super) struct Seen {
 }
 
 /// Asks the endpoints given, and all members they know of.
-pub(super) fn gather(endpoints: &[String]) -> Vec<Sight> {
-    let mut sights: BTreeMap<String, Sight> = BTreeMap::new();
+pub(super) fn gather(endpoints: &[String]) -> Vec<Gathered> {
+    let mut sights: BTreeMap<String, Gathered> = BTreeMap::new();
     let mut to_ask: BTreeSet<String> = endpoints
         .iter()
         .map(|url| host_port(url).to_owned())
@@ -49,9 +49,9 @@ pub(super) fn gather(endpoints: &[String]) -> Vec<Sight> {
 }
 
 /// One row per replica, by number; endpoints that could be no member's come last.
-fn arrange(sights: BTreeMap<String, Sight>) -> Vec<Sight> {
+fn arrange(sights: BTreeMap<String, Gathered>) -> Vec<Gathered> {
     let members = members(sights.values());
-    let mut rows: BTreeMap<(u16, String), Sight> = BTreeMap::new();
+    let mut rows: BTreeMap<(u16, String), Gathered> = BTreeMap::new();
     let mut known = BTreeSet::new();
     for (url, mut sight) in sights {
         let named = members.iter().find(|(_, member)| **member == url);
@@ -64,7 +64,7 @@ fn arrange(sights: BTreeMap<String, Sight>) -> Vec<Sight> {
         }
     }
     for (id, url) in members {
-        rows.entry((id, String::new())).or_insert_with(|| Sight {
+        rows.entry((id, String::new())).or_insert_with(|| Gathered {
             id: Some(id),
             url,
             seen: Err("no replica told where clients reach it: add it to --endpoints".to_owned()),
@@ -74,7 +74,7 @@ fn arrange(sights: BTreeMap<String, Sight>) -> Vec<Sight> {
 }
 
 /// Where clients reach whom, as far as those that answered know.
-fn members<'a>(sights: impl Iterator<Item = &'a Sight>) -> BTreeMap<u16, String> {
+fn members<'a>(sights: impl Iterator<Item = &'a Gathered>) -> BTreeMap<u16, String> {
     let mut members: BTreeMap<u16, String> = BTreeMap::new();
     for page in sights.filter_map(|sight| sight.seen.as_ref().ok()) {
         for member in &page.page.members {
@@ -87,7 +87,7 @@ fn members<'a>(sights: impl Iterator<Item = &'a Sight>) -> BTreeMap<u16, String>
     members
 }
 
-fn ask_all(urls: &BTreeSet<String>) -> Vec<Sight> {
+fn ask_all(urls: &BTreeSet<String>) -> Vec<Gathered> {
     std::thread::scope(|scope| {
         let asking: Vec<_> = urls
             .iter()
@@ -98,7 +98,7 @@ fn ask_all(urls: &BTreeSet<String>) -> Vec<Sight> {
     })
 }
 
-fn ask(url: &str) -> Sight {
+fn ask(url: &str) -> Gathered {
     let seen = || {
         let page = status_page(url)?;
         let reading = Reading::parse(&get(url, "/metrics")?);
@@ -113,7 +113,7 @@ fn ask(url: &str) -> Sight {
         let why = why.strip_prefix(url).unwrap_or(&why);
         why.trim_start_matches(": ").to_owned()
     });
-    Sight {
+    Gathered {
         id: seen.as_ref().ok().map(|seen| seen.page.replica_id),
         url: url.to_owned(),
         seen,

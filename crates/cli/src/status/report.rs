@@ -1,6 +1,6 @@
 //! What is made of two looks at a cluster: the object that `--json` prints, and the table shows.
 
-use super::gather::{Seen, Sight};
+use super::gather::{Gathered, Seen};
 use quorate_core::majority;
 use quorate_server::{Role, StatusPage};
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub(super) struct Latency {
 
 impl Report {
     /// From two looks, the later one last.
-    pub(super) fn of(before: &[Sight], now: &[Sight]) -> Report {
+    pub(super) fn of(before: &[Gathered], now: &[Gathered]) -> Report {
         let pages = || now.iter().filter_map(|sight| sight.seen.as_ref().ok());
         let serves = |seen: &&Seen| seen.page.role == Role::Voting && seen.page.has_quorum;
         let serving = pages().filter(serves).count();
@@ -77,7 +77,7 @@ impl Report {
             .max()
             .unwrap_or(0);
         let furthest = pages().map(|seen| seen.page.applied_slot).max();
-        let earlier = |sight: &Sight| {
+        let earlier = |sight: &Gathered| {
             let same = before.iter().find(|earlier| earlier.url == sight.url)?;
             let same = same.seen.as_ref().ok()?;
             let now = sight.seen.as_ref().ok()?;
@@ -113,7 +113,7 @@ impl Report {
     }
 }
 
-fn replica(sight: &Sight, before: Option<&Seen>, furthest: u64) -> ReplicaReport {
+fn replica(sight: &Gathered, before: Option<&Seen>, furthest: u64) -> ReplicaReport {
     let seen = sight.seen.as_ref();
     ReplicaReport {
         replica_id: sight.id,

@@ -32,7 +32,7 @@ pub(super) struct Child {
 
 /// What became of a replica.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum ChildEvent {
     Started {
         who: Who,
         pid: u32,
@@ -59,7 +59,7 @@ pub(super) enum News {
 /// All replicas of this process.
 pub(super) struct Children {
     tasks: JoinSet<Option<Who>>,
-    news: mpsc::UnboundedReceiver<News>,
+    news: mpsc::UnboundedReceiver<ChildEvent>,
     stop: watch::Sender<bool>,
 }
 
@@ -70,7 +70,7 @@ impl Children {
         let (stop, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
         for child in children {
-            let keeper = Keeper {
+            let keeper = ChildKeeper {
                 child,
                 tell: tell.clone(),
                 stopping: stopping.clone(),
@@ -81,7 +81,7 @@ impl Children {
     }
 
     /// The next thing that happens.
-    pub(super) async fn news(&mut self) -> News {
+    pub(super) async fn news(&mut self) -> ChildEvent {
         match self.news.recv().await {
             Some(news) => news,
             // All are gone, and that was told.
@@ -101,9 +101,9 @@ impl Children {
 }
 
 /// Looks after one replica.
-struct Keeper {
+struct ChildKeeper {
     child: Child,
-    tell: mpsc::UnboundedSender<News>,
+    tell: mpsc::UnboundedSender<ChildEvent>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -117,7 +117,7 @@ enum End {
     Removed,
 }
 
-impl Keeper {
+impl ChildKeeper {
     /// Returns who it was if it had to be killed.
     async fn keep(mut self) -> Option<Who> {
         let who = self.child.who;
@@ -126,7 +126,7 @@ impl Keeper {
             let end = match self.run_once().await {
                 Ok(end) => end,
                 Err(error) => {
-                    self.tell(News::NotStarted {
+                    self.tell(ChildEvent::NotStarted {
                         who,
                         why: error.to_string(),
                     });
@@ -136,19 +136,19 @@ impl Keeper {
             match end {
                 End::Stopped { killed } => return killed.then_some(who),
                 End::Removed => {
-                    self.tell(News::Removed { who });
+                    self.tell(ChildEvent::Removed { who });
                     return None;
                 }
                 End::Exited { status, ready } if !ready && !served => {
-                    let why = last_words(&self.child.log).unwrap_or_else(|| describe(status));
-                    self.tell(News::NotStarted { who, why });
+                    let why = log_tail(&self.child.log).unwrap_or_else(|| describe(status));
+                    self.tell(ChildEvent::NotStarted { who, why });
                     return None;
                 }
                 End::Exited { status, .. } => {
                     let restarts = self.child.restart;
-                    self.tell(News::Died {
+                    self.tell(ChildEvent::Died {
                         who,
-                        how: self.obituary(status),
+                        how: self.describe_exit(status),
                         restarts,
                     });
                     if !restarts {
@@ -168,7 +168,7 @@ impl Keeper {
     async fn run_once(&self) -> io::Result<End> {
         let who = self.child.who;
         let mut process = self.spawn()?;
-        self.tell(News::Started {
+        self.tell(ChildEvent::Started {
             who,
             pid: process.id().unwrap_or_default(),
         });
@@ -188,7 +188,7 @@ impl Keeper {
                 line = line => match line {
                     Ok(Some(line)) if line == READY => {
                         ready = true;
-                        self.tell(News::Ready { who });
+                        self.tell(ChildEvent::Ready { who });
                     }
                     Ok(Some(line)) => removed |= line == REMOVED,
                     Ok(None) | Err(_) => lines = None,
@@ -228,14 +228,14 @@ impl Keeper {
     }
 
     /// How it died; with its last words if it chose to.
-    fn obituary(&self, status: ExitStatus) -> String {
+    fn describe_exit(&self, status: ExitStatus) -> String {
         match status.signal() {
             Some(_) => describe(status),
-            None => last_words(&self.child.log).unwrap_or_else(|| describe(status)),
+            None => log_tail(&self.child.log).unwrap_or_else(|| describe(status)),
         }
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: ChildEvent) {
         // Nobody listens any more once all is being stopped.
         let _ = self.tell.send(news);
     }
@@ -268,7 +268,7 @@ fn describe(status: ExitStatus) -> String {
 }
 
 /// The error a replica ended with, from the end of its log.
-fn last_words(log: &Path) -> Option<String> {
+fn log_tail(log: &Path) -> Option<String> {
     let text = fs::read(log).ok()?;
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(8192)..]).into_owned();
     let last = text.lines().rfind(|line| !line.is_empty())?;

@@ -5,15 +5,15 @@ mod plan;
 
 use crate::Failure;
 use crate::face::FaceName;
-use crate::genesis;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
+use crate::new_cluster;
 use crate::notify::{State, notify};
 use crate::polling::PollingOptions;
 use crate::recode::RecodeOptions;
 use crate::rounds::RoundOptions;
 use crate::serve::create_files_for_owner_only;
 use crate::snapshots::SnapshotOptions;
-use children::{Child, Children, News};
+use children::{Child, ChildEvent, Children};
 use clap::Args;
 use plan::{Plan, Who};
 use quorate_core::ReplicaId;
@@ -157,7 +157,7 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let polling = options.polling.resolve(layout, replicas, Vec::new());
     polling.map_err(Failure::Usage)?;
     let which = plan.which(options.only).map_err(Failure::Usage)?;
-    let survived = genesis::failures_survived(&plan.epoch()?, ReplicaId(1))
+    let survived = new_cluster::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;
     say(format_args!(
         "cluster {}: {} replicas, begun with {}, durability {}, data in {}",
@@ -251,19 +251,19 @@ impl<'a> Watch<'a> {
     }
 
     /// Takes note of something, and tells people. `Some` ends the cluster.
-    fn note(&mut self, news: News) -> Option<Result<(), Failure>> {
+    fn note(&mut self, news: ChildEvent) -> Option<Result<(), Failure>> {
         match news {
-            News::Started { who, pid } => self.started(who, pid),
-            News::Ready { who } => self.ready(who),
-            News::Removed { who } => return self.removed(who),
-            News::NotStarted { who, why } => {
+            ChildEvent::Started { who, pid } => self.started(who, pid),
+            ChildEvent::Ready { who } => self.ready(who),
+            ChildEvent::Removed { who } => return self.removed(who),
+            ChildEvent::NotStarted { who, why } => {
                 let log = self.plan.log(who);
                 return Some(Err(Failure::Failed(format!(
                     "{who} did not start: {why} (its log is {})",
                     log.display()
                 ))));
             }
-            News::Died { who, how, restarts } => return self.died(who, &how, restarts),
+            ChildEvent::Died { who, how, restarts } => return self.died(who, &how, restarts),
         }
         None
     }

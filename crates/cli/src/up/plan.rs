@@ -3,8 +3,8 @@
 use super::UpOptions;
 use crate::Failure;
 use crate::face::FaceName;
-use crate::genesis::{self, Genesis};
 use crate::modes::{DurabilityMode, params};
+use crate::new_cluster::{self, NewCluster};
 use clap::ValueEnum;
 use quorate_core::{ClusterId, Epoch, ReplicaId};
 use quorate_server::{Layout, bootstrap, holds_data, read_meta};
@@ -253,7 +253,7 @@ impl Plan {
             params,
             protocol: protocol.to_owned(),
         };
-        let genesis = Genesis {
+        let new_cluster = NewCluster {
             token: random_token()?,
             members: (1..=replicas)
                 .map(|id| (ReplicaId(id), plan.peer_url(id)))
@@ -262,10 +262,11 @@ impl Plan {
             durability: plan.durability.into(),
             params: plan.params.clone(),
         };
-        plan.cluster = genesis.cluster();
-        genesis::failures_survived(&genesis.epoch(), ReplicaId(1)).map_err(Failure::Usage)?;
+        plan.cluster = new_cluster.cluster();
+        new_cluster::failures_survived(&new_cluster.epoch(), ReplicaId(1))
+            .map_err(Failure::Usage)?;
         for id in 1..=replicas {
-            bootstrap(&plan.replica_dir(id), &genesis.meta(ReplicaId(id)))
+            bootstrap(&plan.replica_dir(id), &new_cluster.meta(ReplicaId(id)))
                 .map_err(|error| Failure::Failed(error.to_string()))?;
         }
         plan.write(&plan.dir.join(FILE))?;

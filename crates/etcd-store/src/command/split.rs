@@ -1,6 +1,6 @@
 //! Commands of which values travel and are kept apart.
 
-use super::{Command, PUT, PUT_APART, TXN, TXN_APART, encode};
+use super::{Command, PUT, PUT_WITH_PAYLOAD, TXN, TXN_WITH_PAYLOADS, encode};
 use crate::refused::Refused;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
@@ -13,7 +13,7 @@ use quorate_etcd_api::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
 #[must_use]
 pub fn split_put(mut request: PutRequest, bytes_min: Option<usize>) -> (Bytes, Vec<Payload>) {
     match take_value(&mut request, bytes_min) {
-        Some(payload) => (encode(PUT_APART, &request), vec![payload]),
+        Some(payload) => (encode(PUT_WITH_PAYLOAD, &request), vec![payload]),
         None => (encode(PUT, &request), Vec::new()),
     }
 }
@@ -36,7 +36,7 @@ pub fn split_txn(mut request: TxnRequest, bytes_min: Option<usize>) -> (Bytes, V
         return (encode(TXN, &request), payloads);
     }
     let mut head = Encoder::new();
-    head.u8(TXN_APART);
+    head.u8(TXN_WITH_PAYLOADS);
     head.varint(places.len() as u64);
     let mut before = 0;
     for place in places {
@@ -56,11 +56,11 @@ pub fn split_txn(mut request: TxnRequest, bytes_min: Option<usize>) -> (Bytes, V
 pub fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
     let mut values = payloads.iter().map(|payload| payload.bytes.clone());
     let joined = match Command::decode(body).ok()? {
-        Command::PutApart(mut request) => {
+        Command::PutWithPayload(mut request) => {
             request.value = values.next()??;
             encode(PUT, &request)
         }
-        Command::TxnApart(mut request, places) => {
+        Command::TxnWithPayloads(mut request, places) => {
             let (mut put, mut is_whole) = (0, true);
             each_put_mut(&mut request, &mut |request| {
                 if places.binary_search(&put).is_ok() {
@@ -80,9 +80,10 @@ pub fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
 /// Takes the value out of a put, if it is to be kept apart.
 fn take_value(request: &mut PutRequest, bytes_min: Option<usize>) -> Option<Payload> {
     let length = request.value.len();
-    let is_apart = bytes_min.is_some_and(|min| length >= min.max(1)) && length <= PAYLOAD_BYTES_MAX;
+    let is_value_ref =
+        bytes_min.is_some_and(|min| length >= min.max(1)) && length <= PAYLOAD_BYTES_MAX;
     // A value that is given although the present one shall stay is refused with all of it.
-    (is_apart && !request.ignore_value).then(|| Payload::of(std::mem::take(&mut request.value)))
+    (is_value_ref && !request.ignore_value).then(|| Payload::of(std::mem::take(&mut request.value)))
 }
 
 /// Reads which puts have a payload, up to where the request begins.
@@ -112,8 +113,8 @@ fn places(input: &mut Decoder) -> Result<Vec<u32>, WireError> {
 pub(super) fn check(command: &Command) -> Result<(), Refused> {
     let is_free = |request: &PutRequest| request.value.is_empty() && !request.ignore_value;
     let is_sound = match command {
-        Command::PutApart(request) => is_free(request),
-        Command::TxnApart(request, places) => {
+        Command::PutWithPayload(request) => is_free(request),
+        Command::TxnWithPayloads(request, places) => {
             let mut left = &places[..];
             let (mut put, mut all_free) = (0, !places.is_empty());
             each_put(request, &mut |request| {
@@ -190,10 +191,10 @@ mod tests {
         let (body, payloads) = split_txn(txn(), Some(4));
         let values: Vec<_> = payloads.iter().flat_map(|payload| &payload.bytes).collect();
         assert_eq!(values, ["long", "longer"]);
-        assert_eq!(&body[..4], [TXN_APART, 2, 2, 1]);
+        assert_eq!(&body[..4], [TXN_WITH_PAYLOADS, 2, 2, 1]);
         let command = Command::decode(&body).expect("it was just encoded");
-        assert_eq!(command.puts_apart(), [2, 3]);
-        let Command::TxnApart(found, _) = command else {
+        assert_eq!(command.puts_with_payload(), [2, 3]);
+        let Command::TxnWithPayloads(found, _) = command else {
             panic!("not a transaction: {command:?}");
         };
         let mut left = Vec::new();
@@ -204,7 +205,7 @@ mod tests {
             unreachable!()
         };
         let (body, payloads) = split_put(put.clone(), Some(4));
-        assert_eq!((body[0], payloads.len()), (PUT_APART, 1));
+        assert_eq!((body[0], payloads.len()), (PUT_WITH_PAYLOAD, 1));
         assert_eq!(split_put(put.clone(), Some(5)), (encode(PUT, &put), vec![]));
     }
 
@@ -245,7 +246,7 @@ mod tests {
             (&[2, 2, 0][..], false),
             (&[0xff][..], false),
         ] {
-            let body = [&[TXN_APART][..], places, &body[4..]].concat();
+            let body = [&[TXN_WITH_PAYLOADS][..], places, &body[4..]].concat();
             let decoded = Command::decode(&body.into());
             assert_eq!(decoded.is_ok(), is_sound, "{places:?}: {decoded:?}");
         }
@@ -254,7 +255,7 @@ mod tests {
             value: "v".into(),
             ..PutRequest::default()
         };
-        let decoded = Command::decode(&encode(PUT_APART, &both));
+        let decoded = Command::decode(&encode(PUT_WITH_PAYLOAD, &both));
         assert_eq!(decoded, Err(Refused::Malformed));
     }
 }

@@ -4,11 +4,12 @@
 //! asks of the store is not to free what counts there.
 
 use super::{
-    APART, DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_APART, LEASED_WRITE, Totals, WRITE,
+    DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_VALUE_REF, LEASED_WRITE, Totals, VALUE_REF,
+    WRITE,
 };
 use crate::history::{History, Version};
-use crate::kept::{Kept, Other};
 use crate::store::Store;
+use crate::stored_value::{Indirect, StoredValue};
 use bytes::Bytes;
 use quorate_core::{Encoder, Wire};
 use std::ops::Bound;
@@ -114,7 +115,7 @@ impl Store {
         let Place::Keys(after) = &mut cut.place else {
             return true;
         };
-        let mut keys = Keys {
+        let mut keys = KeyWriter {
             compacted: cut.compacted,
             revision: cut.revision,
             bytes,
@@ -150,7 +151,7 @@ impl Store {
 }
 
 /// Where keys are written to.
-struct Keys<'a> {
+struct KeyWriter<'a> {
     compacted: i64,
     revision: i64,
     bytes: usize,
@@ -158,7 +159,7 @@ struct Keys<'a> {
     out: &'a mut Encoder,
 }
 
-impl Keys<'_> {
+impl KeyWriter<'_> {
     fn is_full(&self) -> bool {
         self.out.len() >= self.bytes
     }
@@ -192,27 +193,29 @@ impl Keys<'_> {
     fn write_version(&mut self, version: &Version, before: i64) {
         self.totals.versions += 1;
         let out = &mut *self.out;
-        let is_apart = version.value.reference().is_some();
-        out.u8(match (version.is_live(), is_apart, version.lease != 0) {
-            (false, ..) => DELETION,
-            (true, false, false) => WRITE,
-            (true, false, true) => LEASED_WRITE,
-            (true, true, false) => APART,
-            (true, true, true) => LEASED_APART,
-        });
+        let is_value_ref = version.value.reference().is_some();
+        out.u8(
+            match (version.is_live(), is_value_ref, version.lease != 0) {
+                (false, ..) => DELETION,
+                (true, false, false) => WRITE,
+                (true, false, true) => LEASED_WRITE,
+                (true, true, false) => VALUE_REF,
+                (true, true, true) => LEASED_VALUE_REF,
+            },
+        );
         out.varint(version.modified.abs_diff(before));
         out.varint(u64::from(version.sub));
         if version.is_live() {
             out.varint(version.modified.abs_diff(version.created));
             out.varint(version.version.unsigned_abs());
             match &version.value {
-                Kept::Own(value) => {
+                StoredValue::Own(value) => {
                     out.varint(value.len() as u64);
                     out.slice(value);
                 }
-                Kept::Other(other) => match &**other {
-                    Other::Shared(value) => out.bytes(value),
-                    Other::Apart(reference) => reference.encode(out),
+                StoredValue::Indirect(other) => match &**other {
+                    Indirect::Shared(value) => out.bytes(value),
+                    Indirect::Payload(reference) => reference.encode(out),
                 },
             }
             if version.lease != 0 {

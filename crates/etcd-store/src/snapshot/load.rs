@@ -2,15 +2,16 @@
 //! allocated that the bytes themselves do not hold.
 
 use super::{
-    APART, DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_APART, LEASED_WRITE, Totals, WRITE,
+    DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_VALUE_REF, LEASED_WRITE, Totals, VALUE_REF,
+    WRITE,
 };
-use crate::apart::Reference;
 use crate::flaw::Flaw;
 use crate::history::{History, Version};
 use crate::journal::Change;
-use crate::kept::Kept;
-use crate::lease::{TTL_S_MAX, TTL_S_MIN, Terms};
+use crate::lease::{LeaseTerms, TTL_S_MAX, TTL_S_MIN};
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
+use crate::stored_value::StoredValue;
+use crate::value_refs::ValueRef;
 use bytes::Bytes;
 use quorate_core::{Decoder, Wire, WireError};
 use std::fmt;
@@ -42,16 +43,16 @@ struct Head {
 }
 
 /// What is wrong.
-struct Wrong(String);
+struct LoadError(String);
 
-impl From<WireError> for Wrong {
+impl From<WireError> for LoadError {
     fn from(error: WireError) -> Self {
-        Wrong(error.to_string())
+        LoadError(error.to_string())
     }
 }
 
-fn wrong<T>(what: impl fmt::Display) -> Result<T, Wrong> {
-    Err(Wrong(what.to_string()))
+fn wrong<T>(what: impl fmt::Display) -> Result<T, LoadError> {
+    Err(LoadError(what.to_string()))
 }
 
 impl Store {
@@ -59,7 +60,7 @@ impl Store {
         let mut loading = self.loading.take().unwrap_or_default();
         let result = self.read_piece(&mut loading, piece);
         self.loading = Some(loading);
-        result.map_err(|Wrong(what)| format!("the store's part is damaged: {what}"))
+        result.map_err(|LoadError(what)| format!("the store's part is damaged: {what}"))
     }
 
     /// Puts what was read in its place, and checks it as a whole.
@@ -71,14 +72,14 @@ impl Store {
         // Sorted, it becomes a tree without gaps in one go.
         self.keys = loading.keys.into_iter().collect();
         self.rebuild_journal()
-            .map_err(|Wrong(what)| format!("the store's part contradicts itself: {what}"))?;
+            .map_err(|LoadError(what)| format!("the store's part contradicts itself: {what}"))?;
         if self.flaw == Some(Flaw::RevisionNotCarried) {
             self.revision = Store::default().revision;
         }
         Ok(())
     }
 
-    fn read_piece(&mut self, loading: &mut Loading, piece: Bytes) -> Result<(), Wrong> {
+    fn read_piece(&mut self, loading: &mut Loading, piece: Bytes) -> Result<(), LoadError> {
         if loading.ended {
             return wrong("something follows its end");
         }
@@ -92,7 +93,7 @@ impl Store {
             match kind {
                 LEASE => self.read_lease(loading, &mut input)?,
                 KEY => self.read_key(loading, &mut input)?,
-                WRITE | LEASED_WRITE | APART | LEASED_APART | DELETION => {
+                WRITE | LEASED_WRITE | VALUE_REF | LEASED_VALUE_REF | DELETION => {
                     let version = read_version(kind, head, loading, piece.len(), &mut input)?;
                     self.add_version(loading, version)?;
                 }
@@ -109,7 +110,7 @@ impl Store {
         kind: u8,
         loading: &mut Loading,
         input: &mut Decoder,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LoadError> {
         if kind != HEAD {
             return wrong("it does not begin with a head");
         }
@@ -132,7 +133,7 @@ impl Store {
         Ok(())
     }
 
-    fn read_lease(&mut self, loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
+    fn read_lease(&mut self, loading: &mut Loading, input: &mut Decoder) -> Result<(), LoadError> {
         let id = input.u64()?.cast_signed();
         let ttl_s = i64::try_from(input.varint()?).unwrap_or(i64::MAX);
         let renewal = input.varint()?;
@@ -142,13 +143,13 @@ impl Store {
         if !(TTL_S_MIN..=TTL_S_MAX).contains(&ttl_s) || renewal > self.leases.renewals() {
             return wrong(format_args!("lease {id} cannot be"));
         }
-        self.leases.put_back(id, Terms { ttl_s, renewal });
+        self.leases.put_back(id, LeaseTerms { ttl_s, renewal });
         loading.lease = Some(id);
         loading.totals.leases += 1;
         Ok(())
     }
 
-    fn read_key(&mut self, loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
+    fn read_key(&mut self, loading: &mut Loading, input: &mut Decoder) -> Result<(), LoadError> {
         let key = input.bytes()?;
         if let Some((last, history)) = loading.keys.last()
             && (**last >= key[..] || history.is_empty())
@@ -161,7 +162,7 @@ impl Store {
         Ok(())
     }
 
-    fn add_version(&mut self, loading: &mut Loading, version: Version) -> Result<(), Wrong> {
+    fn add_version(&mut self, loading: &mut Loading, version: Version) -> Result<(), LoadError> {
         let Some((_, history)) = loading.keys.last_mut() else {
             return wrong("a version has no key");
         };
@@ -177,7 +178,7 @@ impl Store {
     }
 
     /// Finds the changes in the versions, and with them everything that follows from versions.
-    fn rebuild_journal(&mut self) -> Result<(), Wrong> {
+    fn rebuild_journal(&mut self) -> Result<(), LoadError> {
         let mut changes = Vec::new();
         for (key, history) in &self.keys {
             if history.is_empty() {
@@ -221,7 +222,7 @@ fn read_version(
     loading: &Loading,
     piece_bytes: usize,
     input: &mut Decoder,
-) -> Result<Version, Wrong> {
+) -> Result<Version, LoadError> {
     let before = loading.keys.last().and_then(|(_, history)| history.last());
     let before = before.map_or((0, 0), |before| (before.modified, before.sub));
     let place = before.0.checked_add_unsigned(input.varint()?);
@@ -236,11 +237,11 @@ fn read_version(
     let created = modified.checked_sub_unsigned(input.varint()?);
     let version = i64::try_from(input.varint()?).unwrap_or(0);
     let value = match kind {
-        APART | LEASED_APART => Kept::apart(Reference::decode(input)?),
+        VALUE_REF | LEASED_VALUE_REF => StoredValue::by_reference(ValueRef::decode(input)?),
         _ => keep(&input.bytes()?, piece_bytes),
     };
     let lease = match kind {
-        LEASED_WRITE | LEASED_APART => input.u64()?.cast_signed(),
+        LEASED_WRITE | LEASED_VALUE_REF => input.u64()?.cast_signed(),
         _ => 0,
     };
     match created {
@@ -256,7 +257,7 @@ fn read_version(
     }
 }
 
-fn read_end(loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
+fn read_end(loading: &mut Loading, input: &mut Decoder) -> Result<(), LoadError> {
     let said = Totals {
         leases: input.varint()?,
         keys: input.varint()?,
@@ -272,11 +273,11 @@ fn read_end(loading: &mut Loading, input: &mut Decoder) -> Result<(), Wrong> {
 }
 
 /// The value in a form the store can hold on to: a slice of a piece keeps the whole piece.
-fn keep(value: &Bytes, piece_bytes: usize) -> Kept {
+fn keep(value: &Bytes, piece_bytes: usize) -> StoredValue {
     if value.len() > piece_bytes / 2 {
-        Kept::share(value)
+        StoredValue::share(value)
     } else {
-        Kept::copy(value)
+        StoredValue::copy(value)
     }
 }
 

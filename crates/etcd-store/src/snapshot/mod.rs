@@ -39,8 +39,8 @@ const WRITE: u8 = 4;
 const LEASED_WRITE: u8 = 5;
 const DELETION: u8 = 6;
 const END: u8 = 7;
-const APART: u8 = 8;
-const LEASED_APART: u8 = 9;
+const VALUE_REF: u8 = 8;
+const LEASED_VALUE_REF: u8 = 9;
 
 /// The version of this format.
 const FORMAT: u64 = 1;

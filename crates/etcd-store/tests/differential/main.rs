@@ -17,7 +17,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::Event;
 use quorate_etcd_store::{
-    Answer, Keys, LeaseExpiry, Query, Refused, Store, Watched, check, command,
+    EventsQuery, Keys, LeaseExpiry, Query, QueryAnswer, Refused, Store, check, command,
 };
 use shelf::Shelved;
 
@@ -86,7 +86,7 @@ fn read(seed: u64, random: &mut Generator, store: &mut Shelved, model: &Model) {
     let request = random.range(model.revision());
     let expected = model
         .range(&request)
-        .map_or_else(Answer::Refused, Answer::Range);
+        .map_or_else(QueryAnswer::Refused, QueryAnswer::Range);
     let got = store.query(&Query::Range(request.clone()));
     assert_eq!(got, expected, "seed {seed}: {request:?}");
 
@@ -95,7 +95,7 @@ fn read(seed: u64, random: &mut Generator, store: &mut Shelved, model: &Model) {
     let expected = model
         .clone()
         .txn(&txn)
-        .map_or_else(Answer::Refused, Answer::Txn);
+        .map_or_else(QueryAnswer::Refused, QueryAnswer::Txn);
     let got = store.query(&Query::Txn(txn.clone()));
     assert_eq!(got, expected, "seed {seed}: {txn:?}");
 }
@@ -133,7 +133,7 @@ fn lease(seed: u64, random: &mut Generator, store: &mut Shelved, model: &mut Mod
             }
         }
     }
-    let Answer::Lease(found) = store.query(&Query::Lease { id }) else {
+    let QueryAnswer::Lease(found) = store.query(&Query::Lease { id }) else {
         panic!("not the answer about a lease");
     };
     let expected = model.leases.contains_key(&id).then_some(9);
@@ -151,14 +151,14 @@ fn watch(seed: u64, random: &mut Generator, store: &mut Shelved, model: &Model) 
     let from = random.rng.i64(0..=model.revision() + 2);
     let expected = model.events(&key, &range_end, from);
     let keys = Keys::Span { key, range_end };
-    let query = Query::Events(Watched { keys, from });
+    let query = Query::Events(EventsQuery { keys, from });
     let got = match store.query(&query) {
-        Answer::Events(mut found) => {
+        QueryAnswer::Events(mut found) => {
             assert_eq!(found.next, from.max(model.revision() + 1));
             without_net_nothing(&mut found.events);
             Ok(found.events)
         }
-        Answer::Refused(refused) => Err(refused),
+        QueryAnswer::Refused(refused) => Err(refused),
         other => panic!("not the answer to a watch: {other:?}"),
     };
     assert_eq!(got, expected, "seed {seed}: {query:?}");

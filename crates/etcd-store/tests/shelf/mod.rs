@@ -7,8 +7,8 @@ use quorate_core::{Application, At, EntryId, Payload, PayloadId};
 use quorate_etcd_api::etcdserverpb::{PutRequest, TxnRequest, TxnResponse};
 use quorate_etcd_store::command::{self, Command};
 use quorate_etcd_store::{
-    Answer, Applied, Query, Reference, Refused, Store, Unfilled, decode_result, event_references,
-    fill_events, ordering,
+    Applied, PendingResponse, Query, QueryAnswer, Refused, Store, ValueRef, decode_result,
+    event_value_refs, fill_events, ordering,
 };
 use std::collections::BTreeMap;
 
@@ -75,15 +75,15 @@ impl Shelved {
         })
     }
 
-    pub(crate) fn query(&mut self, query: &Query) -> Answer {
+    pub(crate) fn query(&mut self, query: &Query) -> QueryAnswer {
         let answer = self.filled(self.store.query(query));
         match (query, answer) {
-            (Query::Txn(txn), Answer::Refused(Refused::NeedsValue)) => {
+            (Query::Txn(txn), QueryAnswer::Refused(Refused::NeedsValue)) => {
                 let decided = Query::Txn(self.decide(txn.clone()));
                 match self.filled(self.store.query(&decided)) {
-                    Answer::Txn(outer) => {
+                    QueryAnswer::Txn(outer) => {
                         let inner = ordering::answer(outer);
-                        Answer::Txn(inner.expect("nothing changed in between"))
+                        QueryAnswer::Txn(inner.expect("nothing changed in between"))
                     }
                     other => other,
                 }
@@ -99,8 +99,8 @@ impl Shelved {
     }
 
     /// The values of these.
-    pub(crate) fn values(&self, references: &[Reference]) -> Vec<Bytes> {
-        let value = |reference: &Reference| {
+    pub(crate) fn values(&self, references: &[ValueRef]) -> Vec<Bytes> {
+        let value = |reference: &ValueRef| {
             let value = self
                 .shelf
                 .get(&reference.id)
@@ -114,7 +114,7 @@ impl Shelved {
     fn decide(&mut self, txn: TxnRequest) -> TxnRequest {
         self.decided += 1;
         let question = self.store.query(&Query::Txn(ordering::question(&txn)));
-        let Answer::Txn(read) = self.filled(question) else {
+        let QueryAnswer::Txn(read) = self.filled(question) else {
             panic!("what is there can be read");
         };
         ordering::decided(txn, &read)
@@ -148,42 +148,43 @@ impl Shelved {
     }
 
     fn whole(&self, body: &Bytes, applied: Applied) -> Applied {
-        if !applied.is_unfilled {
+        if !applied.has_pending_values {
             return applied;
         }
-        let unfilled = Unfilled::of_result(body, &applied).expect("it is the command's result");
+        let unfilled =
+            PendingResponse::of_result(body, &applied).expect("it is the command's result");
         let references = unfilled.references().expect("the store encodes them");
         assert!(!references.is_empty());
         let response = unfilled.encode(self.values(&references));
         Applied {
             response,
-            is_unfilled: false,
+            has_pending_values: false,
             ..applied
         }
     }
 
-    pub(crate) fn filled(&self, answer: Answer) -> Answer {
+    pub(crate) fn filled(&self, answer: QueryAnswer) -> QueryAnswer {
         match answer {
-            Answer::Large(mut read) => {
+            QueryAnswer::Large(mut read) => {
                 while let Some(rest) = read.next() {
                     match self.store.query(&rest) {
-                        Answer::RangePart(part) => read.add(part),
+                        QueryAnswer::RangePart(part) => read.add(part),
                         other => return other,
                     }
                 }
                 self.filled(read.finish())
             }
-            Answer::Unfilled(unfilled) => {
+            QueryAnswer::PendingResponse(unfilled) => {
                 let references = unfilled.references().expect("the store encodes them");
                 assert!(!references.is_empty());
                 let filled = unfilled.fill(self.values(&references));
                 filled.expect("it is the answer to a read")
             }
-            Answer::Events(mut found) => {
-                let references = event_references(&found.events);
+            QueryAnswer::Events(mut found) => {
+                let references = event_value_refs(&found.events);
                 let references = references.expect("the store encodes them");
                 fill_events(&mut found.events, self.values(&references));
-                Answer::Events(found)
+                QueryAnswer::Events(found)
             }
             answer => answer,
         }

@@ -10,7 +10,7 @@ use super::index::{Index, MemberId};
 use crate::face::failed;
 use bytes::Bytes;
 use quorate_etcd_api::mvccpb::Event;
-use quorate_etcd_store::{Answer, Events, Keys, Query, Store, Watched};
+use quorate_etcd_store::{Events, EventsQuery, Keys, Query, QueryAnswer, Store};
 use quorate_server::{Consistency, Failure, Handle};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -193,9 +193,9 @@ impl Hub {
             };
             applied.borrow_and_update();
             let keys = Keys::All;
-            let query = Query::Events(Watched { keys, from });
+            let query = Query::Events(EventsQuery { keys, from });
             match handle.read(query, Consistency::Serializable).await {
-                Ok(Answer::Events(found)) => {
+                Ok(QueryAnswer::Events(found)) => {
                     let present = found.next > found.revision;
                     self.distribute(found);
                     if present && applied.changed().await.is_err() {
@@ -343,13 +343,13 @@ fn size(event: &Event) -> usize {
 pub(crate) async fn read_history(
     hub: &Hub,
     handle: &Handle<Store>,
-    watched: Watched,
+    watched: EventsQuery,
 ) -> Result<Option<Events>, Status> {
     let _turn = hub.history.acquire().await;
     loop {
         let query = Query::Events(watched.clone());
         match handle.read(query, Consistency::Serializable).await {
-            Ok(Answer::Events(found)) => return Ok(Some(found)),
+            Ok(QueryAnswer::Events(found)) => return Ok(Some(found)),
             Ok(_) => return Ok(None),
             Err(Failure::Overloaded) => tokio::time::sleep(RETRY).await,
             Err(failure) => return Err(failed(failure)),

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{ResponseHeader, WatchRequest, WatchResponse};
 use quorate_etcd_api::mvccpb::Event;
 use quorate_etcd_store::{
-    Answer, Keys, Query, Status as Figures, Store, Watched, event_references,
+    EventsQuery, Keys, Query, QueryAnswer, Status as Figures, Store, event_value_refs,
 };
 use quorate_server::{Account, Charge, Consistency, Handle};
 use std::borrow::Borrow;
@@ -243,7 +243,7 @@ impl WatchStream {
             range_end: watching.range_end.clone(),
         };
         let from = watching.next;
-        let watched = Watched { keys, from };
+        let watched = EventsQuery { keys, from };
         let Some(found) = read_history(&self.hub, &self.handle, watched).await? else {
             return self.cancel_compacted(id).await;
         };
@@ -285,7 +285,7 @@ impl WatchStream {
             return Ok(());
         }
         watching.busy = true;
-        if event_references(&response.events).is_ok_and(|references| references.is_empty()) {
+        if event_value_refs(&response.events).is_ok_and(|references| references.is_empty()) {
             return self.send_parts(wishes, response).await;
         }
         self.wait_for_values(id, response);
@@ -368,8 +368,8 @@ impl WatchStream {
     async fn figures(&self) -> Result<Figures, Status> {
         let read = self.handle.read(Query::Status, Consistency::Serializable);
         match read.await.map_err(failed)? {
-            Answer::Status(figures) => Ok(figures),
-            Answer::Refused(reason) => Err(refused(reason)),
+            QueryAnswer::Status(figures) => Ok(figures),
+            QueryAnswer::Refused(reason) => Err(refused(reason)),
             _ => Err(mismatch()),
         }
     }

@@ -3,7 +3,7 @@
 use super::hub::Tag;
 use crate::gather::{Gatherer, Missing};
 use quorate_etcd_api::etcdserverpb::WatchResponse;
-use quorate_etcd_store::{event_references, fill_events};
+use quorate_etcd_store::{event_value_refs, fill_events};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -65,7 +65,7 @@ impl Waiting {
 async fn whole(gatherer: &Gatherer, mut response: WatchResponse) -> Whole {
     let first = response.events.first().and_then(|event| event.kv.as_ref());
     let from = first.map_or(0, |kv| kv.mod_revision);
-    let gathered = match event_references(&response.events) {
+    let gathered = match event_value_refs(&response.events) {
         Ok(references) => gatherer.gather(references).await,
         Err(_) => Err(Missing::Dead),
     };

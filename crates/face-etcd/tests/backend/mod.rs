@@ -57,7 +57,7 @@ pub(crate) fn start() -> Handle<Store> {
 /// Starts one that keeps values of so many bytes and more apart, and returns where.
 pub(crate) fn start_apart(payload_min: usize) -> (Handle<Store>, Arc<Shelf>) {
     let (handle, requests) = Handle::new(4096);
-    handle.apart().set(Some(payload_min));
+    handle.payload_threshold().set(Some(payload_min));
     let (_, jumps) = mpsc::channel(1);
     let shelf = Arc::new(Shelf::default());
     tokio::spawn(run(requests, jumps, handle.clone(), Arc::clone(&shelf)));

@@ -403,14 +403,19 @@ mod tests {
         let prepared = preallocator.wait();
         assert!(matches!(prepared, State::Ready(8192)));
         *lock(&preallocator.state.0) = prepared;
-        preallocator.take(&dir.path().join("large"), 3 << 20).unwrap();
+        preallocator
+            .take(&dir.path().join("large"), 3 << 20)
+            .unwrap();
         assert!(
             matches!(*lock(&preallocator.state.0), State::Ready(8192)),
             "not for that one"
         );
         preallocator.take(&dir.path().join("1"), 8192).unwrap();
         assert_eq!(size(&dir.path().join("1")), 8192);
-        assert!(matches!(preallocator.wait(), State::Ready(8192)), "the next one");
+        assert!(
+            matches!(preallocator.wait(), State::Ready(8192)),
+            "the next one"
+        );
     }
 
     #[test]

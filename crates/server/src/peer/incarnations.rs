@@ -193,12 +193,12 @@ mod tests {
     /// this replica was restarted.
     #[test]
     fn a_life_that_was_followed_by_another_is_never_taken_again() {
-        let context = tempfile::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let epoch = meta(1).epoch;
         let first = epoch.members[1].incarnation;
         let (second, third) = (Incarnation(5 << 64), Incarnation(6 << 64));
         let peer = ReplicaId(2);
-        let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+        let incarnations = Incarnations::open(home.path(), &epoch).unwrap();
         assert_eq!(incarnations.admit(peer, first), Ok(()));
         assert_eq!(incarnations.later(peer), None);
         for life in [second, third, third] {
@@ -206,7 +206,7 @@ mod tests {
         }
         for incarnations in [
             incarnations,
-            Incarnations::open(context.path(), &epoch).unwrap(),
+            Incarnations::open(home.path(), &epoch).unwrap(),
         ] {
             assert_eq!(incarnations.later(peer), Some(third));
             for former in [first, second] {
@@ -221,14 +221,14 @@ mod tests {
     /// Scenario: a stranger's word was noted by a program that believed it, and the true replica comes back.
     #[test]
     fn a_life_that_leaves_no_later_one_is_neither_taken_nor_remembered() {
-        let context = tempfile::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let epoch = meta(1).epoch;
         let (two, three) = (ReplicaId(2), ReplicaId(3));
         let last = Incarnation(u128::MAX);
         let later = Incarnation(u128::from(now_ms()) << 64);
-        write(context.path(), &[(two, last), (three, later)].into()).unwrap();
+        write(home.path(), &[(two, last), (three, later)].into()).unwrap();
         for _ in 0..2 {
-            let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+            let incarnations = Incarnations::open(home.path(), &epoch).unwrap();
             assert_eq!(
                 (incarnations.later(two), incarnations.later(three)),
                 (None, Some(later))
@@ -240,10 +240,10 @@ mod tests {
             let refused = incarnations.admit(two, last).unwrap_err();
             assert!(refused.text.contains("set the clocks"), "{}", refused.text);
         }
-        let kept = fs::read(context.path().join(FILE)).unwrap();
+        let kept = fs::read(home.path().join(FILE)).unwrap();
         assert_eq!(parse(&kept).unwrap(), [(three, later)].into());
         // What the message advises: a folder that was deleted draws a life by a clock set right.
-        let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+        let incarnations = Incarnations::open(home.path(), &epoch).unwrap();
         assert_eq!(
             incarnations.admit(two, fresh_incarnation().unwrap()),
             Ok(())
@@ -254,11 +254,11 @@ mod tests {
     /// damaged.
     #[test]
     fn damage_to_any_byte_is_noticed() {
-        let context = tempfile::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
         let epoch = meta(1).epoch;
-        let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+        let incarnations = Incarnations::open(home.path(), &epoch).unwrap();
         incarnations.admit(ReplicaId(2), Incarnation(9)).unwrap();
-        let [path, copy] = ["lives", "lives.copy"].map(|name| context.path().join(name));
+        let [path, copy] = ["lives", "lives.copy"].map(|name| home.path().join(name));
         let whole = fs::read(&path).unwrap();
         assert_eq!(fs::read(&copy).unwrap(), whole);
         for at in 0..whole.len() {
@@ -266,7 +266,7 @@ mod tests {
             bytes[at] ^= 1 << (at % 8);
             for damaged in [&path, &copy] {
                 fs::write(damaged, &bytes).unwrap();
-                let incarnations = Incarnations::open(context.path(), &epoch).unwrap();
+                let incarnations = Incarnations::open(home.path(), &epoch).unwrap();
                 assert_eq!(
                     incarnations.later(ReplicaId(2)),
                     Some(Incarnation(9)),
@@ -276,7 +276,7 @@ mod tests {
             }
             fs::write(&path, &bytes).unwrap();
             fs::write(&copy, &bytes).unwrap();
-            let error = Incarnations::open(context.path(), &epoch)
+            let error = Incarnations::open(home.path(), &epoch)
                 .unwrap_err()
                 .to_string();
             assert!(error.contains("lives is damaged"), "byte {at}: {error}");

@@ -154,7 +154,11 @@ fn no_datagrams() -> Rejection {
 }
 
 /// A connection for bulk moves to the thread of these first.
-async fn serve_on_lane_thread(connection: Connection, caller: (ReplicaId, Lane), acceptor: Arc<Acceptor>) {
+async fn serve_on_lane_thread(
+    connection: Connection,
+    caller: (ReplicaId, Lane),
+    acceptor: Arc<Acceptor>,
+) {
     let Some(handle) = acceptor
         .bulk_handle
         .clone()

@@ -421,7 +421,8 @@ pub(super) async fn dial(
             .await
             .map_err(HandshakeError::Io)?;
         let (welcome, version) = opening::receive::<Welcome>(&mut connection, supported).await?;
-        context.identity
+        context
+            .identity
             .judge_welcome(shared.peer, &welcome, &context.incarnations)
             .map_err(HandshakeError::Rejected)?;
         if lane == Lane::Messages {

@@ -26,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::cluster::{Cluster, need_etcd};
-use play::{Difference, Played, Reference, play};
+use play::{Difference, Played, ValueRef, play};
 use quorate_tooling::cleanup;
 use quorate_tooling::program;
 use recording::{Recording, Sequence};
@@ -232,8 +232,8 @@ impl<'a> Differential<'a> {
             .map_err(|error| format!("cannot start the runtime: {error}"))?;
         runtime.block_on(async {
             let mut reference = match &etcd {
-                Some(etcd) => Reference::Live(Side::connect(&etcd.endpoints, true).await?),
-                None => Reference::Recorded(recorded.unwrap_or_default().into_iter()),
+                Some(etcd) => ValueRef::Live(Side::connect(&etcd.endpoints, true).await?),
+                None => ValueRef::Recorded(recorded.unwrap_or_default().into_iter()),
             };
             let mut tested = Side::connect(&quorate.endpoints, false).await?;
             let passed = || self.bar.inc(1);

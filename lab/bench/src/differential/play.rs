@@ -7,20 +7,20 @@ use super::world::World;
 
 /// What a system is compared with.
 #[derive(Debug)]
-pub(crate) enum Reference {
+pub(crate) enum ValueRef {
     /// A system that runs.
     Live(Side),
     /// What it did earlier.
     Recorded(std::vec::IntoIter<Outcome>),
 }
 
-impl Reference {
+impl ValueRef {
     /// How much the time that leases have left may differ: a recording was made by a machine that
     /// may have been faster.
     fn seconds(&self) -> u64 {
         match self {
-            Reference::Live(_) => 1,
-            Reference::Recorded(_) => 120,
+            ValueRef::Live(_) => 1,
+            ValueRef::Recorded(_) => 120,
         }
     }
 }
@@ -55,7 +55,7 @@ pub(crate) struct Played {
 pub(crate) async fn play(
     seed: u64,
     numbers: &[u64],
-    reference: &mut Reference,
+    reference: &mut ValueRef,
     tested: &mut Side,
     mut passed: impl FnMut(),
 ) -> Result<Played, String> {
@@ -85,7 +85,7 @@ pub(crate) async fn play(
 
 struct Game<'a> {
     world: World,
-    reference: &'a mut Reference,
+    reference: &'a mut ValueRef,
     tested: &'a mut Side,
     played: Played,
 }
@@ -96,8 +96,8 @@ impl Game<'_> {
         let (world, reference) = (&self.world, &mut *self.reference);
         let expected = async {
             match reference {
-                Reference::Live(side) => Ok(side.perform(&step, world).await),
-                Reference::Recorded(outcomes) => {
+                ValueRef::Live(side) => Ok(side.perform(&step, world).await),
+                ValueRef::Recorded(outcomes) => {
                     outcomes.next().ok_or("the recording ends too early")
                 }
             }

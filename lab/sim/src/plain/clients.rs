@@ -5,7 +5,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::Wire;
 use quorate_host::{Answer, Request};
-use quorate_plain_store::{Answer as Found, Item, Outcome, Query, Version, Write};
+use quorate_plain_store::{Item, Outcome, Query, QueryAnswer as Found, Version, Write};
 
 /// Keys there are: few, so that some writes conflict.
 const KEYS: u8 = 6;

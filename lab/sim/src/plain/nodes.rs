@@ -8,7 +8,7 @@ use quorate_core::{
     Application, Boot, ClusterId, Event as Reported, Incarnation, MICROS, MILLIS, Peers, Seat,
 };
 use quorate_host::{Answer, Flush, Host, HostConfig, HostEvent, Limits, Start, SupportedVersions};
-use quorate_plain_store::{Answer as Found, Store};
+use quorate_plain_store::{QueryAnswer as Found, Store};
 use quorate_protocols::{AnyConfig, Registered};
 
 /// An answer to a write, with what is around it.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Introspect, MILLIS, Principal, SECONDS, Wire};
 use quorate_host::{Answer, Host, Request};
-use quorate_plain_store::{Answer as Found, Write};
+use quorate_plain_store::{QueryAnswer as Found, Write};
 use quorate_tooling::keys::Keys;
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Durability, Epoch, MILLIS, SECONDS};
 use quorate_host::{Answer, Flaw, Flush, Host, LogRead, Request, SupportedVersions};
-use quorate_plain_store::{Answer as Found, Query, Store};
+use quorate_plain_store::{Query, QueryAnswer as Found, Store};
 use quorate_protocols::{AnyConfig, AnyMachine};
 use std::collections::BTreeMap;
 

@@ -12,8 +12,8 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_etcd_store::{
-    Answer, Flaw, Keys, Query, Refused, Store, Unfilled, Watched, command, decode_result,
-    event_references, fill_events,
+    EventsQuery, Flaw, Keys, PendingResponse, Query, QueryAnswer, Refused, Store, command,
+    decode_result, event_value_refs, fill_events,
 };
 
 impl Subject for Store {
@@ -53,9 +53,9 @@ impl Subject for Store {
             Ok(applied) => applied,
             Err(refused) => return Ok((0, Response::Refused(refusal(refused)?))),
         };
-        let bytes = if applied.is_unfilled {
+        let bytes = if applied.has_pending_values {
             let (body, _) = Store::command(request, values.payload_min);
-            let unfilled = Unfilled::of_result(&body, &applied).map_err(malformed)?;
+            let unfilled = PendingResponse::of_result(&body, &applied).map_err(malformed)?;
             let found = values.of(unfilled.references())?;
             unfilled.encode(found)
         } else {
@@ -72,18 +72,20 @@ impl Subject for Store {
         Ok((applied.revision, response))
     }
 
-    fn got(answer: &Answer, values: &Values) -> Result<Response, String> {
+    fn got(answer: &QueryAnswer, values: &Values) -> Result<Response, String> {
         match answer {
-            Answer::Unfilled(unfilled) => Store::got(&filled(unfilled, values)?, values),
-            Answer::Range(range) => Ok(Response::Range(range.clone())),
-            Answer::Txn(txn) => Ok(Response::Txn(txn.clone())),
-            Answer::Refused(refused) => Ok(Response::Refused(refusal(*refused)?)),
+            QueryAnswer::PendingResponse(unfilled) => {
+                Store::got(&filled(unfilled, values)?, values)
+            }
+            QueryAnswer::Range(range) => Ok(Response::Range(range.clone())),
+            QueryAnswer::Txn(txn) => Ok(Response::Txn(txn.clone())),
+            QueryAnswer::Refused(refused) => Ok(Response::Refused(refusal(*refused)?)),
             other => Err(format!("a read gave {other:?}")),
         }
     }
 
-    fn named(answer: &Answer) -> Option<(PayloadId, Payload)> {
-        let Answer::Unfilled(unfilled) = answer else {
+    fn named(answer: &QueryAnswer) -> Option<(PayloadId, Payload)> {
+        let QueryAnswer::PendingResponse(unfilled) = answer else {
             return None;
         };
         let references = unfilled.references().ok()?;
@@ -121,16 +123,16 @@ impl Subject for Store {
                 range_end: range_end.clone(),
             },
         };
-        match self.query(&Query::Events(Watched { keys, from })) {
-            Answer::Events(mut found) => {
-                let missing = values.of(event_references(&found.events))?;
+        match self.query(&Query::Events(EventsQuery { keys, from })) {
+            QueryAnswer::Events(mut found) => {
+                let missing = values.of(event_value_refs(&found.events))?;
                 fill_events(&mut found.events, missing);
                 Ok(Changes::Found {
                     events: found.events,
                     next: found.next,
                 })
             }
-            Answer::Refused(Refused::Compacted) => Ok(Changes::Compacted {
+            QueryAnswer::Refused(Refused::Compacted) => Ok(Changes::Compacted {
                 readable: self.status().compacted,
             }),
             other => Err(format!("changes from {from} gave {other:?}")),
@@ -139,9 +141,9 @@ impl Subject for Store {
 
     fn content(&self, values: &Values) -> Result<Vec<KeyValue>, String> {
         match self.query(&Query::Range(everything())) {
-            Answer::Range(range) => Ok(range.kvs),
-            Answer::Unfilled(unfilled) => match filled(&unfilled, values)? {
-                Answer::Range(range) => Ok(range.kvs),
+            QueryAnswer::Range(range) => Ok(range.kvs),
+            QueryAnswer::PendingResponse(unfilled) => match filled(&unfilled, values)? {
+                QueryAnswer::Range(range) => Ok(range.kvs),
                 other => Err(format!("reading everything gave {other:?}")),
             },
             other => Err(format!("reading everything gave {other:?}")),
@@ -154,12 +156,12 @@ impl Subject for Store {
 
     fn leases(&self) -> Result<usize, String> {
         match self.query(&Query::Leases) {
-            Answer::Leases(_, ids) => {
+            QueryAnswer::Leases(_, ids) => {
                 let keys = Query::Range(RangeRequest {
                     keys_only: true,
                     ..everything()
                 });
-                let Answer::Range(range) = self.query(&keys) else {
+                let QueryAnswer::Range(range) = self.query(&keys) else {
                     return Err("the keys cannot be read".into());
                 };
                 let leased = range.kvs.iter().filter(|kv| kv.lease != 0).count();
@@ -180,7 +182,7 @@ fn everything() -> RangeRequest {
 }
 
 /// An answer with the values in it.
-fn filled(unfilled: &Unfilled, values: &Values) -> Result<Answer, String> {
+fn filled(unfilled: &PendingResponse, values: &Values) -> Result<QueryAnswer, String> {
     let found = values.of(unfilled.references())?;
     unfilled.clone().fill(found).map_err(malformed)
 }

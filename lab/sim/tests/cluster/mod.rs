@@ -6,7 +6,7 @@ use quorate_core::{
     ReplicaId, SECONDS, Seat, Slot,
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_etcd_store::{Answer as Found, Query, Store};
+use quorate_etcd_store::{Query, QueryAnswer as Found, Store};
 use quorate_host::{
     Answer, Countdowns, Flush, Host, HostConfig, Limits, LogSource, Request, Start,
     SupportedVersions, Token,

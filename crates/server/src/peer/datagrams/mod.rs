@@ -227,7 +227,11 @@ pub(super) async fn keep_associated(shared: &Shared, context: &PeerContext) -> N
 pub(super) enum Never {}
 
 /// One association, from its beginning to what ends it.
-async fn associate(shared: &Shared, context: &PeerContext, datagrams: &Datagrams) -> Result<Never, String> {
+async fn associate(
+    shared: &Shared,
+    context: &PeerContext,
+    datagrams: &Datagrams,
+) -> Result<Never, String> {
     let dialled = outgoing::dial(shared, Lane::Datagrams, context).await;
     let (mut connection, _) = dialled.map_err(|error| refusal(&error))?;
     let terms = opening::receive::<Terms>(&mut connection, context.identity.supported);

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// What a cluster is begun with.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Genesis {
+pub(crate) struct NewCluster {
     /// Unique per cluster.
     pub(crate) token: String,
     /// The members' peer addresses, by number.
@@ -25,7 +25,7 @@ pub(crate) struct Genesis {
     pub(crate) params: BTreeMap<String, String>,
 }
 
-impl Genesis {
+impl NewCluster {
     /// The cluster's id.
     pub(crate) fn cluster(&self) -> ClusterId {
         let mut text = format!("cluster\n{}\n", self.token);
@@ -118,8 +118,8 @@ pub(crate) fn failures_survived(epoch: &Epoch, me: ReplicaId) -> Result<usize, S
 mod tests {
     use super::*;
 
-    fn genesis() -> Genesis {
-        Genesis {
+    fn new_cluster() -> NewCluster {
+        NewCluster {
             token: "t".into(),
             members: (1..=3)
                 .map(|id| (ReplicaId(id), format!("http://h{id}:2380")))
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn replicas_bootstrapped_apart_agree_and_differ_only_in_who_they_are() {
-        let metas = [1, 2].map(|id| genesis().meta(ReplicaId(id)));
+        let metas = [1, 2].map(|id| new_cluster().meta(ReplicaId(id)));
         assert_eq!(metas[0].cluster, metas[1].cluster);
         assert_eq!(metas[0].epoch.digest(), metas[1].epoch.digest());
         assert_ne!(metas[0].incarnation, metas[1].incarnation);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn another_token_or_member_is_another_cluster() {
-        let mut others = [genesis(), genesis(), genesis()];
+        let mut others = [new_cluster(), new_cluster(), new_cluster()];
         others[0].token = "u".into();
         others[1]
             .members
@@ -150,26 +150,29 @@ mod tests {
         assert!(
             others
                 .iter()
-                .all(|other| other.cluster() != genesis().cluster())
+                .all(|other| other.cluster() != new_cluster().cluster())
         );
         assert!(
             others
                 .iter()
-                .all(|other| other.epoch().seed != genesis().epoch().seed)
+                .all(|other| other.epoch().seed != new_cluster().epoch().seed)
         );
     }
 
     #[test]
     fn a_protocol_judges_its_epoch() {
-        assert_eq!(failures_survived(&genesis().epoch(), ReplicaId(1)), Ok(1));
-        let mut epoch = genesis().epoch();
+        assert_eq!(
+            failures_survived(&new_cluster().epoch(), ReplicaId(1)),
+            Ok(1)
+        );
+        let mut epoch = new_cluster().epoch();
         epoch.protocol = "paxos".into();
         let error = failures_survived(&epoch, ReplicaId(1)).unwrap_err();
         assert!(
             error.contains("\"paxos\"") && error.contains("rabia"),
             "{error}"
         );
-        let mut epoch = genesis().epoch();
+        let mut epoch = new_cluster().epoch();
         epoch.params.insert("no-such-parameter".into(), "1".into());
         assert!(failures_survived(&epoch, ReplicaId(1)).is_err());
     }

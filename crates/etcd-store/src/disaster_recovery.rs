@@ -1,14 +1,14 @@
 //! Changes by hand, to the store that a cluster begins anew with after a disaster.
 
-use crate::apart::Parts;
 use crate::store::Store;
+use crate::value_refs::PayloadParts;
 use quorate_core::PayloadId;
 use quorate_etcd_api::etcdserverpb::{CompactionRequest, DeleteRangeRequest, PutRequest};
 use std::collections::BTreeSet;
 
 /// A version whose value is one of those that are gone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Unreadable {
+pub struct UnreadableVersion {
     /// Of which key.
     pub key: Vec<u8>,
     /// The revision that wrote it.
@@ -25,7 +25,7 @@ const MARK_REVISIONS: u64 = 2;
 impl Store {
     /// The versions whose values are these payloads, by key and revision.
     #[must_use]
-    pub fn versions_of(&self, payloads: &BTreeSet<PayloadId>) -> Vec<Unreadable> {
+    pub fn versions_of(&self, payloads: &BTreeSet<PayloadId>) -> Vec<UnreadableVersion> {
         let mut found = Vec::new();
         for (key, history) in &self.keys {
             let present = history.now().map(|version| (version.modified, version.sub));
@@ -33,7 +33,7 @@ impl Store {
                 let reference = version.value.reference();
                 reference.is_some_and(|reference| payloads.contains(&reference.id))
             });
-            found.extend(of_payload.map(|version| Unreadable {
+            found.extend(of_payload.map(|version| UnreadableVersion {
                 key: key.to_vec(),
                 revision: version.modified,
                 is_present: present == Some((version.modified, version.sub)),
@@ -76,7 +76,7 @@ impl Store {
     }
 
     fn execute_put(&mut self, put: &PutRequest) {
-        let put = self.put(put, &mut Parts::none());
+        let put = self.put(put, &mut PayloadParts::none());
         put.expect("a key without a lease can be put");
     }
 

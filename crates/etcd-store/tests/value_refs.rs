@@ -14,8 +14,8 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_etcd_store::{
-    Answer, Applied, Keys, Query, Refused, Store, Unfilled, Watched, command, decode_result,
-    ordering,
+    Applied, EventsQuery, Keys, PendingResponse, Query, QueryAnswer, Refused, Store, command,
+    decode_result, ordering,
 };
 use shelf::Shelved;
 
@@ -70,8 +70,8 @@ fn succeeded(store: &mut Shelved, txn: TxnRequest) -> Result<bool, Refused> {
 /// What the store itself makes of a transaction that only compares.
 fn judged(store: &Shelved, txn: &TxnRequest) -> Result<bool, Refused> {
     match store.store.query(&Query::Txn(txn.clone())) {
-        Answer::Txn(response) => Ok(response.succeeded),
-        Answer::Refused(refused) => Err(refused),
+        QueryAnswer::Txn(response) => Ok(response.succeeded),
+        QueryAnswer::Refused(refused) => Err(refused),
         other => panic!("not the answer to a transaction: {other:?}"),
     }
 }
@@ -117,14 +117,14 @@ fn still_counts(txn: &TxnRequest, commands: &[Bytes]) -> Option<bool> {
     for (key, text) in [("b", "2"), ("c", "3"), ("d", "4")] {
         store.put(put(key, text)).unwrap();
     }
-    let Answer::Txn(read) = store.query(&Query::Txn(ordering::question(txn))) else {
+    let QueryAnswer::Txn(read) = store.query(&Query::Txn(ordering::question(txn))) else {
         panic!("what is there can be read");
     };
     let decided = ordering::decided(txn.clone(), &read);
     for body in commands {
         store.apply(body).unwrap();
     }
-    let Answer::Txn(outer) = store.query(&Query::Txn(decided)) else {
+    let QueryAnswer::Txn(outer) = store.query(&Query::Txn(decided)) else {
         panic!("it needs no value any more");
     };
     ordering::answer(outer).map(|inner| inner.succeeded)
@@ -182,7 +182,7 @@ fn conditions_of_inner_transactions_are_decided_too() {
         panic!("not a transaction's response: {response:?}");
     };
     assert!(response.succeeded && !inner.succeeded);
-    let Answer::Range(found) = store.query(&Query::Range(RangeRequest {
+    let QueryAnswer::Range(found) = store.query(&Query::Range(RangeRequest {
         key: "k".into(),
         ..RangeRequest::default()
     })) else {
@@ -257,7 +257,9 @@ fn a_payload_replaced_in_the_compacted_revision_is_dead_wherever_the_reader_was(
         let puts = [("k", "value"), ("other", "one"), ("k", "later")];
         let read = |store: &Shelved| {
             let (keys, from) = (Keys::All, 2);
-            store.store.query(&Query::Events(Watched { keys, from }))
+            store
+                .store
+                .query(&Query::Events(EventsQuery { keys, from }))
         };
         for (place, (key, text)) in puts.into_iter().enumerate() {
             store.put(put(key, text)).unwrap();
@@ -298,10 +300,10 @@ fn the_least_version_there_can_be_does_no_harm() {
     let applied = Applied {
         revision: 2,
         response: response.encode_to_vec().into(),
-        is_unfilled: true,
+        has_pending_values: true,
     };
     let body = command::encode_put(&put("k", ""));
-    let unfilled = Unfilled::of_result(&body, &applied).expect("it is a put's");
+    let unfilled = PendingResponse::of_result(&body, &applied).expect("it is a put's");
     assert_eq!(unfilled.references(), Err(Refused::Malformed));
     let filled = PutResponse::decode(unfilled.encode([Bytes::new()])).expect("a put's");
     assert_eq!(filled.prev_kv.map(|kv| kv.version), Some(i64::MAX));

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use quorate_core::{Application, At, EntryId, PayloadId, Slot};
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_etcd_store::{Answer, Query, Refused, Store, Unreadable, command};
+use quorate_etcd_store::{Query, QueryAnswer, Refused, Store, UnreadableVersion, command};
 use std::collections::BTreeSet;
 
 fn id(part: u64) -> PayloadId {
@@ -47,8 +47,8 @@ fn range(store: &Store, revision: i64) -> Result<Vec<String>, Refused> {
         ..RangeRequest::default()
     };
     match store.query(&Query::Range(request)) {
-        Answer::Refused(why) => Err(why),
-        Answer::Range(found) => Ok(names(found.kvs.iter().map(|kv| &kv.key[..]))),
+        QueryAnswer::Refused(why) => Err(why),
+        QueryAnswer::Range(found) => Ok(names(found.kvs.iter().map(|kv| &kv.key[..]))),
         other => panic!("{other:?}"),
     }
 }
@@ -64,7 +64,7 @@ fn names<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
 fn keys_whose_values_are_gone_are_named_and_given_up() {
     let mut store = store(&[("a", 1), ("b", 2), ("a", 3), ("c", 4)]);
     let gone = BTreeSet::from([id(1), id(2)]);
-    let unreadable = |key: &str, revision, is_present| Unreadable {
+    let unreadable = |key: &str, revision, is_present| UnreadableVersion {
         key: key.into(),
         revision,
         is_present,

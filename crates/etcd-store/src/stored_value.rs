@@ -1,6 +1,6 @@
 //! Bytes the store holds on to, in as little memory as possible.
 
-use crate::apart::Reference;
+use crate::value_refs::ValueRef;
 use bytes::Bytes;
 use quorate_etcd_api::mvccpb::KeyValue;
 
@@ -9,65 +9,65 @@ use quorate_etcd_api::mvccpb::KeyValue;
 /// A small value is copied in and out, which costs less than counting who shares it. A large one is
 /// shared with whoever reads it. One that is kept apart is known by length and digest.
 #[derive(Clone, Debug)]
-pub(crate) enum Kept {
+pub(crate) enum StoredValue {
     Own(Box<[u8]>),
-    Other(Box<Other>),
+    Indirect(Box<Indirect>),
 }
 
 /// A value that is not in an allocation of its own: in a box, so that those that are stay small.
 #[derive(Clone, Debug)]
-pub(crate) enum Other {
+pub(crate) enum Indirect {
     Shared(Bytes),
-    Apart(Box<Reference>),
+    Payload(Box<ValueRef>),
 }
 
-const _: () = assert!(size_of::<Kept>() == 16);
+const _: () = assert!(size_of::<StoredValue>() == 16);
 
 /// Values of this length and more are shared.
 const SHARED_BYTES_MIN: usize = 1024;
 
-impl Kept {
+impl StoredValue {
     /// A copy: what a request carries is a slice of a large buffer, and one small value must not keep
     /// all of it in memory.
     pub(crate) fn copy(bytes: &[u8]) -> Self {
         if bytes.len() < SHARED_BYTES_MIN {
-            Kept::Own(bytes.into())
+            StoredValue::Own(bytes.into())
         } else {
-            Kept::shared(Bytes::copy_from_slice(bytes))
+            StoredValue::shared(Bytes::copy_from_slice(bytes))
         }
     }
 
     /// The same bytes, and with them the buffer they are a slice of, if they are not small.
     pub(crate) fn share(bytes: &Bytes) -> Self {
         if bytes.len() < SHARED_BYTES_MIN {
-            Kept::Own(bytes[..].into())
+            StoredValue::Own(bytes[..].into())
         } else {
-            Kept::shared(bytes.clone())
+            StoredValue::shared(bytes.clone())
         }
     }
 
     /// A value that is kept apart.
-    pub(crate) fn apart(reference: Reference) -> Self {
-        Kept::Other(Box::new(Other::Apart(Box::new(reference))))
+    pub(crate) fn by_reference(reference: ValueRef) -> Self {
+        StoredValue::Indirect(Box::new(Indirect::Payload(Box::new(reference))))
     }
 
     fn shared(bytes: Bytes) -> Self {
-        Kept::Other(Box::new(Other::Shared(bytes)))
+        StoredValue::Indirect(Box::new(Indirect::Shared(bytes)))
     }
 
     /// The bytes, or which payload they are.
-    pub(crate) fn bytes(&self) -> Result<&[u8], &Reference> {
+    pub(crate) fn bytes(&self) -> Result<&[u8], &ValueRef> {
         match self {
-            Kept::Own(bytes) => Ok(bytes),
-            Kept::Other(other) => match &**other {
-                Other::Shared(bytes) => Ok(bytes),
-                Other::Apart(reference) => Err(reference),
+            StoredValue::Own(bytes) => Ok(bytes),
+            StoredValue::Indirect(other) => match &**other {
+                Indirect::Shared(bytes) => Ok(bytes),
+                Indirect::Payload(reference) => Err(reference),
             },
         }
     }
 
     /// Which payload it is, if it is kept apart.
-    pub(crate) fn reference(&self) -> Option<&Reference> {
+    pub(crate) fn reference(&self) -> Option<&ValueRef> {
         self.bytes().err()
     }
 
@@ -90,21 +90,21 @@ impl Kept {
     /// Puts the value into an answer, or what stands in its place.
     pub(crate) fn show(&self, kv: &mut KeyValue) {
         match self {
-            Kept::Own(bytes) => kv.value = Bytes::copy_from_slice(bytes),
-            Kept::Other(other) => match &**other {
-                Other::Shared(bytes) => kv.value = bytes.clone(),
-                Other::Apart(reference) => reference.stand_in(kv),
+            StoredValue::Own(bytes) => kv.value = Bytes::copy_from_slice(bytes),
+            StoredValue::Indirect(other) => match &**other {
+                Indirect::Shared(bytes) => kv.value = bytes.clone(),
+                Indirect::Payload(reference) => reference.put_in_place(kv),
             },
         }
     }
 }
 
 /// Estimated memory of a reference, and of the payload's place among those that are live.
-const REFERENCE_BYTES: u64 = 2 * size_of::<Reference>() as u64 + 32;
+const REFERENCE_BYTES: u64 = 2 * size_of::<ValueRef>() as u64 + 32;
 
-impl Default for Kept {
+impl Default for StoredValue {
     /// The empty value.
     fn default() -> Self {
-        Kept::Own(Box::default())
+        StoredValue::Own(Box::default())
     }
 }

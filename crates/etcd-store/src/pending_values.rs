@@ -1,9 +1,9 @@
 //! Responses some values of which are kept apart, on their way to what a client may see.
 
-use crate::apart::{Reference, is_apart};
 use crate::command::{Applied, Command};
-use crate::query::{Answer, Query};
+use crate::query::{Query, QueryAnswer};
 use crate::refused::Refused;
+use crate::value_refs::{ValueRef, is_value_ref};
 use crate::view::{finish, is_deferred};
 use bytes::Bytes;
 use prost::Message;
@@ -16,10 +16,10 @@ use quorate_etcd_api::mvccpb::{Event, KeyValue};
 
 /// A response that waits for values.
 ///
-/// Whoever asked gathers the payloads of [`Unfilled::references`] and hands their bytes, in the same
-/// order, to [`Unfilled::fill`] or [`Unfilled::encode`].
+/// Whoever asked gathers the payloads of [`PendingResponse::references`] and hands their bytes, in the same
+/// order, to [`PendingResponse::fill`] or [`PendingResponse::encode`].
 #[derive(Clone, PartialEq, Debug)]
-pub struct Unfilled(Partial);
+pub struct PendingResponse(Partial);
 
 /// The response, with the request where that says what is to be done once the values are there:
 /// ranges sorted by value are sorted and cut then.
@@ -31,23 +31,23 @@ enum Partial {
     Delete(DeleteRangeResponse),
 }
 
-impl Unfilled {
+impl PendingResponse {
     /// The answer to a range request.
-    pub(crate) fn range(request: &RangeRequest, response: RangeResponse) -> Answer {
-        if response.kvs.iter().any(is_apart) {
+    pub(crate) fn range(request: &RangeRequest, response: RangeResponse) -> QueryAnswer {
+        if response.kvs.iter().any(is_value_ref) {
             let partial = Partial::Range(request.clone(), response);
-            return Answer::Unfilled(Box::new(Unfilled(partial)));
+            return QueryAnswer::PendingResponse(Box::new(PendingResponse(partial)));
         }
-        Answer::Range(response)
+        QueryAnswer::Range(response)
     }
 
     /// The answer to a transaction that only reads.
-    pub(crate) fn txn(request: &TxnRequest, response: TxnResponse) -> Answer {
+    pub(crate) fn txn(request: &TxnRequest, response: TxnResponse) -> QueryAnswer {
         if response.waits() {
             let partial = Partial::Txn(request.clone(), response);
-            return Answer::Unfilled(Box::new(Unfilled(partial)));
+            return QueryAnswer::PendingResponse(Box::new(PendingResponse(partial)));
         }
-        Answer::Txn(response)
+        QueryAnswer::Txn(response)
     }
 
     /// The query that it answers, to be asked again if a value is gone; none for a command's result.
@@ -61,30 +61,30 @@ impl Unfilled {
     }
 
     /// The response of a command, which has this body, as its result holds it; see
-    /// [`Applied::is_unfilled`].
+    /// [`Applied::has_pending_values`].
     ///
     /// # Errors
     /// [`Refused::Malformed`] if the one cannot be the result of the other.
     pub fn of_result(body: &Bytes, applied: &Applied) -> Result<Self, Refused> {
         let response = applied.response.clone();
         let partial = match Command::decode(body)? {
-            Command::Put(_) | Command::PutApart(_) => {
+            Command::Put(_) | Command::PutWithPayload(_) => {
                 PutResponse::decode(response).map(Partial::Put)
             }
             Command::DeleteRange(_) => DeleteRangeResponse::decode(response).map(Partial::Delete),
-            Command::Txn(request) | Command::TxnApart(request, _) => {
+            Command::Txn(request) | Command::TxnWithPayloads(request, _) => {
                 TxnResponse::decode(response).map(|response| Partial::Txn(request, response))
             }
             _ => return Err(Refused::Malformed),
         };
-        partial.map(Unfilled).map_err(|_| Refused::Malformed)
+        partial.map(PendingResponse).map_err(|_| Refused::Malformed)
     }
 
     /// The values it waits for, in order. One may be named more than once.
     ///
     /// # Errors
     /// [`Refused::Malformed`] if what stands in a value's place is no reference.
-    pub fn references(&self) -> Result<Vec<Reference>, Refused> {
+    pub fn references(&self) -> Result<Vec<ValueRef>, Refused> {
         let mut found = Ok(Vec::new());
         let mut note = |kv: &KeyValue| push(&mut found, kv);
         match &self.0 {
@@ -100,11 +100,11 @@ impl Unfilled {
     ///
     /// # Errors
     /// [`Refused::Malformed`] if it is none to a read.
-    pub fn fill(mut self, values: impl IntoIterator<Item = Bytes>) -> Result<Answer, Refused> {
+    pub fn fill(mut self, values: impl IntoIterator<Item = Bytes>) -> Result<QueryAnswer, Refused> {
         self.fill_in(&mut values.into_iter());
         match self.0 {
-            Partial::Range(_, response) => Ok(Answer::Range(response)),
-            Partial::Txn(_, response) => Ok(Answer::Txn(response)),
+            Partial::Range(_, response) => Ok(QueryAnswer::Range(response)),
+            Partial::Txn(_, response) => Ok(QueryAnswer::Txn(response)),
             Partial::Put(_) | Partial::Delete(_) => Err(Refused::Malformed),
         }
     }
@@ -136,7 +136,7 @@ impl Unfilled {
 ///
 /// # Errors
 /// [`Refused::Malformed`] if what stands in a value's place is no reference.
-pub fn event_references(events: &[Event]) -> Result<Vec<Reference>, Refused> {
+pub fn event_value_refs(events: &[Event]) -> Result<Vec<ValueRef>, Refused> {
     let mut found = Ok(Vec::new());
     for kv in events.iter().flat_map(|event| [&event.kv, &event.prev_kv]) {
         kv.iter().for_each(|kv| push(&mut found, kv));
@@ -160,26 +160,26 @@ pub(crate) trait MayWait {
 
 impl MayWait for PutResponse {
     fn waits(&self) -> bool {
-        self.prev_kv.iter().any(is_apart)
+        self.prev_kv.iter().any(is_value_ref)
     }
 }
 
 impl MayWait for DeleteRangeResponse {
     fn waits(&self) -> bool {
-        self.prev_kvs.iter().any(is_apart)
+        self.prev_kvs.iter().any(is_value_ref)
     }
 }
 
 impl MayWait for TxnResponse {
     fn waits(&self) -> bool {
         let mut any = false;
-        each(self, &mut |kv| any |= is_apart(kv));
+        each(self, &mut |kv| any |= is_value_ref(kv));
         any
     }
 }
 
-fn push(found: &mut Result<Vec<Reference>, Refused>, kv: &KeyValue) {
-    match (Reference::of(kv), found.as_mut()) {
+fn push(found: &mut Result<Vec<ValueRef>, Refused>, kv: &KeyValue) {
+    match (ValueRef::of(kv), found.as_mut()) {
         (Some(Ok(reference)), Ok(found)) => found.push(reference),
         (Some(Err(refused)), _) => *found = Err(refused),
         _ => {}
@@ -205,7 +205,7 @@ fn fill<'a>(
     kvs: impl IntoIterator<Item = &'a mut KeyValue>,
     values: &mut impl Iterator<Item = Bytes>,
 ) {
-    for kv in kvs.into_iter().filter(|kv| is_apart(kv)) {
+    for kv in kvs.into_iter().filter(|kv| is_value_ref(kv)) {
         kv.value = values.next().unwrap_or_default();
         kv.version = kv.version.saturating_neg();
     }

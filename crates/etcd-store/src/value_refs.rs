@@ -1,10 +1,10 @@
 //! Values that are kept apart: what the store knows of them, and which of them it still wants.
 //!
-//! A value that came as a payload is a [`Reference`] here. Length and digest are all that counts,
+//! A value that came as a payload is a [`ValueRef`] here. Length and digest are all that counts,
 //! comparisons for equality and digests of the store need; nothing else here ever asks for bytes.
 //!
 //! While a response is put together, a key whose value is apart holds the encoded reference in the
-//! value's place, and its version is negative. That form never leaves: [`crate::Unfilled`] and
+//! value's place, and its version is negative. That form never leaves: [`crate::PendingResponse`] and
 //! [`crate::Events`] have the ways from it to what a client may see.
 
 use crate::command::each_put_of;
@@ -17,7 +17,7 @@ use std::ops::Bound;
 
 /// A value that is kept apart: which payload it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reference {
+pub struct ValueRef {
     /// Its name.
     pub id: PayloadId,
     /// Its length in bytes.
@@ -26,9 +26,9 @@ pub struct Reference {
     pub digest: u128,
 }
 
-impl Reference {
+impl ValueRef {
     pub(crate) fn new(id: PayloadId, payload: &Payload) -> Self {
-        Reference {
+        ValueRef {
             id,
             len: payload.len,
             digest: payload.digest,
@@ -48,18 +48,18 @@ impl Reference {
     /// The one in the place of a key's value, if there is one.
     #[must_use]
     pub fn of(kv: &KeyValue) -> Option<Result<Self, Refused>> {
-        let found = || Reference::from_bytes(kv.value.clone()).map_err(|_| Refused::Malformed);
-        is_apart(kv).then(found)
+        let found = || ValueRef::from_bytes(kv.value.clone()).map_err(|_| Refused::Malformed);
+        is_value_ref(kv).then(found)
     }
 
     /// Puts it in the place of a key's value.
-    pub(crate) fn stand_in(&self, kv: &mut KeyValue) {
+    pub(crate) fn put_in_place(&self, kv: &mut KeyValue) {
         kv.value = self.to_bytes();
         kv.version = -kv.version;
     }
 }
 
-impl Wire for Reference {
+impl Wire for ValueRef {
     fn encode(&self, out: &mut Encoder) {
         self.id.encode(out);
         self.payload().encode(out);
@@ -67,37 +67,37 @@ impl Wire for Reference {
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let id = PayloadId::decode(input)?;
-        Ok(Reference::new(id, &Payload::decode(input)?))
+        Ok(ValueRef::new(id, &Payload::decode(input)?))
     }
 }
 
 /// Whether a reference stands in the place of a key's value.
-pub(crate) fn is_apart(kv: &KeyValue) -> bool {
+pub(crate) fn is_value_ref(kv: &KeyValue) -> bool {
     kv.version < 0
 }
 
 /// The payloads that versions refer to.
 #[derive(Debug, Default)]
-pub(crate) struct Payloads {
-    live: BTreeMap<PayloadId, Held>,
+pub(crate) struct LivePayloads {
+    live: BTreeMap<PayloadId, HeldPayload>,
     /// Those that ceased to be live.
     dead: Vec<PayloadId>,
 }
 
 /// A payload and how many versions refer to it: a put that keeps the value makes another one.
 #[derive(Debug)]
-struct Held {
+struct HeldPayload {
     len: u32,
     digest: u128,
     versions: u64,
 }
 
-impl Payloads {
+impl LivePayloads {
     /// A version refers to it. Says no if it is known as another one.
-    pub(crate) fn hold(&mut self, reference: &Reference) -> bool {
-        let Reference { id, len, digest } = *reference;
+    pub(crate) fn hold(&mut self, reference: &ValueRef) -> bool {
+        let ValueRef { id, len, digest } = *reference;
         let versions = 0;
-        let held = self.live.entry(id).or_insert(Held {
+        let held = self.live.entry(id).or_insert(HeldPayload {
             len,
             digest,
             versions,
@@ -152,7 +152,7 @@ fn nth(first: PayloadId, place: usize) -> PayloadId {
 }
 
 /// Gives the payloads of a command to its puts, which are visited in order.
-pub(crate) struct Parts<'a> {
+pub(crate) struct PayloadParts<'a> {
     first: PayloadId,
     payloads: &'a [Payload],
     /// Which puts have one: their numbers among all puts of the command, ascending.
@@ -163,16 +163,16 @@ pub(crate) struct Parts<'a> {
     given: usize,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> PayloadParts<'a> {
     /// For a command without payloads.
     pub(crate) fn none() -> Self {
-        Parts::new(PayloadId::default(), &[], &[])
+        PayloadParts::new(PayloadId::default(), &[], &[])
     }
 
     /// As many payloads as puts that have one.
     pub(crate) fn new(first: PayloadId, payloads: &'a [Payload], puts: &'a [u32]) -> Self {
         debug_assert_eq!(payloads.len(), puts.len());
-        Parts {
+        PayloadParts {
             first,
             payloads,
             puts,
@@ -182,7 +182,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The value of the next put, if it is apart.
-    pub(crate) fn next(&mut self) -> Option<Reference> {
+    pub(crate) fn next(&mut self) -> Option<ValueRef> {
         let put = self.put;
         self.put += 1;
         if self.puts.get(self.given) != Some(&put) {
@@ -191,7 +191,7 @@ impl<'a> Parts<'a> {
         let payload = self.payloads.get(self.given)?;
         let id = nth(self.first, self.given);
         self.given += 1;
-        Some(Reference::new(id, payload))
+        Some(ValueRef::new(id, payload))
     }
 
     /// Passes the puts of operations that are not done.
