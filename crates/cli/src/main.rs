@@ -78,7 +78,7 @@ enum Command {
 enum Failure {
     /// The command makes no sense as given: exit code 2, as for an unknown flag.
     Usage(String),
-    /// It made sense and did not work: exit code 1.
+    /// The command made sense and did not work: exit code 1.
     Failed(String),
 }
 

@@ -39,7 +39,7 @@ impl From<DurabilityMode> for Durability {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Lines that people read
     Text,
     /// One JSON object per line
     Json,
@@ -105,7 +105,7 @@ pub(crate) enum LayoutMode {
     Fused,
     /// Replication on one thread, clients on another
     Threaded,
-    /// The same, and a thread each for what replicas send and for what they receive
+    /// Threads as in `threaded`, and one each for what replicas send and for what they receive
     Split,
 }
 

@@ -54,7 +54,7 @@ impl NewCluster {
         }
     }
 
-    /// What replica `me` begins with before it has heard of the others: a life of its own, and an
+    /// What replica `me` begins with before it has heard of the others: an incarnation of its own, and an
     /// epoch that names nobody's yet.
     pub(crate) fn joining_meta(&self, me: ReplicaId, incarnation: Incarnation) -> Meta {
         let mut meta = Meta {
@@ -68,8 +68,8 @@ impl NewCluster {
         meta
     }
 
-    /// What the only replica of a cluster begins with. Its life is its own: whoever begins the same cluster once more,
-    /// on an empty folder, does not pass for it.
+    /// What the only replica of a cluster begins with. Its incarnation is its own: whoever begins the same cluster
+    /// once more, on an empty folder, does not pass for it.
     pub(crate) fn meta_alone(&self, me: ReplicaId, incarnation: Incarnation) -> Meta {
         let mut meta = self.joining_meta(me, incarnation);
         for member in &mut meta.epoch.members {

@@ -13,9 +13,9 @@ pub(crate) const SOCKET: &str = "NOTIFY_SOCKET";
 /// A state of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// It serves clients.
+    /// The replica serves clients.
     Ready,
-    /// It has begun to end.
+    /// The replica has begun to end.
     Stopping,
 }
 

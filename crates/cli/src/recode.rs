@@ -17,7 +17,7 @@ pub(crate) struct RecodeOptions {
 }
 
 impl RecodeOptions {
-    /// The limit.
+    /// The limit in bytes a second.
     pub(crate) fn resolve(&self) -> Result<u64, String> {
         let Some(text) = &self.recode_rate else {
             return Ok(Limits::default().recode_rate);

@@ -53,7 +53,7 @@ impl SnapshotOptions {
     }
 }
 
-/// The same, complete.
+/// The options of snapshots, with defaults for those not given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SnapshotSettings {
     slots: u64,

@@ -327,7 +327,7 @@ async fn replicas_begun_separately_agree_on_a_beginning_and_return_with_the_same
     assert!(said.contains(message), "{said}");
 }
 
-/// Whether the epoch still names the life this replica is in.
+/// Whether the epoch still names the incarnation this replica is in.
 fn is_first_life(dir: &Path) -> bool {
     let meta = fs::read_to_string(dir.join("meta")).unwrap();
     let mut lives = meta

@@ -122,7 +122,7 @@ fn raise_meta(bytes: &[u8]) -> Vec<u8> {
     format!("{body}{CHECKSUM}{crc:08x}\n").into_bytes()
 }
 
-/// The same for a segment's header.
+/// Raises the format version in a segment's header.
 fn raise_segment(bytes: &[u8]) -> Vec<u8> {
     const VERSION_AT: usize = 8;
     const FIELDS: usize = 66;

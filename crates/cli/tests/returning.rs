@@ -201,7 +201,7 @@ impl Fleet {
         self.keys += 10;
     }
 
-    /// A replica loses its folder and is started again by its command: it is back, in another life.
+    /// A replica loses its folder and is started again by its command: it is back, in another incarnation.
     async fn returns(&mut self, id: u16, via: u16) {
         let epoch = metric(&self.machines[&via].client_url, "quorate_epoch").await;
         let folder = self.machines[&id].folder(id);
@@ -243,15 +243,15 @@ fn printed(text: &str) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }
 
-/// The life that a folder is of.
+/// The incarnation that a folder is of.
 fn life(folder: &std::path::Path) -> String {
     let meta = fs::read_to_string(folder.join("meta")).unwrap();
     let life = meta.lines().find(|line| line.starts_with("incarnation = "));
     life.unwrap().to_owned()
 }
 
-/// Scenario: members that were added and original ones lose their folders in turn, and are started again by the commands
-/// that their operators have; members of those lists are removed in between.
+/// Scenario: members that were added and original ones lose their folders in turn, and are started again by the
+/// commands that their operators have; members of those lists are removed in between.
 async fn all_come_back(protocol: &str) {
     let mut fleet = Fleet::begin(protocol).await;
     fleet.write(1).await;
@@ -501,8 +501,8 @@ fn a_folder_of_etcd_is_refused_and_not_touched() {
     assert_eq!(names.count(), 1);
 }
 
-/// Scenario: a cluster of `quorate up` gets members that it does not start, and loses one; then one of its own loses its
-/// folder.
+/// Scenario: a cluster of `quorate up` gets members that it does not start, and loses one; then one of its own loses
+/// its folder.
 #[tokio::test]
 async fn up_brings_back_its_own_in_a_cluster_that_has_changed() {
     let home = Home::new();

@@ -1,4 +1,5 @@
-//! Strangers at the peer ports, who need no secret and know what `join` tells everybody. Nothing of what they say lasts.
+//! Strangers at the peer ports, who need no secret and know what `join` tells everybody. Nothing of what they say
+//! lasts.
 
 #![allow(
     clippy::disallowed_methods,
@@ -40,7 +41,7 @@ fn opening(body: &[u8]) -> Vec<u8> {
     [b"QUORPEER", words.as_flattened(), body].concat()
 }
 
-/// "I am this replica, in this life."
+/// "I am this replica, in this incarnation."
 fn hello(meta: &Meta, from: ReplicaId, life: Incarnation, to: ReplicaId) -> Bytes {
     let mut out = Encoder::new();
     meta.cluster.encode(&mut out);
@@ -65,7 +66,7 @@ fn call(port: u16, words: &[u8]) {
     let _ = connection.read_to_end(&mut Vec::new());
 }
 
-/// Everybody is told by a stranger that each of the others is in this life.
+/// Everybody is told by a stranger that each of the others is in this incarnation.
 fn six_short_connections(home: &Home, life: impl Fn(&Meta, ReplicaId) -> Incarnation) {
     let meta = read_meta(&home.dir.join("1")).unwrap();
     let client_port: u16 = home.port.parse().unwrap();
@@ -93,8 +94,8 @@ async fn put_through_all(up: &Up, value: &str) {
     }
 }
 
-/// Scenario: strangers say that each replica is in the last life there is, in a later one, and in its own; then the
-/// whole cluster is restarted.
+/// Scenario: strangers say that each replica is in the last incarnation there is, in a later one, and in its own;
+/// then the whole cluster is restarted.
 #[tokio::test]
 async fn false_hellos_leave_nothing_behind() {
     for protocol in [

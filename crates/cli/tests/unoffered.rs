@@ -20,8 +20,8 @@ use tonic::transport::Channel;
 
 /// How long a request waits, in ms.
 const TIMEOUT_MS: u64 = 400;
-/// So far apart requests come that are to be in entries of their own, and so many fill what is under way of every
-/// protocol.
+/// The time between requests that are to be in entries of their own, and the number of them that fills what is under
+/// way of every protocol.
 const APART: Duration = Duration::from_millis(3);
 const FILL: usize = 150;
 
@@ -77,7 +77,7 @@ impl Survivor {
         }
     }
 
-    /// The others are there again, and all that runs has run.
+    /// Starts the stopped replicas again, and waits until all that runs has run.
     async fn recover(&mut self) -> Vec<Up> {
         let started = self.loss.undo(&self.home, &self.up);
         let client = Client::connect(&self.up.urls[0]).await;

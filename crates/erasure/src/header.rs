@@ -23,11 +23,11 @@ pub struct FragmentHeader {
     pub n: u8,
     /// Fragments that rebuild the payload.
     pub k: u8,
-    /// Which one this is.
+    /// The index of this fragment, from 0.
     pub index: u8,
     /// Length of the payload, in bytes.
     pub payload_len: u64,
-    /// Of this fragment's bytes.
+    /// The xxh3 digest of this fragment's bytes.
     pub digest: u64,
 }
 

@@ -48,25 +48,25 @@ pub trait Codec {
 pub enum CodecError {
     /// `k` data fragments of `n` cannot be.
     Code {
-        /// Data fragments.
+        /// The number of data fragments.
         k: usize,
-        /// Fragments.
+        /// The number of fragments.
         n: usize,
     },
     /// Fewer than `k` different fragments.
     TooFew {
-        /// How many there were.
+        /// The number of different fragments given.
         have: usize,
-        /// How many it takes.
+        /// The number of fragments that rebuild a payload.
         need: usize,
     },
     /// A fragment of another length.
     Length {
-        /// Which.
+        /// The index of the fragment.
         index: usize,
-        /// Its length, in bytes.
+        /// The fragment's length, in bytes.
         len: usize,
-        /// The right one.
+        /// The length that a fragment should have, in bytes.
         expected: usize,
     },
     /// A fragment with an index that no fragment has.

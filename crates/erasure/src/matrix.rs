@@ -12,7 +12,7 @@ use rusty_erasure::gf;
 /// Data and parity fragments together, at most: all `x` and `y` must be different.
 pub const FRAGMENTS_MAX: usize = 255;
 
-/// Which generator fragments were made with; part of their header.
+/// The generator that fragments were made with; part of every fragment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Matrix {
     /// The Cauchy matrix with a first parity row of ones.

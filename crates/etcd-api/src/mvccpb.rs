@@ -17,7 +17,7 @@ pub struct KeyValue {
     /// Writes in the key's present life, from 1.
     #[prost(int64, tag = "4")]
     pub version: i64,
-    /// The value.
+    /// The value of the key.
     #[prost(bytes = "bytes", tag = "5")]
     pub value: Bytes,
     /// The lease the key dies with; 0 for none.
@@ -29,9 +29,9 @@ pub struct KeyValue {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum EventType {
-    /// It was written.
+    /// The key was written.
     Put = 0,
-    /// It was deleted, or its lease ended.
+    /// The key was deleted, or its lease ended.
     Delete = 1,
 }
 

@@ -22,7 +22,7 @@
 //! |---|---|
 //! | `0x10` | the store's revision afterwards (8 bytes, little-endian), then the response message without its header |
 //! | `0x1f` | one byte, the number of a [`Refused`] |
-//! | `0x20` | as `0x10`, with values in it that are kept apart: see [`crate::PendingResponse`] |
+//! | `0x20` | as `0x10`, with values in it that are kept as payloads: see [`crate::PendingResponse`] |
 //!
 //! The header is left out because it names the answering member, and results are the same on every
 //! replica. Protobuf fields may come in any order, so a face puts the header in front of the
@@ -76,13 +76,13 @@ pub(crate) fn grows(body: &Bytes) -> bool {
 /// A decoded command. Keys and values are slices of the body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Write a key.
+    /// Write a key with its value.
     Put(PutRequest),
-    /// Delete keys.
+    /// Delete a range of keys.
     DeleteRange(DeleteRangeRequest),
-    /// Several at once.
+    /// Run a transaction.
     Txn(TxnRequest),
-    /// Forget history.
+    /// Forget history before a revision.
     Compact(CompactionRequest),
     /// Begin a lease.
     LeaseGrant(LeaseGrantRequest),
@@ -92,9 +92,9 @@ pub enum Command {
     LeaseRenew(LeaseKeepAliveRequest),
     /// End a lease that was not renewed.
     LeaseExpire(LeaseExpiry),
-    /// Write a key; the value is kept apart.
+    /// Write a key whose value is the command's payload.
     PutWithPayload(PutRequest),
-    /// Several at once; the values of these puts are kept apart.
+    /// Run a transaction; the puts with these numbers have their values as payloads.
     TxnWithPayloads(TxnRequest, Vec<u32>),
 }
 
@@ -130,8 +130,8 @@ impl Command {
         Ok(command)
     }
 
-    /// Whether it may make the store larger: as in etcd, what puts a key, in whichever branch of a transaction, or grants
-    /// a lease. Deletions are versions, too, but with them and with compactions space is made.
+    /// Whether it may make the store larger: as in etcd, what puts a key, in whichever branch of a transaction, or
+    /// grants a lease. Deletions are versions, too, but with them and with compactions space is made.
     fn grows(&self) -> bool {
         match self {
             Command::Put(_)
@@ -260,7 +260,7 @@ pub(crate) fn applied(revision: i64, response: &impl Message) -> Bytes {
     result(APPLIED, revision, response)
 }
 
-/// The same, for a response that may wait for values.
+/// Encodes the result of a command that was applied, for a response that may wait for values.
 pub(crate) fn applied_with_values(revision: i64, response: &(impl Message + MayWait)) -> Bytes {
     let kind = if response.waits() { PENDING } else { APPLIED };
     result(kind, revision, response)

@@ -1,4 +1,4 @@
-//! Forgetting history.
+//! Compaction: forgetting history before a revision.
 //!
 //! A compaction takes effect at once: revisions before it can no longer be read. The memory is
 //! freed afterwards, a little with every command and in slices while the replica is idle, along the

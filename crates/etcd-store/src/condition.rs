@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The value that others are compared with.
 pub(crate) struct Operand<'a> {
     value: &'a [u8],
-    /// Only what is kept apart is compared by it.
+    /// Only what is kept as a payload is compared by it.
     digest: OnceCell<u128>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Operand<'a> {
         Operand { value, digest }
     }
 
-    /// How a value that is kept apart compares; `None` if only its bytes could tell.
+    /// How a value that is kept as a payload compares; `None` if only its bytes could tell.
     fn compare(&self, apart: &ValueRef) -> Option<Ordering> {
         let digest = || *self.digest.get_or_init(|| xxh3_128(self.value));
         if apart.len as usize == self.value.len() && apart.digest == digest() {

@@ -6,10 +6,10 @@ use quorate_core::PayloadId;
 use quorate_etcd_api::etcdserverpb::{CompactionRequest, DeleteRangeRequest, PutRequest};
 use std::collections::BTreeSet;
 
-/// A version whose value is one of those that are gone.
+/// A version of a key whose value is lost.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct UnreadableVersion {
-    /// Of which key.
+    /// The key of the version.
     pub key: Vec<u8>,
     /// The revision that wrote it.
     pub revision: i64,
@@ -19,7 +19,7 @@ pub struct UnreadableVersion {
 
 /// A key of which watchers may see a deletion at the revision from which the new cluster goes on.
 const MARK: &[u8] = b"\0quorate/revisions-went-ahead";
-/// Revisions that it takes.
+/// The number of revisions that the mark takes.
 const MARK_REVISIONS: u64 = 2;
 
 impl Store {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Asks for changes from a revision on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventsQuery {
-    /// Which keys.
+    /// The keys whose changes are wanted.
     pub keys: Keys,
     /// The first revision wanted.
     pub from: i64,
@@ -37,7 +37,7 @@ pub enum Keys {
     },
 }
 
-/// Some changes.
+/// An answer to [`EventsQuery`]: some changes, in order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Events {
     /// By revision, and within a revision in the order in which they were made; each with what was

@@ -23,7 +23,7 @@ impl Flaw {
         Flaw::WatchDropsAtCompaction,
     ];
 
-    /// Its name on the command line.
+    /// The flaw's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

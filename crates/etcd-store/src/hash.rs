@@ -4,7 +4,7 @@
 //! first, deletions included. A key with no such version is left out.
 //!
 //! Every field is hashed with a fixed width and every byte string with its length before it, so
-//! that no two different stores feed the same bytes. Of a value that is kept apart its digest is
+//! that no two different stores feed the same bytes. Of a value that is kept as a payload its digest is
 //! hashed, after its length with the highest bit set. Versions that compaction removed do not
 //! count, whether their memory is free yet or not: compare replicas at equal compaction.
 

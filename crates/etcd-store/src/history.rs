@@ -17,12 +17,12 @@ pub(crate) struct Version {
     pub(crate) version: i64,
     /// The lease; 0 for none.
     pub(crate) lease: i64,
-    /// Which change within the revision, from 0: the order in which watchers see them.
+    /// The change's place within the revision, from 0: the order in which watchers see changes.
     pub(crate) sub: u32,
 }
 
 impl Version {
-    /// A deletion.
+    /// The version that a deletion leaves behind.
     pub(crate) fn deletion(modified: i64, sub: u32) -> Self {
         Version {
             value: StoredValue::default(),
@@ -144,7 +144,7 @@ impl History {
         self.range(from.min(until)..until)
     }
 
-    /// Those of [`History::kept`] after the one of a revision and a place within it.
+    /// The versions of [`History::kept`] after the one of a revision and a place within it.
     pub(crate) fn kept_after(
         &self,
         compacted: i64,

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 pub(crate) struct Change<'a> {
     /// The revision it belongs to.
     pub(crate) revision: i64,
-    /// Its place within the revision, from 0 without gaps.
+    /// The change's place within the revision, from 0 without gaps.
     pub(crate) sub: u32,
     /// What was changed.
     pub(crate) key: &'a [u8],

@@ -47,7 +47,7 @@ impl Lease {
 /// What a lease is apart from its keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeaseTerms {
-    /// Its time to live, in seconds.
+    /// The lease's time to live, in seconds.
     pub(crate) ttl_s: i64,
     /// The renewal that counts; the grant is one.
     pub(crate) renewal: u64,
@@ -58,16 +58,16 @@ pub(crate) struct LeaseTerms {
 pub struct LeaseInfo {
     /// The store's revision.
     pub revision: i64,
-    /// Its time to live, in seconds; `None` if there is no such lease.
+    /// The lease's time to live, in seconds; `None` if there is no such lease.
     pub ttl_s: Option<i64>,
-    /// Its keys, ascending.
+    /// The keys of the lease, ascending.
     pub keys: Vec<Bytes>,
 }
 
 /// The end of a lease's time, as a command. Has no effect after another renewal.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LeaseExpiry {
-    /// Which lease.
+    /// The lease whose time is over.
     #[prost(int64, tag = "1")]
     pub id: i64,
     /// The renewal since which the time was counted.
@@ -77,7 +77,7 @@ pub struct LeaseExpiry {
 
 /// The least time to live, in seconds: etcd's, with its default timing. Less is rounded up.
 pub const TTL_S_MIN: i64 = 2;
-/// The greatest, in seconds. More is refused.
+/// The greatest time to live, in seconds. More is refused.
 pub const TTL_S_MAX: i64 = 9_000_000_000;
 
 impl Leases {
@@ -275,7 +275,7 @@ impl Store {
         changed.into_iter().map(countdown).collect()
     }
 
-    /// Its keys go in one revision; without keys there is none.
+    /// Ends a lease. All of its keys go in one revision; without keys no revision is taken.
     fn end_lease(&mut self, id: i64) -> Bytes {
         let keys = self.leases.remove(id).map(|lease| lease.keys);
         let mut writer = Writer::new(self);

@@ -14,7 +14,7 @@
 //! - `count` ignores limit and filters. A sort target without an order sorts ascending, but only
 //!   what the limit let through.
 //! - A lease of less than two seconds is one of two seconds. Its keys go in one revision.
-//! - Values may be kept apart: then the store knows their length and digest, and the name of the
+//! - Values may be kept as payloads: then the store knows their length and digest, and the name of the
 //!   payload. It never waits for the bytes; [`PendingResponse`] and [`ordering`] say who does.
 //! - A deletion at the compacted revision is kept for those who watch from there; a deletion before
 //!   it is not.

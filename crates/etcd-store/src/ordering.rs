@@ -1,4 +1,4 @@
-//! Conditions that order values, where values are kept apart.
+//! Conditions that order values, where values are kept as payloads.
 //!
 //! The store cannot tell which of two values is greater without their bytes, and never waits for
 //! any: it refuses such a condition ([`crate::Refused::NeedsValue`]). Whoever asked reads what the
@@ -43,8 +43,8 @@ pub fn question(request: &TxnRequest) -> TxnRequest {
     }
 }
 
-/// The same transaction as an inner one, its conditions that order values decided by what was read
-/// for [`question`]; the outer one demands that it still is so.
+/// Wraps a transaction into one that demands that what was read for [`question`] still is so. The conditions of the
+/// inner one that order values are decided by what was read.
 #[must_use]
 pub fn decided(mut request: TxnRequest, read: &TxnResponse) -> TxnRequest {
     let revision = read.header.as_ref().map_or(0, |header| header.revision);

@@ -1,4 +1,4 @@
-//! Responses some values of which are kept apart, on their way to what a client may see.
+//! Responses some values of which are kept as payloads, on their way to what a client may see.
 
 use crate::command::{Applied, Command};
 use crate::query::{Query, QueryAnswer};

@@ -22,7 +22,7 @@ pub(crate) struct Plan<'a> {
 /// One operation of the branch taken.
 pub(crate) enum Step<'a> {
     Range(&'a RangeRequest),
-    /// With the value, if that is kept apart.
+    /// With the value, if that is kept as a payload.
     Put(&'a PutRequest, Option<ValueRef>),
     Delete(&'a DeleteRangeRequest),
     Txn(Plan<'a>),

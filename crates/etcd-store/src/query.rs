@@ -8,10 +8,10 @@ use crate::refused::Refused;
 use crate::slice::{LargeRead, RangePart, RangeRest};
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 
-/// A read request.
+/// What can be read from a store.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Query {
-    /// Keys.
+    /// Read a key or a range of keys.
     Range(RangeRequest),
     /// A transaction that only reads ([`crate::check::is_read_only`]); others are refused.
     Txn(TxnRequest),
@@ -24,47 +24,47 @@ pub enum Query {
     },
     /// The rest of a digest.
     HashRest(Box<HashRest>),
-    /// Changes.
+    /// Read changes from a revision on.
     Events(EventsQuery),
     /// Nobody reads all changes any more ([`crate::Keys::All`]).
     Unwatch,
-    /// A lease.
+    /// Read what is known of a lease.
     Lease {
-        /// Its number.
+        /// The number of the lease.
         id: i64,
     },
     /// The numbers of all leases.
     Leases,
-    /// Figures.
+    /// Read figures about the store.
     Status,
 }
 
 /// The answer to a [`Query`] of the same name. Headers hold only the revision.
 #[derive(Clone, PartialEq, Debug)]
 pub enum QueryAnswer {
-    /// Keys.
+    /// The keys of a range.
     Range(RangeResponse),
     /// Outcomes of a transaction that only reads.
     Txn(TxnResponse),
-    /// Keys or a transaction that only reads, some values of which are kept apart.
+    /// Keys or a transaction that only reads, some values of which are kept as payloads.
     PendingResponse(Box<PendingResponse>),
     /// The first slice of keys or of a transaction that only reads.
     Large(Box<LargeRead>),
     /// A slice, for [`LargeRead::add`].
     RangePart(RangePart),
-    /// A digest.
+    /// A digest that is whole.
     HashKv(KeyHash),
     /// A digest that is not whole yet: to be asked for again, as [`Query::HashRest`].
     HashRest(Box<HashRest>),
-    /// Changes.
+    /// Changes from a revision on.
     Events(Events),
-    /// It is done.
+    /// The store keeps nothing for the reader of all changes any more.
     Unwatch,
-    /// A lease.
+    /// What is known of a lease.
     Lease(LeaseInfo),
     /// The store's revision and the numbers of all leases, ascending.
     Leases(i64, Vec<i64>),
-    /// Figures.
+    /// Figures about the store.
     Status(Status),
     /// The query cannot be answered.
     Refused(Refused),
@@ -73,7 +73,7 @@ pub enum QueryAnswer {
 /// A digest of the store, equal on every replica that has applied the same commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyHash {
-    /// The digest.
+    /// The digest of keys and versions.
     pub hash: u64,
     /// The last revision counted.
     pub hash_revision: i64,

@@ -65,7 +65,7 @@ refused! {
     LeaseExists = 12 => errors::LEASE_EXISTS,
     /// A lease shall live too long.
     LeaseTtlTooLarge = 13 => errors::LEASE_TTL_TOO_LARGE,
-    /// A condition orders values, and one of them is kept apart: whoever asked has to read it and
+    /// A condition orders values, and one of them is kept as a payload: whoever asked has to read it and
     /// to ask for the version that was read; see [`crate::ordering`].
     NeedsValue = 14 => Error {
         code: Code::Unavailable,

@@ -102,7 +102,7 @@ pub struct LargeRead {
     whole: LargeRequest,
     /// In the order of the request.
     ranges: Vec<LargeRange>,
-    /// Which of them is read.
+    /// The index of the range that is being read.
     current: usize,
 }
 
@@ -116,7 +116,7 @@ enum LargeRequest {
 
 #[derive(Clone, PartialEq, Debug)]
 struct LargeRange {
-    /// Which of the transaction's ranges.
+    /// The range's index among the transaction's ranges.
     place: usize,
     rest: RangeRest,
     response: RangeResponse,
@@ -198,7 +198,7 @@ fn each_range(response: &mut TxnResponse, visit: &mut impl FnMut(&mut RangeRespo
 /// The first slice of a read: its ranges one after the other, until it is full.
 pub(crate) struct FirstSlice {
     keys_left: usize,
-    /// Ranges begun.
+    /// Ranges begun so far.
     count: usize,
     unfinished: Vec<LargeRange>,
 }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 /// The keys a request is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Span<'a> {
-    /// One key.
+    /// The one key that equals these bytes.
     One(&'a [u8]),
     /// This key and every greater one.
     From(&'a [u8]),

@@ -41,11 +41,11 @@ pub struct Store {
     pub(crate) freed_at: FreedAt,
     /// Leases and their keys.
     pub(crate) leases: Leases,
-    /// Values that are kept apart.
+    /// Values that are kept as payloads.
     pub(crate) payloads: LivePayloads,
     /// Keys that exist now.
     pub(crate) live: u64,
-    /// Estimated memory.
+    /// Estimated memory of all versions, in bytes.
     pub(crate) bytes: u64,
     /// Keys a read looks at before it lets others go on.
     pub(crate) keys_per_slice: usize,
@@ -57,7 +57,7 @@ pub struct Store {
     pub(crate) loading: Option<Loading>,
     /// The revision before each command that may have to be taken back, oldest first.
     pub(crate) attempts: VecDeque<i64>,
-    /// What it does wrong on purpose.
+    /// A deliberate fault, for tests and the simulator.
     pub(crate) flaw: Option<Flaw>,
 }
 
@@ -91,7 +91,7 @@ impl Store {
         Store::default()
     }
 
-    /// The same store, answering reads of more than so many keys in slices; see [`LargeRead`](crate::LargeRead).
+    /// Makes the store answer reads of more than so many keys in slices; see [`LargeRead`](crate::LargeRead).
     #[must_use]
     pub fn with_slices_of(self, keys: usize) -> Self {
         Store {
@@ -100,7 +100,7 @@ impl Store {
         }
     }
 
-    /// The same store, doing something wrong on purpose: for tests and the simulator.
+    /// Makes the store do something wrong on purpose: for tests and the simulator.
     #[must_use]
     pub fn with_flaw(self, flaw: Option<Flaw>) -> Self {
         Store { flaw, ..self }
@@ -144,7 +144,7 @@ impl Store {
         Ok(rest.found())
     }
 
-    /// Figures.
+    /// Figures about the store at its present revision.
     #[must_use]
     pub fn status(&self) -> Status {
         Status {

@@ -7,7 +7,7 @@ use quorate_etcd_api::mvccpb::KeyValue;
 /// The value of a version: 16 bytes, and one allocation of its own length.
 ///
 /// A small value is copied in and out, which costs less than counting who shares it. A large one is
-/// shared with whoever reads it. One that is kept apart is known by length and digest.
+/// shared with whoever reads it. One that is kept as a payload is known by length and digest.
 #[derive(Clone, Debug)]
 pub(crate) enum StoredValue {
     Own(Box<[u8]>),
@@ -37,7 +37,7 @@ impl StoredValue {
         }
     }
 
-    /// The same bytes, and with them the buffer they are a slice of, if they are not small.
+    /// Shares the bytes, and with them the buffer they are a slice of, if they are not small.
     pub(crate) fn share(bytes: &Bytes) -> Self {
         if bytes.len() < SHARED_BYTES_MIN {
             StoredValue::Own(bytes[..].into())
@@ -46,7 +46,7 @@ impl StoredValue {
         }
     }
 
-    /// A value that is kept apart.
+    /// A value that is kept as a payload.
     pub(crate) fn by_reference(reference: ValueRef) -> Self {
         StoredValue::Indirect(Box::new(Indirect::Payload(Box::new(reference))))
     }
@@ -66,7 +66,7 @@ impl StoredValue {
         }
     }
 
-    /// Which payload it is, if it is kept apart.
+    /// The reference to the payload, if the value is kept as one.
     pub(crate) fn reference(&self) -> Option<&ValueRef> {
         self.bytes().err()
     }

@@ -1,4 +1,4 @@
-//! Values that are kept apart: what the store knows of them, and which of them it still wants.
+//! Values that are kept as payloads: what the store knows of them, and which of them it still wants.
 //!
 //! A value that came as a payload is a [`ValueRef`] here. Length and digest are all that counts,
 //! comparisons for equality and digests of the store need; nothing else here ever asks for bytes.
@@ -15,14 +15,14 @@ use quorate_etcd_api::mvccpb::KeyValue;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A value that is kept apart: which payload it is.
+/// A value that is kept as a payload: which payload it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValueRef {
-    /// Its name.
+    /// The name of the payload that holds the value.
     pub id: PayloadId,
-    /// Its length in bytes.
+    /// The value's length in bytes.
     pub len: u32,
-    /// XXH3-128 of its bytes.
+    /// The XXH3-128 digest of the value's bytes.
     pub digest: u128,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn is_value_ref(kv: &KeyValue) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct LivePayloads {
     live: BTreeMap<PayloadId, HeldPayload>,
-    /// Those that ceased to be live.
+    /// Payloads that ceased to be live.
     dead: Vec<PayloadId>,
 }
 
@@ -155,7 +155,7 @@ fn nth(first: PayloadId, place: usize) -> PayloadId {
 pub(crate) struct PayloadParts<'a> {
     first: PayloadId,
     payloads: &'a [Payload],
-    /// Which puts have one: their numbers among all puts of the command, ascending.
+    /// The puts that have a payload: their numbers among all puts of the command, ascending.
     puts: &'a [u32],
     /// The number of the next put.
     put: u32,

@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
         view.range_at(request, revision)
     }
 
-    /// Runs an admitted put, of this value if it is kept apart.
+    /// Runs an admitted put, of this value if it is kept as a payload.
     pub(crate) fn put(&mut self, request: &PutRequest, apart: Option<ValueRef>) -> PutResponse {
         let modified = self.store.revision + 1;
         let mut next = Version {

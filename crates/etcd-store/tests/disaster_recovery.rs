@@ -18,7 +18,7 @@ fn id(part: u64) -> PayloadId {
     }
 }
 
-/// Puts values that are kept apart under these names.
+/// Puts values that are kept as payloads under these names.
 fn store(puts: &[(&'static str, u64)]) -> Store {
     let mut store = Store::new();
     for (key, payload) in puts {

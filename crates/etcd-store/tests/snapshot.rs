@@ -15,7 +15,7 @@ use quorate_etcd_store::{
     Events, EventsQuery, Keys, LeaseInfo, Query, QueryAnswer, Store, command,
 };
 
-/// A command, where it is applied, and the values that are kept apart.
+/// A command, where it is applied, and the values that are kept as payloads.
 #[derive(Clone)]
 struct Step {
     at: At,
@@ -29,7 +29,7 @@ impl Step {
     }
 }
 
-/// A command that may do anything, of which longer values are kept apart.
+/// A command that may do anything, of which longer values are kept as payloads.
 fn random_command(random: &mut Generator, store: &Store) -> Step {
     let (body, payloads) = match random.rng.u8(..2) {
         0 => command::split_put(random.put(), Some(2)),
@@ -74,7 +74,7 @@ fn go_on(random: &mut Generator, store: &mut Store, count: usize) -> Vec<Step> {
     commands
 }
 
-/// The same commands, with everything freed as soon as it can be.
+/// Replays commands with everything freed as soon as it can be.
 fn replay(commands: &[Step]) -> Store {
     let mut twin = Store::new();
     for step in commands {
@@ -347,7 +347,7 @@ fn what_contradicts_itself_is_refused() {
     };
     let write_at_2 = record(&[4, 2, 0, 0, 1, 0]);
     let write_at_3 = record(&[4, 1, 0, 1, 2, 0]);
-    // Values that are kept apart, of the same payload.
+    // Values that are kept as payloads, of the same payload.
     let apart_at = |kind_and_place: &[u8], len: u8| {
         let name = PayloadId::default().to_bytes();
         record(&[kind_and_place, &name, &[len], &[0; 16]].concat())

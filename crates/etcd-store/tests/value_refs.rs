@@ -1,4 +1,4 @@
-//! Values that are kept apart, one conversation per test.
+//! Values that are kept as payloads, one conversation per test.
 
 mod shelf;
 

@@ -1,4 +1,4 @@
-//! What a gateway apart passes on to members: reads, and whatever else needs the state or is about the cluster.
+//! What a remote gateway passes on to members: reads, and whatever else needs the state or is about the cluster.
 //!
 //! One member gets all of it while it can be reached; another one does when it fails. What only reads is asked
 //! again there; of everything else the client is told that the member is unavailable, and does as with any
@@ -46,7 +46,7 @@ pub struct Members {
 
 struct Shared {
     channels: Mutex<BTreeMap<String, Channel>>,
-    /// Which of them has its turn: the same until it fails.
+    /// The member that is asked next: it changes when that one fails.
     turn: AtomicUsize,
 }
 
@@ -94,7 +94,7 @@ impl Unanswered {
 }
 
 impl Members {
-    /// Those that the gateway knows of at any time. One that was asked for a read has `patience`.
+    /// The members that the gateway knows of at any time. A member has `patience` to answer a read.
     #[must_use]
     pub fn new(upstream: watch::Receiver<Upstream>, patience: Duration) -> Members {
         // Gateways begin with different members.
@@ -184,7 +184,7 @@ impl Members {
         let _ = tokio::time::timeout(CONNECT_TIMEOUT.min(self.patience), somebody).await;
     }
 
-    /// Whose turn it is.
+    /// The member whose turn it is, with a channel to it.
     fn pick(&self) -> Option<(usize, Channel)> {
         let turn = self.shared.turn.load(Ordering::Relaxed);
         let url = {

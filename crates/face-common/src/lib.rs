@@ -2,7 +2,7 @@
 //!
 //! [`add_routes`] answers operators: is a replica well, what does it say of itself, what does it count.
 //! [`serve`] takes connections, within bounds, and serves HTTP on them until the face is told to stop. The face of a
-//! gateway apart has [`Members`] to pass requests on to.
+//! remote gateway has [`Members`] to pass requests on to.
 
 mod connections;
 mod forward;

@@ -29,7 +29,7 @@ pub type Probing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 pub struct Console<A: Application> {
     /// How it is reached.
     pub handle: Handle<A>,
-    /// Its metrics.
+    /// The metrics that the page shows.
     pub metrics: Option<Metrics>,
     /// Whether it is well.
     pub probe: Probe,
@@ -136,7 +136,7 @@ fn is_excluded(query: Option<&str>, kind: AlarmKind) -> bool {
 enum Check {
     /// No alarm says that states differ.
     NoCorruption,
-    /// So fresh a read works.
+    /// A read of this consistency works.
     Read(Consistency),
 }
 
@@ -144,7 +144,7 @@ const LOCAL: Check = Check::Read(Consistency::Serializable);
 const ALL: Check = Check::Read(Consistency::Linearizable);
 
 impl Check {
-    /// Its name, as etcd has it.
+    /// The check's name, as etcd has it.
     fn name(self) -> &'static str {
         match self {
             Check::NoCorruption => "data_corruption",

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 pub enum Retention {
     /// What is younger than this.
     Age(Duration),
-    /// So many revisions before the present one.
+    /// History is kept for this many revisions before the present one.
     Revisions(i64),
 }
 

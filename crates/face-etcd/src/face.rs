@@ -140,7 +140,7 @@ impl Face {
         }
     }
 
-    /// The same, which answers under this name and asks nobody for its own.
+    /// Gives the face the cluster and member id that it answers with, so that it asks no replica for them.
     pub(crate) fn named(self, cluster: ClusterId, member: ReplicaId) -> Self {
         let identity = Identity::of(cluster, member);
         Face {
@@ -175,7 +175,7 @@ impl Face {
         }
     }
 
-    /// Applies a command, some values of which are kept apart; says what the store made of it.
+    /// Applies a command, some values of which are kept as payloads; says what the store made of it.
     pub(crate) async fn apply(
         &self,
         body: Bytes,
@@ -191,7 +191,7 @@ impl Face {
         Ok(decode_result(&result.map_err(failed)?))
     }
 
-    /// The same, for a command whose response may have values in it: it has all of them.
+    /// Applies a command whose response may have values in it, and gathers all of them.
     pub(crate) async fn apply_whole(
         &self,
         body: Bytes,
@@ -220,7 +220,7 @@ impl Face {
         }
     }
 
-    /// The same, with the store's refusal as an answer. What a large answer takes is added to `charge`.
+    /// Asks the store, whose refusal counts as an answer. What a large answer takes is added to `charge`.
     pub(crate) async fn ask(
         &self,
         query: Query,

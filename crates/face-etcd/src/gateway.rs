@@ -1,4 +1,4 @@
-//! The face of a gateway apart: puts, deletions and transactions that write are ordered from here; everything
+//! The face of a remote gateway: puts, deletions and transactions that write are ordered from here; everything
 //! else is passed on to a member ([`Members`]).
 
 use crate::authority::Tolerant;

@@ -1,4 +1,4 @@
-//! Values that are kept apart, brought together for responses.
+//! Values that are kept as payloads, brought together for responses.
 //!
 //! The store answers with references; the replica gets the bytes, from its peers if it has only a
 //! fragment. All values of a response are asked for at once, as far as there is room: what is under
@@ -24,7 +24,7 @@ pub(crate) struct Gatherer {
 /// Why a value could not be had.
 #[derive(Debug)]
 pub(crate) enum Missing {
-    /// It was compacted since the store named it: the store has to be asked again.
+    /// The value was compacted since the store named it: the store has to be asked again.
     Dead,
     /// The client has to be told.
     Failed(Status),

@@ -194,7 +194,7 @@ struct Sizes {
     whole: i64,
     /// What the versions of all keys take, and this member's fragments of large values.
     in_use: i64,
-    /// What it can come to: until `--quota-backend-bytes` says so, what its disk has room for.
+    /// The bytes that the database can come to: until `--quota-backend-bytes` says so, what its disk has room for.
     most: i64,
 }
 

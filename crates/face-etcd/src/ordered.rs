@@ -1,4 +1,4 @@
-//! Transactions with conditions that order values which are kept apart; see
+//! Transactions with conditions that order values which are kept as payloads; see
 //! [`quorate_etcd_store::ordering`].
 
 use crate::codec::decode;

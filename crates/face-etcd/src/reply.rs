@@ -15,7 +15,7 @@ use quorate_etcd_api::etcdserverpb::ResponseHeader;
 pub(crate) enum Reply<M> {
     /// A header, and the rest of the message in encoded form.
     Encoded(ResponseHeader, Bytes),
-    /// A message.
+    /// A response message of the service.
     Message(M),
 }
 

@@ -1,5 +1,5 @@
 //! Answers that are not complete: large reads, which the store answers in slices, between which
-//! others have their turn; and those whose values are kept apart.
+//! others have their turn; and those whose values are kept as payloads.
 
 use crate::face::{Face, RETRY, failed, mismatch, refused};
 use crate::gather::Missing;
@@ -147,7 +147,7 @@ impl Face {
         }
     }
 
-    /// The same result, a long response charged until its client has taken it.
+    /// Charges a long response until its client has taken it; otherwise the result is as it was.
     pub(crate) fn charged(&self, applied: Applied) -> Result<Applied, Status> {
         if applied.response.len() < REQUEST_BYTES {
             return Ok(applied);

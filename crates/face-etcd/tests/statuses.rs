@@ -40,7 +40,7 @@ fn txn() -> TxnRequest {
     }
 }
 
-/// The same call past the short way for the most frequent ones.
+/// A request that goes by the routes, past the short way for the most frequent calls.
 fn by_the_routes<T>(message: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     let plain = "identity".parse().expect("a header");

@@ -84,7 +84,7 @@ struct Found {
     base64: Option<String>,
 }
 
-/// `POST /write`.
+/// Serves `POST /write`: several changes under conditions.
 pub(crate) async fn write(face: &Face, body: &Bytes) -> Response {
     let write = match serde_json::from_slice(body) {
         Ok(asked) => asked_write(asked),

@@ -1,4 +1,4 @@
-//! The face of a gateway apart: writes are ordered from here, and need not wait for what they commute with;
+//! The face of a remote gateway: writes are ordered from here, and need not wait for what they commute with;
 //! everything else is passed on to a member.
 
 use crate::reply::unanswered;
@@ -54,7 +54,7 @@ fn router(gate: Gate, request_bytes_max: usize) -> Router {
         .layer(DefaultBodyLimit::max(request_bytes_max))
 }
 
-/// A write: a member's where the protocol has no gateways apart.
+/// A write: a member's where the protocol has no remote gateways.
 async fn order_or_pass(
     State(gate): State<Gate>,
     Extension(account): Extension<Account>,

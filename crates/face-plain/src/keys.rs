@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quorate_plain_store::{Item, Outcome, Version, Write};
 use quorate_server::Consistency;
 
-/// `GET /kv/KEY`.
+/// Serves `GET /kv/KEY`: the value, with its version as the tag.
 pub(crate) async fn get(face: &Face, key: String, query: Option<&str>) -> Response {
     let consistency = match query {
         None | Some("") => Consistency::Linearizable,
@@ -25,12 +25,12 @@ pub(crate) async fn get(face: &Face, key: String, query: Option<&str>) -> Respon
     }
 }
 
-/// `PUT /kv/KEY`.
+/// Serves `PUT /kv/KEY`: stores a value, under the conditions in the headers.
 pub(crate) async fn put(face: &Face, key: String, headers: &HeaderMap, value: Bytes) -> Response {
     change(face, key, headers, Some(value)).await
 }
 
-/// `DELETE /kv/KEY`.
+/// Serves `DELETE /kv/KEY`: deletes the key, under the conditions in the headers.
 pub(crate) async fn delete(face: &Face, key: String, headers: &HeaderMap) -> Response {
     change(face, key, headers, None).await
 }

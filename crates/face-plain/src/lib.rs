@@ -8,8 +8,9 @@
 //! | `POST /write` | several keys at once, or none of them ([`batch`]) |
 //! | `POST /read` | several keys as they are at one time |
 //!
-//! Any replica serves any request, and so does a gateway apart ([`serve_gateway`]), which orders writes itself. What a write comes to depends on the keys it names alone
-//! ([`quorate_plain_store`]), so requests about different keys need not wait for each other's order.
+//! Any replica serves any request, and so does a remote gateway ([`serve_gateway`]), which orders writes itself. What
+//! a write comes to depends on the keys it names alone ([`quorate_plain_store`]), so requests about different keys
+//! need not wait for each other's order.
 
 mod batch;
 mod gateway;

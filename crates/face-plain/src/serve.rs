@@ -28,7 +28,7 @@ pub(crate) const READ: &str = "/read";
 pub struct Limits {
     /// Most connections that are open at a time.
     pub connections_max: usize,
-    /// Largest request.
+    /// The largest request, in bytes.
     pub request_bytes_max: usize,
     /// How long open requests may take after the face was told to stop.
     pub drain: Duration,

@@ -8,35 +8,34 @@ use xxhash_rust::xxh3::xxh3_64;
 /// A key and what it must be for a write to be done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Condition {
-    /// The key.
+    /// The key that the condition is about.
     pub key: Bytes,
-    /// Its version; `None` if there must be no such key.
+    /// The version that the key must have; `None` if there must be no such key.
     pub version: Option<Version>,
 }
 
 /// A key and what becomes of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The key.
+    /// The key that changes.
     pub key: Bytes,
-    /// Its value; `None` for no such key any more.
+    /// The value that the key gets; `None` deletes the key.
     pub value: Option<Bytes>,
 }
 
 /// A command: all of its changes, in this order, if all of its conditions hold, and nothing otherwise.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Write {
-    /// What must be.
+    /// The conditions that must hold.
     pub conditions: Vec<Condition>,
-    /// What is done.
+    /// The changes that are made, in order.
     pub changes: Vec<Change>,
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It was done: the version of each changed key, in the order of the changes; `None` where it was
-    /// deleted.
+    /// The write was done: the version of each changed key, in the order of the changes; `None` where it was deleted.
     Done(Vec<Option<Version>>),
     /// Not all conditions held: the version of each of their keys, in the order of the conditions.
     Unmet(Vec<Option<Version>>),
@@ -76,7 +75,7 @@ impl Write {
         Write::default().and_put(key, value)
     }
 
-    /// The same write, and a value stored.
+    /// Adds a value to store to this write.
     #[must_use]
     pub fn and_put(mut self, key: Bytes, value: Bytes) -> Write {
         let value = Some(value);
@@ -84,14 +83,14 @@ impl Write {
         self
     }
 
-    /// The same write, and a key deleted.
+    /// Adds a key to delete to this write.
     #[must_use]
     pub fn and_delete(mut self, key: Bytes) -> Write {
         self.changes.push(Change { key, value: None });
         self
     }
 
-    /// The same write, on one more condition.
+    /// Adds a condition to this write.
     #[must_use]
     pub fn given(mut self, key: Bytes, version: Option<Version>) -> Write {
         self.conditions.push(Condition { key, version });

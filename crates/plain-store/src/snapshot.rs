@@ -123,7 +123,7 @@ pub(crate) struct Loading {
 }
 
 impl Store {
-    /// Its bytes may come from a damaged disk: everything is checked.
+    /// Loads the next piece. Its bytes may come from a damaged disk: everything is checked.
     pub(crate) fn load_piece(&mut self, piece: Bytes) -> Result<(), String> {
         let mut input = Decoder::new(piece);
         let mut read = || {

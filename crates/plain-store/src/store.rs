@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Which write of a key its value is from: one more with every write while the key exists. A key that
-/// is created begins with a number nobody can foresee, so a version names the same value for ever, though
-/// nothing is kept of keys that are gone.
+/// The version of a key's value: one more with every write while the key exists. A key that is created begins with a
+/// number nobody can foresee, so a version names the same value for ever, though nothing is kept of keys that are
+/// gone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Version(pub u64);
 
@@ -27,19 +27,19 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a key has.
+/// The value of a key and its version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// Its version.
+    /// The version of the value.
     pub version: Version,
-    /// Its value.
+    /// The value of the key.
     pub value: Bytes,
 }
 
-/// A read.
+/// A read of the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
-    /// These keys, all at one time.
+    /// The values of these keys, all at one time.
     Get(Vec<Bytes>),
     /// How many keys there are.
     Count,
@@ -50,7 +50,7 @@ pub enum Query {
 pub enum QueryAnswer {
     /// What each of the keys has, in their order; `None` for nothing.
     Got(Vec<Option<Item>>),
-    /// So many keys.
+    /// The number of keys.
     Count(u64),
 }
 

@@ -8,9 +8,9 @@ use quorate_core::{Admission, Application, Now, ReplicaId};
 use quorate_host::epochs::{Alarm, AlarmChange, AlarmKind, Order, Scope};
 use quorate_host::{ALARM_LEVEL, Flush};
 
-/// Between two looks at the space on the disk, while it is short, in ns.
+/// The time between two looks at the space on the disk, while it is short, in ns.
 const RECHECK_NS: u64 = 1_000_000_000;
-/// Between two looks whether there was space for the next segment, while it is prepared, in ns.
+/// The time between two looks whether there was space for the next segment, while it is prepared, in ns.
 const PREPARING_RECHECK_NS: u64 = 20_000_000;
 
 impl<A: Application> Core<A> {

@@ -14,7 +14,7 @@ use quorate_core::{Application, Catalogue, Epoch, Now, ReplicaId};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
-/// Between two attempts, in ns.
+/// The time between two attempts to change the code, in ns.
 const RETRY_NS: u64 = 1_000_000_000;
 /// How much later the next replica reacts, in ns.
 const STAGGER_NS: u64 = 1_000_000_000;
@@ -22,7 +22,7 @@ const STAGGER_NS: u64 = 1_000_000_000;
 /// What a replica does about members that cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reaction {
-    /// Nothing: that is for the operator.
+    /// Do nothing: the operator decides.
     #[default]
     Nothing,
     /// The cluster goes on with the largest code that survives a further failure.

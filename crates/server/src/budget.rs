@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What clients may take unless somebody says otherwise, in bytes.
+/// The default budget of clients' requests and answers, in bytes.
 pub const CLIENT_MEMORY: usize = 256 << 20;
 /// A connection that holds no more than this holds little, in bytes.
 const SMALL_HOLDING_BYTES: usize = 256 << 10;
@@ -187,7 +187,7 @@ impl Charge {
         }
     }
 
-    /// Gives back `bytes` of it.
+    /// Gives back `bytes` of what is charged.
     pub fn give_back(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -202,7 +202,7 @@ impl Charge {
         std::mem::replace(self, rest)
     }
 
-    /// The same bytes, for which this is charged until the last reference to them is gone.
+    /// Attaches this charge to bytes: it lasts until the last reference to them is gone.
     #[must_use]
     pub fn attach(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Attached {

@@ -48,14 +48,14 @@ const TURN_ARRIVALS_MAX: usize = 1024;
 pub(crate) struct Inputs<A: Application> {
     pub(crate) requests: mpsc::Receiver<Request<A>>,
     pub(crate) arrivals: mpsc::Receiver<Arrival>,
-    /// True once the replica is to stop.
+    /// Becomes true once the replica is to stop.
     pub(crate) stop: watch::Receiver<bool>,
     /// Where faces learn what is applied. With it the core ends when it is told to, not when the
     /// face does.
     pub(crate) handle: Handle<A>,
 }
 
-/// What the core acts with.
+/// The core of a replica: its host, and everything it acts with.
 pub(crate) struct Core<A: Application> {
     pub(crate) host: Host<AnyMachine, TimedApp<A>>,
     pub(crate) folder: Folder,
@@ -72,7 +72,7 @@ pub(crate) struct Core<A: Application> {
     /// The highest feature level that this program knows, or is to know.
     pub(crate) level: u32,
     pub(crate) payload_threshold: PayloadThreshold,
-    /// Whether it looks for work instead of sleeping.
+    /// Whether the core looks for work instead of sleeping.
     pub(crate) polls: bool,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) state: State<A>,
@@ -587,8 +587,8 @@ impl<A: Application> Core<A> {
         }
     }
 
-    /// Why this replica does not take a write, if it does not. Where space is short, what is left of the log is for what
-    /// makes space.
+    /// Why this replica does not take a write, if it does not. Where space is short, what is left of the log is for
+    /// what makes space.
     fn refusal_of_write(&mut self, body: &Bytes) -> Option<Failure> {
         if self.is_corrupt() {
             return Some(Failure::Corrupt);

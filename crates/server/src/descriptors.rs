@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that connections of clients never take: some 60 for log, bulk store and snapshots, 256 for gateways,
+/// Descriptors that connections of clients never take: some 60 for log, fragment store and snapshots, 256 for gateways,
 /// 64 for strangers at the peer port, and the rest for peers.
 const RESERVED: usize = 512;
 /// Most connections of clients, unless more are asked for: an idle one costs some 28 KiB of memory.

@@ -27,9 +27,9 @@ pub struct Difference {
     pub peer: ReplicaId,
     /// What was applied before this slot differs, or its results do.
     pub slot: Slot,
-    /// The digest here.
+    /// This replica's digest at the slot.
     pub mine: u64,
-    /// The digest there.
+    /// The peer's digest at the slot.
     pub theirs: u64,
 }
 

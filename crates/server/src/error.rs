@@ -13,62 +13,62 @@ use std::path::PathBuf;
 /// Why a replica cannot start or had to stop: what, where, and what to do.
 #[derive(Debug)]
 pub enum ServerError {
-    /// The data folder.
+    /// The data folder cannot be used.
     Folder(FolderError),
-    /// The log, while it was read at the start.
+    /// The log could not be read at the start.
     Log {
-        /// Where its segments are.
+        /// The folder of the log's segments.
         dir: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the log.
         error: OpenError,
     },
-    /// The log, while it was written.
+    /// The log could not be written.
     Disk(DiskError),
-    /// There is no space for the log to begin with.
+    /// The disk has no space for the first segment of the log.
     Full {
-        /// Where its segments are.
+        /// The folder of the log's segments.
         dir: PathBuf,
         /// What the file system says.
         why: String,
     },
-    /// The beginning, as a replica without promises.
+    /// A replica without promises may not begin.
     Join(JoinError),
-    /// The epoch in the data folder, judged by its protocol.
+    /// The protocol cannot run the epoch in the data folder.
     Epoch(String),
-    /// A port.
+    /// A port could not be opened.
     Listen {
-        /// What for.
+        /// The purpose of the port, such as `clients`.
         what: &'static str,
-        /// Which.
+        /// The address that could not be bound, as `host:port`.
         address: String,
-        /// Why not.
+        /// The operating system's reason.
         error: io::Error,
     },
     /// This replica and a peer applied the same slots with different results, and a majority is equal without it.
     Outlier(Difference),
-    /// The same, and no majority is known to be equal.
+    /// This replica and a peer applied the same slots with different results, and no majority is known to be equal.
     Diverged(Difference),
     /// The cluster goes on without this replica.
     Removed {
-        /// Which it was.
+        /// The replica that was removed.
         me: ReplicaId,
         /// The epoch that no longer lists it.
         epoch: u64,
-        /// Where its data is.
+        /// The folder of its data.
         dir: PathBuf,
     },
-    /// The group's commands mean what this program does not know.
+    /// The group's feature level is higher than this program knows.
     Level {
         /// The group's feature level.
         level: u32,
-        /// The highest that this program knows, or may.
+        /// The highest feature level that this program knows, or is to know.
         known: u32,
     },
     /// The face ended by itself.
     Face(String),
     /// The core ended by itself.
     Core(String),
-    /// A service of the operating system.
+    /// A call of the operating system failed.
     System(io::Error),
 }
 

@@ -24,15 +24,15 @@ const ETCD: [&str; 2] = ["member/wal", "member/snap"];
 /// What a data folder should turn out to be; `None` where any will do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// Whose data.
+    /// The replica whose data the folder must hold.
     pub replica: ReplicaId,
-    /// Of which cluster.
+    /// The cluster that the data must belong to; `None` for any.
     pub cluster: Option<ClusterId>,
-    /// Ordered by which protocol.
+    /// The protocol that must order commands; `None` for any.
     pub protocol: Option<String>,
-    /// Surviving what.
+    /// The durability that the data must have been bootstrapped with.
     pub durability: Option<Durability>,
-    /// With these agreed parameters.
+    /// The agreed parameters of the protocol; `None` for any.
     pub params: Option<BTreeMap<String, String>>,
 }
 
@@ -194,7 +194,7 @@ impl Folder {
         })
     }
 
-    /// Who lives here.
+    /// The identity of the replica whose data this is.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -206,13 +206,13 @@ impl Folder {
         self.was_damaged
     }
 
-    /// Where.
+    /// The path of the data folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where the log's segments are.
+    /// The folder of the log's segments.
     #[must_use]
     pub fn log_dir(&self) -> PathBuf {
         self.dir.join(LOG)
@@ -235,7 +235,7 @@ impl Folder {
         entries.filter(is_segment).count() as u64
     }
 
-    /// Where the snapshots are.
+    /// The folder of the snapshots.
     #[must_use]
     pub fn snapshots_dir(&self) -> PathBuf {
         self.dir.join(SNAPSHOTS)
@@ -411,81 +411,81 @@ pub(crate) fn io_error(verb: &'static str, path: &Path, error: &io::Error) -> Fo
 pub enum FolderError {
     /// The operating system refused.
     Io {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         verb: &'static str,
-        /// With which file or folder.
+        /// The file or folder of the operation.
         path: PathBuf,
-        /// Its reason.
+        /// The operating system's reason.
         why: String,
     },
-    /// No replica's data, and no leave to begin with none.
+    /// The folder holds no replica's data, and the replica was not told that the cluster is new.
     NoData {
-        /// Where.
+        /// The folder without data.
         dir: PathBuf,
     },
     /// A log without the file that says whose it is.
     MetaMissing {
-        /// Where.
+        /// The folder that has a log and no meta file.
         dir: PathBuf,
     },
     /// The data of an etcd, which this program cannot read.
     OfEtcd {
-        /// The folder that was named.
+        /// The folder that holds an etcd's data.
         dir: PathBuf,
     },
-    /// Data is there already.
+    /// The folder holds data already.
     Occupied {
-        /// Where.
+        /// The folder that already holds data.
         dir: PathBuf,
     },
     /// The meta file is not what was written.
     Corrupt {
-        /// Which file.
+        /// The path of the damaged meta file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the file.
         why: String,
     },
     /// The meta file has a format of the future.
     Newer {
-        /// Which file.
+        /// The path of the newer meta file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file: newer than any that this program reads.
         found: u32,
     },
     /// Another cluster's data.
     OtherCluster {
-        /// Where.
+        /// The folder with another cluster's data.
         dir: PathBuf,
-        /// Whose it is.
+        /// The cluster whose data the folder holds.
         found: ClusterId,
-        /// Whose was expected.
+        /// The cluster that was expected.
         expected: ClusterId,
     },
     /// Another replica's data.
     OtherReplica {
-        /// Where.
+        /// The folder with another replica's data.
         dir: PathBuf,
-        /// Whose it is.
+        /// The replica whose data the folder holds.
         found: ReplicaId,
-        /// Whose was expected.
+        /// The replica that was expected.
         expected: ReplicaId,
     },
-    /// Bootstrapped with something else than asked for now.
+    /// The data was bootstrapped with another setting than asked for now.
     Differs {
-        /// Where.
+        /// The folder that was bootstrapped otherwise.
         dir: PathBuf,
-        /// What differs.
+        /// The name of the setting that differs.
         what: &'static str,
-        /// What the data says.
+        /// The value that the data has.
         found: String,
-        /// What was asked for.
+        /// The value that was asked for.
         expected: String,
     },
-    /// A running replica uses it.
+    /// A running replica uses the folder.
     Locked {
-        /// Where.
+        /// The folder that a running replica uses.
         dir: PathBuf,
-        /// Its process id, if it could be read.
+        /// The process id of the running replica, if it could be read.
         pid: Option<u32>,
     },
 }

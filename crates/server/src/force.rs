@@ -26,11 +26,11 @@ const FLUSH_BYTES: usize = 8 << 20;
 /// What became of a new cluster by hand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forced {
-    /// Its id.
+    /// The id of the new cluster.
     pub cluster: ClusterId,
-    /// Its only member, in a new life.
+    /// The only member of the new cluster, in a new incarnation.
     pub member: Member,
-    /// Its first epoch.
+    /// The number of the new cluster's first epoch.
     pub epoch: u64,
     /// Every slot of the old cluster before this one is in it.
     pub next: Slot,
@@ -126,7 +126,7 @@ fn make<A: Application>(
     })
 }
 
-/// They must be of one cluster, each of another replica, and on disk.
+/// Checks that the survivors are of one cluster, each of another replica, and on disk.
 fn check(survivors: &[Folder]) -> Result<(), ServerError> {
     let Some((first, others)) = survivors.split_first() else {
         return Err(ServerError::Epoch("no survivor is named".to_owned()));
@@ -165,7 +165,7 @@ impl<A: Application> SurvivorFiles<A> {
         Ok(SurvivorFiles { survivor, source })
     }
 
-    /// What it has of a payload. What cannot be read is not there.
+    /// The survivor's fragments of a payload. Fragments that cannot be read are left out.
     fn fragments(&mut self, id: PayloadId) -> Vec<(Fragment, Bytes)> {
         let here = self.survivor.fragments(id).iter();
         let read = |fragment: &Fragment| {

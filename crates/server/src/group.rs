@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tokio::sync::oneshot;
 
-/// How often a replica that is no member offers to become one, in ns.
+/// The time between two offers of a replica that is no member to become one, in ns.
 const OFFER_EVERY_NS: u64 = 500_000_000;
 
-/// After how long to look again whether one that came too early may become one, in ns.
+/// The time after which a candidate that came too early is judged again, in ns.
 const RECHECK_NS: u64 = 20_000_000;
 
 /// A change of the group.
@@ -29,22 +29,22 @@ const RECHECK_NS: u64 = 20_000_000;
 pub enum Change {
     /// This is where a replica is: one that is no member may from now on follow the group.
     Address {
-        /// Which replica.
+        /// The replica that is at the address.
         id: ReplicaId,
-        /// Its peer port, as a URL.
+        /// The replica's peer port, as a URL.
         url: String,
     },
     /// A replica that is no member is not to follow any more.
     Forget(ReplicaId),
-    /// A replica that follows becomes a member, in the life it is in.
+    /// A replica that follows becomes a member, in the incarnation it is in.
     Promote(ReplicaId),
-    /// A member that lost its data goes on in the life it is in now.
+    /// A member that lost its data goes on in the incarnation it is in now.
     Replace(ReplicaId),
     /// A member leaves.
     Remove(ReplicaId),
     /// The members go on with another protocol, or with other parameters of the same.
     Protocol {
-        /// Its name.
+        /// The name of the protocol.
         name: String,
         /// All its parameters that are not to have their defaults.
         params: BTreeMap<String, String>,
@@ -65,12 +65,12 @@ pub enum ChangeError {
     Failed(Failure),
     /// There is no such replica in the group.
     Unknown(ReplicaId),
-    /// It is a member already.
+    /// The replica is a member already.
     IsMember(ReplicaId),
-    /// It was not proposed, because the change before it is not done, or too many replicas are behind or not
-    /// connected, as far as is known here. Asked again soon, it may be.
+    /// The change was not proposed, because the one before it is not done, or too many replicas are behind or not
+    /// connected, as far as this replica knows. A later attempt may succeed.
     NotYet(String),
-    /// It was not proposed, or did nothing where it was decided: why, and what to do.
+    /// The change was not proposed, or did nothing where it was decided: why, and what to do.
     Refused(String),
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Group {
     offers_at: Option<u64>,
     /// Who offered itself too early, when to look again, and until when.
     candidate: Option<(Member, u64, u64)>,
-    /// Members that lost their data: they are connected in lives that the newest epoch does not list.
+    /// Members that lost their data: they are connected in incarnations that the newest epoch does not list.
     lost: BTreeSet<ReplicaId>,
     /// When to look whether the group's feature level, or what it knows of this replica, is out of date.
     pub(crate) report_at: Option<u64>,
@@ -280,7 +280,7 @@ impl<A: Application> Core<A> {
         self.watch_members(self.clock.now());
     }
 
-    /// Those that are no members any more, once nobody needs what they have: one that does not know asks.
+    /// Former members, once nobody needs their data any more. A former member that has not heard of its removal asks.
     fn former(&self, is_done: bool) -> Vec<ReplicaId> {
         let state = self.host.epochs();
         let newest = state.chain.newest();
@@ -405,7 +405,7 @@ impl<A: Application> Core<A> {
                     false => AlarmChange::End(Scope::Group),
                 },
             }),
-            // Whether one that came back in a new life is to be replaced by that, it says itself.
+            // Whether one that came back in a new incarnation is to be replaced by that, it says itself.
             Change::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),
             Change::Promote(id) if !state.addresses.contains_key(id) => {
                 Err(ChangeError::Unknown(*id))
@@ -447,7 +447,7 @@ impl<A: Application> Core<A> {
         Ok(Order::Reconfigure(change))
     }
 
-    /// Those that a connection leads to.
+    /// Peers that a connection leads to.
     fn heard(&self) -> impl Iterator<Item = Member> {
         let up = self.state.links_up.iter();
         up.filter_map(|id| self.links.latest_member(*id))

@@ -25,9 +25,9 @@ const WAITING_BYTES_MAX: usize = 256 << 20;
 /// What a read may return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consistency {
-    /// Everything that completed before the read began.
+    /// The read sees everything that completed before it began.
     Linearizable,
-    /// This replica's applied state, maybe stale.
+    /// The read sees this replica's applied state, which may be stale.
     Serializable,
 }
 
@@ -93,52 +93,52 @@ pub enum Request<A: Application> {
     Write {
         /// The application's encoding of the command.
         body: Bytes,
-        /// What is kept apart from that.
+        /// The long values of the command, kept as payloads.
         payloads: Vec<Payload>,
-        /// Who asks.
+        /// The client on whose behalf the command is applied.
         principal: Principal,
-        /// What it takes of the bytes that may wait for the core.
+        /// The charge for the command's bytes while it waits for the core.
         room: Charge,
-        /// Where the answer goes.
+        /// The channel that the answer goes to.
         reply: oneshot::Sender<Result<Bytes, Failure>>,
     },
     /// Read the state.
     Read {
-        /// What to read.
+        /// The query to answer.
         query: A::Query,
-        /// How fresh.
+        /// How fresh the state must be.
         consistency: Consistency,
-        /// Where the answer goes.
+        /// The channel that the answer goes to.
         reply: oneshot::Sender<Result<A::Answer, Failure>>,
     },
     /// Get the bytes of a payload that an answer named.
     Payload {
-        /// Its name.
+        /// The name of the payload.
         id: PayloadId,
-        /// What is known of it.
+        /// The payload's length and digest.
         payload: Payload,
-        /// Where the answer goes.
+        /// The channel that the answer goes to.
         reply: oneshot::Sender<Result<Result<Bytes, PayloadGone>, Failure>>,
     },
     /// Ask how much time a countdown of the application has left on this replica.
     Remaining {
-        /// Its number.
+        /// The number of the countdown.
         id: u64,
         /// Where the answer goes; `None` if there is no such countdown.
         reply: oneshot::Sender<Option<Duration>>,
     },
     /// Change the group.
     Change {
-        /// How.
+        /// The change to make.
         change: Change,
-        /// Where the answer goes.
+        /// The channel that the answer goes to.
         reply: oneshot::Sender<Result<(), ChangeError>>,
     },
     /// Look whether a quorum is reached: a client wants to know from now on.
     Look,
-    /// Describe the replica.
+    /// Describe the state of the replica.
     Status {
-        /// Where the answer goes.
+        /// The channel that the answer goes to.
         reply: oneshot::Sender<Status>,
     },
 }
@@ -146,15 +146,15 @@ pub enum Request<A: Application> {
 /// A member as faces show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberInfo {
-    /// Its number.
+    /// The member's replica id.
     pub id: ReplicaId,
-    /// A name for people.
+    /// The member's name, for people.
     pub name: String,
     /// Where other replicas reach it, as a URL.
     pub peer_url: String,
     /// Where clients reach it, as a URL; empty when unknown.
     pub client_url: String,
-    /// Whether it only follows.
+    /// Whether the member only follows, without a vote.
     pub is_learner: bool,
 }
 
@@ -164,10 +164,10 @@ pub struct MemberInfo {
 pub struct PayloadThreshold(Arc<AtomicUsize>);
 
 impl PayloadThreshold {
-    /// For "none at all".
+    /// The threshold that no value reaches.
     const NEVER: usize = usize::MAX;
 
-    /// From now on, so many bytes; `None` for never.
+    /// Sets the length in bytes from which values are payloads; `None` for never.
     pub fn set(&self, min: Option<usize>) {
         self.0.store(min.unwrap_or(Self::NEVER), Ordering::Relaxed);
     }
@@ -231,7 +231,7 @@ impl<A: Application> Handle<A> {
         (handle, incoming)
     }
 
-    /// The same handle, recording how long requests take until they are answered.
+    /// Makes this handle record how long requests take until they are answered.
     #[must_use]
     pub(crate) fn recording(self, latency: Histogram) -> Self {
         Handle {
@@ -310,7 +310,7 @@ impl<A: Application> Handle<A> {
         self.write_with(body, Vec::new(), principal).await
     }
 
-    /// Applies a command some of whose values are kept apart from its body.
+    /// Applies a command some of whose values are kept as payloads.
     pub async fn write_with(
         &self,
         body: Bytes,
@@ -377,7 +377,7 @@ impl<A: Application> Handle<A> {
         self.wait(answer).await.map_err(ChangeError::Failed)?
     }
 
-    /// The same, and where it is too early for a change, asks again for a while.
+    /// Changes the group as [`Handle::change`] does, and asks again for a while where it is too early for a change.
     ///
     /// # Errors
     /// See [`Handle::change`].

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const LINES_MAX: u64 = 4;
 const LINES_EVERY: Duration = Duration::from_secs(10);
 
-/// Which lines are written, by kind: a few of each within ten seconds.
+/// Decides which log lines are written, by kind: a few of each within ten seconds.
 #[derive(Debug, Default)]
 pub struct LogLimit(Mutex<BTreeMap<&'static str, Window>>);
 

@@ -30,14 +30,14 @@ pub enum State {
     /// In a new cluster: it has not heard of all others yet and has never spoken. The incarnations
     /// in its epoch are all zero.
     Joining,
-    /// It has agreed, for ever, to begin with exactly the incarnations in its epoch or not at all;
-    /// it has never spoken.
+    /// The replica has agreed, for ever, to begin with exactly the incarnations in its epoch or not at all; it has
+    /// never spoken.
     Confirmed,
-    /// It may begin, and has never spoken.
+    /// The replica may begin, and has never spoken.
     Bootstrapped,
-    /// A former life may have spoken, and what it promised is gone.
+    /// A former incarnation may have spoken, and what it promised is gone.
     Lost,
-    /// May have spoken: its log holds its promises.
+    /// The replica may have spoken: its log holds its promises.
     Started,
 }
 
@@ -52,18 +52,18 @@ impl State {
 /// Who a replica is, and the configuration it was bootstrapped with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meta {
-    /// Its cluster.
+    /// The replica's cluster.
     pub cluster: ClusterId,
-    /// Its number.
+    /// The replica's number.
     pub replica: ReplicaId,
-    /// The life of its promises.
+    /// The replica's incarnation.
     pub incarnation: Incarnation,
-    /// The life under which epochs behind the first list it, if it may have another than there: an earlier
+    /// The incarnation under which epochs behind the first list it, if it may have another than there: an earlier
     /// one where it lost its promises and makes up for that within the epoch.
     pub listed_as: Option<Incarnation>,
-    /// Whether it ever spoke.
+    /// How far the replica has come.
     pub state: State,
-    /// The log it takes part in.
+    /// The log that the replica takes part in.
     pub group: Group,
     /// The group's first epoch.
     pub epoch: Epoch,
@@ -141,7 +141,7 @@ impl Meta {
         }
     }
 
-    /// Whether this is what `wanted` would begin, maybe in another life.
+    /// Whether this is what `wanted` would begin, maybe in another incarnation.
     pub(crate) fn begins_as(&self, wanted: &Meta) -> bool {
         *self
             == Meta {
@@ -150,7 +150,7 @@ impl Meta {
             }
     }
 
-    /// The file's content.
+    /// The content of the meta file.
     #[must_use]
     pub fn to_text(&self) -> String {
         let body = toml::to_string(&Text::from(self))

@@ -162,7 +162,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Registers everything.
+    /// Registers every metric with a new recorder.
     #[must_use]
     pub fn new() -> Self {
         let builder = PrometheusBuilder::new()
@@ -315,7 +315,7 @@ impl Metrics {
         self.link(&peer.to_string())
     }
 
-    /// Of the links to all gateways apart, whose numbers nobody uses twice.
+    /// Of the links to all remote gateways, whose numbers nobody uses twice.
     pub(crate) fn gateways(&self) -> PeerMetrics {
         self.link("gateways")
     }

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Log, bulk store and snapshots, to be read.
+/// Log, fragment store and snapshots, to be read.
 pub(crate) struct OfflineFiles {
     folders: Folders,
     snapshots: SnapshotFiles,

@@ -22,9 +22,9 @@ pub struct Polling {
 /// Too many threads that never sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyPollers {
-    /// They.
+    /// The number of threads that would never sleep.
     pub pollers: usize,
-    /// The cores there are.
+    /// The number of cores of the machine.
     pub cores: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Which members are there, and what an operator is told when they are too few.
+//! Reachability of the members, and what an operator is told when too few can be reached.
 
 use crate::core::Core;
 use crate::disk::Disk;

@@ -49,36 +49,36 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Everything a replica is run with.
 #[derive(Debug)]
 pub struct ServerConfig {
-    /// Its data, locked.
+    /// The replica's data folder, locked.
     pub folder: Folder,
-    /// By what it and its peers reach each other.
+    /// How the replica and its peers reach each other: sockets or rings.
     pub peers: PeerLinks,
     /// The members that it was started with, itself included, ascending.
     pub members: Vec<MemberInfo>,
     /// Where the other members' peer ports are: `host:port`, or any name for a member that rings lead to. What the
     /// group knows goes before it.
     pub peer_addresses: Vec<(ReplicaId, String)>,
-    /// Whether it offers to become a member, when it is none.
+    /// Whether the replica offers to become a member, when it is none.
     pub volunteers: bool,
-    /// The versions of what replicas say to each other that it speaks.
+    /// The wire versions that the replica speaks.
     pub supported: SupportedVersions,
-    /// What it has the cluster do when members are gone.
+    /// What this replica has the cluster do when members are gone.
     pub reaction: Reaction,
-    /// Sizes of everything in the host.
+    /// The bounds on sizes in the host.
     pub limits: Limits,
     /// Requests that may wait between faces and core.
     pub queue_max: usize,
-    /// How long a request may wait for its answer.
+    /// The longest time a request may wait for its answer.
     pub request_timeout: Duration,
     /// Most bytes that requests being received and answers not yet taken may have in memory.
     pub client_memory: usize,
-    /// What runs on which thread.
+    /// The threads that the parts of a replica run on.
     pub layout: Layout,
-    /// On which cores, and whether they sleep.
+    /// The cores that threads run on, and whether they sleep.
     pub polling: Polling,
-    /// Who says how far its clock may be off.
+    /// The source of the bound on the clock's error.
     pub clock: ClockSource,
-    /// What a test says of clock and disk.
+    /// Faults of clock and disk that a test asks for.
     pub test_source: TestSource,
 }
 
@@ -87,8 +87,8 @@ pub(crate) const QUEUE_MAX: usize = 32 << 10;
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl ServerConfig {
-    /// For a replica in the process of its client ([`embed`]), with a thread of its own, and everything else as a server
-    /// has it.
+    /// For a replica in the process of its client ([`embed`]), with a thread of its own, and everything else as a
+    /// server has it.
     #[must_use]
     pub fn embedded(
         folder: Folder,
@@ -115,14 +115,14 @@ impl ServerConfig {
     }
 }
 
-/// By what replicas reach each other.
+/// How replicas reach each other.
 #[derive(Debug)]
 pub enum PeerLinks {
     /// Connections, to this bound port and to those of the others.
     Sockets {
-        /// The port.
+        /// The bound port for connections from peers.
         port: TcpListener,
-        /// The same port for datagrams, if short frames are to go that way.
+        /// A socket for datagrams on the port's number, if short frames are to go by UDP.
         datagrams: Option<UdpSocket>,
     },
     /// Memory: all of them are in this process. Threads that other layouts have for what is sent and received there are
@@ -130,7 +130,7 @@ pub enum PeerLinks {
     Rings(Rings),
 }
 
-/// What runs on which thread.
+/// The threads that the parts of a replica run on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
     /// Everything on one thread: nothing is handed from core to core, and while the log is synced,
@@ -156,7 +156,7 @@ impl Layout {
         }
     }
 
-    /// Its name.
+    /// The layout's name, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -184,17 +184,17 @@ const CORES_THREADED: usize = 3;
 /// What a face gets to work with.
 #[derive(Debug)]
 pub struct FaceContext<A: Application> {
-    /// How it reaches the replica.
+    /// The handle to the replica.
     pub handle: Handle<A>,
-    /// Its port.
+    /// The face's port for clients.
     pub listener: Listener,
-    /// For its metrics page.
+    /// The metrics for the face's page.
     pub metrics: Arc<Metrics>,
     /// Becomes true when it should take no more requests and finish those under way.
     pub stopping: watch::Receiver<bool>,
 }
 
-/// A face while it serves.
+/// The future of a face that serves; the error says why it ended.
 pub type Serving = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Runs one replica until it is told to stop by SIGTERM or SIGINT.
@@ -271,22 +271,22 @@ where
 /// A replica in the process of its client, without a face. It ends with this.
 #[derive(Debug)]
 pub struct Embedded<A: Application> {
-    /// How it is asked.
+    /// The handle to the replica.
     pub handle: Handle<A>,
     metrics: Arc<Metrics>,
     core: JoinHandle<Result<(), ServerError>>,
-    /// With it the core ends.
+    /// The core ends when this is set or dropped.
     stop: watch::Sender<bool>,
 }
 
 impl<A: Application> Embedded<A> {
-    /// For people.
+    /// The replica's metrics, for a page that people look at.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
 
-    /// Ends it, and waits until it has.
+    /// Stops the replica, and waits until it has ended.
     ///
     /// # Errors
     /// Why it had ended before.

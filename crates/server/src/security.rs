@@ -26,9 +26,9 @@ pub type Connection = TcpStream;
 /// Who is expected at a door.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Door {
-    /// Clients.
+    /// A port for clients.
     Client,
-    /// Other replicas.
+    /// A port for other replicas.
     Peer,
 }
 

@@ -12,10 +12,10 @@ use quorate_host::{FIRST_LEVEL, Request as HostRequest};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
-/// Between two looks, while something is out of date, in ns.
+/// The time between two reports, while something is out of date, in ns.
 const RECHECK_NS: u64 = 1_000_000_000;
 
-/// What is longer is cut off.
+/// The longest name or URL that is reported, in bytes; what is longer is cut off.
 const TEXT_BYTES_MAX: usize = 512;
 
 impl<A: Application> Core<A> {

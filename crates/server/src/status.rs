@@ -13,17 +13,17 @@ use std::time::Duration;
 /// What a replica knows of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Its cluster.
+    /// The replica's cluster.
     pub cluster: ClusterId,
-    /// Itself.
+    /// The replica's own id.
     pub me: ReplicaId,
-    /// The life of its promises.
+    /// The replica's incarnation.
     pub incarnation: Incarnation,
-    /// Everybody, learners included, ascending.
+    /// All members and learners, ascending.
     pub members: Vec<MemberInfo>,
     /// The epochs that it remembers; the last one is the present.
     pub epochs: Vec<Epoch>,
-    /// What commands mean.
+    /// The group's feature level.
     pub level: u32,
     /// The newest wire version that it speaks.
     pub wire_version: u32,
@@ -39,7 +39,7 @@ pub struct Status {
     pub recode_rate: u64,
     /// The protocol that orders commands.
     pub protocol: String,
-    /// Its agreed parameters, where they are not the defaults.
+    /// The protocol's agreed parameters, where they are not the defaults.
     pub params: BTreeMap<String, String>,
     /// What survives a crash.
     pub durability: Durability,
@@ -53,7 +53,7 @@ pub struct Status {
     pub applied: Slot,
     /// Bytes of log on disk.
     pub log_bytes: u64,
-    /// Files of the log.
+    /// The number of the log's files.
     pub log_segments: u64,
     /// Bytes of snapshots on disk.
     pub snapshot_bytes: u64,
@@ -61,9 +61,9 @@ pub struct Status {
     pub quorum: bool,
     /// Peers that frames can be sent to.
     pub links_up: Vec<ReplicaId>,
-    /// How far its clock may be off.
+    /// How far the replica's clock may be off.
     pub clock: ClockError,
-    /// Since the process began.
+    /// The time since the process began.
     pub uptime: Duration,
     /// Trouble an operator should know of, in words; empty when all is well.
     pub alarms: Vec<String>,
@@ -106,11 +106,11 @@ pub struct ProtocolPage {
 pub struct StatusPage {
     /// The program's version.
     pub version: String,
-    /// Its cluster, in hexadecimal digits.
+    /// The replica's cluster, in hexadecimal digits.
     pub cluster_id: String,
-    /// Its number.
+    /// The replica's own id.
     pub replica_id: u16,
-    /// The life of its promises, in hexadecimal digits.
+    /// The replica's incarnation, in hexadecimal digits.
     pub incarnation: String,
     /// The configurations of the cluster that it remembers; the last one is the present.
     pub epochs: Vec<EpochPage>,
@@ -137,23 +137,23 @@ pub struct StatusPage {
     pub recode_bytes_per_s_max: Option<u64>,
     /// The protocol that orders commands.
     pub protocol: String,
-    /// Its agreed parameters, where they are not the defaults.
+    /// The protocol's agreed parameters, where they are not the defaults.
     pub params: BTreeMap<String, String>,
     /// `disk` or `memory`.
     pub durability: String,
-    /// What it does now.
+    /// The replica's present role.
     pub role: Role,
-    /// Whether it reaches a quorum.
+    /// Whether the replica reaches a quorum.
     pub has_quorum: bool,
     /// The first slot not applied.
     pub applied_slot: u64,
     /// Peers that frames can be sent to.
     pub links_up: Vec<u16>,
-    /// Everybody, itself included, ascending.
+    /// All members and learners, this replica included, ascending.
     pub members: Vec<MemberPage>,
     /// Bytes of log on disk.
     pub log_bytes: u64,
-    /// Files of the log.
+    /// The number of the log's files.
     pub log_segments: u64,
     /// Bytes of snapshots on disk.
     pub snapshot_bytes: u64,
@@ -162,18 +162,18 @@ pub struct StatusPage {
     /// How far its clock may be off; `None` from a program that does not say.
     #[serde(default)]
     pub clock: Option<ClockPage>,
-    /// Since the process began.
+    /// The time since the process began.
     pub uptime_ms: u64,
     /// Trouble an operator should know of, in words.
     pub alarms: Vec<String>,
 }
 
-/// A clock on the page.
+/// The clock's error, as the page shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClockPage {
     /// Who says so: `kernel` or `declared`.
     pub source: String,
-    /// Whether anybody does.
+    /// Whether anybody bounds the clock's error.
     pub is_synchronised: bool,
     /// How far it is off at most; `None` if nobody can tell.
     pub error_ns: Option<u64>,
@@ -192,16 +192,16 @@ impl From<ClockError> for ClockPage {
     }
 }
 
-/// A configuration on the page.
+/// A configuration of the cluster, as the page shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EpochPage {
-    /// Counts them, from 1.
+    /// The number of the configuration, from 1.
     pub number: u64,
     /// The first slot that was decided in it.
     pub first_slot: u64,
     /// The protocol that orders commands.
     pub protocol: String,
-    /// Its agreed parameters, where they are not the defaults.
+    /// The protocol's agreed parameters, where they are not the defaults.
     pub params: BTreeMap<String, String>,
     /// The members' numbers, ascending.
     pub members: Vec<u16>,
@@ -223,7 +223,7 @@ impl From<&Epoch> for EpochPage {
     }
 }
 
-/// All of them, in order.
+/// The pages of all epochs, in order.
 fn epoch_pages(epochs: &[Epoch]) -> Vec<EpochPage> {
     let mut pages: Vec<EpochPage> = epochs.iter().map(EpochPage::from).collect();
     for (pair, page) in epochs.windows(2).zip(pages.iter_mut().skip(1)) {
@@ -232,30 +232,30 @@ fn epoch_pages(epochs: &[Epoch]) -> Vec<EpochPage> {
     pages
 }
 
-/// What a replica does.
+/// What a replica does for its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It votes and orders commands.
+    /// The replica votes and orders commands.
     Voting,
-    /// It lost what it had promised and learns how far that may have gone; it does not vote.
+    /// The replica lost what it had promised and learns how far that may have gone; it does not vote.
     Rejoining,
-    /// It has the state, or fetches it, and is no member.
+    /// The replica has the state, or fetches it, and is no member.
     Learner,
 }
 
-/// A member on the page.
+/// A member of the cluster, as the page shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MemberPage {
-    /// Its number.
+    /// The member's replica id.
     pub replica_id: u16,
-    /// A name for people.
+    /// The member's name, for people.
     pub name: String,
-    /// Where other replicas reach it.
+    /// The URL at which other replicas reach the member.
     pub peer_url: String,
-    /// Where clients reach it; empty when this replica was not told.
+    /// The URL at which clients reach the member; empty when this replica was not told.
     pub client_url: String,
-    /// Whether it only follows.
+    /// Whether the member only follows, without a vote.
     pub is_learner: bool,
 }
 

@@ -30,14 +30,14 @@ pub(crate) struct Workers {
     step_began: Instant,
 }
 
-/// Something that was done.
+/// Work that a worker has finished.
 #[derive(Debug)]
 pub(crate) enum WorkerDone {
-    /// Fragments are made.
+    /// The fragments of a long payload are made.
     Coded(Fragments),
     /// A step is on stable storage, or nobody knows.
     Stored(Result<(), DiskError>),
-    /// A read.
+    /// A read of the log is done.
     Read(LogRead, Result<Bytes, DiskError>),
 }
 

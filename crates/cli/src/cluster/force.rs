@@ -45,7 +45,7 @@ pub(crate) struct ForceOptions {
     drop_unreadable: bool,
 }
 
-/// Does it.
+/// Begins the new cluster, and reports what became of it.
 pub(super) fn run(options: &ForceOptions) -> Result<(), Failure> {
     create_files_for_owner_only();
     let folders = options.data_dir.iter().map(|dir| open(dir));

@@ -63,10 +63,10 @@ pub(crate) struct AddOptions {
     common: Common,
 }
 
-/// A replica.
+/// The options of commands about one replica.
 #[derive(Args, Debug)]
 pub(crate) struct OneOptions {
-    /// Its number
+    /// The replica's number
     #[arg(value_name = "ID")]
     id: u16,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub(crate) struct ReplaceOptions {
     common: Common,
 }
 
-/// Does it.
+/// Runs a subcommand of `quorate cluster`.
 pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
     match command {
         ClusterCommand::Status(common) => show_status(common),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
     after_help = "Examples:\n  quorate cluster switch multi-paxos\n  quorate cluster switch rs-paxos --code 5,3"
 )]
 pub(crate) struct SwitchOptions {
-    /// Its protocol
+    /// The protocol to switch to
     #[arg(value_name = "PROTOCOL")]
     protocol: String,
     /// A parameter of the protocol; those not given have their defaults
@@ -33,7 +33,7 @@ pub(crate) struct SwitchOptions {
     common: Common,
 }
 
-/// Parameters.
+/// The options of `quorate cluster set`: parameters of the present protocol.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  quorate cluster set --proposers 1\n  quorate cluster set --param window=8"
@@ -50,7 +50,7 @@ pub(crate) struct SetOptions {
     common: Common,
 }
 
-/// Patience.
+/// How long to wait for the change to be done.
 #[derive(Args, Debug)]
 struct Wait {
     /// How long to wait until the change is done, in seconds

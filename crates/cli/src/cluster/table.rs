@@ -184,7 +184,7 @@ epoch    first slot  members               configuration
         assert_eq!(history(&page()), expected);
     }
 
-    /// The others are done with the last change: it is settled without the one that lost its disk.
+    /// The change is settled without the one member that lost its disk and rebuilds its values.
     #[test]
     fn a_member_that_rebuilds_its_values_says_how_far_that_is() {
         let rebuilding = StatusPage {

@@ -67,7 +67,7 @@ pub(super) fn run(options: &ExportOptions) -> Result<(), Failure> {
 struct Writer<'a, W> {
     out: W,
     options: &'a ExportOptions,
-    /// Those before whose slots the export has not come yet.
+    /// Stored snapshots whose slots the export has not come to yet, ascending.
     snapshots: VecDeque<Slot>,
     /// The last one whose changes were seen.
     revision: i64,

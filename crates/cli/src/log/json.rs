@@ -17,15 +17,15 @@ use xxhash_rust::xxh3::xxh3_64;
 /// What to write of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Values {
-    /// Their length
+    /// The length of values
     None,
-    /// Their length and XXH3-64
+    /// The length and XXH3-64 of values
     Digest,
     /// All of them
     Full,
 }
 
-/// One line.
+/// One line of the export.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Line {
@@ -52,7 +52,7 @@ struct HeadFields {
     revision: i64,
 }
 
-/// A slot.
+/// The line of a slot.
 #[derive(Serialize)]
 pub(super) struct SlotLine {
     slot: u64,
@@ -346,7 +346,7 @@ fn add_text(object: &mut Map<String, Value>, name: &str, bytes: &Bytes) {
     }
 }
 
-/// What is known of a value that is kept apart.
+/// What is known of a value that is kept as a payload.
 fn add_known(object: &mut Map<String, Value>, name: &str, payload: &Payload, values: Values) {
     object.insert(format!("{name}_bytes"), payload.len.into());
     if values != Values::None {

@@ -117,7 +117,7 @@ enum Data {
 
 /// What a replica goes on with.
 enum Begun {
-    /// It knows who it is.
+    /// The folder says which replica this is.
     Known(Folder),
     /// The peers must be asked.
     Unknown(Box<Join>),

@@ -35,7 +35,7 @@ pub(crate) const TXN_OPS: usize = 128;
 pub(crate) const REQUEST_TIMEOUT_MS: u64 = 4_000;
 /// Longer than a restart of a process takes.
 const REACT_AFTER_MS: u64 = 10_000;
-/// A week.
+/// The longest time before a reaction, in ms: a week.
 const REACT_AFTER_MS_MAX: u64 = 7 * 24 * 3600 * 1000;
 
 /// Whether an empty data folder may be begun.
@@ -197,7 +197,7 @@ impl Settings {
         }
     }
 
-    /// What this replica of a new cluster begins with, in this life.
+    /// What this replica of a new cluster begins with, in this incarnation.
     pub(super) fn first_meta(&self, incarnation: Incarnation) -> Meta {
         match self.peer_addresses.is_empty() {
             true => self.new_cluster().meta_alone(self.id, incarnation),
@@ -310,8 +310,8 @@ fn number_of_name(name: &str) -> Option<u16> {
     name.strip_prefix("replica-")?.parse().ok()
 }
 
-/// Reads `1=URL,2=URL`. A replica may be called by its name as well, as `etcdctl member add` does: this one's, or a name
-/// that has the number in it.
+/// Reads `1=URL,2=URL`. A replica may be called by its name as well, as `etcdctl member add` does: this one's, or a
+/// name that has the number in it.
 fn url_list(
     flag: &str,
     list: &str,

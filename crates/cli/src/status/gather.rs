@@ -10,11 +10,11 @@ use std::time::Instant;
 /// One replica, or an endpoint nothing is known of.
 #[derive(Clone, Debug)]
 pub(super) struct Gathered {
-    /// Its number, if anybody told.
+    /// The replica's number, if any replica told it.
     pub(super) id: Option<u16>,
     /// Where clients reach it.
     pub(super) url: String,
-    /// What it said, or why it did not.
+    /// What the replica said, or why it did not.
     pub(super) seen: Result<Seen, String>,
 }
 

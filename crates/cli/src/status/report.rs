@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) replicas: Vec<ReplicaReport>,
 }
 
-/// One replica.
+/// The report of one replica.
 #[derive(Debug, Serialize)]
 pub(super) struct ReplicaReport {
     pub(super) replica_id: Option<u16>,

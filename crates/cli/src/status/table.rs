@@ -158,7 +158,7 @@ pub(super) fn time(us: f64) -> String {
     "long".to_owned()
 }
 
-/// `950`, `12.3k`.
+/// A count as people read it: `950`, `12.3k`.
 fn short(count: f64) -> String {
     match count {
         count if count < 1e4 => format!("{count:.0}"),

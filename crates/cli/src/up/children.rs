@@ -44,7 +44,7 @@ pub(super) enum ChildEvent {
     Removed {
         who: Who,
     },
-    /// It ended before it ever served.
+    /// The process ended before it ever served.
     NotStarted {
         who: Who,
         why: String,
@@ -109,11 +109,11 @@ struct ChildKeeper {
 
 /// How a process of a replica ended.
 enum End {
-    /// It was told to stop; whether it had to be killed.
+    /// The process was told to stop; `killed` if it had to be killed.
     Stopped { killed: bool },
-    /// By itself.
+    /// The process ended by itself.
     Exited { status: ExitStatus, ready: bool },
-    /// It is no member of the cluster any more.
+    /// The replica is no member of the cluster any more.
     Removed,
 }
 

@@ -9,9 +9,9 @@ const GONE: [u16; 2] = [2, 3];
 /// How two of three replicas go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
-    /// Their processes are killed.
+    /// The processes are killed.
     Killed,
-    /// Their processes are stopped: connections stay as they are, and nobody answers.
+    /// The processes are stopped: connections stay as they are, and nobody answers.
     Stopped,
 }
 

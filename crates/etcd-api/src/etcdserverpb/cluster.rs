@@ -5,7 +5,7 @@ use super::ResponseHeader;
 /// A member of the cluster.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Member {
-    /// Its number.
+    /// The member's id.
     #[prost(uint64, tag = "1")]
     pub id: u64,
     /// A name for people; empty until it has started.
@@ -17,7 +17,7 @@ pub struct Member {
     /// Where clients reach it; empty until it has started.
     #[prost(string, repeated, tag = "4")]
     pub client_urls: Vec<String>,
-    /// It follows without a vote.
+    /// The member follows without a vote.
     #[prost(bool, tag = "5")]
     pub is_learner: bool,
 }
@@ -28,7 +28,7 @@ pub struct MemberAddRequest {
     /// Where the others will reach it.
     #[prost(string, repeated, tag = "1")]
     pub peer_urls: Vec<String>,
-    /// It shall follow without a vote.
+    /// The member shall follow without a vote.
     #[prost(bool, tag = "2")]
     pub is_learner: bool,
 }
@@ -42,7 +42,7 @@ pub struct MemberAddResponse {
     /// The new member.
     #[prost(message, optional, tag = "2")]
     pub member: Option<Member>,
-    /// Everybody afterwards.
+    /// All members after the change.
     #[prost(message, repeated, tag = "3")]
     pub members: Vec<Member>,
 }
@@ -50,7 +50,7 @@ pub struct MemberAddResponse {
 /// Removes a member.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct MemberRemoveRequest {
-    /// Which member.
+    /// The member to remove.
     #[prost(uint64, tag = "1")]
     pub id: u64,
 }
@@ -61,7 +61,7 @@ pub struct MemberRemoveResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Everybody afterwards.
+    /// All members after the change.
     #[prost(message, repeated, tag = "2")]
     pub members: Vec<Member>,
 }
@@ -69,7 +69,7 @@ pub struct MemberRemoveResponse {
 /// Moves a member.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MemberUpdateRequest {
-    /// Which member.
+    /// The member to update.
     #[prost(uint64, tag = "1")]
     pub id: u64,
     /// Where the others will reach it.
@@ -83,7 +83,7 @@ pub struct MemberUpdateResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Everybody afterwards.
+    /// All members after the change.
     #[prost(message, repeated, tag = "2")]
     pub members: Vec<Member>,
 }
@@ -102,7 +102,7 @@ pub struct MemberListResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Everybody.
+    /// All members of the cluster.
     #[prost(message, repeated, tag = "2")]
     pub members: Vec<Member>,
 }
@@ -110,7 +110,7 @@ pub struct MemberListResponse {
 /// Gives a learner its vote.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct MemberPromoteRequest {
-    /// Which member.
+    /// The learner to promote.
     #[prost(uint64, tag = "1")]
     pub id: u64,
 }
@@ -121,7 +121,7 @@ pub struct MemberPromoteResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Everybody afterwards.
+    /// All members after the change.
     #[prost(message, repeated, tag = "2")]
     pub members: Vec<Member>,
 }

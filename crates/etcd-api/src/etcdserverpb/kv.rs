@@ -10,9 +10,9 @@ use bytes::Bytes;
 pub enum SortOrder {
     /// Unsorted, which is by key.
     None = 0,
-    /// Least first.
+    /// The least comes first.
     Ascend = 1,
-    /// Greatest first.
+    /// The greatest comes first.
     Descend = 2,
 }
 
@@ -20,7 +20,7 @@ pub enum SortOrder {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum SortTarget {
-    /// The key.
+    /// Sort by the key.
     Key = 0,
     /// The version of the key.
     Version = 1,
@@ -28,7 +28,7 @@ pub enum SortTarget {
     Create = 2,
     /// The revision of the last write.
     Mod = 3,
-    /// The value.
+    /// Sort by the value.
     Value = 4,
 }
 
@@ -99,10 +99,10 @@ pub struct RangeResponse {
 /// Writes a key.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct PutRequest {
-    /// The key.
+    /// The key to write.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    /// The value.
+    /// The value to write.
     #[prost(bytes = "bytes", tag = "2")]
     pub value: Bytes,
     /// The lease the key shall die with; 0 for none.
@@ -150,7 +150,7 @@ pub struct DeleteRangeResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Keys deleted.
+    /// The number of keys deleted.
     #[prost(int64, tag = "2")]
     pub deleted: i64,
     /// The deleted keys, if asked for.

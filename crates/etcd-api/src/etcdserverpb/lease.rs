@@ -20,10 +20,10 @@ pub struct LeaseGrantResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Its number.
+    /// The lease's number.
     #[prost(int64, tag = "2")]
     pub id: i64,
-    /// Its time to live, in seconds.
+    /// The lease's time to live, in seconds.
     #[prost(int64, tag = "3")]
     pub ttl: i64,
     /// Trouble, in words.
@@ -34,7 +34,7 @@ pub struct LeaseGrantResponse {
 /// Ends a lease and deletes its keys.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LeaseRevokeRequest {
-    /// Which lease.
+    /// The lease to revoke.
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
@@ -50,7 +50,7 @@ pub struct LeaseRevokeResponse {
 /// Renews a lease.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LeaseKeepAliveRequest {
-    /// Which lease.
+    /// The lease to keep alive.
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
@@ -61,10 +61,10 @@ pub struct LeaseKeepAliveResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Which lease.
+    /// The lease that was kept alive.
     #[prost(int64, tag = "2")]
     pub id: i64,
-    /// Its new time to live, in seconds; 0 or less when it is gone.
+    /// The lease's new time to live, in seconds; 0 or less when it is gone.
     #[prost(int64, tag = "3")]
     pub ttl: i64,
 }
@@ -72,7 +72,7 @@ pub struct LeaseKeepAliveResponse {
 /// Asks about a lease.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LeaseTimeToLiveRequest {
-    /// Which lease.
+    /// The lease that is asked about.
     #[prost(int64, tag = "1")]
     pub id: i64,
     /// List its keys too.
@@ -86,7 +86,7 @@ pub struct LeaseTimeToLiveResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Which lease.
+    /// The lease that was asked about.
     #[prost(int64, tag = "2")]
     pub id: i64,
     /// Time left, in seconds; -1 when it is gone.
@@ -95,7 +95,7 @@ pub struct LeaseTimeToLiveResponse {
     /// Time granted at first or at the last renewal, in seconds.
     #[prost(int64, tag = "4")]
     pub granted_ttl: i64,
-    /// Its keys, if asked for.
+    /// The keys of the lease, if asked for.
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub keys: Vec<Bytes>,
 }
@@ -107,18 +107,18 @@ pub struct LeaseLeasesRequest {}
 /// One lease of the list.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LeaseStatus {
-    /// Its number.
+    /// The lease's number.
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
 
-/// All leases.
+/// The list of all leases.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct LeaseLeasesResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// The leases.
+    /// The leases that exist.
     #[prost(message, repeated, tag = "2")]
     pub leases: Vec<LeaseStatus>,
 }

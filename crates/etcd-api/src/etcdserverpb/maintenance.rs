@@ -13,7 +13,7 @@ pub struct HashResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// The digest.
+    /// The digest of the database.
     #[prost(uint32, tag = "2")]
     pub hash: u32,
 }
@@ -32,7 +32,7 @@ pub struct HashKvResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// The digest.
+    /// The digest of keys and versions.
     #[prost(uint32, tag = "2")]
     pub hash: u32,
     /// First readable revision when the digest was taken; -1 before any compaction.
@@ -56,7 +56,7 @@ pub struct SnapshotResponse {
     /// Bytes still to come after this piece.
     #[prost(uint64, tag = "2")]
     pub remaining_bytes: u64,
-    /// The piece.
+    /// The bytes of this piece.
     #[prost(bytes = "bytes", tag = "3")]
     pub blob: Bytes,
     /// Version of the server that made it.
@@ -79,7 +79,7 @@ pub struct DefragmentResponse {
 /// Asks the leader to hand over.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct MoveLeaderRequest {
-    /// To whom.
+    /// The member that shall lead.
     #[prost(uint64, tag = "1")]
     pub target_id: u64,
 }
@@ -100,7 +100,7 @@ pub enum AlarmType {
     None = 0,
     /// No space left.
     Nospace = 1,
-    /// Replicas differ.
+    /// Replicas hold different states.
     Corrupt = 2,
 }
 
@@ -108,11 +108,11 @@ pub enum AlarmType {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum AlarmAction {
-    /// List them.
+    /// List the alarms.
     Get = 0,
-    /// Raise one.
+    /// Raise an alarm.
     Activate = 1,
-    /// End one.
+    /// End an alarm.
     Deactivate = 2,
 }
 
@@ -125,18 +125,18 @@ pub struct AlarmRequest {
     /// Of which member; 0 for all.
     #[prost(uint64, tag = "2")]
     pub member_id: u64,
-    /// Which kind.
+    /// The kind of alarm.
     #[prost(enumeration = "AlarmType", tag = "3")]
     pub alarm: i32,
 }
 
-/// An alarm.
+/// An alarm that is raised.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct AlarmMember {
-    /// Whose.
+    /// The member that the alarm is about.
     #[prost(uint64, tag = "1")]
     pub member_id: u64,
-    /// Which kind.
+    /// The kind of alarm.
     #[prost(enumeration = "AlarmType", tag = "2")]
     pub alarm: i32,
 }
@@ -147,7 +147,7 @@ pub struct AlarmResponse {
     /// The usual header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// The alarms.
+    /// The alarms that are raised.
     #[prost(message, repeated, tag = "2")]
     pub alarms: Vec<AlarmMember>,
 }
@@ -158,7 +158,7 @@ pub struct AlarmResponse {
 pub enum DowngradeAction {
     /// Ask whether it is possible.
     Validate = 0,
-    /// Begin.
+    /// Begin the downgrade.
     Enable = 1,
     /// Give it up.
     Cancel = 2,
@@ -167,7 +167,7 @@ pub enum DowngradeAction {
 /// Moves the cluster to an older version.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct DowngradeRequest {
-    /// The step.
+    /// The step to take.
     #[prost(enumeration = "DowngradeAction", tag = "1")]
     pub action: i32,
     /// The older version.
@@ -220,7 +220,7 @@ pub struct StatusResponse {
     /// Bytes of state, without free space.
     #[prost(int64, tag = "9")]
     pub db_size_in_use: i64,
-    /// It follows without a vote.
+    /// The member follows without a vote.
     #[prost(bool, tag = "10")]
     pub is_learner: bool,
     /// Version of the stored form.

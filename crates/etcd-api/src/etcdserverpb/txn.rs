@@ -9,23 +9,23 @@ use bytes::Bytes;
 /// One operation of a transaction.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RequestOp {
-    /// The operation.
+    /// The operation of this element.
     #[prost(oneof = "request_op::Request", tags = "1, 2, 3, 4")]
     pub request: Option<request_op::Request>,
 }
 
 /// The union in [`RequestOp`].
 pub mod request_op {
-    /// An operation.
+    /// An operation of a transaction.
     #[derive(Clone, PartialEq, Eq, prost::Oneof)]
     pub enum Request {
-        /// Read.
+        /// Read a key or range.
         #[prost(message, tag = "1")]
         RequestRange(super::RangeRequest),
-        /// Write.
+        /// Write a key.
         #[prost(message, tag = "2")]
         RequestPut(super::PutRequest),
-        /// Delete.
+        /// Delete a key or range.
         #[prost(message, tag = "3")]
         RequestDeleteRange(super::DeleteRangeRequest),
         /// A transaction within the transaction.
@@ -45,14 +45,14 @@ impl From<request_op::Request> for RequestOp {
 /// The outcome of one operation.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResponseOp {
-    /// The outcome.
+    /// The response of this element.
     #[prost(oneof = "response_op::Response", tags = "1, 2, 3, 4")]
     pub response: Option<response_op::Response>,
 }
 
 /// The union in [`ResponseOp`].
 pub mod response_op {
-    /// An outcome.
+    /// The response of an operation.
     #[derive(Clone, PartialEq, Eq, prost::Oneof)]
     pub enum Response {
         /// Of a read.
@@ -84,7 +84,7 @@ pub struct Compare {
     /// How the key's field must relate to the given one.
     #[prost(enumeration = "compare::CompareResult", tag = "1")]
     pub result: i32,
-    /// Which field.
+    /// The field of the key that is compared.
     #[prost(enumeration = "compare::CompareTarget", tag = "2")]
     pub target: i32,
     /// The key, or the first of the range.
@@ -102,21 +102,21 @@ pub struct Compare {
 pub mod compare {
     use bytes::Bytes;
 
-    /// The relation.
+    /// The relation that must hold.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, prost::Enumeration)]
     #[repr(i32)]
     pub enum CompareResult {
-        /// `=`
+        /// The field `=` the operand.
         Equal = 0,
-        /// `>`
+        /// The field `>` the operand.
         Greater = 1,
-        /// `<`
+        /// The field `<` the operand.
         Less = 2,
-        /// `!=`
+        /// The field `!=` the operand.
         NotEqual = 3,
     }
 
-    /// The field.
+    /// The field of a key that is compared.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, prost::Enumeration)]
     #[repr(i32)]
     pub enum CompareTarget {
@@ -126,16 +126,16 @@ pub mod compare {
         Create = 1,
         /// The revision of the last write.
         Mod = 2,
-        /// The value.
+        /// Compare the value.
         Value = 3,
-        /// The lease.
+        /// Compare the lease.
         Lease = 4,
     }
 
-    /// The operand.
+    /// The operand of a comparison.
     #[derive(Clone, PartialEq, Eq, prost::Oneof)]
     pub enum TargetUnion {
-        /// A version.
+        /// A version to compare with.
         #[prost(int64, tag = "4")]
         Version(i64),
         /// A revision of creation.
@@ -144,10 +144,10 @@ pub mod compare {
         /// A revision of the last write.
         #[prost(int64, tag = "6")]
         ModRevision(i64),
-        /// A value.
+        /// A value to compare with.
         #[prost(bytes = "bytes", tag = "7")]
         Value(Bytes),
-        /// A lease.
+        /// A lease to compare with.
         #[prost(int64, tag = "8")]
         Lease(i64),
     }

@@ -7,14 +7,14 @@ use bytes::Bytes;
 /// One request on a watch stream.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct WatchRequest {
-    /// The request.
+    /// The request of this message.
     #[prost(oneof = "watch_request::RequestUnion", tags = "1, 2, 3")]
     pub request_union: Option<watch_request::RequestUnion>,
 }
 
 /// The union in [`WatchRequest`].
 pub mod watch_request {
-    /// A request.
+    /// A request on a stream of watches.
     #[derive(Clone, PartialEq, Eq, prost::Oneof)]
     pub enum RequestUnion {
         /// Begin a watch.
@@ -33,9 +33,9 @@ pub mod watch_request {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum FilterType {
-    /// No writes.
+    /// Leave out writes.
     Noput = 0,
-    /// No deletions.
+    /// Leave out deletions.
     Nodelete = 1,
 }
 
@@ -71,7 +71,7 @@ pub struct WatchCreateRequest {
 /// Ends a watch.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct WatchCancelRequest {
-    /// Which watch.
+    /// The watch to cancel.
     #[prost(int64, tag = "1")]
     pub watch_id: i64,
 }
@@ -86,7 +86,7 @@ pub struct WatchResponse {
     /// The usual header; the revision tells the progress.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
-    /// Which watch.
+    /// The watch that the response belongs to.
     #[prost(int64, tag = "2")]
     pub watch_id: i64,
     /// The watch has begun.

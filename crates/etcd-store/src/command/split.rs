@@ -1,4 +1,4 @@
-//! Commands of which values travel and are kept apart.
+//! Commands of which values travel and are kept as payloads.
 
 use super::{Command, PUT, PUT_WITH_PAYLOAD, TXN, TXN_WITH_PAYLOADS, encode};
 use crate::refused::Refused;
@@ -50,7 +50,7 @@ pub fn split_txn(mut request: TxnRequest, bytes_min: Option<usize>) -> (Bytes, V
     (body.freeze(), payloads)
 }
 
-/// The body of the same command with nothing kept apart. `None` if it is not one that [`split_put`] or
+/// The body of the same command with nothing kept as payloads. `None` if it is not one that [`split_put`] or
 /// [`split_txn`] made, with the bytes of all its payloads.
 #[must_use]
 pub fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
@@ -77,7 +77,7 @@ pub fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
     values.next().is_none().then_some(joined)
 }
 
-/// Takes the value out of a put, if it is to be kept apart.
+/// Takes the value out of a put, if it is to be kept as a payload.
 fn take_value(request: &mut PutRequest, bytes_min: Option<usize>) -> Option<Payload> {
     let length = request.value.len();
     let is_value_ref =
@@ -140,7 +140,7 @@ pub(crate) fn each_put(txn: &TxnRequest, visit: &mut impl FnMut(&PutRequest)) {
     each_put_of(&txn.failure, visit);
 }
 
-/// The same for one branch.
+/// Visits the puts of one branch of a transaction in the order in which they are numbered.
 pub(crate) fn each_put_of(ops: &[RequestOp], visit: &mut impl FnMut(&PutRequest)) {
     for op in ops {
         match &op.request {

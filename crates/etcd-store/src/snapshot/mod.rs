@@ -11,7 +11,7 @@
 //! | 4 | write | revision, less that of the version before; place within it; revision less that of creation; version; value, with its length |
 //! | 5 | write with a lease | the same; then the lease's number (8 bytes, little-endian) |
 //! | 6 | deletion | revision, as above; place within it |
-//! | 8 | write of a value that is kept apart | as 4; but for the value its payload's name and length, and its digest (16 bytes, little-endian) |
+//! | 8 | write of a value that is kept as a payload | as 4; but for the value its payload's name and length, and its digest (16 bytes, little-endian) |
 //! | 9 | the same, with a lease | as 8; then the lease's number, as in 5 |
 //! | 7 | end | leases, keys and versions before it; digest of the pieces before it (8 bytes, little-endian) |
 //!

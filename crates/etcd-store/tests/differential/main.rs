@@ -187,7 +187,7 @@ fn without_net_nothing(events: &mut Vec<Event>) {
     *events = left;
 }
 
-/// Random commands, with values of at least so many bytes kept apart; says how many payloads died,
+/// Random commands, with values of at least so many bytes kept as payloads; says how many payloads died,
 /// and how many conditions had to be decided by those who asked.
 fn compare(seeds: u64, bytes_min: Option<usize>, slices_of: usize) -> (usize, u64) {
     let (mut died, mut decided) = (0, 0);

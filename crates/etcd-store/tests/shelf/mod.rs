@@ -1,4 +1,4 @@
-//! A store whose values are kept apart, and a shelf in memory that keeps them: what a host and a
+//! A store whose values are kept as payloads, and a shelf in memory that keeps them: what a host and a
 //! face do together, without either.
 
 use bytes::Bytes;

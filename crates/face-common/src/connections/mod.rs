@@ -94,7 +94,7 @@ pub trait Face: Clone + Send + 'static {
         + Unpin
         + 'static;
 
-    /// The same for one connection: what its requests and answers take is charged to `account`.
+    /// The service for one connection: what its requests and answers take is charged to `account`.
     #[must_use]
     fn on_connection(&self, account: Account) -> Self;
 

@@ -1,4 +1,4 @@
-//! Which connections are open, and which has to go when there are too many.
+//! The open connections, and the choice of which has to go when there are too many.
 
 use quorate_server::{ConnectionCounts, LogLimit};
 use std::collections::BTreeMap;

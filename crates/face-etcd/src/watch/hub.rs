@@ -73,7 +73,7 @@ pub(crate) struct Tag {
 pub(crate) struct Delivery {
     /// For which watch.
     pub(crate) tag: Tag,
-    /// What happened.
+    /// The events of one revision, in the order in which they happened.
     pub(crate) events: Vec<Arc<Event>>,
     /// Every change up to this revision is told.
     pub(crate) through: i64,
@@ -83,7 +83,7 @@ pub(crate) struct Delivery {
 /// What an inbox gives.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// Changes.
+    /// Events that the watch asked for.
     Delivery(Delivery),
     /// There are no more changes. These watches are members no longer since the last time, and each
     /// goes on from this revision.

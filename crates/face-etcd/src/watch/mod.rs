@@ -2,7 +2,7 @@
 //!
 //! Each stream is a task of its own ([`stream`]). Watches that are up to date get their events from
 //! the [`Hub`]; those that are behind read history from the store in bounded pieces. Events whose
-//! values are kept apart wait for these in [`waiting`], and hold up no other watch.
+//! values are kept as payloads wait for these in [`waiting`], and hold up no other watch.
 
 mod hub;
 mod index;

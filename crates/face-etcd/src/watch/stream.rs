@@ -48,7 +48,7 @@ pub(crate) struct WatchStream {
     account: Account,
 }
 
-/// One watch.
+/// One watch of a stream.
 struct Watching {
     serial: u64,
     key: Bytes,
@@ -59,7 +59,7 @@ struct Watching {
     busy: bool,
     /// The first revision that was not sent.
     next: i64,
-    /// Its membership of the hub; none while it is behind.
+    /// The watch's membership of the hub; `None` while it is behind.
     member: Option<MemberId>,
     /// A response waits for values, and whatever comes after it waits in the store.
     waits: bool,
@@ -77,7 +77,7 @@ impl Watching {
 enum End {
     /// The client is gone.
     Gone,
-    /// It has to be told why.
+    /// The watch ends with this status, which its client is told.
     Failed(Status),
 }
 

@@ -1,4 +1,4 @@
-//! Responses to watches that wait for values which are kept apart.
+//! Responses to watches that wait for values which are kept as payloads.
 
 use super::hub::Tag;
 use crate::gather::{Gatherer, Missing};
@@ -7,7 +7,7 @@ use quorate_etcd_store::{event_value_refs, fill_events};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Those of one stream: one for each watch at most.
+/// The responses of one stream that wait for values: one for each watch at most.
 pub(crate) struct Waiting {
     gatherer: Gatherer,
     responses: JoinSet<(Tag, Whole)>,
@@ -16,9 +16,9 @@ pub(crate) struct Waiting {
 /// What came of a response.
 #[derive(Debug)]
 pub(crate) enum Whole {
-    /// It has its values.
+    /// The response has its values.
     Response(WatchResponse),
-    /// They could not be had: its events are to be read again, from this revision on.
+    /// The values could not be had: the events are to be read again, from this revision on.
     Again {
         /// Of the first of them.
         from: i64,

@@ -1,4 +1,4 @@
-//! Values that are kept apart, in memory, and what befalls those who want them.
+//! Values that are kept as payloads, in memory, and what befalls those who want them.
 
 use bytes::Bytes;
 use quorate_core::{Application, Payload, PayloadId};
@@ -19,10 +19,10 @@ pub(crate) struct Shelf {
 /// What becomes of requests for payloads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Mood {
-    /// They are answered.
+    /// Requests for values are answered.
     #[default]
     Given,
-    /// They wait.
+    /// Requests for values wait.
     Held,
     /// Too few fragments can be reached.
     Scattered,

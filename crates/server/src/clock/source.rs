@@ -15,7 +15,7 @@ pub enum ClockSource {
 }
 
 impl ClockSource {
-    /// Its name, as a label.
+    /// The source's name, as a label of metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

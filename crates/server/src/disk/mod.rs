@@ -1,4 +1,4 @@
-//! What a replica keeps on disk beside its snapshots: the log and the bulk store, in segments.
+//! What a replica keeps on disk beside its snapshots: the log and the fragment store, in segments.
 
 mod error;
 mod pool;
@@ -30,7 +30,8 @@ use sync::Syncer;
 /// Released segments of the log that are kept: as many as may be needed before the next are
 /// released.
 const LOG_KEPT_MAX: usize = 2;
-/// The same of the bulk store, where a compaction releases many at once.
+/// Released segments of the fragment store that are kept to be used again: more than of the log, since a compaction
+/// releases many at once.
 const BULK_KEPT_MAX: usize = 8;
 
 /// The segments of one replica, and its snapshots.
@@ -39,7 +40,7 @@ pub(crate) struct Disk {
     log: Segments,
     bulk: Segments,
     snapshots: SnapshotFiles,
-    /// Whether there was no folder for the bulk store.
+    /// Whether there was no folder for the fragment store.
     lacks_bulk: bool,
     syncer: Syncer,
     test: TestSource,
@@ -69,7 +70,7 @@ impl Disk {
         })
     }
 
-    /// The same disk, as slow as a test says.
+    /// Makes the disk as slow as a test asks for.
     pub(crate) fn slowed_by(self, test: TestSource) -> Self {
         Disk { test, ..self }
     }
@@ -87,7 +88,7 @@ impl Disk {
         self.bulk.expect(segment_bytes)
     }
 
-    /// Puts an empty bulk store in the place of one that is gone, which has been made up for.
+    /// Puts an empty fragment store in the place of one that is gone, which has been made up for.
     pub(crate) fn renew_bulk(&mut self) -> Result<(), DiskError> {
         self.bulk.begin_folder()
     }
@@ -98,7 +99,7 @@ impl Disk {
         self.log.release(&numbers)
     }
 
-    /// Forgets these segments of the bulk store.
+    /// Forgets these segments of the fragment store.
     pub(crate) fn release_bulk(&mut self, segments: &[u64]) -> Freed {
         self.bulk.release(segments)
     }
@@ -171,13 +172,13 @@ impl Disk {
         self.log.bytes()
     }
 
-    /// Size of the bulk store's segments.
+    /// Size of the fragment store's segments.
     #[must_use]
     pub(crate) fn bulk_bytes(&self) -> u64 {
         self.bulk.bytes()
     }
 
-    /// What became of the segments of the log, and of those of the bulk store.
+    /// What became of the segments of the log, and of those of the fragment store.
     pub(crate) fn turnover(&self) -> [&Turnover; 2] {
         [&self.log, &self.bulk].map(|segments| segments.preallocator.turnover())
     }

@@ -53,7 +53,7 @@ pub(super) struct Preallocator {
 enum State {
     None,
     Preparing,
-    /// The same, and somebody waits for it.
+    /// A segment is being prepared, and somebody waits for it.
     Awaited,
     Ready(u64),
     Failed {

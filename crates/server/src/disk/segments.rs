@@ -50,7 +50,7 @@ impl Freed {
 }
 
 impl Segments {
-    /// So many segments that are released are kept to be used again.
+    /// Opens the segments of a folder. At most `kept_max` released segments are kept to be used again.
     pub(super) fn open(dir: &Path, kept_max: usize) -> Result<Self, DiskError> {
         let opened = Preallocator::open(dir, kept_max);
         let preallocator = opened.map_err(|error| DiskError::new("tidy up", dir, &error))?;
@@ -133,7 +133,7 @@ impl Segments {
         self.sizes.values().sum()
     }
 
-    /// Their numbers and sizes, in order.
+    /// The numbers of the segments with their sizes in bytes, in order.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (u64, u64)> {
         self.sizes.iter().map(|(number, size)| (*number, *size))
     }
@@ -172,7 +172,7 @@ impl Segments {
         files.collect()
     }
 
-    /// They are about to be synced: none counts as unsynced any more.
+    /// Notes that all segments are about to be synced: none counts as unsynced any more.
     pub(super) fn forget_unsynced(&mut self) {
         self.unsynced.clear();
     }

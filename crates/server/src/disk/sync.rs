@@ -1,4 +1,4 @@
-//! Syncs log and bulk store at once.
+//! Syncs log and fragment store at once.
 //!
 //! One after the other they would take twice as long, for the second waits for the disk's cache as the
 //! first did (`docs/decisions/0010-bulk.md`).

@@ -11,7 +11,7 @@ pub(crate) struct Turnover {
 }
 
 impl Turnover {
-    /// So many zeros were written to a new segment.
+    /// Counts zeros that were written to a new segment, in bytes.
     pub(super) fn filled(&self, bytes: u64) {
         self.filled_bytes.fetch_add(bytes, Relaxed);
     }

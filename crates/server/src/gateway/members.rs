@@ -27,25 +27,25 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 pub(super) enum MemberEvent {
     /// A member answered.
     Welcome {
-        /// At which address.
+        /// The index of the address that was dialled.
         place: usize,
-        /// What it said.
+        /// The member's welcome, with what it knows of the group.
         welcome: Box<GatewayWelcome>,
     },
     /// A connection ended.
     Lost {
-        /// To which address.
+        /// The index of the address whose connection ended.
         place: usize,
     },
     /// Another gateway has the number.
     Taken,
 }
 
-/// One address.
+/// The connection to one address, and who answers there.
 #[derive(Debug)]
 struct AddressSlot {
     address: String,
-    /// Who is there, while connected.
+    /// The member at the address, while connected.
     member: Option<ReplicaId>,
     link: Arc<Mutex<Option<Arc<Outgoing>>>>,
     again: Arc<Notify>,
@@ -54,7 +54,7 @@ struct AddressSlot {
 /// By which place each member is reached.
 type Reached = watch::Sender<BTreeMap<ReplicaId, usize>>;
 
-/// All of them.
+/// A gateway's connections to all members.
 #[derive(Debug)]
 pub(super) struct Members {
     places: Vec<AddressSlot>,
@@ -95,7 +95,7 @@ impl Members {
         members
     }
 
-    /// How it introduces itself.
+    /// The hello with which the gateway introduces itself.
     pub(super) fn hello(&self) -> GatewayHello {
         lock(&self.hello).clone()
     }
@@ -154,7 +154,7 @@ impl Members {
             .for_each(|place| place.again.notify_one());
     }
 
-    /// Sends frames.
+    /// Sends frames to the members they are for; frames for members that are not connected are lost.
     pub(super) fn send(&self, frames: &[Frame]) {
         for frame in frames {
             let Some(framed) = Framed::of(&frame.chunks) else {

@@ -1,8 +1,8 @@
-//! A gateway apart: a process that has a cluster order what its clients write, and keeps nothing.
+//! A remote gateway: a process that has a cluster order what its clients write, and keeps nothing.
 //!
 //! It dials the members it was told of, learns the newest epoch and the other members from them ([`reach`]), and
-//! serves clients once one has answered, with the face that the epoch names. What it cannot do without the state (reads, watches, leases, whatever is
-//! about the cluster) its face passes on to a member ([`Upstream`]).
+//! serves clients once one has answered, with the face that the epoch names. What it cannot do without the state
+//! (reads, watches, leases, whatever is about the cluster) its face passes on to a member ([`Upstream`]).
 
 mod core;
 mod members;
@@ -34,23 +34,23 @@ use tokio::task::{JoinError, JoinHandle};
 pub struct GatewayOptions {
     /// Where members' peer ports are: `host:port`.
     pub members: Vec<String>,
-    /// Whether it also dials the addresses that members have for each other.
+    /// Whether the gateway also dials the addresses that members have for each other.
     pub learns: bool,
-    /// The cluster they must be of, if it matters.
+    /// The cluster that members must belong to; `None` for any.
     pub cluster: Option<ClusterId>,
-    /// The versions of what members say that it speaks.
+    /// The wire versions that the gateway speaks.
     pub supported: SupportedVersions,
-    /// How long commands and how many requests may be.
+    /// The bounds on the length of commands and the number of requests.
     pub limits: Limits,
     /// Requests that may wait between handle and core.
     pub queue_max: usize,
-    /// How long a request may wait for its answer.
+    /// The longest time a request may wait for its answer.
     pub request_timeout: Duration,
     /// Most bytes that requests being received and answers not yet taken may have in memory.
     pub client_memory: usize,
-    /// Who says how far its clock may be off.
+    /// The source of the bound on the clock's error.
     pub clock: ClockSource,
-    /// What a test says of the clock.
+    /// Faults of the clock that a test asks for.
     pub test_source: TestSource,
 }
 
@@ -76,13 +76,13 @@ impl GatewayOptions {
 /// What a gateway knows of the members.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Upstream {
-    /// The cluster.
+    /// The cluster that the gateway serves.
     pub cluster: ClusterId,
-    /// Under which number the members know the gateway.
+    /// The number under which the members know the gateway.
     pub me: ReplicaId,
     /// Where members serve clients, as URLs: those that can be reached.
     pub urls: Vec<String>,
-    /// Whether the gateway orders writes itself: where the protocol has gateways apart.
+    /// Whether the gateway orders writes itself: where the protocol has remote gateways.
     pub orders: bool,
 }
 
@@ -91,9 +91,9 @@ pub struct Upstream {
 pub struct GatewayContext<A: Application> {
     /// How it has writes ordered; everything else is refused.
     pub handle: Handle<A>,
-    /// Its port.
+    /// The face's port for clients.
     pub listener: Listener,
-    /// For its metrics page.
+    /// The metrics for the face's page.
     pub metrics: Arc<Metrics>,
     /// What is known of the members at any time.
     pub upstream: watch::Receiver<Upstream>,
@@ -113,18 +113,18 @@ pub struct LinkedGateway<A: Application> {
     pub upstream: watch::Receiver<Upstream>,
     metrics: Arc<Metrics>,
     core: JoinHandle<Result<(), ServerError>>,
-    /// With it the core ends.
+    /// The core ends when this is set or dropped.
     stop: watch::Sender<bool>,
 }
 
 impl<A: Application> LinkedGateway<A> {
-    /// For people.
+    /// The gateway's metrics, for a page that people look at.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
 
-    /// Ends it. What was asked for and not answered may still be done.
+    /// Ends the gateway. What was asked for and not answered may still be done.
     ///
     /// # Errors
     /// Why it had ended before.

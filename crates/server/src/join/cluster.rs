@@ -1,4 +1,4 @@
-//! Which cluster the peers belong to, and whether this replica is the one that the cluster knows by its number.
+//! The cluster that the peers belong to, and whether this replica is the one that the cluster knows by its number.
 //!
 //! The address list of a replica says where to ask, and its token what a new cluster would be called. What a running
 //! cluster is and who its members are, only those say that run.
@@ -29,7 +29,7 @@ pub(super) struct Claim {
 pub(super) struct Found {
     /// The cluster to begin or to come back to.
     pub(super) cluster: ClusterId,
-    /// Its newest epoch, if any replica runs in it.
+    /// The newest epoch of the cluster, if any replica runs in it.
     pub(super) newest: Option<Epoch>,
     /// Where the members of that epoch are, and this replica, by those that run.
     pub(super) addresses: BTreeSet<(ReplicaId, String)>,

@@ -1,4 +1,4 @@
-//! Whom a replica without promises asks, and what it makes of the answers.
+//! The replicas that a replica without promises asks, and what it makes of the answers.
 //!
 //! Its list of addresses is where it begins to ask. Replicas that run say who the members are and where, and those are
 //! asked as well before anything is decided.
@@ -30,7 +30,7 @@ pub(super) struct Inquiry {
     pub(super) me: ReplicaId,
     /// Where the others reach it, by its own flags: `host:port`.
     pub(super) address: String,
-    /// Its cluster, by its flags or its folder.
+    /// The replica's cluster, by its flags or its folder.
     pub(super) cluster: ClusterId,
     /// Whether that is only derived from a token and an address list.
     pub(super) is_guess: bool,

@@ -35,25 +35,25 @@ const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// A replica that has no promises to keep, and must find out whether it ever made any.
 #[derive(Debug)]
 pub struct Join {
-    /// Where its data is to be.
+    /// The folder that the replica's data goes into.
     pub dir: PathBuf,
-    /// What that data must turn out to be.
+    /// What the data in the folder must turn out to be.
     pub expected: Expected,
-    /// Its cluster.
+    /// The replica's cluster.
     pub cluster: ClusterId,
     /// Whether that is only derived from a token and an address list: a cluster that runs may be another one.
     pub is_guess: bool,
-    /// Whether it was told that the cluster is new.
+    /// Whether the replica was told that the cluster is new.
     pub is_new: bool,
-    /// Where the others reach it: `host:port`.
+    /// The address at which the others reach the replica: `host:port`.
     pub address: String,
     /// Other replicas, and where their peer ports are: where to ask.
     pub peers: Vec<(ReplicaId, String)>,
-    /// The versions it speaks.
+    /// The wire versions that the replica speaks.
     pub supported: SupportedVersions,
     /// Whether it comes back as a new member, if it has lost its data, or as itself.
     pub rejoin: Rejoin,
-    /// Its data, if it was told that the cluster is new; nothing is there otherwise.
+    /// The replica's data folder, if it was told that the cluster is new; nothing is there otherwise.
     pub folder: Option<Folder>,
 }
 
@@ -93,9 +93,9 @@ struct Asking {
     asker: u64,
     /// Whether one of them came back to it.
     hears_itself: Arc<AtomicBool>,
-    /// Its stage, for peers that ask.
+    /// The replica's stage, for peers that ask.
     tell: watch::Sender<Stage>,
-    /// Those that are about to.
+    /// Handshakes of peers that are about to ask.
     pending: Pending,
 }
 
@@ -287,7 +287,7 @@ async fn ask(
     answer.map(|(answer, _)| answer)
 }
 
-/// Whose question was answered.
+/// A question that was answered: this replica's own, or another's.
 enum Heard {
     Another,
     Itself,
@@ -326,12 +326,12 @@ fn say_once(why: Waiting, last: &mut Option<Waiting>) {
     }
 }
 
-/// A life that begins now, of which nobody has heard.
+/// An incarnation that begins now, of which nobody has heard.
 pub(crate) fn fresh_incarnation() -> std::io::Result<Incarnation> {
     Ok(rule::later_incarnation(&[], None, now_ms(), random_u64()?))
 }
 
-/// The wall clock: it numbers lives, and need not be right.
+/// The wall clock: it numbers incarnations, and need not be right.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)

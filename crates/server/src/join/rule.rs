@@ -4,11 +4,11 @@
 //!   incarnations, agrees durably to begin with exactly those, and begins once all have agreed to
 //!   the same. So two beginnings need the loss of every data folder.
 //! - *A peer has begun with this replica's very incarnation*: then all had agreed, this one too.
-//! - *Peers have begun with another incarnation of this replica*: a former life may have spoken. It
-//!   comes back in a new life, as a new member that the group takes in the place of the former one; or,
+//! - *Peers have begun with another incarnation of this replica*: a former incarnation may have spoken. It
+//!   comes back in a new incarnation, as a new member that the group takes in the place of the former one; or,
 //!   if it is told to, as itself without its promises, by the protocol's own rule.
 //! - *Peers run in an epoch that does not list this replica*: it is new, and takes no part before an
-//!   epoch lists it in the life it draws now.
+//!   epoch lists it in the incarnation it draws now.
 //!
 //! Where any peer runs, the members are those of the newest epoch that was told of, whatever list of addresses this
 //! replica was given.
@@ -23,7 +23,7 @@ use std::fmt;
 /// How a replica comes back that has lost its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rejoin {
-    /// As a new member: the group replaces its former life by the new one, with a change of epoch.
+    /// As a new member: the group replaces its former incarnation by the new one, with a change of epoch.
     #[default]
     NewMember,
     /// As itself: within the epoch, by the protocol's own rule for lost promises.
@@ -38,16 +38,17 @@ pub(super) struct Joiner {
     pub(super) rejoin: Rejoin,
     /// Written before; `None` without leave to begin a new cluster.
     pub(super) mine: Option<Meta>,
-    /// The other replicas of its list and of the newest epoch, and what each has said in this round of questions.
+    /// What the other replicas of this replica's list, and of the newest epoch, have said in this round of questions;
+    /// `None` for those that said nothing.
     pub(super) heard: BTreeMap<ReplicaId, Option<Stage>>,
     /// The newest epoch that any of them told of.
     pub(super) newest: Option<Epoch>,
 }
 
-/// What follows.
+/// What a replica without promises does after a round of questions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Ask again.
+    /// Ask again, for this is missing.
     Wait(Waiting),
     /// Write this down, say it, and go on asking.
     Agree(Meta),
@@ -60,9 +61,9 @@ pub(super) enum Next {
 pub(super) enum Waiting {
     /// All must be there when a cluster begins.
     First { silent: Vec<ReplicaId> },
-    /// Others have agreed to begin with a life of this replica, or of another, that is gone.
+    /// Others have agreed to begin with an incarnation of this replica, or of another, that is gone.
     Interrupted { with: Vec<ReplicaId> },
-    /// A quorum of others must tell what a former life may have done.
+    /// A quorum of others must tell what a former incarnation may have done.
     Return {
         begun: usize,
         needed: usize,
@@ -84,7 +85,7 @@ pub(super) enum Waiting {
 pub enum JoinError {
     /// What the cluster knew is gone with too many folders.
     TooManyLost {
-        /// Those without data, this one included.
+        /// The replicas without data, this one included.
         empty: Vec<ReplicaId>,
         /// Replicas there are.
         n: usize,
@@ -93,16 +94,16 @@ pub enum JoinError {
     },
     /// Replicas of a new cluster were started with different options.
     Differs {
-        /// Which other one.
+        /// The replica with other options.
         peer: ReplicaId,
     },
     /// A peer's address leads to another cluster.
     OtherCluster {
-        /// Which address.
+        /// The peer whose address leads to another cluster.
         peer: ReplicaId,
-        /// Whose it is.
+        /// The cluster that answers at the address.
         found: ClusterId,
-        /// Whose was expected.
+        /// The cluster that was expected.
         expected: ClusterId,
     },
     /// Peers run in clusters that were begun separately.
@@ -124,7 +125,7 @@ pub enum JoinError {
 }
 
 impl Joiner {
-    /// Decides on what was heard. A later life is numbered `now_ms` (of the wall clock) or more, and
+    /// Decides on what was heard. A later incarnation is numbered `now_ms` (of the wall clock) or more, and
     /// made unique by `dice`.
     pub(super) fn next(&self, now_ms: u64, dice: u64) -> Result<Next, JoinError> {
         if let Some(next) = self.begun_with_me() {
@@ -192,7 +193,7 @@ impl Joiner {
                 silent: silent.collect(),
             })));
         }
-        // A life that a change of the group drew is numbered like those that peers have seen.
+        // An incarnation that a change of the group drew is numbered like those that peers have seen.
         let is_later = |life: &Incarnation| {
             let of_first = first
                 .index_of(self.me)
@@ -201,7 +202,7 @@ impl Joiner {
         };
         let listed = listed.map(|member| member.incarnation);
         let incarnation = later_incarnation(&begun, listed.filter(is_later), now_ms, dice);
-        // In memory nobody keeps who it is: there the former life's place is all there is.
+        // In memory nobody keeps who it is: there the former incarnation's place is all there is.
         let in_place = self.rejoin == Rejoin::Protocol || first.durability == Durability::Memory;
         let (listed_as, state) = match listed {
             Some(listed) if in_place => {
@@ -302,11 +303,11 @@ impl Joiner {
     }
 }
 
-/// The first epoch of a peer that runs, and the latest life in which it knew this replica.
+/// The first epoch of a peer that runs, and the latest incarnation in which it knew this replica.
 pub(super) type Begun<'a> = (&'a Epoch, Option<Incarnation>);
 
-/// A life later than any that peers have known and than the one `listed`, made unique by `dice`. One that no replica can
-/// be in is only what a stranger told an older program.
+/// An incarnation later than any that peers have known and than the one `listed`, made unique by `dice`. One that no
+/// replica can be in is only what a stranger told an older program.
 pub(super) fn later_incarnation(
     begun: &[Begun<'_>],
     listed: Option<Incarnation>,

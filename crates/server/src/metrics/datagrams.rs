@@ -3,14 +3,14 @@
 use super::{METADATA, Registry};
 use metrics::{Counter, Gauge, Key, KeyName, Label, Recorder};
 
-/// The handles.
+/// The metrics of datagrams to and from one peer.
 #[derive(Clone)]
 pub(crate) struct DatagramMetrics {
     /// Whether short frames go to it by datagram.
     pub(crate) open: Gauge,
     pub(crate) sent: Counter,
     pub(crate) received: Counter,
-    /// Such as did not arrive before later ones.
+    /// Datagrams that did not arrive before later ones.
     pub(crate) missed: Counter,
     /// Frames by TCP although there is a way for datagrams: too long, too much under way, or the system said no.
     pub(crate) unfit_long: Counter,

@@ -38,14 +38,14 @@ pub(crate) struct StorageMetrics {
     repaired: Counter,
     missing: Gauge,
     lost: Counter,
-    /// Bytes written to the bulk store.
+    /// Bytes written to the fragment store.
     pub(crate) bulk_bytes: Counter,
     /// Of these, fragments that were moved.
     pub(crate) bulk_moved: Counter,
     /// Bytes of fragments in it, and of its segments.
     pub(crate) bulk_live: Gauge,
     pub(crate) bulk_size: Gauge,
-    /// What became of segments of the log, and of those of the bulk store.
+    /// What became of segments of the log, and of those of the fragment store.
     turnover: [TurnoverMetrics; 2],
     /// Payloads put together from fragments, and own fragments made anew.
     pub(crate) gathered: Counter,
@@ -121,7 +121,7 @@ impl StorageMetrics {
         }
     }
 
-    /// What became of the segments of the log, and of those of the bulk store, so far.
+    /// What became of the segments of the log, and of those of the fragment store, so far.
     pub(crate) fn turned_over(&self, stores: [&Turnover; 2]) {
         for (metrics, turnover) in self.turnover.iter().zip(stores) {
             let (filled, reused, removed) = turnover.read();

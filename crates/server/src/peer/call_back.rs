@@ -1,18 +1,18 @@
 //! Whether a hello comes from the replica that it names.
 //!
-//! Peers do not authenticate each other yet, so anybody can say "I am replica 2, in a later life". Nobody is taken at
-//! his word: the replica that receives a hello *calls back* at the address where it knows the sender to be, and asks
-//! whether that hello is the sender's own. Until the answer is yes, no frame is taken from the connection, it takes no
-//! other connection's place, and no life is noted.
+//! Peers do not authenticate each other yet, so anybody can say "I am replica 2, in a later incarnation". Nobody is
+//! taken at his word: the replica that receives a hello *calls back* at the address where it knows the sender to be,
+//! and asks whether that hello is the sender's own. Until the answer is yes, no frame is taken from the connection,
+//! it takes no other connection's place, and no incarnation is noted.
 //!
 //! A hello carries a *token* for that: a number drawn at each start for each peer, told to nobody but who answers where
 //! the peer is dialled. A token that was found to be genuine once is not asked about again.
 //!
 //! Whoever can answer at a member's own address, or read what is sent there, is that member as far as anybody can tell.
 //!
-//! Programs from before call-backs end the connection without an answer. Their hellos are taken if they name the life in
-//! which the peer is known already; a later life is learned by dialling them. Nobody believes that they know a
-//! feature level above [`OLDER_LEVEL_MAX`].
+//! Programs from before call-backs end the connection without an answer. Their hellos are taken if they name the
+//! incarnation in which the peer is known already; a later incarnation is learned by dialling them. Nobody believes
+//! that they know a feature level above [`OLDER_LEVEL_MAX`].
 
 use super::PeerContext;
 use super::handshake::{Hello, PeerInfo, RejectCode, Rejection};
@@ -38,9 +38,9 @@ pub(crate) struct CallBack {
     pub(crate) cluster: ClusterId,
     /// The number of the one who asks.
     pub(crate) from: ReplicaId,
-    /// Whom the hello named as its sender.
+    /// The replica that the hello named as its sender.
     pub(crate) to: ReplicaId,
-    /// The life that the hello named.
+    /// The incarnation that the hello named.
     pub(crate) incarnation: Incarnation,
     /// The token in the hello.
     pub(crate) token: Boot,
@@ -97,7 +97,7 @@ impl Wire for CallBackAnswer {
 /// What was found out about the hellos of one peer.
 #[derive(Debug, Default)]
 pub(super) struct Origin {
-    /// Life and token of the last hello that the peer said to be its own.
+    /// Incarnation and token of the last hello that the peer said to be its own.
     genuine: Mutex<Option<(Incarnation, Boot)>>,
     /// Held during a call-back, so that a flood of hellos makes one at a time.
     turn: AsyncMutex<()>,
@@ -159,11 +159,11 @@ impl PeerContext {
         }
     }
 
-    /// Finds out whether a hello is the peer's own, and notes the life that a genuine one names. Returns what the peer
-    /// says of itself.
+    /// Finds out whether a hello is the peer's own, and notes the incarnation that a genuine one names. Returns what
+    /// the peer says of itself.
     ///
     /// # Errors
-    /// The hello is not genuine, or not known to be; or it names a life that ended.
+    /// The hello is not genuine, or not known to be; or it names an incarnation that ended.
     pub(super) async fn verify(&self, hello: &Hello) -> Result<Option<PeerInfo>, Rejection> {
         let (peer, life) = (hello.from, hello.incarnation);
         self.incarnations.judge(peer, life)?;
@@ -316,7 +316,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Scenario: strangers say "I am replica 2", in its life and in later ones, while it is connected.
+    /// Scenario: strangers say "I am replica 2", in its incarnation and in later ones, while it is connected.
     #[tokio::test]
     async fn a_false_hello_notes_nothing_and_disturbs_nobody() {
         let (mut one, mut two, address) = pair(identity(1), identity(2));
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Scenario: an older program calls in the life it is known in, then in a later one.
+    /// Scenario: an older program calls in the incarnation it is known in, then in a later one.
     #[tokio::test]
     async fn a_later_life_of_an_older_program_is_learned_by_dialling_it() {
         let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];

@@ -1,4 +1,4 @@
-//! Whom this replica is in touch with by now: members come and go.
+//! The peers that this replica is in touch with by now: members come and go.
 
 use super::addresses::Addresses;
 use super::call_back::Origin;
@@ -32,7 +32,7 @@ struct Contact {
     token: Option<Boot>,
     /// What was found out about hellos from it.
     origin: Arc<Origin>,
-    /// What it said of itself last.
+    /// What the peer said of itself last.
     about: Option<PeerInfo>,
     /// The present connection from it on each lane; a new one ends the one before.
     current: BTreeMap<Lane, Arc<Notify>>,
@@ -53,7 +53,7 @@ impl Contacts {
         contact.dialers.extend(dialer);
     }
 
-    /// It is no peer any more: its connections end.
+    /// Ends the connections of a replica that is no peer any more.
     pub(super) fn forget(&self, peer: ReplicaId) {
         if let Some(contact) = self.state().peers.remove(&peer) {
             contact.current.values().for_each(|ends| ends.notify_one());
@@ -159,7 +159,7 @@ impl Contacts {
         self.state().newest = Some(epoch);
     }
 
-    /// See [`Contacts::tell_newest`].
+    /// The newest epoch, as [`Contacts::tell_newest`] set it.
     pub(super) fn newest(&self) -> Option<Epoch> {
         self.state().newest.clone()
     }

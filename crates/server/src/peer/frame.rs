@@ -51,11 +51,11 @@ pub(crate) fn header(pieces: &[Bytes]) -> Option<[u8; HEADER_BYTES]> {
 /// anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FrameError {
-    /// No payload.
+    /// The frame has no payload.
     Empty,
     /// A length no replica sends.
     TooLong(u32),
-    /// The payload is not what was sent.
+    /// The checksum does not match the payload.
     Checksum,
 }
 

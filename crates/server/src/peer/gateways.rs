@@ -1,4 +1,4 @@
-//! Connections of gateways apart: they dial every member's peer port, and one connection carries frames both
+//! Connections of remote gateways: they dial every member's peer port, and one connection carries frames both
 //! ways. A replica answers on the connection that asked, and knows nothing else of a gateway.
 //!
 //! Who gets through is whoever may connect to the peer port: a gateway is trusted as a peer is. It holds no memory to
@@ -37,26 +37,26 @@ const READ_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct GatewayHello {
     /// The cluster it wants to reach; zero for whichever there is.
     pub(crate) cluster: ClusterId,
-    /// The number it has drawn.
+    /// The number that the gateway has drawn.
     pub(crate) me: ReplicaId,
-    /// This start of it.
+    /// The boot of the gateway's process.
     pub(crate) boot: Boot,
-    /// The log it orders for.
+    /// The log that the gateway orders for.
     pub(crate) group: Group,
 }
 
 /// What a replica answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct GatewayWelcome {
-    /// Its cluster.
+    /// The replica's cluster.
     pub(crate) cluster: ClusterId,
-    /// Its number.
+    /// The replica's own id.
     pub(crate) from: ReplicaId,
     /// Where it serves clients, as a URL; empty if it does not say.
     pub(crate) client_url: String,
-    /// The newest epoch it knows.
+    /// The newest epoch that the replica knows.
     pub(crate) epoch: Epoch,
-    /// Where its peers are.
+    /// The addresses of the replica's peers.
     pub(crate) peers: Addresses,
     /// Why it does not take the connection, if it does not.
     pub(crate) rejected: Option<Rejection>,

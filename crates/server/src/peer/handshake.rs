@@ -13,23 +13,23 @@ const TEXT_BYTES_MAX: usize = 512;
 /// Everything a handshake compares, as this replica has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
-    /// The cluster.
+    /// The cluster of this replica.
     pub cluster: ClusterId,
-    /// This replica.
+    /// The id of this replica.
     pub me: ReplicaId,
-    /// The life of its promises.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
-    /// This start of its process.
+    /// The boot of the sender's process.
     pub boot: Boot,
-    /// The versions it speaks.
+    /// The wire versions that this replica speaks.
     pub supported: SupportedVersions,
-    /// What it says of itself, if it speaks a version that has it.
+    /// What this replica says of itself, if it speaks a wire version that has it.
     pub about: Option<PeerInfo>,
-    /// The log.
+    /// The log that this replica takes part in.
     pub group: Group,
     /// The first epoch: what all replicas must have agreed on before.
     pub epoch: Epoch,
-    /// Its digest.
+    /// The digest of the first epoch.
     pub epoch_digest: u64,
 }
 
@@ -44,25 +44,25 @@ impl Opening for Welcome {
 /// What a dialler says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hello {
-    /// Its cluster.
+    /// The dialler's cluster.
     pub cluster: ClusterId,
-    /// Its number.
+    /// The dialler's replica id.
     pub from: ReplicaId,
-    /// The life of its promises.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
     /// This start of its process, by a number drawn for the receiver alone: the token of `call_back.rs`.
     pub boot: Boot,
-    /// Whom it wants to reach.
+    /// The replica that the dialler wants to reach.
     pub to: ReplicaId,
-    /// Its protocol.
+    /// The name of the dialler's protocol.
     pub protocol: String,
-    /// Its log.
+    /// The log that the dialler takes part in.
     pub group: Group,
-    /// Its epoch.
+    /// The number of the dialler's first epoch.
     pub epoch: u64,
     /// The digest of that.
     pub epoch_digest: u64,
-    /// What it wants to send.
+    /// The kind of frames that the dialler wants to send.
     pub lane: Lane,
     /// What else it says of itself, from wire version 2 on.
     pub about: Option<PeerInfo>,
@@ -71,7 +71,7 @@ pub(crate) struct Hello {
 /// What a replica says of itself and nobody compares.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PeerInfo {
-    /// A name for people.
+    /// The replica's name, for people.
     pub name: String,
     /// Where clients reach it, as a URL.
     pub client_url: String,
@@ -79,7 +79,7 @@ pub(crate) struct PeerInfo {
     pub level: u32,
 }
 
-/// What a connection carries.
+/// The kind of frames that a connection carries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Lane {
     /// Whatever is small, and the reports that the peer lives.
@@ -95,11 +95,11 @@ pub(crate) enum Lane {
 pub(crate) struct Welcome {
     /// The acceptor's number.
     pub from: ReplicaId,
-    /// Its cluster.
+    /// The acceptor's cluster.
     pub cluster: ClusterId,
-    /// The life of its promises.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
-    /// This start of its process.
+    /// The boot of the sender's process.
     pub boot: Boot,
     /// Why it does not take the connection, if it does not.
     pub rejected: Option<Rejection>,
@@ -108,9 +108,9 @@ pub(crate) struct Welcome {
 /// Why a connection is refused: a code for programs, a sentence for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rejection {
-    /// The kind.
+    /// The kind of refusal, for programs.
     pub code: RejectCode,
-    /// What differs, with both values.
+    /// The difference in words, with both values.
     pub text: String,
 }
 
@@ -119,15 +119,15 @@ pub(crate) struct Rejection {
 pub(crate) enum RejectCode {
     /// No wire version that both speak.
     WireVersion,
-    /// Another cluster.
+    /// A replica of another cluster.
     Cluster,
-    /// Meant for another replica.
+    /// The hello was meant for another replica.
     Recipient,
-    /// Not a member.
+    /// The dialler is no member of the group.
     UnknownReplica,
-    /// A member, in another life of its promises.
+    /// A member, in another incarnation of its promises.
     Incarnation,
-    /// Another protocol.
+    /// A replica that runs another protocol.
     Protocol,
     /// Another epoch, or the same number with other content.
     Epoch,
@@ -135,7 +135,7 @@ pub(crate) enum RejectCode {
     Datagrams,
     /// A gateway's number, which another one has.
     Taken,
-    /// No room for another gateway.
+    /// The replica has no room for another gateway.
     TooMany,
 }
 
@@ -153,7 +153,7 @@ const CODES: [RejectCode; 10] = [
 ];
 
 impl RejectCode {
-    /// Its name, for those who count.
+    /// The code's name, as a label of metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             RejectCode::WireVersion => "wire version",
@@ -201,7 +201,7 @@ impl Identity {
         }
     }
 
-    /// Whether frames of the replica that says `hello` may be taken if it is genuine, in a life that goes on.
+    /// Whether frames of the replica that says `hello` may be taken if it is genuine, in an incarnation that goes on.
     pub(crate) fn judge(&self, hello: &Hello, is_peer: bool) -> Result<(), Rejection> {
         let reject = |code, text| Err(Rejection { code, text });
         if hello.cluster != self.cluster {
@@ -244,8 +244,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether the answer comes from the replica that was dialled. A later life of it is noted: it answers at its own
-    /// address.
+    /// Whether the answer comes from the replica that was dialled. A later incarnation of it is noted: it answers at
+    /// its own address.
     pub(crate) fn judge_welcome(
         &self,
         to: ReplicaId,

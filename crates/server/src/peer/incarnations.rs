@@ -1,12 +1,12 @@
-//! Which life each peer is in: whoever has seen a later one takes nothing from an earlier one.
+//! The latest known incarnation of each peer: whoever has seen a later one takes nothing from an earlier one.
 //!
 //! A replica that lost its promises comes back as a new incarnation. The epoch still names the first
 //! one, so the later ones are kept here, and in the file `lives` of the data folder, so that a
 //! restart forgets none: a copy of a data folder from before the loss must not vote again.
 //!
-//! What is noted here is never forgotten, so it is noted only of whoever answers at the peer's own address: when it is
-//! dialled, or called back (`call_back.rs`). Lives are numbered by the wall clock, upwards; one that is far ahead
-//! of the clock here is none, so that after every life there is room for a later one.
+//! What is noted here is never forgotten, so it is noted only of whoever answers at the peer's own address: when it
+//! is dialled, or called back (`call_back.rs`). Incarnations are numbered by the wall clock, upwards; one that is far
+//! ahead of the clock here is none, so that after every incarnation there is room for a later one.
 
 use super::handshake::{RejectCode, Rejection};
 use crate::folder::FolderError;
@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 const FILE: &str = "lives";
-/// How far the number of a life may be ahead of the clock here, in ms: 100 years. No clock is off by more, and a replica
-/// whose clock begins at 1970 takes the lives of others.
+/// How far the number of an incarnation may be ahead of the clock here, in ms: 100 years. No clock is off by more,
+/// and a replica whose clock begins at 1970 takes the incarnations of others.
 const AHEAD_MS_MAX: u64 = 100 * 365 * 24 * 3600 * 1000;
 const HEAD: &str = "# Peers that came back in a later life. Written by the program: do not edit.\n";
 
-/// The latest known life of every peer.
+/// The latest known incarnation of every peer.
 #[derive(Debug)]
 pub(crate) struct Incarnations {
     /// Where to remember; nowhere in tests.
@@ -63,7 +63,7 @@ impl Incarnations {
         })
     }
 
-    /// Everybody in the life the epoch names; later ones are not remembered.
+    /// Everybody in the incarnation the epoch names; later ones are not remembered.
     pub(crate) fn of(epoch: &Epoch) -> Incarnations {
         let members = epoch.members.iter();
         Incarnations {
@@ -75,23 +75,23 @@ impl Incarnations {
         }
     }
 
-    /// The latest life of a member other than the one the epoch names, if there was any.
+    /// The latest incarnation of a member other than the one the epoch names, if there was any.
     pub(crate) fn later(&self, peer: ReplicaId) -> Option<Incarnation> {
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
         later.get(&peer).copied()
     }
 
-    /// The latest life of a peer, if it is known at all.
+    /// The latest incarnation of a peer, if it is known at all.
     pub(crate) fn present(&self, peer: ReplicaId) -> Option<Incarnation> {
         self.later(peer).or_else(|| self.first.get(&peer).copied())
     }
 
-    /// Whether a peer may be in this life: its latest one, or one later than any known before. Notes nothing.
+    /// Whether a peer may be in this incarnation: its latest one, or one later than any known before. Notes nothing.
     pub(crate) fn judge(&self, peer: ReplicaId, incarnation: Incarnation) -> Result<(), Rejection> {
         self.is_new(peer, incarnation, self.later(peer)).map(drop)
     }
 
-    /// Whether the life is later than any known before, of which `later` is the last if there was one after the
+    /// Whether the incarnation is later than any known before, of which `later` is the last if there was one after the
     /// epoch's.
     fn is_new(
         &self,
@@ -103,7 +103,7 @@ impl Incarnations {
         let text = match later {
             Some(known) if known == incarnation => return Ok(false),
             None if is_first => return Ok(false),
-            // Later lives are numbered upwards; the first one comes before them all.
+            // Later incarnations are numbered upwards; the first one comes before them all.
             Some(known) if is_first || incarnation.0 < known.0 => format!(
                 "replica {peer} is in incarnation {incarnation}, and has been here in the \
                  later {known}: its data folder is an old copy; delete it, and the replica \
@@ -120,8 +120,8 @@ impl Incarnations {
         Err(Rejection { code, text })
     }
 
-    /// Takes a peer that answered at its own address in its latest life, or in one later than any known before, which is
-    /// noted.
+    /// Takes a peer that answered at its own address in its latest incarnation, or in one later than any known
+    /// before, which is noted.
     pub(crate) fn admit(&self, peer: ReplicaId, incarnation: Incarnation) -> Result<(), Rejection> {
         let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
         let known = later.get(&peer).copied();
@@ -150,12 +150,12 @@ impl Incarnations {
     }
 }
 
-/// Whether a life other than the first can have such a number, by the clock here.
+/// Whether an incarnation other than the first can have such a number, by the clock here.
 pub(crate) fn is_possible(life: Incarnation, now_ms: u64) -> bool {
     number(life) <= now_ms.saturating_add(AHEAD_MS_MAX)
 }
 
-/// The number by which a life comes after others: about when it began, in ms of the wall clock.
+/// The number by which an incarnation comes after others: about when it began, in ms of the wall clock.
 pub(crate) fn number(life: Incarnation) -> u64 {
     (life.0 >> 64) as u64
 }
@@ -189,7 +189,7 @@ mod tests {
     use crate::meta::tests::meta;
     use std::fs;
 
-    /// Scenario: a peer comes back twice in new lives; its former selves come knocking, also after
+    /// Scenario: a peer comes back twice in new incarnations; its former selves come knocking, also after
     /// this replica was restarted.
     #[test]
     fn a_life_that_was_followed_by_another_is_never_taken_again() {
@@ -242,7 +242,7 @@ mod tests {
         }
         let kept = fs::read(home.path().join(FILE)).unwrap();
         assert_eq!(parse(&kept).unwrap(), [(three, later)].into());
-        // What the message advises: a folder that was deleted draws a life by a clock set right.
+        // What the message advises: a folder that was deleted draws an incarnation by a clock set right.
         let incarnations = Incarnations::open(home.path(), &epoch).unwrap();
         assert_eq!(
             incarnations.admit(two, fresh_incarnation().unwrap()),

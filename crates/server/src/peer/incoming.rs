@@ -29,7 +29,7 @@ pub(super) struct Acceptor {
     pub(super) gateways: PeerMetrics,
 }
 
-/// Whose frames follow.
+/// A caller that was welcomed, and whose frames follow.
 enum Welcomed {
     Peer((ReplicaId, Lane)),
     Gateway(GatewayHello, WireVersion),
@@ -83,7 +83,7 @@ fn why(error: &HandshakeError) -> String {
     }
 }
 
-/// Whose frames follow; none follow a mere question.
+/// Answers a caller. Says whose frames follow; none follow a mere question.
 async fn greet(
     connection: &mut Connection,
     acceptor: &Acceptor,
@@ -129,7 +129,7 @@ async fn greet(
     welcomed.map_err(HandshakeError::Rejected)
 }
 
-/// Whose frames follow a hello, if any may.
+/// Judges a hello. Says whose frames follow it, if any may.
 async fn meet(hello: &Hello, context: &PeerContext) -> Result<(ReplicaId, Lane), Rejection> {
     let PeerContext {
         identity,

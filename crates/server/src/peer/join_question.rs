@@ -16,9 +16,9 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct JoinQuestion {
     /// The cluster of the one who asks.
     pub(crate) cluster: ClusterId,
-    /// Its number.
+    /// The replica id of the one who asks.
     pub(crate) from: ReplicaId,
-    /// Whom it believes to ask.
+    /// The replica that is believed to be asked.
     pub(crate) to: ReplicaId,
     /// A number that this start of it has drawn, from wire version 3 on: it is to be told where the peers of the
     /// one that answers are, and recognises a question of its own.
@@ -28,9 +28,9 @@ pub(crate) struct JoinQuestion {
 /// What one replica says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct JoinAnswer {
-    /// Its cluster.
+    /// The cluster of the replica that answers.
     pub(crate) cluster: ClusterId,
-    /// Its number.
+    /// The id of the replica that answers.
     pub(crate) from: ReplicaId,
     /// How far it is.
     pub(crate) stage: Stage,
@@ -41,27 +41,27 @@ pub(crate) struct JoinAnswer {
 /// How far a replica is on its way to its first word.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// It has no data, and was not told that the cluster is new.
+    /// The replica has no data, and was not told that the cluster is new.
     Empty,
-    /// It has no data, was told that the cluster is new, and has agreed to nothing.
+    /// The replica has no data, was told that the cluster is new, and has agreed to nothing.
     Joining {
-        /// The life it would begin in.
+        /// The incarnation it would begin in.
         incarnation: Incarnation,
         /// The digest of its epoch, with incarnations zero.
         config: u64,
     },
-    /// It will begin in this epoch, which names everybody's incarnation, or not at all.
+    /// The replica will begin in this epoch, which names everybody's incarnation, or not at all.
     Confirmed {
-        /// The life it would begin in.
+        /// The incarnation it would begin in.
         incarnation: Incarnation,
         /// The digest of that epoch.
         digest: u64,
     },
-    /// It runs.
+    /// The replica runs.
     Begun {
         /// The first epoch.
         epoch: Epoch,
-        /// The latest life of the one who asks, if it ever came back.
+        /// The latest incarnation of the one who asks, if it ever came back.
         later: Option<Incarnation>,
         /// Where its peers are, the one who asks among them, if it was asked for that.
         addresses: Option<Addresses>,

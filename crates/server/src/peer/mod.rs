@@ -1,7 +1,7 @@
 //! Links to the other replicas.
 //!
-//! The core gives a turn's frames to a [`Transport`] and takes what peers did as [`Arrival`]s from a queue. Who a peer is,
-//! and whether it is taken, is the same whatever carries its frames ([`PeerContext`]).
+//! The core gives a turn's frames to a [`Transport`] and takes what peers did as [`Arrival`]s from a queue. Who a
+//! peer is, and whether it is taken, is the same whatever carries its frames ([`PeerContext`]).
 
 pub(crate) mod addresses;
 pub(crate) mod call_back;
@@ -47,28 +47,28 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const ARRIVALS_MAX: usize = 1024;
 const ARRIVED_KIB_MAX: u32 = 128 << 10;
 
-/// Something a peer did.
+/// What a peer did: it sent a frame, or its link changed.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    /// It sent a frame.
+    /// A peer sent a frame.
     Frame {
-        /// Who.
+        /// The peer that sent the frame.
         from: ReplicaId,
-        /// What.
+        /// The bytes of the frame.
         payload: Bytes,
-        /// Its share of what may wait; given back when the frame is dropped.
+        /// The frame's share of the bytes that may wait; given back when it is dropped.
         share: OwnedSemaphorePermit,
     },
     /// The link to it came up, in the version agreed on, or went down.
     Link {
-        /// Who.
+        /// The peer at the other end of the link.
         peer: ReplicaId,
         /// In which version frames to it have a chance, if they have one.
         version: Option<WireVersion>,
     },
 }
 
-/// Who this replica is, and whom it takes for whom.
+/// What handshakes need to know: who this replica is, and who its peers are.
 #[derive(Clone, Debug)]
 struct PeerContext {
     identity: Arc<Identity>,
@@ -111,8 +111,8 @@ impl Arrivals {
         (Arrivals { queue, budget }, receiver)
     }
 
-    /// The same queue, with as much room again for the bytes of frames: for bulk, which may not take all the room of the
-    /// others.
+    /// A handle to this queue with as much room again for the bytes of bulk frames, which may not take all the room
+    /// of the others.
     fn for_bulk(&self) -> Arrivals {
         Arrivals {
             budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
@@ -164,7 +164,7 @@ pub(crate) trait Transport: fmt::Debug + Send {
     fn send(&mut self, frames: Vec<Frame>);
 }
 
-/// By what frames travel.
+/// What a transport is started from.
 #[derive(Debug)]
 pub(crate) enum TransportSetup {
     /// TCP, and UDP for what is short if there is a socket for that; by these threads.
@@ -220,17 +220,17 @@ impl Links {
         Ok((Links { transport, context }, receiver))
     }
 
-    /// See [`Transport::meet`].
+    /// Tells the transport who the peers are and where: see [`Transport::meet`].
     pub(crate) fn meet(&mut self, addresses: &[(ReplicaId, String)]) -> Vec<ReplicaId> {
         self.transport.meet(addresses)
     }
 
-    /// See [`Transport::wait_for`].
+    /// Waits for former members to call instead of dialling them: see [`Transport::wait_for`].
     pub(crate) fn wait_for(&self, former: &[ReplicaId]) {
         self.transport.wait_for(former);
     }
 
-    /// Sends frames.
+    /// Sends the frames of a turn, each to one peer or to all.
     pub(crate) fn send(&mut self, frames: Vec<Frame>) {
         if !frames.is_empty() {
             self.transport.send(frames);
@@ -247,13 +247,13 @@ impl Links {
         self.context.contacts.about()
     }
 
-    /// A peer in the life it was heard in last.
+    /// A peer in the incarnation it was heard in last.
     pub(crate) fn latest_member(&self, id: ReplicaId) -> Option<Member> {
         let incarnation = self.context.incarnations.present(id)?;
         Some(Member { id, incarnation })
     }
 
-    /// How many gateways apart are connected.
+    /// How many remote gateways are connected.
     pub(crate) fn gateways(&self) -> usize {
         self.context.gateways.count()
     }
@@ -504,7 +504,8 @@ pub(crate) mod tests {
         );
     }
 
-    /// Scenario: twice as many connections as there may be handshakes say nothing while a peer starts, and go on coming.
+    /// Scenario: twice as many connections as there may be handshakes say nothing while a peer starts, and go on
+    /// coming.
     #[tokio::test]
     async fn idle_strangers_keep_no_peer_out() {
         let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];

@@ -22,7 +22,7 @@ const BODY_BYTES_MAX: usize = 4096;
 
 /// A message exchanged before the first frame.
 pub(crate) trait Opening: Wire {
-    /// What it begins with: connections of another kind are told apart by it.
+    /// The bytes that the message begins with: connections of another kind are told apart by them.
     const MAGIC: [u8; MAGIC_BYTES];
     /// How long its body may be.
     const BYTES_MAX: usize = BODY_BYTES_MAX;
@@ -37,7 +37,7 @@ pub(crate) enum Caller {
     Asking(JoinQuestion),
     /// A replica that was sent a hello, and asks whether it is genuine.
     CallingBack(CallBack),
-    /// A gateway apart, which wants to send frames and be sent some, in this version.
+    /// A remote gateway, which wants to send frames and be sent some, in this version.
     Gateway(GatewayHello, WireVersion),
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum HandshakeError {
     NotAPeer,
     /// No wire version is common.
     Version {
-        /// Those of the other replica.
+        /// The wire versions of the other replica.
         theirs: SupportedVersions,
         /// The own ones.
         mine: SupportedVersions,
@@ -59,7 +59,7 @@ pub(crate) enum HandshakeError {
     Malformed(String),
     /// One side does not want the other.
     Rejected(Rejection),
-    /// It took too long.
+    /// The handshake took too long.
     Timeout,
     /// Too many others began one.
     Crowded,

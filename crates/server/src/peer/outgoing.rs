@@ -24,7 +24,7 @@ use tokio::task::AbortHandle;
 /// What may wait for a slow peer; beyond it frames are dropped, as the protocols expect of links.
 /// One frame of any size may go over.
 pub(super) const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// The same for bulk: as much as a leader has under way.
+/// Bytes of bulk frames that may wait for a slow peer: as much as a leader has under way.
 pub(super) const BULK_BYTES_MAX: usize = 64 << 20;
 /// About how much is written before other connections of the thread have their turn.
 const WRITE_BYTES_MAX: usize = 256 << 10;

@@ -1,14 +1,15 @@
 //! Links in memory, between replicas of one process: a bounded ring for each of them towards each other one.
 //!
-//! [`Rings`] is where they find each other. Whoever starts goes in, tells all whom it takes for peers that there is news,
-//! and they look for it; whoever ends goes out, and its rings end at both of their ends, as connections do. Two replicas
-//! compare the same as over connections before the first frame: cluster, lives, epoch, versions.
+//! [`Rings`] is where they find each other. Whoever starts goes in, tells all whom it takes for peers that there is
+//! news, and they look for it; whoever ends goes out, and its rings end at both of their ends, as connections do. Two
+//! replicas compare the same as over connections before the first frame: cluster, incarnations, epoch, versions.
 //!
-//! A frame is handed over as it is: one piece of memory that sender and receivers share. Long values are pieces of their
-//! own in frames; a frame of several pieces is put together once, by the first receiver that takes it, for hosts read
-//! frames from one piece. There is no checksum: nothing is on its way anywhere.
+//! A frame is handed over as it is: one piece of memory that sender and receivers share. Long values are pieces of
+//! their own in frames; a frame of several pieces is put together once, by the first receiver that takes it, for
+//! hosts read frames from one piece. There is no checksum: nothing is on its way anywhere.
 //!
-//! A ring has room for so many frames and so many bytes. What finds it full is lost, as it is on a connection to a slow peer.
+//! A ring has room for so many frames and so many bytes. What finds it full is lost, as it is on a connection to a
+//! slow peer.
 
 #[cfg(test)]
 mod tests;
@@ -171,8 +172,8 @@ fn greet(from: &PeerContext, to: &PeerContext) -> Result<WireVersion, Rejection>
 }
 
 impl Present {
-    /// A ring from a peer, from which this replica takes from now on instead of the one before. `None` if it ends, has no
-    /// such lane, or knows no such peer by now.
+    /// A ring from a peer, from which this replica takes from now on instead of the one before. `None` if it ends,
+    /// has no such lane, or knows no such peer by now.
     fn take(&self, from: ReplicaId, lane: Lane) -> Option<Ring> {
         let (inlet, bytes_max) = match lane {
             Lane::Bulk => (self.bulk.as_ref()?, BULK_BYTES_MAX),

@@ -23,7 +23,7 @@ pub(super) struct Sockets {
     /// For frames with bulk; empty where no protocol has any.
     bulk: Vec<(ReplicaId, Outgoing)>,
     bulk_thread: Option<LinksThread>,
-    /// The same, for what is sent.
+    /// Where frames are sent, by peer and lane.
     routes: Routes,
     threads: SocketThreads,
     context: PeerContext,

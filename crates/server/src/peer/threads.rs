@@ -20,7 +20,7 @@ pub(crate) struct LinksThread {
 }
 
 impl LinksThread {
-    /// For bulk.
+    /// Starts the thread for bulk connections.
     pub(super) fn for_bulk() -> io::Result<Self> {
         Self::start("links", || {
             // Only a courtesy to other threads: refused, it changes nothing.

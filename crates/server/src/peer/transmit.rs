@@ -20,7 +20,7 @@ pub(super) struct Routes {
     pub(super) messages: Vec<(ReplicaId, Arc<Shared>)>,
     /// For frames with bulk; empty where no protocol has any.
     pub(super) bulk: Vec<(ReplicaId, Arc<Shared>)>,
-    /// Gateways apart.
+    /// The remote gateways that are connected.
     pub(super) gateways: Arc<Gateways>,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -55,7 +55,7 @@ impl Routes {
         self.gateways.flush();
     }
 
-    /// Sends frames.
+    /// Queues the frames of a turn and gives the kernel all it takes.
     pub(super) fn send(&self, frames: &[Frame]) {
         self.push(frames);
         self.flush();

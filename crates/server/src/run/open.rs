@@ -195,8 +195,8 @@ pub(crate) fn host_config(
     })
 }
 
-/// The life under which epochs list a replica: one that lost its data comes back within the epoch, in
-/// another life.
+/// The incarnation under which epochs list a replica: one that lost its data comes back within the epoch, in
+/// another incarnation.
 fn listed_as(meta: &Meta) -> Incarnation {
     if let Some(life) = meta.listed_as {
         return life;

@@ -33,10 +33,10 @@ pub(super) enum SnapshotJob {
     Free(Freed),
 }
 
-/// What it has done.
+/// A job that the thread has done.
 #[derive(Debug)]
 pub(crate) enum SnapshotJobDone {
-    /// So many bytes of pieces are written, or never will be.
+    /// This many bytes of pieces are written, or never will be.
     Written(u64),
     /// A snapshot is durable, or could not be written.
     Stored(Slot, Result<(), String>),

@@ -1,4 +1,5 @@
-//! Which cluster it is, and whether a replica is the one that it knows: by addresses, tokens and numbers.
+//! Tests of the cluster that is found, and of whether a replica is the one that it knows: by addresses, tokens and
+//! numbers.
 
 use super::*;
 use crate::join::inquiry::Answered;

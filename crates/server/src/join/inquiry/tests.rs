@@ -22,7 +22,7 @@ struct Machine {
     folder: Option<Meta>,
     /// The newest epoch it knows, by its place in the chain.
     knows: usize,
-    /// The latest lives it has seen.
+    /// The latest incarnations it has seen.
     later: BTreeMap<ReplicaId, Incarnation>,
     asking: Option<(Inquiry, Answers)>,
 }
@@ -35,7 +35,7 @@ struct Walk {
     added: BTreeSet<u16>,
     /// Every list of addresses that an operator was given.
     lists: Vec<List>,
-    /// All lives that were drawn.
+    /// All incarnations that were drawn.
     incarnations: BTreeSet<Incarnation>,
     dice: fastrand::Rng,
     now: u64,

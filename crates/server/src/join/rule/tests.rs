@@ -111,7 +111,7 @@ fn it_waits_for_a_quorum_of_others_and_gives_up_when_there_can_be_none() {
 }
 
 /// Scenario: a replica that the group does not list: one to be added, or one that was removed. Then one
-/// that a later epoch lists in a life that is gone.
+/// that a later epoch lists in an incarnation that is gone.
 #[test]
 fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     let runs = || begun([5, 6, 7], None);
@@ -191,9 +191,9 @@ struct Node {
 struct Walk {
     nodes: Vec<Node>,
     dice: fastrand::Rng,
-    /// Every first boot of a new cluster: who, in which life, in which epoch.
+    /// Every first boot of a new cluster: who, in which incarnation, in which epoch.
     first_boots: Vec<(ReplicaId, Incarnation, Vec<Member>)>,
-    /// Lives that returned.
+    /// Incarnations that returned.
     returns: Vec<Incarnation>,
 }
 
@@ -347,7 +347,8 @@ fn more_losses_than_the_protocol_bears_are_refused() {
     assert!(matches!(joiner.next(NOW_MS, 5), Ok(Next::Begin(_))));
 }
 
-/// Scenario: a peer was told by a stranger, before it called back, that this replica is in the last life there is.
+/// Scenario: a peer was told by a stranger, before it called back, that this replica is in the last incarnation there
+/// is.
 #[test]
 fn a_life_after_which_there_is_none_is_not_followed() {
     let epoch = crate::meta::tests::meta(1).epoch;

@@ -4,20 +4,20 @@
 //! to sends short frames to a peer as datagrams, and all others on the connections, which are there as ever.
 //!
 //! **An association** is what makes datagrams from one replica to another good. The replica that wants to send dials
-//! the other a third time, on a lane of its own, and says who it is as on the others: cluster, life, epoch and protocol
-//! are compared as for every connection. The other answers with *terms* (`terms.rs`): a secret drawn for this
-//! association, and how much may be under way. It ends with that connection, with the sender's connection for
+//! the other a third time, on a lane of its own, and says who it is as on the others: cluster, incarnation, epoch and
+//! protocol are compared as for every connection. The other answers with *terms* (`terms.rs`): a secret drawn for
+//! this association, and how much may be under way. It ends with that connection, with the sender's connection for
 //! messages, and when a new one takes its place. What does not begin with the secret of an association is counted and
-//! forgotten, so nothing that strangers, former starts of a peer or former associations sent is taken. Who can read the
-//! network can read the secret: datagrams are as safe as connections are without TLS, and no safer. Once peers speak TLS
-//! to each other, datagrams have to be sealed with keys of these connections, or refused (`security.rs`).
+//! forgotten, so nothing that strangers, former starts of a peer or former associations sent is taken. Who can read
+//! the network can read the secret: datagrams are as safe as connections are without TLS, and no safer. Once peers
+//! speak TLS to each other, datagrams have to be sealed with keys of these connections, or refused (`security.rs`).
 //!
-//! **What is expected of datagrams** is what protocols and hosts expect of connections anyway: frames may be lost, come
-//! twice and overtake each other, within and between the ways they take. That a frame is whole is up to a checksum; a
-//! damaged datagram is a lost one. What a connection promises beside frames it promises still: whether a peer is there is
-//! seen by the connection for messages alone, and the version agreed there is the one of datagrams. One thing is
-//! different: without a reset, nobody says that frames may have been lost; timers find out, as after a lost frame in
-//! the simulator.
+//! **What is expected of datagrams** is what protocols and hosts expect of connections anyway: frames may be lost,
+//! come twice and overtake each other, within and between the ways they take. That a frame is whole is up to a
+//! checksum; a damaged datagram is a lost one. What a connection promises beside frames it promises still: whether a
+//! peer is there is seen by the connection for messages alone, and the version agreed there is the one of datagrams.
+//! One thing is different: without a reset, nobody says that frames may have been lost; timers find out, as after a
+//! lost frame in the simulator.
 //!
 //! **Whether they arrive** is not taken for granted. The sender sends probes of several lengths; only what the receiver
 //! reported to have seen is used, and after a loss, longer ones have to show themselves again. While datagrams are sent
@@ -25,8 +25,8 @@
 //! [`REPORT_TIMEOUT`] frames go by connection again, until probes arrive.
 //!
 //! **No more than the receiver has room for** is under way: its kernel drops what is too much and tells nobody. Each
-//! datagram is charged with the most it may take there (`packet.rs`); what would go beyond the receiver's window goes by
-//! connection, where it waits. A receiver behind reports what it saw every quarter of the window.
+//! datagram is charged with the most it may take there (`packet.rs`); what would go beyond the receiver's window goes
+//! by connection, where it waits. A receiver behind reports what it saw every quarter of the window.
 
 mod associations;
 pub(crate) mod packet;
@@ -71,7 +71,8 @@ const BACKOFF_MIN: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// An association that held for so long has shown that there is a way.
 const PROVEN_AFTER: Duration = Duration::from_secs(10);
-/// Senders that share the room there is for datagrams, at the least: a few more do no harm, for half of it is kept free.
+/// Senders that share the room there is for datagrams, at the least: a few more do no harm, for half of it is kept
+/// free.
 const SENDERS_MIN: usize = 2;
 
 /// What a replica has for datagrams.
@@ -136,8 +137,8 @@ impl Datagrams {
         Taken::Good
     }
 
-    /// Takes datagrams from a peer until the connection ends on which it asked for that. Returns what was wrong with its
-    /// bytes.
+    /// Takes datagrams from a peer until the connection ends on which it asked for that. Returns what was wrong with
+    /// its bytes.
     pub(super) async fn admit(
         &self,
         mut connection: Connection,
@@ -281,12 +282,12 @@ async fn probe(shared: &Shared, reports: &mut Reports) -> Result<(), String> {
 
 /// What is waited for beside reports.
 enum Due {
-    /// Traffic.
+    /// Nothing but traffic is waited for.
     Nothing,
     /// The report that was asked for.
     Report(Instant),
     /// The time to ask again.
-    JoinQuestion(Instant),
+    Question(Instant),
 }
 
 /// Takes reports, and sees to it that they come. Returns why they do not.
@@ -298,7 +299,7 @@ async fn watch(shared: &Shared, asked: &Notify, reports: &mut Reports) -> Result
         let timer = async {
             match due {
                 Due::Nothing => std::future::pending().await,
-                Due::Report(at) | Due::JoinQuestion(at) => sleep_until(at).await,
+                Due::Report(at) | Due::Question(at) => sleep_until(at).await,
             }
         };
         tokio::select! {
@@ -307,13 +308,13 @@ async fn watch(shared: &Shared, asked: &Notify, reports: &mut Reports) -> Result
             report = reports.next() => {
                 take_report(shared, report?)?;
                 if matches!(due, Due::Report(_)) && !is_asking() {
-                    due = Due::JoinQuestion(Instant::now() + REPORT_EVERY);
+                    due = Due::Question(Instant::now() + REPORT_EVERY);
                 }
             }
             // The answer may have been there before this was heard of.
             () = asked.notified() => due = match is_asking() {
                 true => Due::Report(Instant::now() + REPORT_TIMEOUT),
-                false => Due::JoinQuestion(Instant::now() + REPORT_EVERY),
+                false => Due::Question(Instant::now() + REPORT_EVERY),
             },
             () = timer => {
                 if let Due::Report(_) = due {

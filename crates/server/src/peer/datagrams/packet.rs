@@ -30,9 +30,9 @@ impl fmt::Debug for Secret {
 pub(crate) struct Header {
     /// Of which association it is.
     pub(crate) secret: Secret,
-    /// Its sender wants to be told what has arrived.
+    /// The sender wants to be told what has arrived.
     pub(crate) wants_report: bool,
-    /// It is sent to see whether one of its length arrives.
+    /// The datagram is sent to see whether one of its length arrives.
     pub(crate) is_probe: bool,
     /// How many were sent before it in this association.
     pub(crate) number: u64,
@@ -40,14 +40,14 @@ pub(crate) struct Header {
     pub(crate) charged: u64,
 }
 
-/// What is no datagram of any replica.
+/// Why bytes are no datagram of any replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PacketError {
     /// Too short for a header.
     Short,
-    /// Not what was sent.
+    /// The checksum does not match.
     Checksum,
-    /// Marks that mean nothing.
+    /// The flags mean nothing.
     Flags(u8),
     /// A record that goes beyond the end, or is empty.
     Record,
@@ -113,7 +113,7 @@ pub(crate) fn open(datagram: &[u8]) -> Result<(Header, Records<'_>), PacketError
 pub(crate) struct Records<'a>(&'a [u8]);
 
 impl<'a> Records<'a> {
-    /// Those of a datagram made here.
+    /// The frames of a datagram made here.
     pub(super) fn of(datagram: &'a [u8]) -> Records<'a> {
         Records(datagram.get(HEADER_BYTES..).unwrap_or_default())
     }

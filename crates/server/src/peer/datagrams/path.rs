@@ -40,20 +40,20 @@ pub(crate) struct Path {
 /// Why a frame does not go by datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfit {
-    /// It is longer than what arrives.
+    /// The frame is longer than what arrives.
     Long,
     /// Too much is under way that no report covers.
     Full,
 }
 
-/// What came of sending.
+/// The result of sending what had gathered.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     /// Datagrams that left.
     pub(crate) datagrams: u64,
-    /// Their bytes.
+    /// The bytes of the datagrams that left.
     pub(crate) bytes: usize,
-    /// Frames that did not.
+    /// The frames that did not leave.
     pub(crate) back: Vec<Bytes>,
 }
 

@@ -14,7 +14,7 @@ const BUFFERS: usize = 8;
 /// Each has room for what a kernel makes of many datagrams that arrive together.
 const BUFFER_LEN: usize = 64 << 10;
 
-/// The socket.
+/// The UDP socket of a replica, with what it can do at once.
 #[derive(Debug)]
 pub(super) struct Socket {
     inner: UdpSocket,

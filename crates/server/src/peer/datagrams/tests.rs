@@ -83,7 +83,7 @@ async fn pair(rule: Rule) -> Pair {
     start(Some(rule)).await
 }
 
-/// The same, with nothing in between if there is no rule.
+/// Starts two replicas with a rule between them, or with nothing in between if there is none.
 async fn start(rule: Option<Rule>) -> Pair {
     let ports = [bind("127.0.0.1:0").unwrap(), bind("127.0.0.1:0").unwrap()];
     let [first, receiver] = ports.each_ref().map(|port| port.local_addr().unwrap());
@@ -300,8 +300,8 @@ async fn a_receiver_that_is_slow_loses_nothing() {
     assert_eq!(pair.two.figure(MISSED), 0);
 }
 
-/// Scenario: just after a report so much is lost at once that there is no room for another datagram, which could ask for
-/// the next one.
+/// Scenario: just after a report so much is lost at once that there is no room for another datagram, which could ask
+/// for the next one.
 #[tokio::test]
 async fn a_window_full_of_lost_datagrams_opens_again() {
     let mut pair = pair(whole()).await;
