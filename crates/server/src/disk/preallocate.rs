@@ -110,12 +110,12 @@ impl Preallocator {
             return fs::rename(own, path);
         }
         self.size = size;
-        let last_segment_lasted = self.taken.replace(Instant::now()).map(|at| at.elapsed());
+        let lasted = self.taken.replace(Instant::now()).map(|at| at.elapsed());
         if let Some(released) = self.pool.take(size) {
             fs::rename(released, path)?;
             self.turnover.reused();
             if self.pool.is_empty() && !self.is_ready() {
-                self.prepare(last_segment_lasted, None);
+                self.prepare(lasted, None);
             }
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Preallocator {
             filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
         }
         fs::rename(&self.path, path)?;
-        self.prepare(last_segment_lasted, None);
+        self.prepare(lasted, None);
         Ok(())
     }
 
@@ -230,13 +230,13 @@ impl Preallocator {
 
     /// The last segment lasted so long, if that is known; the last attempt failed for want of space, if it did, as
     /// `short` says.
-    fn prepare(&mut self, last_segment_lasted: Option<Duration>, short: Option<String>) {
+    fn prepare(&mut self, lasted: Option<Duration>, short: Option<String>) {
         let is_retry = short.is_some();
         self.short = short;
         *lock(&self.state.0) = State::Preparing;
         let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
         let turnover = Arc::clone(&self.turnover);
-        let slice_duration = slice_duration(size, last_segment_lasted);
+        let slice_duration = slice_duration(size, lasted);
         let work = move || {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
@@ -312,10 +312,10 @@ fn reserve(path: &Path, size: u64) -> io::Result<()> {
 }
 
 /// How long a slice may take, so that the whole is there in half the time that the last segment lasted.
-fn slice_duration(size: u64, last_segment_lasted: Option<Duration>) -> Duration {
+fn slice_duration(size: u64, lasted: Option<Duration>) -> Duration {
     let slices = u32::try_from(size.div_ceil(SLICE_BYTES)).unwrap_or(u32::MAX);
-    last_segment_lasted.map_or(SLICE_DURATION, |last_segment_lasted| {
-        (last_segment_lasted / 2 / slices.max(1)).min(SLICE_DURATION)
+    lasted.map_or(SLICE_DURATION, |lasted| {
+        (lasted / 2 / slices.max(1)).min(SLICE_DURATION)
     })
 }
 
