@@ -2,9 +2,13 @@
 # All tests, optimised and with every check on: formatting, lints, unit and integration tests; then a short
 # range of simulated seeds, every mutant, rounds of kill -9 on real processes, rounds of chaos, and
 # coded values written, damaged and read back while leaders are killed.
-# `scripts/test.sh --long` runs the long forms.
+#
+# Each part has a budget of minutes on two idle cores, 35 in all; a table at the end shows what each took. The script
+# fails when all parts together take longer, or one takes half as long again as it may. What is to run longer is run by
+# `scripts/test.sh --long`, which only prints the table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/parts.sh
 
 seeds=60
 model=--ci
@@ -25,44 +29,65 @@ if [ "${1:-}" = "--long" ]; then
   model=--long
 fi
 
-cargo fmt --all --check
-cargo clippy --workspace --all-targets --quiet -- -D warnings
-cargo test --profile quick --workspace --quiet
-if [ "$model" = --long ]; then
+lints() {
+  cargo fmt --all --check
+  cargo clippy --workspace --all-targets --quiet -- -D warnings
+}
+
+tests() {
+  cargo test --profile quick --workspace --quiet
+  [ "$model" = --long ] || return 0
   # The largest exhaustive searches of quorum rules.
   cargo test --profile quick -p quorate-protocols --lib --quiet exhaustive -- --ignored
   # The rules of epochs: long walks, and more of the small clusters.
   cargo test --profile quick -p quorate-host --lib --quiet epochs -- --ignored
-fi
-cargo build --profile quick --quiet -p quorate-cli -p quorate-lab
+}
+
+models() {
+  for protocol in rabia multi-paxos rs-paxos racos chora nezha; do
+    "$LAB" model --protocol "$protocol" "$model"
+  done
+}
+
+simulator() {
+  while read -r share setup; do
+    # Words, on purpose.
+    # shellcheck disable=SC2086
+    "$LAB" sim $setup --seeds "0..$((seeds / share))" </dev/null
+  done < <(grep -v '^#' scripts/setups.txt)
+}
+
+# Real processes, hurt in every way.
+processes() {
+  "$LAB" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
+  "$LAB" bench rounds --kind return-added "${rounds[@]}" --data-dir target
+  "$LAB" bench rounds --kind kill-gateway --protocol nezha "${rounds[@]}" --data-dir target
+  "$LAB" bench chaos "${chaos[@]}" --data-dir target
+  "$LAB" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
+    --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target
+  # Datagrams between replicas.
+  for protocol in chora nezha; do
+    "$LAB" bench chaos --protocol "$protocol" --server-arg=--peer-transport=udp \
+      "${chaos[@]}" --data-dir target
+  done
+  "$LAB" bench clocks --rounds 1 --within 0s --data-dir target
+  "$LAB" bench verify --total "$total" --data-dir target
+  "$LAB" bench survive "${survive[@]}" --data-dir target
+  "$LAB" bench failover --alone "${failover[@]}" --data-dir target
+  "$LAB" bench failover --alone --protocol chora --replicas 3 --victims turn --loads write --duration 5s --away 1s \
+    --val-size 256 --clients 48 --fill 200 --delay 5ms --fault delays --watch pulsing --param rtt_us=10000 --data-dir target
+  "$LAB" bench wan --map docs/results/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
+    --duration 2s --warmup 1s --data-dir target
+}
+
+part lints 2 lints
+part tests 16 tests
+part build 1.5 cargo build --profile quick --quiet -p quorate-cli -p quorate-lab
 export QUORATE=target/quick/quorate LAB=target/quick/quorate-lab
-for protocol in rabia multi-paxos rs-paxos racos chora nezha; do
-  "$LAB" model --protocol "$protocol" "$model"
-done
-while read -r share setup; do
-  # Words, on purpose.
-  # shellcheck disable=SC2086
-  "$LAB" sim $setup --seeds "0..$((seeds / share))" </dev/null
-done < <(grep -v '^#' scripts/setups.txt)
-scripts/mutants.sh
-"$LAB" bench rounds --kind kill-one,kill-all,pause "${rounds[@]}" --data-dir target
-"$LAB" bench rounds --kind return-added "${rounds[@]}" --data-dir target
-"$LAB" bench rounds --kind kill-gateway --protocol nezha "${rounds[@]}" --data-dir target
-"$LAB" bench chaos "${chaos[@]}" --data-dir target
-"$LAB" bench chaos --protocol rs-paxos --replicas 5 --quorate-option=--code=5,3 \
-  --quorate-option=--param=payload_min=1 "${chaos[@]}" --data-dir target
-# Datagrams between replicas.
-for protocol in chora nezha; do
-  "$LAB" bench chaos --protocol "$protocol" --server-arg=--peer-transport=udp \
-    "${chaos[@]}" --data-dir target
-done
-"$LAB" bench clocks --rounds 1 --within 0s --data-dir target
-"$LAB" bench verify --total "$total" --data-dir target
-"$LAB" bench survive "${survive[@]}" --data-dir target
-"$LAB" bench failover --alone "${failover[@]}" --data-dir target
-"$LAB" bench failover --alone --protocol chora --replicas 3 --victims turn --loads write --duration 5s --away 1s \
-  --val-size 256 --clients 48 --fill 200 --delay 5ms --fault delays --watch pulsing --param rtt_us=10000 --data-dir target
-"$LAB" bench wan --map docs/results/wan.toml --replicas us-east,us-west,eu-north --clients eu-north --systems nezha \
-  --duration 2s --warmup 1s --data-dir target
-scripts/attack.sh "${attack[@]}" --data-dir target
-scripts/readme-commands.sh
+part models 1.5 models
+part simulator 4 simulator
+part mutants 1.5 scripts/mutants.sh
+part processes 4.5 processes
+part attack 3 scripts/attack.sh "${attack[@]}" --data-dir target
+part readme 1 scripts/readme-commands.sh
+[ "$model" = --long ] || check_budget 35
