@@ -1,17 +1,14 @@
 //! The replicas' processes: each started, killed, paused and started again by itself.
 
-use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::relay::Local;
-use quorate_tooling::children::lines;
-use quorate_tooling::children::{self, Tethered};
+use quorate_tooling::children;
 use quorate_tooling::cleanup::{self, TempDir};
+use quorate_tooling::launch::{Launch, Running, StandardOutput};
 use quorate_tooling::ports::free_ports;
 use quorate_tooling::{process, scrape};
 
@@ -36,9 +33,8 @@ pub struct Replicas {
 /// A running replica.
 #[derive(Debug)]
 struct Replica {
-    supervisor: Tethered,
-    lines: Receiver<String>,
-    /// The replica's own process, once its supervisor has told.
+    supervisor: Running,
+    /// The process id of the replica itself, once its supervisor has printed it.
     pid: Option<u32>,
 }
 
@@ -133,7 +129,7 @@ impl Replicas {
     /// Waits until a replica says that it votes: one that lost its promises serves before it does.
     pub fn wait_voting(&self, index: usize) -> Result<(), String> {
         let name = format!("replica {}", index + 1);
-        wait_voting(&self.endpoints[index], &name, self.patience)
+        wait_voting(&self.endpoints[index], &name, self.patience, || None)
     }
 
     fn data_dir(&self) -> PathBuf {
@@ -205,7 +201,6 @@ impl Replicas {
     }
 
     fn spawn(&self, flags: &[String], number: usize) -> Result<Replica, String> {
-        let failed = |error| format!("cannot start {}: {error}", self.binary.display());
         let data = self.data_dir();
         let mut arguments = vec!["up".to_owned(), format!("--data-dir={}", data.display())];
         arguments.extend_from_slice(flags);
@@ -215,27 +210,15 @@ impl Replicas {
             let apart = network.options(index);
             arguments.extend(apart.map(|option| format!("--server-arg={option}")));
         }
-        let log = self.open_log(number).map_err(failed)?;
-        let mut supervisor = Tethered::program(self.binary.as_os_str(), &arguments, |command| {
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(log);
-        })
-        .map_err(failed)?;
-        let output = supervisor.child().stdout.take();
+        let supervisor = Launch {
+            output: StandardOutput::Read,
+            ..Launch::new(&self.binary, arguments, self.log(number))
+        }
+        .start()?;
         Ok(Replica {
-            lines: lines(output.ok_or("no output to read")?),
             supervisor,
             pid: None,
         })
-    }
-
-    fn open_log(&self, number: usize) -> std::io::Result<File> {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.log(number))
     }
 
     /// What a supervisor has to say; 0 is the one of all replicas.
@@ -258,13 +241,22 @@ impl Replicas {
     }
 }
 
-/// Waits until the replica of this name that serves there says that it votes.
-pub fn wait_voting(url: &str, name: &str, patience: Duration) -> Result<(), String> {
+/// Waits until the replica of this name says at `url` that it votes. `ended` says how its process ended by
+/// itself, if it has.
+pub fn wait_voting(
+    url: &str,
+    name: &str,
+    patience: Duration,
+    mut ended: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
     let deadline = Instant::now() + patience;
     loop {
         let page = scrape::get(url, "/status");
         if page.as_ref().is_ok_and(|page| page.contains(VOTING)) {
             return Ok(());
+        }
+        if let Some(how) = ended() {
+            return Err(format!("{name} ended by itself: {how}"));
         }
         if Instant::now() > deadline {
             let last = page.unwrap_or_else(|why| why);
@@ -289,48 +281,31 @@ impl Drop for Replicas {
 impl Replica {
     /// Waits until the supervisor prints its endpoints, and returns them.
     fn wait_ready(&mut self, deadline: Instant) -> Result<Vec<String>, String> {
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => {
-                    if let Some(urls) = line.strip_prefix("endpoints: ") {
-                        return Ok(urls.split(',').map(str::to_owned).collect());
-                    }
-                    self.note(&line);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err("did not serve in time".to_owned());
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err("ended without serving".to_owned());
-                }
+        let Replica { supervisor, pid } = self;
+        supervisor.wait_for(deadline, |line| {
+            if let Some(urls) = line.strip_prefix("endpoints: ") {
+                return Some(urls.split(',').map(str::to_owned).collect());
             }
-        }
-    }
-
-    /// Reads `replica I: process PID, ...`.
-    fn note(&mut self, line: &str) {
-        let pid = line
-            .split_once(": process ")
-            .and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
-        if let Some(pid) = pid {
-            // An interrupt must end a paused replica too, which its supervisor cannot.
-            cleanup::watch_process(pid);
-            self.pid = Some(pid);
-        }
+            if let Some(found) = printed_pid(line) {
+                // An interrupt must end a paused replica too, which its supervisor cannot.
+                cleanup::watch_process(found);
+                *pid = Some(found);
+            }
+            None
+        })
     }
 
     /// Waits until the supervisor, whose only replica died or that had none, has ended.
     fn wait_gone(&mut self, patience: Duration) -> Result<(), String> {
-        let deadline = Instant::now() + patience;
-        while self.supervisor.ended().is_none() {
-            if Instant::now() > deadline {
-                return Err("`quorate up` did not end in time".to_owned());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
+        let ended = self.supervisor.wait_ended(patience);
+        ended.map_err(|why| format!("`quorate up` {why}"))
     }
+}
+
+/// The process id in a line `replica I: process PID, ...`.
+fn printed_pid(line: &str) -> Option<u32> {
+    let (_, rest) = line.split_once(": process ")?;
+    rest.split(',').next()?.parse().ok()
 }
 
 impl Drop for Replica {

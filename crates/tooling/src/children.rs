@@ -24,6 +24,44 @@ pub struct Tethered {
     child: Child,
 }
 
+/// What happens to a program before it begins, and when this process ends.
+#[derive(Debug, Clone, Default)]
+pub struct Tether {
+    /// Whether the program is killed when this process ends. It is asked to end otherwise, so that a
+    /// program with children of its own can end them.
+    pub kills: bool,
+    /// The file of the network namespace that the program runs in, if not that of this process.
+    pub namespace: Option<PathBuf>,
+    /// The limit of open files, soft and hard, if the program gets one.
+    pub descriptors: Option<u64>,
+}
+
+impl Tether {
+    /// The program is killed when this process ends, which suits one without children.
+    pub fn killing() -> Tether {
+        Tether {
+            kills: true,
+            ..Tether::default()
+        }
+    }
+
+    /// The flags of the `tether` subcommand.
+    fn flags(&self) -> Vec<OsString> {
+        let mut flags: Vec<OsString> = Vec::new();
+        if self.kills {
+            flags.push("--kill".into());
+        }
+        if let Some(namespace) = &self.namespace {
+            flags.extend(["--namespace".into(), namespace.into()]);
+        }
+        flags.extend(
+            self.descriptors
+                .map(|limit| format!("--descriptors={limit}").into()),
+        );
+        flags
+    }
+}
+
 impl Tethered {
     /// Starts this executable again with a hidden subcommand of `bench`.
     pub fn of_self<S: AsRef<OsStr>>(
@@ -38,58 +76,21 @@ impl Tethered {
     }
 
     /// Starts another program through the hidden `tether` subcommand, which ties the process to
-    /// this one and then becomes the program. `prepare` sets the streams.
-    ///
-    /// When this one ends it is asked to, not killed, so that a program with children of its own
-    /// can end them.
+    /// this one as `tether` says and then becomes the program. `prepare` sets the streams.
     pub fn program<S: AsRef<OsStr>>(
         program: &OsStr,
         arguments: impl IntoIterator<Item = S>,
-        prepare: impl FnOnce(&mut Command),
-    ) -> io::Result<Tethered> {
-        Tethered::tied(&[], program, arguments, prepare)
-    }
-
-    /// The same with a limit of open files, soft and hard, if one is given.
-    pub fn program_limited<S: AsRef<OsStr>>(
-        descriptors: Option<u64>,
-        program: &OsStr,
-        arguments: impl IntoIterator<Item = S>,
-        prepare: impl FnOnce(&mut Command),
-    ) -> io::Result<Tethered> {
-        let flags = descriptors.map(|limit| format!("--descriptors={limit}").into());
-        Tethered::tied(flags.as_slice(), program, arguments, prepare)
-    }
-
-    /// The same for a program without children, which may be stopped when this one ends: it is
-    /// killed. It is started in a network namespace, if one is given.
-    pub fn program_in<S: AsRef<OsStr>>(
-        namespace: Option<PathBuf>,
-        program: &OsStr,
-        arguments: impl IntoIterator<Item = S>,
-        prepare: impl FnOnce(&mut Command),
-    ) -> io::Result<Tethered> {
-        let mut flags: Vec<OsString> = vec!["--kill".into()];
-        if let Some(namespace) = namespace {
-            flags.extend(["--namespace".into(), namespace.into()]);
-        }
-        Tethered::tied(&flags, program, arguments, prepare)
-    }
-
-    fn tied<S: AsRef<OsStr>>(
-        flags: &[OsString],
-        program: &OsStr,
-        arguments: impl IntoIterator<Item = S>,
+        tether: &Tether,
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Tethered> {
         let mut command = bench_command()?;
         command
             .arg("tether")
             .arg(std::process::id().to_string())
-            .args(flags)
+            .args(tether.flags())
             .arg("--")
-            .arg(program);
-        command.args(arguments);
+            .arg(program)
+            .args(arguments);
         prepare(&mut command);
         Tethered::spawn(command)
     }

@@ -10,6 +10,7 @@ pub mod allocator;
 pub mod children;
 pub mod cleanup;
 pub mod keys;
+pub mod launch;
 pub mod ports;
 pub mod process;
 pub mod program;

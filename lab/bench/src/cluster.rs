@@ -1,14 +1,13 @@
 //! Clusters on loopback that last as long as a value: started, waited for, stopped, cleaned up.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use quorate_tooling::children::{Tethered, lines};
+use quorate_tooling::children::Tether;
 use quorate_tooling::cleanup::TempDir;
+use quorate_tooling::launch::{Launch, Running, StandardOutput, last_lines};
 use quorate_tooling::ports::free_ports;
 use quorate_tooling::{process, scrape};
 
@@ -19,7 +18,7 @@ pub(crate) struct Cluster {
     pub(crate) endpoints: Vec<String>,
     /// The replicas, where clients go to gateways.
     behind: Vec<String>,
-    processes: Vec<Tethered>,
+    processes: Vec<Running>,
     launches: Vec<Launch>,
     directory: TempDir,
 }
@@ -53,18 +52,6 @@ impl EtcdMember {
             "--log-level=warn".to_owned(),
         ]
     }
-}
-
-/// How a process of the cluster is started, each time.
-#[derive(Debug, Clone)]
-struct Launch {
-    name: String,
-    program: OsString,
-    arguments: Vec<String>,
-    /// Whether its output is read; it goes to its log otherwise.
-    read_output: bool,
-    /// Its limit of open files, if it gets one.
-    descriptors: Option<u64>,
 }
 
 /// Says what to do where there is no etcd, and what else would do.
@@ -108,12 +95,11 @@ impl Cluster {
             let data = cluster.directory.path().join(format!("n{index}"));
             let mut arguments = EtcdMember::arguments(&members, index, &data);
             arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
-            cluster.spawn(
-                &format!("etcd-{index}"),
-                binary.as_os_str(),
-                &arguments,
-                false,
-            )?;
+            let log = cluster.log(&format!("etcd-{index}"));
+            cluster.start(Launch {
+                output: StandardOutput::Logged,
+                ..Launch::new(binary, arguments, log)
+            })?;
             cluster.endpoints.push(members[index].client.clone());
         }
         cluster.wait_healthy()?;
@@ -149,12 +135,14 @@ impl Cluster {
             format!("--port={base}"),
         ];
         arguments.extend_from_slice(options);
+        let log = cluster.log("quorate");
         cluster.start(Launch {
-            name: "quorate".to_owned(),
-            program: binary.into(),
-            arguments,
-            read_output: true,
-            descriptors,
+            output: StandardOutput::Read,
+            tether: Tether {
+                descriptors,
+                ..Tether::default()
+            },
+            ..Launch::new(binary, arguments, log)
         })?;
         (cluster.endpoints, cluster.behind) = cluster.read_endpoints()?;
         Ok(cluster)
@@ -181,8 +169,8 @@ impl Cluster {
         }
         self.processes.clear();
         let began = Instant::now();
-        for launch in self.launches.clone() {
-            self.launch(&launch)?;
+        for launch in &self.launches {
+            self.processes.push(launch.start()?);
         }
         self.wait_healthy()?;
         Ok(began.elapsed())
@@ -199,41 +187,9 @@ impl Cluster {
         })
     }
 
-    fn spawn(
-        &mut self,
-        name: &str,
-        program: &OsStr,
-        arguments: &[String],
-        read_output: bool,
-    ) -> Result<(), String> {
-        self.start(Launch {
-            name: name.to_owned(),
-            program: program.to_owned(),
-            arguments: arguments.to_vec(),
-            read_output,
-            descriptors: None,
-        })
-    }
-
     fn start(&mut self, launch: Launch) -> Result<(), String> {
-        self.launch(&launch)?;
+        self.processes.push(launch.start()?);
         self.launches.push(launch);
-        Ok(())
-    }
-
-    fn launch(&mut self, launch: &Launch) -> Result<(), String> {
-        let program = launch.program.as_os_str();
-        let failed = |error| format!("cannot start {}: {error}", program.display());
-        let log = File::create(self.log(&launch.name)).map_err(failed)?;
-        let output = match launch.read_output {
-            true => Stdio::piped(),
-            false => log.try_clone().map_err(failed)?.into(),
-        };
-        let limit = launch.descriptors;
-        let process = Tethered::program_limited(limit, program, &launch.arguments, |command| {
-            command.stdin(Stdio::null()).stdout(output).stderr(log);
-        });
-        self.processes.push(process.map_err(failed)?);
         Ok(())
     }
 
@@ -255,42 +211,29 @@ impl Cluster {
         Ok(())
     }
 
-    /// Where clients go, and who is behind that.
+    /// The URLs that clients use, and those of the replicas behind them where clients use gateways.
     fn read_endpoints(&mut self) -> Result<(Vec<String>, Vec<String>), String> {
-        let output = self.processes[0].child().stdout.take();
-        let lines = lines(output.ok_or("no output to read")?);
-        let deadline = Instant::now() + START_PATIENCE;
         let urls = |list: &str| -> Vec<String> {
             let urls = list.split([',', ' ']).filter(|url| !url.is_empty());
             urls.map(str::to_owned).collect()
         };
         let mut gateways = None;
-        loop {
-            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) => {
-                    let line = line.trim();
-                    if let Some(list) = line.strip_prefix("gateway endpoints:") {
-                        gateways = Some(urls(list));
-                    } else if let Some(list) = line.strip_prefix("endpoints:") {
-                        let replicas = urls(list);
-                        return Ok(match gateways {
-                            Some(gateways) => (gateways, replicas),
-                            None => (replicas, Vec::new()),
-                        });
-                    }
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    return Err(self.not_started("it did not print its endpoints in time"));
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(self.not_started("it ended without printing its endpoints"));
-                }
+        let found = self.processes[0].wait_for(Instant::now() + START_PATIENCE, |line| {
+            if let Some(list) = line.strip_prefix("gateway endpoints:") {
+                gateways = Some(urls(list));
+                return None;
             }
-        }
+            line.strip_prefix("endpoints:").map(urls)
+        });
+        let replicas = found.map_err(|why| self.not_started(&format!("it {why}")))?;
+        Ok(match gateways {
+            Some(gateways) => (gateways, replicas),
+            None => (replicas, Vec::new()),
+        })
     }
 
     pub(crate) fn check_alive(&mut self) -> Result<(), String> {
-        let ended = self.processes.iter_mut().find_map(Tethered::ended);
+        let ended = self.processes.iter_mut().find_map(Running::ended);
         ended.map_or(Ok(()), |status| {
             Err(self.not_started(&format!("it ended with {status}")))
         })
@@ -304,9 +247,8 @@ impl Cluster {
             .flatten()
             .flatten();
         let logs = entries.filter(|entry| entry.path().extension() == Some(OsStr::new("log")));
-        for log in logs.filter_map(|entry| fs::read_to_string(entry.path()).ok()) {
-            let lines: Vec<&str> = log.lines().collect();
-            for line in &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..] {
+        for log in logs {
+            for line in last_lines(&log.path(), LOG_LINES_SHOWN).lines() {
                 text.push_str("\n  ");
                 text.push_str(line);
             }

@@ -53,6 +53,7 @@ mod plain;
 pub mod repeats;
 pub mod rings;
 pub mod rounds;
+mod serving;
 pub mod sizes;
 pub mod survive;
 pub mod systems;

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use quorate_tooling::children::Tethered;
+use quorate_tooling::children::{Tether, Tethered};
 
 /// This program once more, with more arguments, in mount and network namespaces of its own.
 /// `as_user` makes it an administrator there who is nobody special outside.
@@ -25,9 +25,14 @@ pub(crate) fn again(
     arguments.extend(std::env::args_os().skip(1));
     arguments.extend(more);
     arguments.push(format!("--outside={}", std::process::id()).into());
-    Tethered::program("unshare".as_ref(), arguments, |command| {
-        command.stdin(Stdio::null());
-    })
+    Tethered::program(
+        "unshare".as_ref(),
+        arguments,
+        &Tether::default(),
+        |command| {
+            command.stdin(Stdio::null());
+        },
+    )
 }
 
 /// Makes a bridge, and for each replica a namespace with an address on it. Only in namespaces that

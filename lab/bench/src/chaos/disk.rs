@@ -1,7 +1,7 @@
 //! What can happen to a replica's files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -105,26 +105,10 @@ fn number(bytes: &[u8]) -> u64 {
     digits.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The last lines of a file.
-pub(super) fn tail(path: &Path, lines: usize) -> String {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let text = read().unwrap_or_default();
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
-}
-
 const ALIGN: usize = 16;
 const SEGMENT_HEAD: usize = 4096;
 const RECORD_HEAD: usize = 32;
 const KIND_MARK: u8 = 5;
-const TAIL_BYTES: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {

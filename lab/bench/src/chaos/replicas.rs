@@ -1,19 +1,22 @@
 //! The replicas' processes: `quorate serve`, each started, hurt and started again by itself.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::args::ChaosArgs;
 use super::disk;
 use super::ground::Ground;
+use crate::serving::{Serve, begin_folders};
 use crate::test_source;
-use quorate_tooling::children::{self, Tethered};
+use quorate_load::replicas::wait_voting;
+use quorate_tooling::children::{self, Tether};
+use quorate_tooling::launch::{Launch, Running, last_lines, without_options};
 use quorate_tooling::program;
 use quorate_tooling::scrape;
 
@@ -34,7 +37,7 @@ pub(super) struct Replicas {
 /// One replica.
 #[derive(Debug, Default)]
 struct Node {
-    process: Option<Tethered>,
+    process: Option<Running>,
     is_paused: bool,
     /// Grows with every start and end: requests whose answers came in different lives of the
     /// replica are told apart by it.
@@ -98,25 +101,18 @@ impl Replicas {
 
     /// Starts a replica. It may take a while to serve, or end at once.
     pub(super) fn start(&mut self, replica: usize) -> Result<(), String> {
-        let failed = |error| format!("cannot start {}: {error}", self.binary.display());
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.log(replica))
-            .map_err(failed)?;
         let arguments = self.arguments(replica);
-        let namespace = self.ground.namespace(replica);
-        let program = self.binary.as_os_str();
-        let process = Tethered::program_in(namespace, program, &arguments, |command| {
-            without_options(command);
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(log);
-        });
+        let launch = Launch {
+            tether: Tether {
+                namespace: self.ground.namespace(replica),
+                ..Tether::killing()
+            },
+            ..Launch::new(&self.binary, arguments, self.log(replica))
+        };
+        let process = launch.start_with(without_options)?;
         let node = &mut self.nodes[replica];
         node.life.fetch_add(1, SeqCst);
-        node.process = Some(process.map_err(failed)?);
+        node.process = Some(process);
         node.is_paused = false;
         Ok(())
     }
@@ -146,7 +142,7 @@ impl Replicas {
     /// How a replica ended by itself, if it did, and its last words.
     pub(super) fn ended(&mut self, replica: usize) -> Option<String> {
         let how = self.nodes[replica].process.as_mut()?.ended()?;
-        let words = disk::tail(&self.log(replica), LAST_WORDS);
+        let words = last_lines(&self.log(replica), LAST_WORDS);
         Some(format!("{how}: {words}"))
     }
 
@@ -176,22 +172,9 @@ impl Replicas {
 
     /// Waits until a replica votes; an error if it has ended or takes too long.
     pub(super) fn wait_voting(&mut self, replica: usize) -> Result<(), String> {
-        let deadline = Instant::now() + self.patience;
-        loop {
-            let page = scrape::get(&self.endpoints[replica], "/status");
-            if page.as_ref().is_ok_and(|page| page.contains(VOTING)) {
-                return Ok(());
-            }
-            let number = replica + 1;
-            if let Some(how) = self.ended(replica) {
-                return Err(format!("replica {number} ended by itself: {how}"));
-            }
-            if Instant::now() > deadline {
-                let last = page.unwrap_or_else(|why| why);
-                return Err(format!("replica {number} did not vote in time: {last}"));
-            }
-            std::thread::sleep(POLL);
-        }
+        let url = self.endpoints[replica].clone();
+        let name = format!("replica {}", replica + 1);
+        wait_voting(&url, &name, self.patience, || self.ended(replica))
     }
 
     /// Copies a replica's folder, which it does not write to now, and exports the copy's log.
@@ -238,19 +221,9 @@ impl Replicas {
     /// Begins all folders, and moves each to its replica's disk.
     fn bootstrap(&mut self, args: &ChaosArgs) -> Result<(), String> {
         let begun = self.directory.join("begun");
-        let mut command = Command::new(&self.binary);
-        without_options(&mut command);
-        command.args(["up", "--begin-only"]);
-        command.arg(format!("--data-dir={}", begun.display()));
-        command.arg(format!("--replicas={}", args.replicas));
-        command.arg(format!("--protocol={}", args.protocol));
-        command.args(&args.quorate_option);
-        let output = command.output();
-        let output = output.map_err(|error| format!("cannot run quorate up: {error}"))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("the cluster was not begun: {said}"));
-        }
+        let mut options = vec![format!("--protocol={}", args.protocol)];
+        options.extend_from_slice(&args.quorate_option);
+        begin_folders(&self.binary, &begun, args.replicas, &options)?;
         let failed = |error| format!("cannot move a folder: {error}");
         let plan = fs::read_to_string(begun.join("cluster.toml")).map_err(failed)?;
         let line = plan
@@ -272,20 +245,21 @@ impl Replicas {
             true => ground.peer(replica),
             false => ground.proxy(replica, other),
         };
-        let members = (0..self.count())
-            .map(|other| format!("{}=http://{}", other + 1, address(other)))
-            .collect::<Vec<_>>();
-        let mut arguments = vec![
-            "serve".to_owned(),
-            format!("--id={}", replica + 1),
-            format!("--data-dir={}", self.folder(replica).display()),
-            format!("--listen-client-urls={}", self.endpoints[replica]),
-            format!("--listen-peer-urls=http://{}", ground.peer(replica)),
-            format!("--initial-cluster={}", members.join(",")),
+        let mut arguments = Serve {
+            id: replica + 1,
+            folder: &self.folder(replica),
+            client_url: &self.endpoints[replica],
+            peer_url: &format!("http://{}", ground.peer(replica)),
+            members: (0..self.count())
+                .map(|other| (other + 1, format!("http://{}", address(other))))
+                .collect(),
+        }
+        .arguments();
+        arguments.extend([
             format!("--cluster-id={}", self.cluster),
             format!("--snapshot-count={SNAPSHOT_SLOTS}"),
             format!("--test-source={}", self.test_source(replica).display()),
-        ];
+        ]);
         arguments.extend_from_slice(&self.options);
         arguments
     }
@@ -305,33 +279,18 @@ impl Drop for Replicas {
     }
 }
 
-/// Takes off the options that whoever runs this has in the environment.
-fn without_options(command: &mut Command) {
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("QUORATE_") {
-            command.env_remove(name);
-        }
-    }
-}
-
-/// Creates what a directory for everything needs.
+/// Creates the place of each replica's disk below a directory for everything.
 pub(super) fn lay_out(directory: &Path, replicas: usize) -> Result<(), String> {
-    for replica in 0..replicas {
+    (0..replicas).try_for_each(|replica| {
         let disk = Replicas::disk_at(directory, replica);
         fs::create_dir_all(&disk)
-            .map_err(|error| format!("cannot create {}: {error}", disk.display()))?;
-    }
-    File::open(directory)
-        .map(drop)
-        .map_err(|error| error.to_string())
+            .map_err(|error| format!("cannot create {}: {error}", disk.display()))
+    })
 }
 
 /// What is kept as evidence, below the directory for everything.
 pub(super) const KEPT: &str = "kept";
-/// What the status page of a replica that votes says.
-const VOTING: &str = "\"role\":\"voting\"";
 /// Some rounds to a snapshot; logs go back for two, and so behind the beginning of every round.
 const SNAPSHOT_SLOTS: u32 = 20_000;
 const LAST_WORDS: usize = 3;
-const POLL: Duration = Duration::from_millis(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(15);

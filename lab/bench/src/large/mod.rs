@@ -217,11 +217,9 @@ impl Turn<'_> {
     /// Small puts while another client puts large values, one after the other.
     fn small_beside_large(&self) -> Result<(Report, Option<Report>), String> {
         std::thread::scope(|scope| {
-            let large = scope.spawn(|| {
-                let mut job = self.job(1, self.args.large);
-                job.load.duration = Some(self.args.seconds);
-                load::run(&job)
-            });
+            let mut job = self.job(1, self.args.large);
+            job.load.duration = Some(self.args.seconds);
+            let large = scope.spawn(move || load::run(&job));
             let (small, _) = self.small()?;
             let large = large.join().map_err(|_| "the large puts failed")??;
             match large.operations {

@@ -2,9 +2,8 @@
 //! them for.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberListRequest, MemberRemoveRequest};
@@ -15,9 +14,11 @@ use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 
 use super::MembersArgs;
+use crate::serving::Serve;
 use quorate_load::trial::Asker;
-use quorate_tooling::children::Tethered;
+use quorate_tooling::children::Tether;
 use quorate_tooling::cleanup::TempDir;
+use quorate_tooling::launch::{Launch, Running, last_lines};
 use quorate_tooling::ports::free_ports;
 use quorate_tooling::program;
 use quorate_tooling::scrape::{get, post};
@@ -28,7 +29,7 @@ pub(super) struct Fleet {
     binary: PathBuf,
     directory: TempDir,
     ports: u16,
-    running: BTreeMap<u16, Tethered>,
+    running: BTreeMap<u16, Running>,
     /// Members, and the last that was added if it is none yet.
     listed: Vec<u16>,
     /// Numbers given so far.
@@ -274,32 +275,23 @@ impl Fleet {
     }
 
     fn start(&mut self, id: u16, flags: &[String]) -> Result<(), String> {
-        let failed = |error| format!("cannot start {}: {error}", self.binary.display());
-        let mut options = OpenOptions::new();
-        let log = options.create(true).append(true).open(self.log_path(id));
-        let log = log.map_err(failed)?;
-        let list = self
-            .listed
-            .iter()
-            .map(|id| format!("{id}={}", self.peer_url(*id)));
-        let list: Vec<String> = list.collect();
-        let mut arguments = vec![
-            "serve".to_owned(),
-            format!("--id={id}"),
-            format!("--data-dir={}", self.folder(id).display()),
-            format!("--listen-client-urls={}", self.client_url(id)),
-            format!("--listen-peer-urls={}", self.peer_url(id)),
-            format!("--initial-cluster={}", list.join(",")),
-        ];
+        let members = self.listed.iter();
+        let mut arguments = Serve {
+            id: id.into(),
+            folder: &self.folder(id),
+            client_url: &self.client_url(id),
+            peer_url: &self.peer_url(id),
+            members: members
+                .map(|id| (usize::from(*id), self.peer_url(*id)))
+                .collect(),
+        }
+        .arguments();
         arguments.extend_from_slice(flags);
-        let program = self.binary.as_os_str();
-        let process = Tethered::program_in(None, program, &arguments, |command| {
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(log);
-        });
-        self.running.insert(id, process.map_err(failed)?);
+        let launch = Launch {
+            tether: Tether::killing(),
+            ..Launch::new(&self.binary, arguments, self.log_path(id))
+        };
+        self.running.insert(id, launch.start()?);
         Ok(())
     }
 
@@ -319,10 +311,12 @@ impl Fleet {
         self.directory.path().join(format!("replica-{id}.log"))
     }
 
-    /// The last words of a replica.
+    /// The last line of a replica's log.
     fn log(&self, id: u16) -> String {
-        let text = fs::read_to_string(self.log_path(id)).unwrap_or_default();
-        text.lines().last().unwrap_or("it said nothing").to_owned()
+        match last_lines(&self.log_path(id), 1) {
+            line if line.is_empty() => "its log is empty".to_owned(),
+            line => line,
+        }
     }
 }
 

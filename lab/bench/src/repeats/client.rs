@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use quorate_tooling::children::Tethered;
-use quorate_tooling::children::lines;
+use quorate_tooling::children::{Tether, Tethered, lines};
 use quorate_tooling::units;
 
 /// A program and its name in tables.
@@ -107,9 +106,14 @@ impl Client {
         let (program, arguments) = spec.command.split_first().ok_or(SHAPE)?;
         let endpoints = endpoints.join(",");
         let arguments = arguments.iter().chain([&endpoints]);
-        let mut process = Tethered::program(OsStr::new(program), arguments, |command| {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        })
+        let mut process = Tethered::program(
+            OsStr::new(program),
+            arguments,
+            &Tether::default(),
+            |command| {
+                command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            },
+        )
         .map_err(|error| failed(&error))?;
         let input = process.child().stdin.take();
         let output = process.child().stdout.take();

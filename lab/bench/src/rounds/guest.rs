@@ -1,12 +1,12 @@
 //! A replica beside those of `quorate up`: added by `quorate cluster add`, and started by the command that this prints.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use quorate_load::replicas::wait_voting;
-use quorate_tooling::children::Tethered;
+use quorate_tooling::launch::{Launch, Running};
 use quorate_tooling::ports::free_ports;
 
 /// Such a replica, which runs.
@@ -20,7 +20,7 @@ pub(super) struct Guest {
     home: PathBuf,
     /// The printed command, word by word, without the program.
     command: Vec<String>,
-    process: Option<Tethered>,
+    process: Option<Running>,
     patience: Duration,
 }
 
@@ -56,26 +56,19 @@ impl Guest {
 
     /// Starts it by its command, and waits until it votes.
     pub(super) fn start(&mut self) -> Result<(), String> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.home.join("log"));
-        let log = log.map_err(|error| error.to_string())?;
-        let started = Tethered::program(self.binary.as_os_str(), &self.command, |command| {
+        let launch = Launch::new(&self.binary, self.command.clone(), self.home.join("log"));
+        let started = launch.start_with(|command| {
             command
                 .current_dir(&self.home)
-                .env("QUORATE_LISTEN_CLIENT_URLS", &self.endpoint)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(log);
+                .env("QUORATE_LISTEN_CLIENT_URLS", &self.endpoint);
         });
-        self.process = Some(started.map_err(|error| format!("cannot start a replica: {error}"))?);
+        self.process = Some(started?);
         let name = format!(
             "replica {}, whose log is in {},",
             self.id,
             self.home.display()
         );
-        wait_voting(&self.endpoint, &name, self.patience)
+        wait_voting(&self.endpoint, &name, self.patience, || None)
     }
 
     /// Kills it (SIGKILL) and deletes its data.

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use tokio::runtime::Runtime;
 
-use crate::gateways::Gateways;
+use crate::gateways::{GatewayPlan, Gateways};
 pub use args::{Kind, RoundsArgs};
 use checks::Promise;
 pub(crate) use checks::converged;
@@ -96,9 +96,15 @@ fn begin_gateways(args: &RoundsArgs, replicas: &Replicas) -> Result<Option<Gatew
     if !args.kind.contains(&Kind::KillGateway) {
         return Ok(None);
     }
-    let (urls, directory) = (&replicas.endpoints, replicas.directory());
-    let binary = binary(args)?;
-    Gateways::start(binary, args.gateways, urls, &[], (directory, args.patience)).map(Some)
+    let gateways = Gateways::start(&GatewayPlan {
+        binary: &binary(args)?,
+        count: args.gateways,
+        replicas: &replicas.endpoints,
+        options: &[],
+        directory: replicas.directory(),
+        patience: args.patience,
+    });
+    gateways.map(Some)
 }
 
 fn begin(args: &RoundsArgs) -> Result<Replicas, String> {

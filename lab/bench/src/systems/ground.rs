@@ -6,7 +6,7 @@ use super::link::Apart;
 use super::{Shape, SystemArgs};
 use crate::cluster::Cluster;
 use crate::namespaces;
-use quorate_tooling::children::Tethered;
+use quorate_tooling::launch::Running as Process;
 use quorate_tooling::program;
 use quorate_tooling::scrape;
 
@@ -110,7 +110,7 @@ impl Running {
             peers: peers(&endpoints)?,
             namespaces: (0..endpoints.len()).map(namespaces::name).collect(),
             endpoints,
-            pids: cluster.processes.iter().map(Tethered::pid).collect(),
+            pids: cluster.processes.iter().map(Process::pid).collect(),
             _keeper: Keeper::Apart { _cluster: cluster },
         })
     }

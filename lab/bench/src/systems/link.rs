@@ -2,11 +2,9 @@
 //! own, with a token bucket at both ends of its cable, and packets lost if that is asked for. The load
 //! generator is on the bridge, behind no such link.
 
-use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -15,8 +13,10 @@ use serde::Serialize;
 use super::SystemArgs;
 use crate::cluster::EtcdMember;
 use crate::namespaces::{self, address, cable, ip, name, run};
-use quorate_tooling::children::{self, Tethered};
+use crate::serving::{Serve, begin_folders};
+use quorate_tooling::children::{self, Tether};
 use quorate_tooling::cleanup::{self, TempDir};
+use quorate_tooling::launch::{Launch, Running};
 use quorate_tooling::scrape;
 
 /// Runs everything once more in namespaces of its own.
@@ -104,7 +104,7 @@ fn lottery(loss: f64) -> String {
 #[derive(Debug)]
 pub(super) struct Apart {
     /// Its processes, one per replica.
-    pub(super) processes: Vec<Tethered>,
+    pub(super) processes: Vec<Running>,
     replicas: u8,
     directory: TempDir,
 }
@@ -135,7 +135,7 @@ impl Apart {
             let data = cluster.data().join(replica.to_string());
             let mut arguments = EtcdMember::arguments(&members, replica, &data);
             arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
-            cluster.launch(binary.as_os_str(), replica, &arguments)?;
+            cluster.launch(binary, replica, arguments)?;
         }
         cluster.wait_for("/health", "\"true\"")?;
         Ok(cluster)
@@ -149,18 +149,9 @@ impl Apart {
         options: &[String],
     ) -> Result<Apart, String> {
         let mut cluster = Apart::empty(replicas, parent)?;
-        let mut begin = Command::new(binary);
-        begin.args(["up", "--begin-only"]).args(options);
-        begin.arg(format!("--replicas={replicas}"));
-        begin.arg(format!("--data-dir={}", cluster.data().display()));
-        let output = begin.output();
-        let output = output.map_err(|error| format!("cannot run quorate up: {error}"))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("the cluster was not begun: {said}"));
-        }
+        begin_folders(binary, &cluster.data(), replicas, options)?;
         for replica in 0..replicas.into() {
-            cluster.serve(binary.as_os_str(), replica, options)?;
+            cluster.serve(binary, replica, options)?;
         }
         cluster.wait_for("/status", "\"role\":\"voting\"")?;
         Ok(cluster)
@@ -176,47 +167,41 @@ impl Apart {
         self.directory.path().join("data")
     }
 
-    fn serve(&mut self, program: &OsStr, replica: usize, options: &[String]) -> Result<(), String> {
-        let number = replica + 1;
-        let peers = (0..self.replicas.into())
-            .map(|other| format!("{}={}", other + 1, url(other, PEERS)))
-            .collect::<Vec<_>>();
-        let mut arguments = vec![
-            "serve".to_owned(),
-            format!("--id={number}"),
-            format!(
-                "--data-dir={}",
-                self.data().join(number.to_string()).display()
-            ),
-            format!("--listen-client-urls={}", url(replica, CLIENTS)),
-            format!("--listen-peer-urls={}", url(replica, PEERS)),
-            format!("--initial-cluster={}", peers.join(",")),
-        ];
+    fn serve(&mut self, binary: &Path, replica: usize, options: &[String]) -> Result<(), String> {
+        let replicas = 0..usize::from(self.replicas);
+        let mut arguments = Serve {
+            id: replica + 1,
+            folder: &self.data().join((replica + 1).to_string()),
+            client_url: &url(replica, CLIENTS),
+            peer_url: &url(replica, PEERS),
+            members: replicas
+                .map(|other| (other + 1, url(other, PEERS)))
+                .collect(),
+        }
+        .arguments();
         let own = options
             .iter()
             .filter_map(|option| option.strip_prefix("--server-arg="));
         arguments.extend(own.map(str::to_owned));
-        self.launch(program, replica, &arguments)
+        self.launch(binary, replica, arguments)
     }
 
     /// Starts a replica in its namespace.
     fn launch(
         &mut self,
-        program: &OsStr,
+        program: &Path,
         replica: usize,
-        arguments: &[String],
+        arguments: Vec<String>,
     ) -> Result<(), String> {
-        let failed = |error| format!("cannot start {}: {error}", program.display());
         let log = self.directory.path().join(format!("{}.log", replica + 1));
-        let log = File::create(log).map_err(failed)?;
-        let namespace = Some(namespaces::file(replica));
-        let process = Tethered::program_in(namespace, program, arguments, |command| {
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(log);
-        });
-        self.processes.push(process.map_err(failed)?);
+        let launch = Launch {
+            tether: Tether {
+                namespace: Some(namespaces::file(replica)),
+                ..Tether::killing()
+            },
+            ..Launch::new(program, arguments, log)
+        };
+        self.processes.push(launch.start()?);
         Ok(())
     }
 
@@ -225,7 +210,7 @@ impl Apart {
         let deadline = Instant::now() + PATIENCE;
         let says = |url: &String| scrape::get(url, page).is_ok_and(|page| page.contains(word));
         while !self.endpoints().iter().all(says) {
-            if let Some(how) = self.processes.iter_mut().find_map(Tethered::ended) {
+            if let Some(how) = self.processes.iter_mut().find_map(Running::ended) {
                 return Err(format!("a replica ended with {how}"));
             }
             if Instant::now() > deadline {

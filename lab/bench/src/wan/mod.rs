@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use quorate_sim::{Map, wan_params};
 
-use crate::gateways::Gateways;
+use crate::gateways::{GatewayPlan, Gateways};
 use quorate_load::load::{self, Arrivals, Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_load::replicas::Replicas;
 use quorate_load::report::Report;
@@ -166,10 +166,15 @@ fn measure(args: &WanArgs, map: &Map, system: &str, ways: &mut Vec<Way>) -> Resu
         for (replica, far) in args.replicas.iter().enumerate() {
             network.set_from_gateways(replica, half(clients, far)?);
         }
-        let place = (replicas.directory(), PATIENCE);
-        let urls = &replicas.endpoints;
-        // Where replicas find each other is as far as they are from each other.
-        let gateways = Gateways::start(binary.clone(), 1, urls, &["--peers-only"], place)?;
+        let gateways = Gateways::start(&GatewayPlan {
+            binary: &binary,
+            count: 1,
+            replicas: &replicas.endpoints,
+            // Where replicas find each other is as far as they are from each other.
+            options: &["--peers-only"],
+            directory: replicas.directory(),
+            patience: PATIENCE,
+        })?;
         let url = &gateways.endpoints[0];
         ways.push(way(args, system, (Entrance::Gateway(at), url))?);
     }
