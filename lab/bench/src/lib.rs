@@ -3,10 +3,8 @@
 //! - [`floor`]: the least replicated program with the same I/O, which says how fast this machine
 //!   could be at best;
 //! - [`compare`]: interleaved runs of Quorate, etcd and the floor in one sitting;
-//! - [`rounds`]: clusters whose replicas are killed and paused under load, round after round, and
-//!   what their clients saw, checked;
-//! - [`chaos`]: clusters whose processes, links, clocks and disks are hurt, and everything that was
-//!   told held against the order that the replicas executed;
+//! - [`faults`]: clusters whose processes, links, clocks and disks are hurt under load, round after round, and what
+//!   clients were told, checked; `bench rounds` and `bench chaos`;
 //! - [`survive`]: what clusters serve while replicas are stopped, held against what their quorums
 //!   promise, and what becomes of lost fragments;
 //! - [`failover`]: leaders killed under load, and throughput over time;
@@ -26,8 +24,9 @@
 //! - [`repeats`]: writes that are executed twice because client libraries repeat them by themselves;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
-//! Load itself is `quorate-load`, which `quorate-lab bench` has too. The executable that holds this crate mounts [`BenchCommand`] as its `bench` subcommand: some
-//! commands start the executable again as `<executable> bench <hidden role>`.
+//! Load itself is `quorate-load`, whose commands `quorate-lab bench` has, too. The executable that holds this crate
+//! mounts [`BenchCommand`] as its `bench` subcommand: some commands start the executable again as
+//! `<executable> bench <hidden role>`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -35,7 +34,6 @@
 )]
 
 pub mod attack;
-pub mod chaos;
 pub mod clocks;
 mod cluster;
 pub mod colocated;
@@ -43,6 +41,7 @@ pub mod commute;
 pub mod compare;
 pub mod differential;
 pub mod failover;
+pub mod faults;
 pub mod floor;
 mod gateways;
 pub mod large;
@@ -52,7 +51,6 @@ mod observe;
 mod plain;
 pub mod repeats;
 pub mod rings;
-pub mod rounds;
 mod serving;
 pub mod sizes;
 pub mod survive;
@@ -81,10 +79,10 @@ pub enum BenchCommand {
     Compare(compare::CompareArgs),
     /// Kill or pause replicas under load, round after round, and check all that clients saw
     #[command(after_help = ROUNDS_EXAMPLES)]
-    Rounds(rounds::RoundsArgs),
+    Rounds(faults::rounds::RoundsArgs),
     /// Hurt replicas in every way this machine allows, under load, and check all that was told
     #[command(after_help = CHAOS_EXAMPLES)]
-    Chaos(Box<chaos::ChaosArgs>),
+    Chaos(Box<faults::chaos::ChaosArgs>),
     /// Stop replicas, delete a folder, damage fragments, and hold what is served against the promise
     #[command(after_help = SURVIVE_EXAMPLES)]
     Survive(survive::SurviveArgs),
@@ -160,8 +158,8 @@ pub fn run(command: BenchCommand) -> ExitCode {
     match command {
         BenchCommand::Floor(args) => finish(floor::run(&args), args.json),
         BenchCommand::Compare(args) => ended(compare::run(&args)),
-        BenchCommand::Rounds(args) => rounds::run(&args),
-        BenchCommand::Chaos(args) => chaos::run(&args),
+        BenchCommand::Rounds(args) => faults::rounds::run(&args),
+        BenchCommand::Chaos(args) => faults::chaos::run(&args),
         BenchCommand::Survive(args) => survive::run(&args),
         BenchCommand::Failover(args) => failover::run(&args),
         BenchCommand::Members(args) => members::run(&args),

@@ -30,6 +30,7 @@ pub struct Channel {
     range: Uri,
     delete_range: Uri,
     txn: Uri,
+    compact: Uri,
     status: Uri,
     hash_kv: Uri,
 }
@@ -45,6 +46,8 @@ pub enum Call {
     DeleteRange,
     /// `KV.Txn`.
     Txn,
+    /// `KV.Compact`.
+    Compact,
     /// `Maintenance.Status`.
     Status,
     /// `Maintenance.HashKV`.
@@ -89,6 +92,7 @@ impl Channel {
             range: uri("KV/Range")?,
             delete_range: uri("KV/DeleteRange")?,
             txn: uri("KV/Txn")?,
+            compact: uri("KV/Compact")?,
             status: uri("Maintenance/Status")?,
             hash_kv: uri("Maintenance/HashKV")?,
         })
@@ -132,6 +136,7 @@ impl Channel {
             Call::Range => self.range.clone(),
             Call::DeleteRange => self.delete_range.clone(),
             Call::Txn => self.txn.clone(),
+            Call::Compact => self.compact.clone(),
             Call::Status => self.status.clone(),
             Call::HashKv => self.hash_kv.clone(),
         };

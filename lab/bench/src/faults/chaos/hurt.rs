@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::PutRequest;
-use quorate_face_etcd::client::KvClient;
+use quorate_sim::judge::Request;
 use tokio::runtime::Runtime;
 
 use super::disk;
 use super::fault::{Fault, Planned};
-use super::history::Session;
 use super::replicas::Replicas;
+use crate::faults::requests::send;
+use crate::faults::session::Session;
+use crate::faults::state::connect;
 use quorate_load::relay::{Network, Weather};
 
 /// A cluster while it is hurt.
@@ -202,19 +204,22 @@ impl<'a> Hurt<'a> {
         self.fillers.push(filler);
         let over = Arc::new(AtomicBool::new(false));
         self.ballast.push(Arc::clone(&over));
-        let channel = self.session.channel((victim + 1) % self.replicas.count())?;
+        let url = self.replicas.endpoints[(victim + 1) % self.replicas.count()].clone();
         let timeout = self.session.timeout;
+        let put = Request::Put(PutRequest {
+            key: Bytes::from_static(b"ballast"),
+            value: Bytes::from(vec![b'b'; BALLAST_BYTES]),
+            ..PutRequest::default()
+        });
         self.runtime.spawn(async move {
-            let mut client = KvClient::new(channel);
-            let value = Bytes::from(vec![b'b'; BALLAST_BYTES]);
+            // Nobody wants the values; what counts is that they are written.
             while !over.load(SeqCst) {
-                let put = PutRequest {
-                    key: Bytes::from_static(b"ballast"),
-                    value: value.clone(),
-                    ..PutRequest::default()
+                let Ok(mut channel) = connect(&url).await else {
+                    continue;
                 };
-                // Nobody wants it; what counts is that it is written.
-                let _ = tokio::time::timeout(timeout, client.put(put)).await;
+                let sent =
+                    async { while !over.load(SeqCst) && send(&mut channel, &put).await.is_ok() {} };
+                let _ = tokio::time::timeout(timeout, sent).await;
             }
         });
         Ok(())

@@ -1,6 +1,6 @@
 //! What `bench rounds` can be told.
 
-use std::path::PathBuf;
+use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use quorate_load::load::payload::IDENTITY_BYTES;
 use quorate_tooling::units;
+
+use crate::faults::args::{FaultArgs, check_clients};
 
 /// The options of `bench rounds`.
 #[derive(Debug, Clone, Args)]
@@ -40,47 +42,20 @@ pub struct RoundsArgs {
     /// How long a paused replica is stopped
     #[arg(long, default_value = "10s", value_parser = units::duration)]
     pub pause: Duration,
-    /// How long replicas may take to serve again, and to come to the same state
-    #[arg(long, default_value = "60s", value_parser = units::duration)]
-    pub patience: Duration,
-    /// Clients give an operation up after this time; for those of a healthy replica that is a
-    /// violation
-    #[arg(long, default_value = "5s", value_parser = units::duration)]
-    pub timeout: Duration,
-    /// Go on with the next round after a violation
-    #[arg(long)]
-    pub keep_going: bool,
-    /// Decides keys, values and when faults happen [default: drawn at random and printed]
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// How the replicas agree
-    #[arg(long, default_value = "rabia")]
-    pub protocol: String,
     /// What survives a crash of all replicas: disk or memory
     #[arg(long, default_value = "disk", value_parser = ["disk", "memory"])]
     pub durability: String,
-    /// Another option for every replica's `quorate serve`; repeated
-    #[arg(long, allow_hyphen_values = true)]
-    pub server_arg: Vec<String>,
-    /// Another option for `quorate up`; repeated
-    #[arg(long, allow_hyphen_values = true)]
-    pub quorate_option: Vec<String>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
-    /// Directory for the data, on the disk to test [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
-    /// Also write every round to this file as one JSON array
-    #[arg(long)]
-    pub json: Option<PathBuf>,
+    /// The options that both plans of faults share.
+    #[command(flatten)]
+    pub faults: FaultArgs,
 }
 
 /// What happens to the cluster in a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// One replica is killed and started again
+    #[default]
     KillOne,
     /// All replicas are killed at once and started again
     KillAll,
@@ -98,18 +73,10 @@ pub enum Kind {
     KillGateway,
 }
 
-impl Kind {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::KillOne => "kill-one",
-            Kind::KillAll => "kill-all",
-            Kind::Wipe => "wipe",
-            Kind::ReturnAdded => "return-added",
-            Kind::Rolling => "rolling",
-            Kind::Pause => "pause",
-            Kind::KillGateway => "kill-gateway",
-        }
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        out.pad(value.as_ref().map_or("", |value| value.get_name()))
     }
 }
 
@@ -138,20 +105,10 @@ impl RoundsArgs {
         if self.durability == "memory" && self.kind.contains(&Kind::KillAll) {
             return Err("--kind kill-all: nothing in memory survives the death of all".to_owned());
         }
-        let is_apart = self.kind.contains(&Kind::KillGateway);
-        if is_apart && self.clients < u32::from(self.gateways) {
-            return Err(format!(
-                "--clients {}: every one of the {} gateways needs a client",
-                self.clients, self.gateways
-            ));
+        if self.kind.contains(&Kind::KillGateway) {
+            check_clients(self.clients, self.gateways, "gateways")?;
         }
-        if self.clients < u32::from(self.replicas) {
-            return Err(format!(
-                "--clients {}: every one of the {} replicas needs a client",
-                self.clients, self.replicas
-            ));
-        }
-        Ok(())
+        check_clients(self.clients, self.replicas, "replicas")
     }
 }
 

@@ -14,7 +14,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::history::Session;
+use super::channel;
+use crate::faults::session::Session;
 
 /// A watcher at one replica.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Watcher {
     /// A watcher of everything from a revision on.
     pub(super) fn new(replica: usize, session: &Session, start: i64) -> Result<Watcher, String> {
         let (key, range_end) = session.range("");
-        let client = WatchClient::new(session.channel(replica)?);
+        let client = WatchClient::new(channel(session, replica)?);
         Ok(Watcher {
             replica,
             client: client.max_decoding_message_size(usize::MAX),

@@ -7,12 +7,16 @@ use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest,
 };
-use quorate_face_etcd::client::{KvClient, LeaseClient};
-use quorate_sim::judge::{Request, Response};
+use quorate_face_etcd::client::LeaseClient;
+use quorate_load::load::rpc::Failure;
+use quorate_sim::judge::{Request, Response, Returned};
 use tonic::transport::Channel;
+use tonic::{Code, Status};
 
-use super::client::{describe, judged, send};
-use super::history::{Outcome, Session};
+use super::channel;
+use crate::faults::requests::{Answer, refused};
+use crate::faults::session::{Asker, Session};
+use crate::faults::stage::Stage;
 
 /// What leases' keys are named.
 pub(super) const LEASED: &str = "leased/";
@@ -23,7 +27,6 @@ pub(super) struct Keeper {
     id: usize,
     replica: usize,
     session: Arc<Session>,
-    kv: KvClient<Channel>,
     lease: LeaseClient<Channel>,
     random: fastrand::Rng,
     count: u64,
@@ -39,26 +42,23 @@ pub(super) struct Kept {
 }
 
 impl Keeper {
-    pub(super) fn new(id: usize, session: &Arc<Session>, seed: u64) -> Result<Keeper, String> {
-        let replica = id % session.replicas();
-        let channel = session.channel(replica)?;
+    pub(super) fn new(id: usize, replica: usize, session: &Arc<Session>) -> Result<Keeper, String> {
         Ok(Keeper {
             id,
             replica,
             session: Arc::clone(session),
-            kv: KvClient::new(channel.clone()),
-            lease: LeaseClient::new(channel),
-            random: fastrand::Rng::with_seed(seed ^ id as u64),
+            lease: LeaseClient::new(channel(session, replica)?),
+            random: fastrand::Rng::with_seed(session.seed ^ id as u64),
             count: 0,
             kept: Vec::new(),
         })
     }
 
     /// Keeps leases until the round's load is over.
-    pub(super) async fn run(mut self) -> Keeper {
-        while !self.session.is_over() {
+    pub(super) async fn run(mut self, stage: Arc<Stage>) -> Keeper {
+        while !stage.is_over() {
             if let Err(error) = self.keep_one().await {
-                self.session.failed(error);
+                self.session.note_error(self.replica, error);
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -75,32 +75,29 @@ impl Keeper {
         let answer = self.within(self.lease.clone().lease_grant(request)).await?;
         let lease = answer.id;
         self.count += 1;
-        let key = self
-            .session
-            .key(&format!("{LEASED}{}/{}", self.id, self.count));
-        let value = self
-            .session
-            .value(format!("lease-{}-{}", self.id, self.count));
+        let name = format!("{LEASED}{}/{}", self.id, self.count);
+        let key = self.session.key(&name);
         let put = Request::Put(PutRequest {
             key: key.clone(),
-            value,
+            value: self.session.value(self.id, self.count),
             lease,
             ..PutRequest::default()
         });
-        let answer = send(&mut self.kv, put.clone());
-        let stored = self.session.ask(self.id, self.replica, put, answer).await;
+        let url = &self.session.endpoints[self.replica];
+        let stored = self.session.ask_apart(self.id, self.replica, url, put);
+        let stored = stored.await.map(|returned| returned.response);
         let mut until = granted + time;
         for _ in 0..self.random.u8(..3) {
             tokio::time::sleep(time.mul_f64(0.4)).await;
             match self.renew(lease).await {
                 Ok(renewed) => until = renewed + time,
-                Err(error) => self.session.failed(error),
+                Err(error) => self.session.note_error(self.replica, error),
             }
         }
         if self.random.u8(..3) == 0 {
-            return self.revoke(lease).await;
-        }
-        if matches!(stored, Some(Response::Put(_))) {
+            // An error is on record.
+            let _ = self.revoke(lease).await;
+        } else if matches!(stored, Ok(Response::Put(_))) {
             self.kept.push(Kept { key, until });
         }
         Ok(())
@@ -121,23 +118,29 @@ impl Keeper {
         }
     }
 
-    async fn revoke(&mut self, lease: i64) -> Result<(), String> {
+    async fn revoke(&mut self, lease: i64) -> Result<Returned, Failure> {
         let mut client = self.lease.clone();
         let answer = async {
             match client.lease_revoke(LeaseRevokeRequest { id: lease }).await {
                 Ok(answer) => {
                     let header = answer.into_inner().header;
-                    let revision = header.map_or(0, |header| header.revision);
-                    Outcome::AnsweredAt(revision, Response::Revoked)
+                    Ok(Answer {
+                        response: Response::Revoked,
+                        revision: Some(header.map_or(0, |header| header.revision)),
+                    })
                 }
-                Err(status) => judged(&status),
+                Err(status) => refused(status.message()).ok_or_else(|| Failure {
+                    text: describe(&status),
+                    connection_lost: false,
+                }),
             }
         };
-        let request = Request::Revoke(lease);
-        self.session
-            .ask(self.id, self.replica, request, answer)
-            .await;
-        Ok(())
+        let from = Asker {
+            client: self.id,
+            endpoint: self.replica,
+            connection: u64::MAX - self.id as u64,
+        };
+        self.session.ask(from, Request::Revoke(lease), answer).await
     }
 
     async fn within<A>(
@@ -149,6 +152,18 @@ impl Keeper {
             Ok(Err(status)) => Err(describe(&status)),
             Err(_) => Err("no answer in time".to_owned()),
         }
+    }
+}
+
+/// An error by its kind: what the transport adds differs from case to case.
+fn describe(status: &Status) -> String {
+    match status.code() {
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal
+            if !status.message().starts_with("etcdserver") =>
+        {
+            "connection lost".to_owned()
+        }
+        _ => status.message().to_owned(),
     }
 }
 

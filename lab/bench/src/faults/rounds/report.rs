@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::args::Kind;
+use crate::faults::series::{RoundReport, verdict};
 
 /// Everything one round measured and found.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct RoundReport {
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Report {
     pub(super) kind: Kind,
     /// From 0; counted through all kinds.
     pub(super) round: u16,
@@ -79,33 +81,7 @@ impl Stretch {
     }
 }
 
-impl RoundReport {
-    pub(super) fn new(kind: Kind, round: u16, seed: u64) -> RoundReport {
-        RoundReport {
-            kind,
-            round,
-            seed,
-            victims: Vec::new(),
-            puts: 0,
-            kills: 0,
-            asked_again: 0,
-            executed: 0,
-            load: None,
-            unknown: 0,
-            checked: 0,
-            calm: None,
-            hurt: None,
-            rejoin: None,
-            errors: 0,
-            errors_excused: 0,
-            restart_ms: None,
-            catch_up_ms: None,
-            revision: 0,
-            hash: 0,
-            violations: Vec::new(),
-        }
-    }
-
+impl Report {
     /// By how much the longest gap, of the stretches with the fault and with the return, exceeds
     /// that of the stretch without, in ms.
     fn excess_ms(&self) -> Option<f64> {
@@ -119,9 +95,19 @@ impl RoundReport {
     }
 }
 
-impl fmt::Display for RoundReport {
+impl RoundReport for Report {
+    fn title(&self) -> String {
+        format!("{} round {}", self.kind, self.round + 1)
+    }
+
+    fn violations(&self) -> &[String] {
+        &self.violations
+    }
+}
+
+impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:<8} round {:>3}", self.kind.name(), self.round + 1)?;
+        write!(out, "{:<8} round {:>3}", self.kind, self.round + 1)?;
         match &self.victims[..] {
             [] if self.kind == Kind::KillGateway => write!(
                 out,
@@ -163,17 +149,13 @@ impl fmt::Display for RoundReport {
             self.checked,
             self.revision,
             self.hash,
-            if self.violations.is_empty() {
-                "ok"
-            } else {
-                "VIOLATION"
-            }
+            verdict(&self.violations)
         )
     }
 }
 
 /// Median and maximum per kind.
-pub(super) fn table(rounds: &[RoundReport]) -> String {
+pub(super) fn table(rounds: &[Report]) -> String {
     let mut text = format!(
         "\n{:<13}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
         "kind",
@@ -189,8 +171,8 @@ pub(super) fn table(rounds: &[RoundReport]) -> String {
         "equal ms",
         "violations",
     );
-    for kind in KINDS {
-        let of_kind: Vec<&RoundReport> = rounds.iter().filter(|one| one.kind == kind).collect();
+    for &kind in Kind::value_variants() {
+        let of_kind: Vec<&Report> = rounds.iter().filter(|one| one.kind == kind).collect();
         if !of_kind.is_empty() {
             text += &line(kind, &of_kind);
         }
@@ -199,11 +181,11 @@ pub(super) fn table(rounds: &[RoundReport]) -> String {
 }
 
 /// Per kind: in how many rounds a fault cost at most as much service as allowed.
-pub(super) fn verdicts(rounds: &[RoundReport]) -> String {
-    let verdict = |kind: Kind| {
+pub(super) fn verdicts(rounds: &[Report]) -> String {
+    let of = |kind: Kind| {
         let of_kind = || rounds.iter().filter(|one| one.kind == kind);
-        let excesses: Vec<f64> = of_kind().filter_map(RoundReport::excess_ms).collect();
-        let of_fault = of_kind().filter_map(RoundReport::excess_of_fault_ms);
+        let excesses: Vec<f64> = of_kind().filter_map(Report::excess_ms).collect();
+        let of_fault = of_kind().filter_map(Report::excess_of_fault_ms);
         let good_at_once = of_fault.filter(|ms| *ms <= EXCESS_MS_MAX).count();
         let all = excesses.len();
         let most = excesses.iter().copied().reduce(f64::max)?;
@@ -217,24 +199,24 @@ pub(super) fn verdicts(rounds: &[RoundReport]) -> String {
             "{}: the longest gap exceeds that of the calm stretch by at most {EXCESS_MS_MAX} ms in \
              {good} of {all} rounds (at most by {most:.1} ms; by the fault alone, before the return, in \
              {good_at_once}); 19 of 20 wanted: {met}\n",
-            kind.name()
+            kind
         ))
     };
-    KINDS.into_iter().filter_map(verdict).collect()
+    let kinds = Kind::value_variants().iter();
+    kinds.filter_map(|kind| of(*kind)).collect()
 }
 
-fn line(kind: Kind, rounds: &[&RoundReport]) -> String {
-    let sum = |of: fn(&RoundReport) -> u64| rounds.iter().map(|one| of(one)).sum::<u64>();
-    let spread = |of: fn(&RoundReport) -> Option<f64>| {
-        spread(rounds.iter().filter_map(|one| of(one)).collect())
-    };
+fn line(kind: Kind, rounds: &[&Report]) -> String {
+    let sum = |of: fn(&Report) -> u64| rounds.iter().map(|one| of(one)).sum::<u64>();
+    let spread =
+        |of: fn(&Report) -> Option<f64>| spread(rounds.iter().filter_map(|one| of(one)).collect());
     let gap = |stretch: Option<Stretch>| stretch.map(|stretch| stretch.gap_ms);
-    let gaps = |of: fn(&RoundReport) -> Option<Stretch>| {
+    let gaps = |of: fn(&Report) -> Option<Stretch>| {
         self::spread(rounds.iter().filter_map(|one| gap(of(one))).collect())
     };
     format!(
         "{:<13}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
-        kind.name(),
+        kind,
         rounds.len(),
         sum(|one| one.puts),
         sum(|one| one.unknown),
@@ -261,15 +243,6 @@ fn spread(mut figures: Vec<f64>) -> String {
     format!("{median:.1} / {max:.1}")
 }
 
-const KINDS: [Kind; 7] = [
-    Kind::KillOne,
-    Kind::KillAll,
-    Kind::Wipe,
-    Kind::ReturnAdded,
-    Kind::Rolling,
-    Kind::Pause,
-    Kind::KillGateway,
-];
 const EXCESS_MS_MAX: f64 = 50.0;
 const GOOD_SHARE: f64 = 0.95;
 
@@ -277,11 +250,17 @@ const GOOD_SHARE: f64 = 0.95;
 mod tests {
     use super::*;
 
+    fn report(kind: Kind, round: u16) -> Report {
+        Report {
+            kind,
+            round,
+            ..Report::default()
+        }
+    }
+
     #[test]
     fn the_table_shows_median_and_maximum_of_each_kind_that_ran() {
-        let mut rounds: Vec<RoundReport> = (0..3)
-            .map(|round| RoundReport::new(Kind::KillOne, round, 0))
-            .collect();
+        let mut rounds: Vec<Report> = (0..3).map(|round| report(Kind::KillOne, round)).collect();
         for (gap_ms, round) in [9.0, 2.0, 4.0].into_iter().zip(&mut rounds) {
             round.hurt = Some(Stretch {
                 seconds: 1.0,
@@ -305,9 +284,7 @@ mod tests {
                 gap_from_ms: 0.0,
             })
         };
-        let mut rounds: Vec<RoundReport> = (0..20)
-            .map(|round| RoundReport::new(Kind::Wipe, round, 0))
-            .collect();
+        let mut rounds: Vec<Report> = (0..20).map(|round| report(Kind::Wipe, round)).collect();
         for round in &mut rounds {
             (round.calm, round.hurt) = (stretch(10.0), stretch(60.0));
         }

@@ -6,11 +6,9 @@
 //! follow the changes of every revision, which all answers and all watches must agree with.
 
 mod args;
-mod client;
 mod disk;
 mod fault;
 mod ground;
-mod history;
 mod hurt;
 mod lease;
 mod order;
@@ -21,18 +19,23 @@ mod watch;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use rustix::process::Signal;
-
-pub use args::ChaosArgs;
-use fault::{Fault, Plan};
-use ground::Ground;
+use clap::ValueEnum;
+use quorate_load::ended;
 use quorate_load::relay::Network;
 use quorate_tooling::children;
 use quorate_tooling::cleanup::{self, TempDir};
 use quorate_tooling::terminal::say;
+use rustix::process::Signal;
+use tonic::transport::{Channel, Endpoint};
+
+use super::series::{Series, runtime};
+use super::session::Session;
+pub use args::ChaosArgs;
+use fault::{Fault, Plan};
+use ground::Ground;
 use replicas::{KEPT, Replicas};
-use report::RoundReport;
 use round::{Field, Round};
 
 /// Runs all rounds: 0 when all went well, 1 after a violation, 2 when they could not run.
@@ -44,15 +47,12 @@ pub fn run(args: &ChaosArgs) -> ExitCode {
             (Some(directory), Some(outside)) => inside(args, directory, outside),
             _ => outside(args),
         });
-    result.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        ExitCode::from(2)
-    })
+    result.unwrap_or_else(|error| ended(Err(error)))
 }
 
 /// Runs all rounds in namespaces, or on loopback where there can be none.
 fn outside(args: &ChaosArgs) -> Result<ExitCode, String> {
-    let mut directory = TempDir::new(args.data_dir.as_deref()).map_err(|e| e.to_string())?;
+    let mut directory = TempDir::new(args.faults.data_dir.as_deref()).map_err(|e| e.to_string())?;
     replicas::lay_out(directory.path(), args.replicas.into())?;
     let code = match in_namespaces(args, directory.path())? {
         Some(code) => code,
@@ -110,16 +110,11 @@ fn inside(args: &ChaosArgs, directory: &Path, outside: u32) -> Result<ExitCode, 
 
 /// Runs all rounds; the exit code.
 fn chaos(args: &ChaosArgs, directory: &Path, ground: Ground) -> Result<u8, String> {
-    // Clients run on one thread of their own, so that this one can wait for processes.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let runtime = runtime()?;
     // Connections that are made when they are first needed want to know where.
     let _context = runtime.enter();
     let faults = allowed(args, &ground)?;
-    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
+    let seed = args.faults.seed();
     let count = usize::from(args.replicas);
     let proxy = |from, to| Some(ground.proxy(from, to));
     let network = Network::start(&runtime, count, proxy, |to| ground.peer(to))?;
@@ -133,22 +128,32 @@ fn chaos(args: &ChaosArgs, directory: &Path, ground: Ground) -> Result<u8, Strin
         directory.display()
     ));
     let mut replicas = Replicas::begin(args, directory, ground)?;
-    let mut plan = Plan::new(faults, count, args.load_seconds, seed);
     let mut field = Field {
         args,
         runtime: &runtime,
         network: &network,
         replicas: &mut replicas,
     };
-    let reports = rounds(&mut field, &mut plan, seed);
-    finish(args, &reports, &replicas)
+    let mut plan = Plan::new(faults, count, args.load_seconds, seed);
+    let plans = (0..args.rounds).map(|_| plan.draw());
+    let series = Series::run(plans, seed, args.faults.keep_going, |turn| {
+        let mut round = Round::new(&mut field, turn);
+        round.run();
+        Ok(round.report)
+    });
+    print!("{}", report::summary(&series.reports));
+    if series.conclude(args.faults.json.as_deref())? {
+        return Ok(0);
+    }
+    replicas.keep();
+    Ok(1)
 }
 
 /// The faults this run may draw.
 fn allowed(args: &ChaosArgs, ground: &Ground) -> Result<Vec<Fault>, String> {
-    let asked = match args.faults.is_empty() {
-        true => &Fault::ALL[..],
-        false => &args.faults,
+    let asked = match args.kinds.is_empty() {
+        true => Fault::value_variants(),
+        false => &args.kinds,
     };
     let possible = |fault: &&Fault| ground.has_disks() || !fault.needs_own_disk();
     let faults: Vec<Fault> = asked.iter().filter(possible).copied().collect();
@@ -169,46 +174,15 @@ fn allowed(args: &ChaosArgs, ground: &Ground) -> Result<Vec<Fault>, String> {
     Ok(faults)
 }
 
-/// Runs rounds until one finds a violation.
-fn rounds(field: &mut Field<'_>, plan: &mut Plan, seed: u64) -> Vec<RoundReport> {
-    let mut reports = Vec::new();
-    for number in 0..field.args.rounds {
-        let planned = plan.draw();
-        let mut round = Round::new(field, number, seed << 16 | u64::from(number), planned);
-        round.run();
-        let report = round.report;
-        say(format_args!("{report}"));
-        let is_wrong = !report.violations.is_empty();
-        reports.push(report);
-        if is_wrong && !field.args.keep_going {
-            break;
-        }
-    }
-    reports
+/// A connection to a replica for streams, made when it is first used and again whenever it was lost.
+fn channel(session: &Session, replica: usize) -> Result<Channel, String> {
+    let endpoint = Endpoint::from_shared(session.endpoints[replica].clone());
+    let endpoint = endpoint.map_err(|error| error.to_string())?;
+    Ok(endpoint.connect_timeout(CONNECT_PATIENCE).connect_lazy())
 }
 
-fn finish(args: &ChaosArgs, reports: &[RoundReport], replicas: &Replicas) -> Result<u8, String> {
-    print!("{}", report::summary(reports));
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string(reports).map_err(|error| error.to_string())?;
-        std::fs::write(path, json + "\n")
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    }
-    let violations = reports.iter().flat_map(|report| {
-        let named = |violation: &String| format!("round {}: {violation}", report.round + 1);
-        report.violations.iter().map(named)
-    });
-    let violations: Vec<String> = violations.collect();
-    for violation in &violations {
-        println!("violation: {violation}");
-    }
-    if violations.is_empty() {
-        println!("no violation");
-        return Ok(0);
-    }
-    replicas.keep();
-    Ok(1)
-}
-
+/// What the names of all keys begin with.
+const COMMAND: &str = "chaos";
 /// Says that namespaces could be prepared, and the rounds have begun.
 const PREPARED: &str = "prepared";
+const CONNECT_PATIENCE: Duration = Duration::from_secs(1);

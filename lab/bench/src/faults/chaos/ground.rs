@@ -119,8 +119,8 @@ pub(super) fn inside(
     as_user: bool,
 ) -> std::io::Result<Tethered> {
     let mut more: Vec<OsString> = Vec::new();
-    if args.seed.is_none() {
-        more.push(format!("--seed={}", fastrand::u64(..1 << 40)).into());
+    if args.faults.seed.is_none() {
+        more.push(format!("--seed={}", args.faults.seed()).into());
     }
     more.extend(["--inside".into(), directory.into()]);
     namespaces::again(more, as_user)

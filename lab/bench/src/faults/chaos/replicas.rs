@@ -17,7 +17,6 @@ use crate::test_source;
 use quorate_load::replicas::wait_voting;
 use quorate_tooling::children::{self, Tether};
 use quorate_tooling::launch::{Launch, Running, last_lines, without_options};
-use quorate_tooling::program;
 use quorate_tooling::scrape;
 
 /// All replicas of the cluster.
@@ -51,18 +50,18 @@ impl Replicas {
         directory: &Path,
         ground: Ground,
     ) -> Result<Replicas, String> {
-        let binary = program::quorate(args.quorate.as_deref())?;
+        let binary = args.faults.binary()?;
         let count = usize::from(args.replicas);
         let endpoints = (0..count).map(|replica| format!("http://{}", ground.client(replica)));
         let mut replicas = Replicas {
             endpoints: endpoints.collect(),
             ground,
             binary,
-            options: args.server_arg.clone(),
+            options: args.faults.server_arg.clone(),
             cluster: String::new(),
             directory: directory.to_owned(),
             nodes: (0..count).map(|_| Node::default()).collect(),
-            patience: args.patience,
+            patience: args.faults.patience,
         };
         replicas.bootstrap(args)?;
         for replica in 0..count {
@@ -221,8 +220,8 @@ impl Replicas {
     /// Begins all folders, and moves each to its replica's disk.
     fn bootstrap(&mut self, args: &ChaosArgs) -> Result<(), String> {
         let begun = self.directory.join("begun");
-        let mut options = vec![format!("--protocol={}", args.protocol)];
-        options.extend_from_slice(&args.quorate_option);
+        let mut options = vec![format!("--protocol={}", args.faults.protocol)];
+        options.extend_from_slice(&args.faults.quorate_option);
         begin_folders(&self.binary, &begun, args.replicas, &options)?;
         let failed = |error| format!("cannot move a folder: {error}");
         let plan = fs::read_to_string(begun.join("cluster.toml")).map_err(failed)?;

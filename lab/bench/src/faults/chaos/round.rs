@@ -1,27 +1,30 @@
 //! One round: load, faults in the middle of it, recovery, and every check.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use quorate_etcd_api::etcdserverpb::RangeRequest;
+use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_sim::judge::{self, Request, Response};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::COMMAND;
 use super::args::ChaosArgs;
-use super::client::{Client, one};
 use super::fault::Planned;
-use super::history::{Session, Told};
 use super::hurt::Hurt;
 use super::lease::{Keeper, Kept, LEASED};
 use super::order::Order;
 use super::replicas::Replicas;
-use super::report::RoundReport;
+use super::report::Report;
 use super::watch::Watcher;
-use crate::rounds::converged;
-use quorate_load::load::gaps;
+use crate::faults::client::{Client, Workload};
+use crate::faults::series::Turn;
+use crate::faults::session::{Session, Told};
+use crate::faults::stage::{Load, Span, Stage, ms, wait_until};
+use crate::faults::state::{State, converged};
 use quorate_load::relay::Network;
 
 /// What all rounds share.
@@ -37,33 +40,35 @@ pub(super) struct Round<'a, 'b> {
     field: &'b mut Field<'a>,
     session: Arc<Session>,
     planned: Vec<Planned>,
-    seed: u64,
     /// The store's revision when it began.
     begin: i64,
     watchers: Vec<JoinHandle<Watcher>>,
+    /// The last revision that each watcher was told of.
+    reached: Vec<Arc<AtomicI64>>,
     stop_watching: watch::Sender<bool>,
     kept: Vec<Kept>,
-    pub(super) report: RoundReport,
+    pub(super) report: Report,
 }
 
 impl<'a, 'b> Round<'a, 'b> {
-    pub(super) fn new(
-        field: &'b mut Field<'a>,
-        number: u16,
-        seed: u64,
-        planned: Vec<Planned>,
-    ) -> Round<'a, 'b> {
+    pub(super) fn new(field: &'b mut Field<'a>, turn: Turn<Vec<Planned>>) -> Round<'a, 'b> {
         let count = field.replicas.count();
         let lives = (0..count).map(|replica| field.replicas.life(replica));
         let endpoints = &field.replicas.endpoints;
-        let session = Session::new(seed, endpoints, lives.collect(), field.args.timeout);
+        let timeout = field.args.faults.timeout;
+        let session = Session::new(COMMAND, turn.seed, VALUE_BYTES, endpoints, timeout);
         Round {
-            session: Arc::new(session),
-            report: RoundReport::new(number, seed, &planned),
-            planned,
-            seed,
+            session: Arc::new(session.with_lives(lives.collect())),
+            report: Report {
+                round: turn.number,
+                seed: turn.seed,
+                faults: turn.plan.clone(),
+                ..Report::default()
+            },
+            planned: turn.plan,
             begin: 0,
             watchers: Vec::new(),
+            reached: Vec::new(),
             stop_watching: watch::Sender::new(false),
             kept: Vec::new(),
             field,
@@ -79,31 +84,24 @@ impl<'a, 'b> Round<'a, 'b> {
     }
 
     fn stages(&mut self) -> Result<(), String> {
-        self.begin = self.revision()?;
+        self.begin = self.converge()?.0.revision;
         self.watch()?;
-        self.load()?;
+        let span = self.load()?;
         let last = self.settle()?;
-        self.judge(last)
+        self.judge(last, span)
     }
 
-    /// A client that asks for what the round itself wants to know.
-    fn own_client(&self, replica: usize) -> Result<Client, String> {
-        let id = OWN_CLIENTS * self.session.replicas() + replica;
-        Client::new(id, &self.session, self.seed, self.begin)
-    }
-
-    /// The store's revision now.
-    fn revision(&self) -> Result<i64, String> {
+    /// Waits until all replicas have the same; returns that, and how long it took.
+    fn converge(&self) -> Result<(State, Duration), String> {
         let urls = &self.field.replicas.endpoints;
-        let patience = self.field.args.patience;
-        let (state, _) = self.field.runtime.block_on(converged(urls, patience))?;
-        Ok(state.revision)
+        let patience = self.field.args.faults.patience;
+        self.field.runtime.block_on(converged(urls, patience))
     }
 
     fn watch(&mut self) -> Result<(), String> {
-        for replica in 0..self.session.replicas() {
+        for replica in 0..self.field.replicas.count() {
             let watcher = Watcher::new(replica, &self.session, self.begin + 1)?;
-            self.report.reached.push(watcher.reached());
+            self.reached.push(watcher.reached());
             let stop = self.stop_watching.subscribe();
             let watching = self.field.runtime.spawn(watcher.run(stop));
             self.watchers.push(watching);
@@ -112,35 +110,35 @@ impl<'a, 'b> Round<'a, 'b> {
     }
 
     /// Lets all clients run while faults come and go.
-    fn load(&mut self) -> Result<(), String> {
+    fn load(&mut self) -> Result<Span, String> {
         let runtime = self.field.runtime;
-        let mut clients = Vec::new();
-        for id in 0..self.field.args.clients as usize {
-            let client = Client::new(id, &self.session, self.seed, self.begin)?;
-            clients.push(runtime.spawn(client.run()));
-        }
-        let mut keepers = Vec::new();
-        for id in 0..self.session.replicas() {
-            let id = KEEPERS * self.session.replicas() + id;
-            let keeper = Keeper::new(id, &self.session, self.seed)?;
-            keepers.push(runtime.spawn(keeper.run()));
-        }
-        let started = Instant::now();
-        let result = self.hurt(started);
-        self.session.end();
-        let ended = Instant::now();
-        // Bounded by the timeouts of requests.
-        for client in clients {
-            let ran = runtime.block_on(client);
-            ran.map_err(|error| format!("a client failed: {error}"))?;
-        }
+        let workload = Workload::Mixed { begin: self.begin };
+        let mut load = Load {
+            runtime,
+            session: Arc::clone(&self.session),
+            clients: Client::all(&self.session, self.field.args.clients, workload)?,
+        };
+        let running = load.begin();
+        let keepers = self.keep_leases(&running.stage)?;
+        let result = self.hurt(running.stage.started());
+        let span = load.end(running)?;
         for keeper in keepers {
             let ran = runtime.block_on(keeper);
             let keeper = ran.map_err(|error| format!("a client failed: {error}"))?;
             self.kept.extend(keeper.kept);
         }
-        self.report.load = Some((started, ended));
-        result
+        result.map(|()| span)
+    }
+
+    /// Has a client at each replica that keeps leases.
+    fn keep_leases(&self, stage: &Arc<Stage>) -> Result<Vec<JoinHandle<Keeper>>, String> {
+        let count = self.field.replicas.count();
+        let keep = |replica| {
+            let id = KEEPERS * count + replica;
+            let keeper = Keeper::new(id, replica, &self.session)?;
+            Ok(self.field.runtime.spawn(keeper.run(Arc::clone(stage))))
+        };
+        (0..count).map(keep).collect()
     }
 
     /// Does all faults in their time, and has everything work again.
@@ -175,8 +173,7 @@ impl<'a, 'b> Round<'a, 'b> {
         let result = result.and_then(|()| hurt.recover());
         self.report.notes.append(&mut hurt.notes);
         self.report.serves_ms = Some(ms(healed.elapsed()));
-        let rest = (started + field.args.load_seconds).saturating_duration_since(Instant::now());
-        std::thread::sleep(rest);
+        wait_until(started + field.args.load_seconds);
         result
     }
 
@@ -184,25 +181,29 @@ impl<'a, 'b> Round<'a, 'b> {
     /// Gives the last revision.
     fn settle(&mut self) -> Result<i64, String> {
         self.wait_for_leases()?;
-        let urls = &self.field.replicas.endpoints;
-        let patience = self.field.args.patience;
-        let put = Request::Put(quorate_etcd_api::etcdserverpb::PutRequest {
+        let put = Request::Put(PutRequest {
             key: self.session.key("last"),
-            value: self.session.value(format!("last-{}", self.seed)),
-            ..Default::default()
+            value: self.session.value(self.session.observer(0), 1),
+            ..PutRequest::default()
         });
-        let mut client = self.own_client(0)?;
-        let runtime = self.field.runtime;
-        let last = match runtime.block_on(client.ask(put)) {
-            Some(Response::Put(answer)) => answer.header.map_or(0, |header| header.revision),
-            _ => return Err("the healed cluster does not take a put".to_owned()),
-        };
-        let (state, took) = runtime.block_on(converged(urls, patience))?;
+        let answered = self.ask(put);
+        let last = answered.map_err(|why| format!("the healed cluster does not take a put: {why}"));
+        let (last, _) = last?;
+        let (state, took) = self.converge()?;
         self.report.equal_ms = Some(ms(took));
         self.report.revision = state.revision;
         self.report.hash = state.hash;
-        let deadline = Instant::now() + patience;
-        for (replica, reached) in self.report.reached.iter().enumerate() {
+        self.wait_for_watchers(last)?;
+        let endpoints = &self.field.replicas.endpoints;
+        self.field
+            .runtime
+            .block_on(self.session.read_all(endpoints))?;
+        Ok(state.revision)
+    }
+
+    fn wait_for_watchers(&self, last: i64) -> Result<(), String> {
+        let deadline = Instant::now() + self.field.args.faults.patience;
+        for (replica, reached) in self.reached.iter().enumerate() {
             while reached.load(SeqCst) < last {
                 if Instant::now() > deadline {
                     return Err(format!(
@@ -215,25 +216,33 @@ impl<'a, 'b> Round<'a, 'b> {
                 std::thread::sleep(STEP);
             }
         }
-        self.read_all()?;
-        Ok(state.revision)
+        Ok(())
+    }
+
+    /// Asks the first replica for something the round itself wants to know; returns the revision of the answer, too.
+    fn ask(&self, request: Request) -> Result<(i64, Response), String> {
+        let (session, url) = (&self.session, &self.field.replicas.endpoints[0]);
+        let asked = session.ask_apart(session.observer(0), 0, url, request);
+        let returned = self.field.runtime.block_on(asked)?;
+        Ok((returned.revision, returned.response))
     }
 
     /// Leases that nobody renews any more must end, and take their keys with them.
     fn wait_for_leases(&self) -> Result<(), String> {
-        let deadline = Instant::now() + self.field.args.patience;
+        let deadline = Instant::now() + self.field.args.faults.patience;
         let (key, range_end) = self.session.range(LEASED);
-        let mut client = self.own_client(0)?;
+        let request = Request::Range(RangeRequest {
+            key,
+            range_end,
+            limit: 1,
+            ..RangeRequest::default()
+        });
         loop {
-            let request = Request::Range(RangeRequest {
-                range_end: range_end.clone(),
-                limit: 1,
-                ..one(key.clone())
-            });
-            let left = match self.field.runtime.block_on(client.ask(request)) {
-                Some(Response::Range(range)) if range.kvs.is_empty() => return Ok(()),
-                Some(Response::Range(range)) => format!("{} keys with leases", range.count),
-                _ => "no answer".to_owned(),
+            let left = match self.ask(request.clone()) {
+                Ok((_, Response::Range(range))) if range.kvs.is_empty() => return Ok(()),
+                Ok((_, Response::Range(range))) => format!("{} keys with leases", range.count),
+                Ok(_) => "another answer".to_owned(),
+                Err(why) => why,
             };
             if Instant::now() > deadline {
                 return Err(format!("leases did not end in time: there are {left}"));
@@ -242,28 +251,8 @@ impl<'a, 'b> Round<'a, 'b> {
         }
     }
 
-    /// Reads all keys of the round through every replica, into the history.
-    fn read_all(&self) -> Result<(), String> {
-        let (key, range_end) = self.session.range("");
-        for replica in 0..self.session.replicas() {
-            let mut client = self.own_client(replica)?;
-            for serializable in [false, true] {
-                let request = Request::Range(RangeRequest {
-                    range_end: range_end.clone(),
-                    serializable,
-                    ..one(key.clone())
-                });
-                let answer = self.field.runtime.block_on(client.ask(request));
-                if answer.is_none() {
-                    return Err(format!("replica {} does not answer a read", replica + 1));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Holds everything that was told against the order that replicas say they executed.
-    fn judge(&mut self, last: i64) -> Result<(), String> {
+    fn judge(&mut self, last: i64, span: Span) -> Result<(), String> {
         self.stop_watching.send_replace(true);
         let runtime = self.field.runtime;
         let mut watchers = Vec::new();
@@ -271,8 +260,9 @@ impl<'a, 'b> Round<'a, 'b> {
             let ran = runtime.block_on(watching);
             watchers.push(ran.map_err(|error| format!("a watcher failed: {error}"))?);
         }
-        let mut told = self.session.take();
-        self.note(&mut told, &watchers);
+        let told = std::mem::take(&mut *self.session.told());
+        self.note(&told, span);
+        self.report.events = watchers.iter().map(Watcher::told).sum();
         let mut order = self.order(last)?;
         self.report.slots = order.len() as u64;
         self.report.violations.append(&mut order.violations);
@@ -291,7 +281,7 @@ impl<'a, 'b> Round<'a, 'b> {
     /// The order that the replicas tell, up to a revision at least. They write notes of decisions a
     /// little later than they answer, and may be tidying up while they are copied.
     fn order(&self, last: i64) -> Result<Order, String> {
-        let deadline = Instant::now() + self.field.args.patience;
+        let deadline = Instant::now() + self.field.args.faults.patience;
         loop {
             let exported = self.exported();
             match exported {
@@ -310,26 +300,24 @@ impl<'a, 'b> Round<'a, 'b> {
 
     fn exported(&self) -> Result<Order, String> {
         let mut order = Order::default();
-        for replica in 0..self.session.replicas() {
+        for replica in 0..self.field.replicas.count() {
             order.add(replica, &self.field.replicas.export(replica)?)?;
         }
         Ok(order)
     }
 
-    fn note(&mut self, told: &mut Told, watchers: &[Watcher]) {
+    fn note(&mut self, told: &Told, span: Span) {
         let history = &told.history;
         let answered = history.iter().filter(|op| op.returned.is_some()).count();
         self.report.answered = answered as u64;
         self.report.unknown = (history.len() - answered) as u64;
-        self.report.changed = told.changed.len() as u64;
-        self.report.events = watchers.iter().map(Watcher::told).sum();
-        self.report.errors = std::mem::take(&mut told.errors);
-        if let Some((started, ended)) = self.report.load {
-            let within = told.changed.iter().filter(|at| **at <= ended);
-            let times = within.map(|at| (*at - started).as_nanos() as u64).collect();
-            let gap = gaps::longest(times, (ended - started).as_nanos() as u64);
-            self.report.gap_ms = gap.longest_ns as f64 / 1e6;
+        self.report.changed = told.changes.len() as u64;
+        let mut errors: BTreeMap<String, u64> = BTreeMap::new();
+        for error in &told.errors {
+            *errors.entry(kind_of(&error.text).to_owned()).or_default() += 1;
         }
+        self.report.errors = errors;
+        self.report.gap_ms = span.gap(told.changes.iter()).longest_ns as f64 / 1e6;
     }
 
     /// No lease may end before its time.
@@ -352,11 +340,37 @@ impl<'a, 'b> Round<'a, 'b> {
     }
 }
 
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+/// An error by its kind: what the transport adds differs from case to case.
+fn kind_of(text: &str) -> &str {
+    let is_code = |word: &str| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    match text.split_once(": ") {
+        Some((code, message)) if is_code(code) => message,
+        _ if text.starts_with("connect") || text.starts_with("stream reset") => "connection lost",
+        _ => text,
+    }
 }
 
 const STEP: Duration = Duration::from_millis(20);
-/// Numbers of clients that are not among those of the load, in multiples of the replicas.
+/// Bytes of a value that a client puts.
+const VALUE_BYTES: usize = 100;
+/// Numbers of clients that keep leases begin here, in multiples of the replicas.
 const KEEPERS: usize = 1_000;
-const OWN_CLIENTS: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_apart_by_what_the_server_says_and_not_by_how_a_connection_ended() {
+        assert_eq!(kind_of("connect: connection refused"), "connection lost");
+        assert_eq!(kind_of("connection lost: broken pipe"), "connection lost");
+        assert_eq!(
+            kind_of("UNAVAILABLE: etcdserver: no leader"),
+            "etcdserver: no leader"
+        );
+        assert_eq!(kind_of("no answer within 5 s"), "no answer within 5 s");
+    }
+}

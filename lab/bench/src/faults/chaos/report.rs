@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
-use std::time::Instant;
 
 use serde::Serialize;
 
 use super::fault::{Fault, Planned};
+use crate::faults::series::{RoundReport, verdict};
 
 /// Everything one round did, measured and found.
-#[derive(Debug, Serialize)]
-pub(super) struct RoundReport {
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Report {
     /// From 0.
     pub(super) round: u16,
     /// What everything else in it was derived from.
@@ -45,41 +43,19 @@ pub(super) struct RoundReport {
     pub(super) revision: i64,
     pub(super) hash: u32,
     pub(super) violations: Vec<String>,
-    #[serde(skip)]
-    pub(super) load: Option<(Instant, Instant)>,
-    /// How far each watcher was told.
-    #[serde(skip)]
-    pub(super) reached: Vec<Arc<AtomicI64>>,
 }
 
-impl RoundReport {
-    pub(super) fn new(round: u16, seed: u64, faults: &[Planned]) -> RoundReport {
-        RoundReport {
-            round,
-            seed,
-            faults: faults.to_vec(),
-            notes: Vec::new(),
-            answered: 0,
-            changed: 0,
-            unknown: 0,
-            unknown_done: 0,
-            leases_ended: 0,
-            errors: BTreeMap::new(),
-            events: 0,
-            slots: 0,
-            gap_ms: 0.0,
-            serves_ms: None,
-            equal_ms: None,
-            revision: 0,
-            hash: 0,
-            violations: Vec::new(),
-            load: None,
-            reached: Vec::new(),
-        }
+impl RoundReport for Report {
+    fn title(&self) -> String {
+        format!("round {}", self.round + 1)
+    }
+
+    fn violations(&self) -> &[String] {
+        &self.violations
     }
 }
 
-impl fmt::Display for RoundReport {
+impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults: Vec<_> = self.faults.iter().map(Planned::to_string).collect();
         write!(
@@ -112,18 +88,13 @@ impl fmt::Display for RoundReport {
         if !self.notes.is_empty() {
             write!(out, "  ({})", self.notes.join("; "))?;
         }
-        let verdict = if self.violations.is_empty() {
-            "ok"
-        } else {
-            "VIOLATION"
-        };
-        write!(out, "  {verdict}")
+        write!(out, "  {}", verdict(&self.violations))
     }
 }
 
 /// All rounds together: what happened how often, and what was checked.
-pub(super) fn summary(rounds: &[RoundReport]) -> String {
-    let sum = |of: fn(&RoundReport) -> u64| rounds.iter().map(of).sum::<u64>();
+pub(super) fn summary(rounds: &[Report]) -> String {
+    let sum = |of: fn(&Report) -> u64| rounds.iter().map(of).sum::<u64>();
     let mut text = format!(
         "{} rounds: {} answers checked ({} acknowledged changes), {} requests of unknown outcome \
          ({} took effect), {} leases ended, {} watch events\n",
@@ -176,7 +147,11 @@ mod tests {
             dice: 0,
         };
         let mut rounds: Vec<_> = (0..2)
-            .map(|at| RoundReport::new(at, 0, &[planned]))
+            .map(|round| Report {
+                round,
+                faults: vec![planned],
+                ..Report::default()
+            })
             .collect();
         for round in &mut rounds {
             round.errors.insert("no answer in time".to_owned(), 2);
