@@ -57,19 +57,19 @@ impl Default for Latency {
 /// Percentiles of one kind of operation, in nanoseconds.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct LatencySummary {
-    /// Operations recorded.
+    /// The number of operations recorded.
     pub count: u64,
     /// Arithmetic mean; for capacity arithmetic, not for judging.
     pub mean_ns: u64,
-    /// Median.
+    /// The median latency, in ns.
     pub p50_ns: u64,
-    /// 90th percentile.
+    /// The 90th percentile, in ns.
     pub p90_ns: u64,
-    /// 99th percentile.
+    /// The 99th percentile, in ns.
     pub p99_ns: u64,
-    /// 99.9th percentile.
+    /// The 99.9th percentile, in ns.
     pub p999_ns: u64,
-    /// Slowest.
+    /// The slowest operation, in ns.
     pub max_ns: u64,
 }
 

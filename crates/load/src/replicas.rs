@@ -19,14 +19,14 @@ pub const REPLICA: &str = "{replica}";
 /// `quorate up --only I`: as an operator starts one again that died.
 #[derive(Debug)]
 pub struct Replicas {
-    /// Where they serve, in their order.
+    /// The URLs at which they serve clients, in their order.
     pub endpoints: Vec<String>,
     binary: PathBuf,
     options: Vec<String>,
     running: Vec<Option<Replica>>,
     directory: TempDir,
     patience: Duration,
-    /// What is between them, if anything is.
+    /// The network between the replicas, if there is one.
     network: Option<Local>,
 }
 
@@ -73,7 +73,7 @@ impl Replicas {
         Ok(replicas)
     }
 
-    /// The program.
+    /// The `quorate` executable.
     pub fn binary(&self) -> &Path {
         &self.binary
     }
@@ -221,7 +221,7 @@ impl Replicas {
         })
     }
 
-    /// What a supervisor has to say; 0 is the one of all replicas.
+    /// The log file of a supervisor; 0 is that of all replicas.
     fn log(&self, number: usize) -> PathBuf {
         self.directory.path().join(format!("up-{number}.log"))
     }

@@ -68,7 +68,7 @@ pub struct Report {
 /// What one endpoint's clients saw.
 #[derive(Debug, Clone, Serialize)]
 pub struct EndpointReport {
-    /// Its URL.
+    /// The endpoint's URL.
     pub url: String,
     /// Operations that succeeded there.
     pub operations: u64,
@@ -79,9 +79,9 @@ pub struct EndpointReport {
 /// What an operation costs the servers, all replicas together.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ServerCosts {
-    /// CPU time.
+    /// CPU time, in us.
     pub cpu_us_per_op: f64,
-    /// Voluntary context switches.
+    /// Voluntary context switches of all threads.
     pub wakeups_per_op: f64,
     /// Bytes sent to storage.
     pub bytes_written_per_op: f64,

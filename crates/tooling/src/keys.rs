@@ -10,7 +10,7 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// So many keys; with a skew, the `i`-th is chosen as often as `1 / i^skew` of all such shares says
+    /// A choice among `count` keys; with a skew, the `i`-th is chosen as often as `1 / i^skew` of all such shares says
     /// (Zipf's law).
     #[must_use]
     pub fn new(count: u64, skew: f64) -> Keys {

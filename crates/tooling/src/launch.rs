@@ -13,7 +13,7 @@ use crate::children::{Tether, Tethered, lines};
 /// How a program is started, each time.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The executable.
+    /// The executable of the program.
     pub program: PathBuf,
     /// The arguments behind the program's name.
     pub arguments: Vec<String>,

@@ -101,7 +101,7 @@ pub fn get(url: &str, path: &str) -> Result<String, String> {
     get_within(url, path, PATIENCE)
 }
 
-/// The same, for those who have less time.
+/// Gets a page within `patience`, for those who have less time.
 pub fn get_within(url: &str, path: &str, patience: Duration) -> Result<String, String> {
     match ask(url, &format!("GET {path}"), "", patience)? {
         (200, body) => Ok(body),

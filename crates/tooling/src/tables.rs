@@ -1,11 +1,39 @@
 //! What tables of several runs are made of.
 
+use std::fmt;
+
 /// The median; of an even number, the middle between the middle two.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;
     let lower = values.get((values.len() - 1) / 2)?;
     Some((lower + upper) / 2.0)
+}
+
+/// A table for people: a head and rows of as many cells, each column as wide as its widest cell.
+#[derive(Debug, Clone)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these headings and no row yet.
+    pub fn new(head: &[&str]) -> Table {
+        Table {
+            rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()],
+        }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&align(&self.rows))
+    }
 }
 
 /// Rows of equally many cells as lines with aligned columns.

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Parses `250ms`, `30s`, `2m`, `1.5s`; a bare number counts seconds.
 ///
 /// # Errors
-/// What cannot be read, and what could be written instead.
+/// A message that names what cannot be read, and what could be written instead.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let seconds = match unit {
@@ -25,7 +25,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// Parses `256`, `64KiB`, `1.33MiB`, `4k`; units are powers of 1024.
 ///
 /// # Errors
-/// What cannot be read, and what could be written instead.
+/// A message that names what cannot be read, and what could be written instead.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = split(text)?;
     let scale = match unit.to_ascii_lowercase().as_str() {

@@ -26,9 +26,9 @@ pub(crate) struct Cluster {
 /// Where a member of etcd listens.
 #[derive(Debug, Clone)]
 pub(crate) struct EtcdMember {
-    /// For clients.
+    /// The URL that clients use.
     pub(crate) client: String,
-    /// For other members.
+    /// The URL that other members use.
     pub(crate) peer: String,
 }
 
@@ -75,7 +75,7 @@ impl Cluster {
         Cluster::etcd_with(binary, replicas, parent, &[])
     }
 
-    /// The same with more flags.
+    /// Starts etcd with more flags.
     pub(crate) fn etcd_with(
         binary: &Path,
         replicas: u8,
@@ -116,7 +116,7 @@ impl Cluster {
         Cluster::quorate_limited(binary, replicas, parent, options, None)
     }
 
-    /// The same with a limit of open files for each process, if one is given.
+    /// Starts `quorate up` with a limit of open files for each process, if one is given.
     pub(crate) fn quorate_limited(
         binary: &Path,
         replicas: u8,

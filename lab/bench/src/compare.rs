@@ -95,9 +95,9 @@ pub struct CompareArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
-    /// Write.
+    /// Clients write.
     Put,
-    /// Read, linearizably.
+    /// Clients read, linearizably.
     Get,
 }
 
@@ -105,22 +105,22 @@ pub enum Workload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum System {
-    /// Quorate.
+    /// A cluster of Quorate.
     Quorate,
-    /// etcd.
+    /// A cluster of etcd.
     Etcd,
     /// The least replicated program with the same I/O.
     Floor,
 }
 
-/// Everything measured.
+/// Everything that was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// Bytes per value.
     pub value_bytes: usize,
     /// Replicas of each system.
     pub replicas: u8,
-    /// Quorate's protocol.
+    /// The protocol of Quorate.
     pub protocol: String,
     /// Every run in a closed loop, in the order they ran.
     pub runs: Vec<Run>,
@@ -133,13 +133,13 @@ pub struct Comparison {
 /// One system's run at one number of clients.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
-    /// Which turn, from 0.
+    /// The number of the turn, from 0.
     pub pair: u16,
-    /// What ran.
+    /// The system that ran.
     pub system: System,
     /// What clients did.
     pub workload: Workload,
-    /// Clients.
+    /// The number of clients.
     pub clients: u32,
     /// What was measured.
     pub report: Report,
@@ -275,7 +275,7 @@ fn floor_args(args: &CompareArgs, clients: u32) -> FloorArgs {
     }
 }
 
-/// The same for every system, or the comparison would be of connections.
+/// How many connections a load has: as many for every system, or connections would be compared.
 fn connections(args: &CompareArgs, clients: u32) -> u32 {
     args.conns
         .unwrap_or(load::CONNECTIONS_DEFAULT_MAX)
@@ -283,7 +283,7 @@ fn connections(args: &CompareArgs, clients: u32) -> u32 {
 }
 
 impl Workload {
-    /// Its name in tables.
+    /// The name in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Workload::Put => "put",
@@ -293,7 +293,7 @@ impl Workload {
 }
 
 impl System {
-    /// Its name in tables.
+    /// The name in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             System::Quorate => "quorate",

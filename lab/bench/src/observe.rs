@@ -17,7 +17,7 @@ use tonic::transport::Channel;
 /// Reads every change of a range that had no keys before revision `first`, through a revision.
 ///
 /// # Errors
-/// Why the endpoint could not be read, or what was wrong with what it told.
+/// A message that says why the endpoint could not be read, or what was wrong with what it told.
 pub(crate) async fn journal(
     url: &str,
     (key, range_end): (Bytes, Bytes),

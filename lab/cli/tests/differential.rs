@@ -32,7 +32,7 @@ fn a_cluster_answers_as_etcd_did() {
     answers_as_etcd_did(&[]);
 }
 
-/// The same through gateways, which order what is written and pass on the rest.
+/// Scenario: the same sequences through gateways, which order what is written and pass on the rest.
 #[test]
 fn gateways_answer_as_etcd_did() {
     answers_as_etcd_did(&["--protocol=nezha", "--gateways=2"]);

@@ -64,7 +64,7 @@ pub fn check_recorded<T: Debug, E: Debug>(
     }
 }
 
-/// The same for values with a wire encoding.
+/// Checks recorded encodings of values with a wire encoding.
 pub fn check_recorded_wire<T: Wire + Debug>(place: (&str, &str, u32), name: &str, samples: &[T]) {
     let decode = |bytes| -> Result<T, WireError> { T::from_bytes(bytes) };
     check_recorded(

@@ -8,7 +8,7 @@ pub struct Chart {
     pub head: String,
     /// What is compared.
     pub series: Vec<Series>,
-    /// The diagrams.
+    /// The diagrams, from the top.
     pub panels: Vec<Panel>,
     /// Lines of words below them.
     pub foot: Vec<String>,
@@ -16,7 +16,7 @@ pub struct Chart {
 
 /// One of the things compared.
 pub struct Series {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
     /// Of its bars, as in CSS.
     pub color: &'static str,

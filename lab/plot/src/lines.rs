@@ -7,7 +7,7 @@ use crate::svg::Svg;
 pub struct Curves {
     /// What all of them are about.
     pub head: String,
-    /// The diagrams.
+    /// The diagrams, from the top.
     pub plots: Vec<Plot>,
     /// Lines of words below them.
     pub foot: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Curves {
 pub struct Plot {
     /// What is shown over what, and in which units.
     pub title: String,
-    /// Its curves, each a series and its points from left to right.
+    /// The diagram's curves, each a series and its points from left to right.
     pub curves: Vec<(Series, Vec<(f64, f64)>)>,
 }
 

@@ -7,7 +7,7 @@ use super::{Cost, Watched};
 use quorate_tooling::tables::align;
 use quorate_tooling::units::show_ns;
 
-/// All clusters.
+/// All clusters that were watched.
 pub(super) struct Page {
     pub(super) title: String,
     pub(super) every: Duration,

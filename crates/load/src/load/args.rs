@@ -134,7 +134,7 @@ pub struct VerifyArgs {
     pub verify: bool,
 }
 
-/// `bench put`.
+/// The options of `bench put`.
 #[derive(Debug, Clone, Args)]
 pub struct PutArgs {
     /// How to send.
@@ -145,7 +145,7 @@ pub struct PutArgs {
     pub verify: VerifyArgs,
 }
 
-/// `bench get`.
+/// The options of `bench get`.
 #[derive(Debug, Clone, Args)]
 pub struct GetArgs {
     /// How to send.
@@ -156,7 +156,7 @@ pub struct GetArgs {
     pub read: ReadArgs,
 }
 
-/// `bench mixed`.
+/// The options of `bench mixed`.
 #[derive(Debug, Clone, Args)]
 pub struct MixedArgs {
     /// Share of reads, from 0 to 1
@@ -176,7 +176,7 @@ pub struct MixedArgs {
 /// A load to run, whichever subcommand asked for it.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its name in the report.
+    /// The operation's name in the report.
     pub name: &'static str,
     /// Share of reads, from 0 to 1.
     pub read_share: f64,

@@ -10,7 +10,7 @@ use super::rpc::Channel;
 /// A connection to one endpoint, made again whenever it is lost.
 #[derive(Debug)]
 pub struct Connection {
-    /// Which endpoint, by number.
+    /// The number of the endpoint.
     pub endpoint: usize,
     authority: String,
     state: Mutex<State>,

@@ -18,7 +18,7 @@ pub struct Gaps {
 /// A time without completions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// How long.
+    /// The length of the silence, in ns.
     pub longest_ns: u64,
     /// When it began, from the end of the warm-up.
     pub began_ns: u64,
@@ -27,9 +27,9 @@ pub struct Gap {
 /// The longest silence of one endpoint's clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EndpointGap {
-    /// The endpoint.
+    /// The endpoint's URL.
     pub url: String,
-    /// Its longest silence.
+    /// The endpoint's longest silence.
     #[serde(flatten)]
     pub gap: Gap,
     /// Whether its clients completed operations until the end.

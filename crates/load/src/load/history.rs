@@ -20,7 +20,7 @@ pub(super) struct Operation<'a> {
     pub client: u32,
     /// `put` or `get`.
     pub op: &'static str,
-    /// The key.
+    /// The key that was asked for.
     pub key: &'a str,
     /// What was written or read: the part of the value that names its write; null for nothing.
     pub value: Option<String>,

@@ -9,7 +9,7 @@ use super::payload::Payload;
 pub struct Expectation {
     /// The client that wrote the key.
     pub client: u32,
-    /// The key.
+    /// The key that was written.
     pub key: Bytes,
     /// Sequence number and revision of the last acknowledged write.
     pub acknowledged: Option<(u64, i64)>,

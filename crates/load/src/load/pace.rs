@@ -35,7 +35,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// So many operations a second.
+    /// A pace of `rate` operations a second.
     pub(super) fn new(rate: f64, arrivals: Arrivals) -> Pace {
         Pace {
             interval: Duration::from_secs_f64(1.0 / rate),
@@ -57,7 +57,7 @@ impl Pace {
         self.waiting().pop_front()
     }
 
-    /// Those that fell due and that nobody took.
+    /// Operations that fell due and that no client took.
     pub(super) fn left(&self) -> u64 {
         self.waiting().len() as u64
     }

@@ -19,7 +19,7 @@ pub(super) struct Phase {
 /// Leave to send one operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
-    /// Its number within the phase.
+    /// The operation's number within the phase.
     pub number: u64,
     /// When it should be sent. Latency counts from here, so that an operation which a stalled
     /// server keeps from being sent is not left out of the figures (coordinated omission).

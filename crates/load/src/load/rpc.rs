@@ -38,19 +38,19 @@ pub struct Channel {
 /// The calls made.
 #[derive(Debug, Clone, Copy)]
 pub enum Call {
-    /// `KV.Put`.
+    /// The call `KV.Put`.
     Put,
-    /// `KV.Range`.
+    /// The call `KV.Range`.
     Range,
-    /// `KV.DeleteRange`.
+    /// The call `KV.DeleteRange`.
     DeleteRange,
-    /// `KV.Txn`.
+    /// The call `KV.Txn`.
     Txn,
-    /// `KV.Compact`.
+    /// The call `KV.Compact`.
     Compact,
-    /// `Maintenance.Status`.
+    /// The call `Maintenance.Status`.
     Status,
-    /// `Maintenance.HashKV`.
+    /// The call `Maintenance.HashKV`.
     HashKv,
 }
 

@@ -36,7 +36,7 @@ pub struct Verdict {
 /// One read-back of all keys through one endpoint.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Readback {
-    /// The endpoint.
+    /// The endpoint's URL.
     pub url: String,
     /// Whether the reads were serializable, behind a linearizable barrier.
     pub serializable: bool,

@@ -11,7 +11,7 @@ use super::Weather;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Lost,
-    /// It arrives so often, so late.
+    /// The datagram arrives so many times, each after this delay.
     Arrives(usize, Duration),
 }
 

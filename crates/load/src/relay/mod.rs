@@ -23,7 +23,7 @@ use tokio::time::Instant;
 /// What bytes from one replica to another meet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Weather {
-    /// Nothing passes.
+    /// Whether nothing passes.
     pub cut: bool,
     /// How long each byte takes at least.
     pub delay: Duration,

@@ -22,7 +22,7 @@ pub struct ClusterArgs {
     /// Fragments of each value, and how many rebuild it [default with rs-paxos and racos: 5,3]
     #[arg(long, value_name = "N,K")]
     pub code: Option<Code>,
-    /// Which quorums rs-paxos uses
+    /// The quorums that rs-paxos uses
     #[arg(long, value_parser = ["paper", "flex"])]
     pub profile: Option<String>,
     /// A parameter of the protocol; repeated
@@ -56,7 +56,7 @@ impl ClusterArgs {
         !LEADERLESS.contains(&self.protocol.as_str())
     }
 
-    /// The same cluster under another protocol, which does not cut values.
+    /// This cluster under another protocol, which does not cut values.
     pub fn whole(&self, protocol: &str) -> ClusterArgs {
         ClusterArgs {
             protocol: protocol.to_owned(),

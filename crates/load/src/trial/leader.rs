@@ -9,7 +9,7 @@ use quorate_tooling::scrape;
 /// put is answered.
 ///
 /// # Errors
-/// If no put is answered, or nobody or more than one decides.
+/// A message, if no put is answered, or nobody or more than one decides.
 pub async fn leader(endpoints: &[String]) -> Result<usize, String> {
     let deadline = Instant::now() + PATIENCE;
     loop {

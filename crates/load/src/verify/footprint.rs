@@ -8,6 +8,7 @@ use crate::replicas::Replicas;
 use crate::trial::ClusterArgs;
 use quorate_tooling::cleanup;
 use quorate_tooling::process;
+use quorate_tooling::tables::Table;
 use quorate_tooling::units::show_bytes;
 
 /// What one replica takes.
@@ -17,7 +18,7 @@ pub(super) struct Footprint {
     pub(super) disk: u64,
     /// The most memory it ever had in RAM, in bytes.
     pub(super) memory_peak: u64,
-    /// What it has now.
+    /// Bytes of memory that the replica has now.
     pub(super) memory: u64,
 }
 
@@ -34,21 +35,17 @@ impl Footprint {
 
 /// A line for each replica.
 pub(super) fn table(replicas: &[Footprint], written: u64) -> String {
-    let mut text = format!(
-        "{:>8} {:>11} {:>8} {:>12} {:>11}\n",
-        "replica", "disk", "of all", "memory peak", "now"
-    );
+    let mut table = Table::new(&["replica", "disk", "of all", "memory peak", "memory now"]);
     for (index, one) in replicas.iter().enumerate() {
-        text += &format!(
-            "{:>8} {:>11} {:>8.3} {:>12} {:>11}\n",
-            index + 1,
+        table.add(vec![
+            (index + 1).to_string(),
             show_bytes(one.disk),
-            one.disk as f64 / written as f64,
+            format!("{:.3}", one.disk as f64 / written as f64),
             show_bytes(one.memory_peak),
-            show_bytes(one.memory)
-        );
+            show_bytes(one.memory),
+        ]);
     }
-    text
+    table.to_string()
 }
 
 /// Bytes on the disk that values of so many take in all replicas, and room for everything else.

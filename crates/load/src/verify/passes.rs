@@ -68,7 +68,7 @@ impl Pass {
     /// Runs it to its end.
     ///
     /// # Errors
-    /// If a value could not be written or read at all.
+    /// A message, if a value could not be written or read at all.
     pub(super) async fn run(self) -> Result<Vec<String>, String> {
         let pass = Arc::new(self);
         let mut clients = JoinSet::new();

@@ -54,7 +54,7 @@ pub struct ClocksArgs {
     /// Latency must be what it was so soon after a clock is right again; with 0s only what clients saw is judged
     #[arg(long, default_value = "100ms", value_parser = units::duration)]
     within: Duration,
-    /// Decides keys
+    /// The seed that decides keys
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -153,7 +153,7 @@ fn windows(done: &[Done], began: Duration) -> Vec<Option<f64>> {
 const WINDOW: Duration = Duration::from_millis(50);
 /// Latency is what it was while medians are no higher than so many tenths of those before.
 const USUAL_TENTHS: usize = 9;
-/// So many windows in a row say so.
+/// The number of good windows in a row after which latency is back.
 const WINDOWS_IN_ROW: usize = 2;
 
 #[cfg(test)]

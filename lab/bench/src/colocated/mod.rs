@@ -104,7 +104,7 @@ impl Replicated {
     }
 }
 
-/// Which threads there are.
+/// How replicas and clients share threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Threads {
     /// One for each replica, and one for all clients
@@ -131,7 +131,7 @@ struct Case {
     clients: u16,
 }
 
-/// One run.
+/// What one run measured.
 #[derive(Debug, Clone)]
 struct Run {
     pair: u16,

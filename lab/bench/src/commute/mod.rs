@@ -18,7 +18,7 @@ use quorate_load::latency::Latency;
 use quorate_load::load::Keys;
 use quorate_tooling::cleanup;
 use quorate_tooling::scrape::Counters;
-use quorate_tooling::tables::{align, median};
+use quorate_tooling::tables::{Table, median};
 use quorate_tooling::terminal::say;
 use quorate_tooling::units;
 
@@ -48,7 +48,7 @@ pub struct CommuteArgs {
     /// How often each run is made; the medians are shown
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Decides keys
+    /// The seed that decides keys
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write all runs to this file
@@ -86,7 +86,7 @@ struct Kind {
     two_keys: f64,
 }
 
-/// One run.
+/// What one run measured.
 #[derive(Debug, Clone, Default, Serialize)]
 struct Run {
     round: u16,
@@ -219,8 +219,8 @@ const HEADINGS: [&str; 12] = [
     "clients",
     "writes",
     "writes/s",
-    "p50 us",
-    "p99 us",
+    "p50",
+    "p99",
     "fast %",
     "slow %",
     "held us",
@@ -231,7 +231,7 @@ const HEADINGS: [&str; 12] = [
 ];
 
 fn table(runs: &[Run], clients: &[usize]) -> String {
-    let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
+    let mut table = Table::new(&HEADINGS);
     for &clients in clients {
         for pair in KINDS.chunks(2) {
             for kind in pair {
@@ -242,11 +242,11 @@ fn table(runs: &[Run], clients: &[usize]) -> String {
                 };
                 let mut row = vec![clients.to_string(), kind.name.to_owned()];
                 row.extend(cells(of(kind).collect(), of(&pair[0]).collect()));
-                rows.push(row);
+                table.add(row);
             }
         }
     }
-    align(&rows)
+    table.to_string()
 }
 
 /// Runs of one kind, beside those of the ordered one of its pair.
@@ -264,8 +264,8 @@ fn cells(runs: Vec<&Run>, ordered: Vec<&Run>) -> Vec<String> {
     let fast = of(&|run| 100.0 * run.fast_share.unwrap_or_default());
     vec![
         format!("{:.0}", of(&|run| run.writes_per_s)),
-        format!("{:.0}", of(&|run| run.p50_us)),
-        format!("{:.0}", of(&|run| run.p99_us)),
+        units::show_ns((1e3 * of(&|run| run.p50_us)) as u64),
+        units::show_ns((1e3 * of(&|run| run.p99_us)) as u64),
         format!("{fast:.1}"),
         format!("{:.1}", 100.0 - fast),
         format!("{:.0}", of(&|run| run.held_us.unwrap_or_default())),

@@ -17,7 +17,7 @@ use quorate_tooling::units;
 /// One system, standing.
 #[derive(Debug, Clone, Serialize)]
 pub struct Standing {
-    /// Which.
+    /// The system that was measured.
     pub system: System,
     /// While nothing happens.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct Idle {
 /// A cluster with many keys.
 #[derive(Debug, Clone, Serialize)]
 pub struct Many {
-    /// How many.
+    /// The number of keys that were loaded.
     pub keys: u64,
     /// Bytes per key.
     pub key_bytes: usize,

@@ -161,7 +161,7 @@ const HEADINGS: [&str; 13] = [
     "flushes/cmd",
     "x etcd",
     "x floor",
-    "errors",
+    "failed",
 ];
 
 const STANDING_HEADINGS: [&str; 8] = [

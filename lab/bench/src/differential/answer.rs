@@ -45,7 +45,7 @@ pub(crate) fn outcome<M: Answer>(
     }
 }
 
-/// An answer.
+/// The outcome of a request that was answered.
 pub(crate) fn answered(mut message: impl Answer) -> Outcome {
     let revision = message.header().map_or(0, |header| header.revision);
     mask_header(&mut message);

@@ -86,7 +86,7 @@ struct Summary {
 #[derive(Debug, Serialize)]
 struct Report {
     seed: u64,
-    /// Which step of the sequence.
+    /// The number of the step in its sequence.
     step: u64,
     /// The steps that are needed to see it.
     only: Vec<u64>,

@@ -10,7 +10,7 @@ use super::world::World;
 pub(crate) enum ValueRef {
     /// A system that runs.
     Live(Side),
-    /// What it did earlier.
+    /// What the side did when it was recorded.
     Recorded(std::vec::IntoIter<Outcome>),
 }
 
@@ -28,7 +28,7 @@ impl ValueRef {
 /// A step that two systems answered differently.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Difference {
-    /// Its number in the sequence.
+    /// The number of the step in its sequence.
     pub(crate) number: u64,
     /// What was asked.
     pub(crate) step: Step,

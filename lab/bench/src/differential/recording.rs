@@ -14,7 +14,7 @@ pub(crate) struct Recording {
     pub(crate) of: String,
     /// Steps of each sequence.
     pub(crate) steps: u64,
-    /// By seed.
+    /// The recorded sequences, in the order of their seeds.
     pub(crate) sequences: Vec<Sequence>,
 }
 

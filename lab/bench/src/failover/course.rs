@@ -8,7 +8,7 @@ use crate::timeline;
 use quorate_load::trial::Sample;
 use quorate_tooling::units::{show_count, show_ns};
 
-/// One run.
+/// What one run measured.
 #[derive(Debug)]
 pub(super) struct Course {
     pub(super) kind: Kind,
@@ -31,9 +31,9 @@ pub(super) struct Course {
 /// A replica was hurt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outage {
-    /// Since the load began.
+    /// When the replica was hurt, since the load began.
     pub(super) at: Duration,
-    /// When that was over.
+    /// When the harm was over, since the load began.
     pub(super) back: Duration,
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Harm {
     Delays,
 }
 
-/// Whom it is done to.
+/// The replicas that are hurt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Victims {
     /// The leader there is

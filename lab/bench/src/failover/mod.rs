@@ -48,7 +48,7 @@ pub struct FailoverArgs {
     /// What is done to a replica; several, separated by commas, in runs of their own
     #[arg(long, value_delimiter = ',', default_value = "kill")]
     fault: Vec<Harm>,
-    /// Whom it is done to
+    /// The replicas that are hurt
     #[arg(long, default_value = "leader")]
     victims: Victims,
     /// How long it lasts
@@ -82,7 +82,7 @@ pub struct FailoverArgs {
     plot: Option<PathBuf>,
 }
 
-/// A load.
+/// A kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mix {
     /// Nine reads to one write

@@ -33,7 +33,7 @@ pub(super) fn render(courses: &[Course], title: &str) -> String {
     svg.finish()
 }
 
-/// One diagram.
+/// Draws one diagram.
 fn panel(svg: &mut Svg, kind: Kind, courses: &[&Course], top: f64) {
     let rates: Vec<Vec<f64>> = courses.iter().map(|course| course.rates()).collect();
     let longest = courses.iter().map(|course| course.duration).max();

@@ -33,7 +33,7 @@ pub struct FaultArgs {
     /// Another option for the `quorate up` that begins the cluster; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
-    /// The quorate executable [default: this one]
+    /// The quorate executable [default: the one beside this program]
     #[arg(long)]
     pub quorate: Option<PathBuf>,
     /// Directory for data and logs, on the disk to test [default: TMPDIR or here]

@@ -74,7 +74,7 @@ impl Load<'_> {
 }
 
 impl Span {
-    /// Its length.
+    /// How long the stretch took.
     pub(super) fn length(&self) -> Duration {
         self.ended - self.started
     }
@@ -97,7 +97,7 @@ impl Stage {
         }
     }
 
-    /// When it began.
+    /// When the stretch began.
     pub(super) fn started(&self) -> Instant {
         self.started
     }

@@ -262,7 +262,7 @@ pub(crate) struct ReplicaArgs {
     /// The log file to write before and then write over.
     #[arg(long)]
     pub(crate) file: PathBuf,
-    /// Its size.
+    /// The size of that file, in bytes.
     #[arg(long)]
     pub(crate) file_bytes: usize,
     /// What makes a batch durable.

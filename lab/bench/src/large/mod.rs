@@ -33,7 +33,7 @@ use quorate_tooling::{cleanup, units};
 /// What `bench large` can be told.
 #[derive(Debug, Clone, Args)]
 pub struct LargeArgs {
-    /// The protocol
+    /// How the replicas agree
     #[arg(long, value_enum, default_value = "rs-paxos")]
     pub system: System,
     /// Bytes of a large value
@@ -69,7 +69,7 @@ pub struct LargeArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Beside {
-    /// Nothing.
+    /// Small puts alone.
     Nothing,
     /// Large puts, one after the other.
     Large,
@@ -77,7 +77,7 @@ pub enum Beside {
     Load,
 }
 
-/// One phase.
+/// What one phase measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Phase {
     /// In which turn, from 0.

@@ -36,9 +36,9 @@ struct Histogram {
 /// Time spent at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spent {
-    /// Samples.
+    /// The number of samples.
     pub count: u64,
-    /// Their mean, in ns.
+    /// The mean of the samples, in ns.
     pub mean_ns: u64,
     /// The bound of the bucket in which the 99th percentile is, in ns.
     pub p99_below_ns: u64,

@@ -14,7 +14,7 @@ use quorate_tooling::children::{self, Tethered};
 pub struct SpinArgs {
     /// The process that starts this one.
     parent: u32,
-    /// Which share of a core to use.
+    /// The share of a core to use.
     share: f64,
 }
 

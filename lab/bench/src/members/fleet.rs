@@ -35,7 +35,7 @@ pub(super) struct Fleet {
     /// Numbers given so far.
     last: u16,
     protocol: String,
-    /// Of rs-paxos.
+    /// The code that rs-paxos uses.
     code: Option<Code>,
     /// Kills so far.
     kills: usize,
@@ -111,7 +111,7 @@ impl Fleet {
         running.map(|id| self.client_url(*id)).collect()
     }
 
-    /// The same, without one of them.
+    /// Where clients reach the replicas that run, without one of them.
     pub(super) fn endpoints_without(&self, id: u16) -> Vec<String> {
         let mut endpoints = self.endpoints();
         endpoints.retain(|url| *url != self.client_url(id));

@@ -43,7 +43,7 @@ pub struct MembersArgs {
     /// What is done
     #[arg(long, default_value = "replace")]
     plan: Plan,
-    /// How often
+    /// How often the plan is carried out
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Between two changes

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use super::fleet::Fleet;
 use quorate_load::trial::Load;
 
-/// A change.
+/// A change of members or protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// None, for as long.
@@ -20,7 +20,7 @@ pub(super) enum Step {
     Remove,
     /// A parameter of the protocol has this value from now on, and all others their defaults.
     Parameter(&'static str, u32),
-    /// So many fragments rebuild a value from now on.
+    /// From now on this many fragments rebuild a value.
     Code(usize),
     /// The cluster goes on with another protocol.
     Switch {

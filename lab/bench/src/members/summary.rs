@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::step::NOTHING;
 use quorate_load::latency::Latency;
 use quorate_load::trial::Sample;
+use quorate_tooling::tables::Table;
 use quorate_tooling::units;
 
 /// A change that was made.
@@ -85,36 +86,33 @@ impl Summary<'_> {
                 kinds.push(done.kind);
             }
         }
-        writeln!(
-            f,
-            "{:>22} {:>6} {:>10} {:>12} {:>15} {:>12} {:>12} {:>8}",
+        let mut table = Table::new(&[
             "kind",
             "times",
             "took",
-            "p99 request",
-            "longest request",
+            "p99",
+            "max",
             "longest gap",
             "above none",
-            "failed"
-        )?;
+            "failed",
+        ]);
         let usual = kinds.contains(&NOTHING).then(|| self.seen(NOTHING).gap);
         for kind in kinds {
             let seen = self.seen(kind);
             let latency = seen.latency.summary();
             let above = usual.map(|usual| show(seen.gap.saturating_sub(usual)));
-            writeln!(
-                f,
-                "{kind:>22} {:>6} {:>10} {:>12} {:>15} {:>12} {:>12} {:>8}",
-                seen.count,
+            table.add(vec![
+                kind.to_owned(),
+                seen.count.to_string(),
                 show(seen.took / seen.count as u32),
                 units::show_ns(latency.p99_ns),
                 units::show_ns(latency.max_ns),
                 show(seen.gap),
                 above.unwrap_or("-".to_owned()),
-                seen.failed
-            )?;
+                seen.failed.to_string(),
+            ]);
         }
-        Ok(())
+        write!(f, "{table}")
     }
 }
 
@@ -124,17 +122,14 @@ fn show(time: Duration) -> String {
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:>38} {:>10} {:>12} {:>10}",
-            "change", "took", "longest gap", "writes/s"
-        )?;
+        let mut table = Table::new(&["change", "took", "longest gap", "writes/s"]);
         for done in self.done {
             let (what, from, until) = (&done.what, done.from, done.until);
             let (took, gap) = (show(until - from), show(self.gap(from, until)));
             let rate = units::show_count(self.rate(from, until));
-            writeln!(f, "{what:>38} {took:>10} {gap:>12} {rate:>10}")?;
+            table.add(vec![what.clone(), took, gap, rate]);
         }
+        write!(f, "{table}")?;
         self.by_kind(f)?;
         let first = self.done.first().map_or(Duration::ZERO, |done| done.from);
         let last = self

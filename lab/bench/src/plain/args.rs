@@ -32,12 +32,12 @@ pub(crate) struct PlainArgs {
 }
 
 impl PlainArgs {
-    /// The executable.
+    /// The `quorate` executable.
     pub(crate) fn binary(&self) -> Result<PathBuf, String> {
         program::quorate(self.quorate.as_deref())
     }
 
-    /// What it is told beyond the number of replicas: `own`, and after that what the user wants.
+    /// The options of `quorate up` besides the number of replicas: `own`, and after that what the user wants.
     pub(crate) fn options(&self, own: String) -> Vec<String> {
         let mut options = vec![
             "--face=plain".to_owned(),

@@ -63,7 +63,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// All rows.
+/// All rows of the table.
 pub(super) struct Page(pub(super) Vec<Row>);
 
 impl Page {

@@ -14,7 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Bytes of a message.
 pub(super) const MESSAGE_BYTES: usize = 64;
-/// A message.
+/// A message between two threads.
 pub(super) type Message = [u8; MESSAGE_BYTES];
 
 /// What messages travel by.
@@ -214,5 +214,5 @@ impl End for Rings {
 const SLOTS: usize = 64;
 /// Something arrives within this time, or never.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same for threads that look, in so many glances: no clock is read between two.
+/// How often a thread that polls looks before it gives up: no clock is read between two looks.
 const GLANCES_MAX: u64 = 2_000_000_000;

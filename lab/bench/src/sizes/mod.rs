@@ -84,7 +84,7 @@ pub struct SizesArgs {
     pub plot: Option<PathBuf>,
 }
 
-/// Everything measured.
+/// Everything that was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sizes {
     /// What each replica is behind, if its link is limited.
@@ -96,9 +96,9 @@ pub struct Sizes {
 /// One size under one system in one turn.
 #[derive(Debug, Clone, Serialize)]
 pub struct Point {
-    /// Which turn, from 0.
+    /// The number of the turn, from 0.
     pub pair: u16,
-    /// What ran.
+    /// The system that ran.
     #[serde(flatten)]
     pub shape: Shape,
     /// Bytes per value.

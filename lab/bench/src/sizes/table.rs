@@ -293,7 +293,7 @@ const SPEED: [&str; 14] = [
     "x CPU",
     "x if links bind",
     "% of link",
-    "errors",
+    "failed",
     "elections",
 ];
 

@@ -17,7 +17,7 @@ pub struct Traffic {
     pub most_sent_bytes: u64,
     /// Sent between replicas, by their own count.
     pub sent_bytes: u64,
-    /// The same by the kernel's count of their sockets.
+    /// Bytes that replicas sent to each other, by the kernel's count of their sockets.
     pub kernel_sent_bytes: u64,
     /// Of these, sent again by TCP.
     pub kernel_resent_bytes: u64,
@@ -67,7 +67,7 @@ struct Own {
 }
 
 impl Reading {
-    /// Reads everything.
+    /// Reads every counter.
     pub(crate) fn take(running: &Running) -> Result<Reading, String> {
         Ok(Reading {
             replicas: own(running)?,

@@ -116,7 +116,7 @@ impl Turn<'_> {
         self.args.on.link.is_none() && self.shape.system.is_ours()
     }
 
-    /// Whom clients ask: the leader, or all where nobody leads.
+    /// The endpoints that clients use: the leader's, or all where nobody leads.
     fn asked(&self) -> Vec<String> {
         match self.shape.system.is_led() {
             true => vec![self.running.endpoints[self.leader].clone()],
@@ -154,7 +154,7 @@ fn clients(most: u32, value_bytes: usize) -> u32 {
     most.min(fit.try_into().unwrap_or(u32::MAX))
 }
 
-/// So few that what is live is little beside a segment: of a segment that holds little else, it
+/// The number of keys. What is live is little beside a segment: of a segment that holds little else, it
 /// would be moved. One alone is always in the segment written last, which is left alone.
 fn keys(value_bytes: usize) -> u64 {
     (LIVE_BYTES_MAX / value_bytes.max(1)).clamp(1, KEYS_MAX) as u64

@@ -24,7 +24,7 @@ pub(super) struct Written {
     pub(super) values: Values,
     /// Numbers and lengths of the values that were acknowledged.
     pub(super) kept: Vec<(u64, usize)>,
-    /// Those of which nobody knows: they are there as they were written, or not at all.
+    /// Values whose writes were not acknowledged: they are there as they were written, or not at all.
     pub(super) unknown: Vec<(u64, usize)>,
     /// The values written while all replicas ran, of each length: the first of `kept`.
     pub(super) first: u64,
@@ -158,7 +158,7 @@ impl Written {
     }
 }
 
-/// One request.
+/// A request while it is under way.
 struct Request {
     kind: Kind,
     replica: usize,

@@ -4,7 +4,7 @@
 /// What decides who is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quorums {
-    /// Replicas.
+    /// The number of replicas.
     pub(super) n: usize,
     /// Promises that make a leader (`QR`); without one, replicas that are heard before anything is
     /// decided (`n - f`).
@@ -20,7 +20,7 @@ pub(super) struct Quorums {
 pub(super) enum Service {
     Promised,
     Impossible,
-    /// It depends on whether something is under way.
+    /// Whether it is served depends on what is under way.
     Either,
 }
 

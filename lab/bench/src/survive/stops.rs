@@ -15,11 +15,11 @@ use quorate_tooling::terminal::say;
 pub(super) enum How {
     /// SIGSTOP: its connections stay.
     Paused,
-    /// SIGKILL.
+    /// The replicas were killed (SIGKILL).
     Killed,
 }
 
-/// So many replicas are stopped, and everything was asked of the others.
+/// What was served while some replicas were stopped, and every kind of request was sent to the others.
 struct Row {
     how: How,
     stopped: usize,

@@ -19,7 +19,7 @@ pub(crate) struct Running {
     pub(crate) peers: Vec<String>,
     /// The network namespaces they are in; none on loopback.
     pub(crate) namespaces: Vec<String>,
-    /// Its processes.
+    /// The ids of the cluster's processes.
     pub(crate) pids: Vec<u32>,
     _keeper: Keeper,
 }
@@ -116,7 +116,7 @@ impl Running {
     }
 }
 
-/// Which of these members of etcd leads, by its own word.
+/// The number of the member of etcd that says it leads.
 pub(crate) fn etcd_leader(endpoints: &[String]) -> Option<usize> {
     let leads = |url: &String| {
         let page = scrape::get(url, "/metrics");
@@ -125,7 +125,7 @@ pub(crate) fn etcd_leader(endpoints: &[String]) -> Option<usize> {
     endpoints.iter().position(leads)
 }
 
-/// The peers' port follows the clients'.
+/// Where replicas listen to each other: the port behind that for clients.
 fn peers(client_urls: &[String]) -> Result<Vec<String>, String> {
     let peer = |url: &String| {
         let authority = scrape::authority(url)?;
@@ -139,7 +139,7 @@ fn peers(client_urls: &[String]) -> Result<Vec<String>, String> {
 /// The largest values take more than the defaults allow, and a slow link more time.
 const SERVER_FLAGS: [&str; 2] = ["--max-request-bytes=68157440", "--request-timeout-ms=60000"];
 
-/// The same for etcd, and as much of a database as its makers advise at most.
+/// Flags for etcd: the largest values, and as large a database as its makers advise at most.
 const ETCD_FLAGS: [&str; 2] = [
     "--max-request-bytes=68157440",
     "--quota-backend-bytes=8589934592",

@@ -35,7 +35,7 @@ pub(super) fn outside(args: &SystemArgs) -> Result<ExitCode, String> {
 /// What the link of each replica carries, and loses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Links {
-    /// In each direction.
+    /// The rate in each direction.
     pub bits_per_second: u64,
     /// The share of the packets a replica sends that never arrive; packets are sent one by one then.
     pub loss: Option<f64>,
@@ -103,7 +103,7 @@ fn lottery(loss: f64) -> String {
 /// A cluster in these namespaces.
 #[derive(Debug)]
 pub(super) struct Apart {
-    /// Its processes, one per replica.
+    /// The cluster's processes, one per replica.
     pub(super) processes: Vec<Running>,
     replicas: u8,
     directory: TempDir,

@@ -39,7 +39,7 @@ pub enum System {
 /// A system as it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Which one.
+    /// The system that is measured.
     pub system: System,
     /// Replicas of each cluster.
     pub replicas: u8,
@@ -84,10 +84,10 @@ pub struct SystemArgs {
     /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
     #[arg(long)]
     pub data_dir: Option<PathBuf>,
-    /// In namespaces of its own: the directory for all data, and the process that made both.
+    /// The directory for all data, of a process that was started in namespaces of its own.
     #[arg(long, hide = true, requires = "outside")]
     pub inside: Option<PathBuf>,
-    /// See `inside`.
+    /// The process that made the namespaces and the directory of `inside`.
     #[arg(long, hide = true, requires = "inside")]
     pub outside: Option<u32>,
 }
@@ -158,7 +158,7 @@ impl System {
         System::Etcd,
     ];
 
-    /// Its name in tables, and for `quorate up` if it is one of its protocols.
+    /// The system's name in tables, and for `quorate up` if it is one of its protocols.
     pub(crate) fn name(self) -> &'static str {
         match self {
             System::Racos => "racos",
@@ -207,7 +207,7 @@ impl Shape {
         }
     }
 
-    /// Its name, and what it consists of.
+    /// The system's name, and what the cluster consists of.
     pub(crate) fn title(self) -> String {
         let (name, replicas) = (self.system.name(), self.replicas);
         match self.system.is_coded() {

@@ -101,7 +101,7 @@ impl fmt::Display for Offer {
     }
 }
 
-/// One run.
+/// What one run measured.
 #[derive(Debug, Clone)]
 struct Run {
     pair: u16,
@@ -247,7 +247,7 @@ const HEADINGS: [&str; 13] = [
     "puts/s",
     "p50",
     "p99",
-    "server CPU us/put",
+    "CPU us/put",
     "wake-ups/put",
     "fast %",
     "slow %",
@@ -322,7 +322,7 @@ fn cells(runs: &[&Run], of_row: (&str, usize), first: &str) -> Vec<String> {
     ]
 }
 
-/// Those of one protocol with one value of the option.
+/// The runs of one protocol with one value of the option.
 fn of<'a>(runs: &'a [&Run], (protocol, value): (&'a str, usize)) -> impl Iterator<Item = &'a Run> {
     let is_one = move |run: &&Run| run.protocol == protocol && run.value == value;
     runs.iter().copied().filter(is_one)

@@ -27,7 +27,7 @@ use quorate_tooling::units;
 /// What is measured, and where everybody is.
 #[derive(Debug, Clone, Args)]
 pub struct WanArgs {
-    /// Protocols
+    /// The protocols to measure
     #[arg(
         long,
         value_name = "NAME[,NAME]",

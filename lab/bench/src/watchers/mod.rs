@@ -22,6 +22,7 @@ use quorate_load::latency::LatencySummary;
 use quorate_load::load::rpc;
 use quorate_tooling::program;
 use quorate_tooling::scrape::authority;
+use quorate_tooling::tables::Table;
 use quorate_tooling::{cleanup, process, units};
 use streams::{Readers, Sleeper};
 
@@ -243,18 +244,19 @@ impl Report {
             "{} watches, {} idle connections",
             self.watchers, self.connections
         );
-        println!("                    put p50     put p99   failed     events/s   memory, MiB");
+        let mut table = Table::new(&["beside", "p50", "p99", "failed", "events/s", "memory MiB"]);
         for part in &self.parts {
             let [before, after] = part.resident_bytes.map(|bytes| bytes >> 20);
-            println!(
-                "{:<16} {:>10}  {:>10}  {:>7}  {:>11}   {before} to {after}",
-                part.name,
+            table.add(vec![
+                part.name.to_string(),
                 units::show_ns(part.put.p50_ns),
                 units::show_ns(part.put.p99_ns),
-                part.failed_puts,
+                part.failed_puts.to_string(),
                 units::show_count(part.events_per_second),
-            );
+                format!("{before} to {after}"),
+            ]);
         }
+        print!("{table}");
         let told = match self.sleeper_complete {
             true => "every event",
             false => "NOT every event",

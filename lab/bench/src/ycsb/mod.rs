@@ -73,10 +73,10 @@ pub enum Workload {
     C,
 }
 
-/// Everything measured.
+/// Everything that was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ycsb {
-    /// Which workload.
+    /// The workload that was measured.
     pub workload: Workload,
     /// Bytes per record.
     pub value_bytes: usize,
@@ -89,12 +89,12 @@ pub struct Ycsb {
 /// One number of clients of one system in one turn.
 #[derive(Debug, Clone, Serialize)]
 pub struct Point {
-    /// Which turn, from 0.
+    /// The number of the turn, from 0.
     pub pair: u16,
-    /// What ran.
+    /// The system that ran.
     #[serde(flatten)]
     pub shape: Shape,
-    /// Client threads.
+    /// The number of client threads.
     pub clients: u32,
     /// What clients saw.
     pub report: Report,

@@ -57,7 +57,7 @@ pub(super) fn cells(found: &Ycsb) -> Vec<Cell<'_>> {
     cells
 }
 
-/// The table.
+/// The table of all clients and systems.
 pub(super) fn render(found: &Ycsb) -> String {
     let cells = cells(found);
     let mut text = format!(

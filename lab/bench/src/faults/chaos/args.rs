@@ -37,10 +37,10 @@ pub struct ChaosArgs {
     /// The options that both plans of faults share.
     #[command(flatten)]
     pub faults: FaultArgs,
-    /// In namespaces of its own: the directory, and the process that made both.
+    /// The directory of a process that was started in namespaces of its own.
     #[arg(long, hide = true, requires = "outside")]
     pub inside: Option<PathBuf>,
-    /// See `inside`.
+    /// The process that made the namespaces and the directory of `inside`.
     #[arg(long, hide = true, requires = "inside")]
     pub outside: Option<u32>,
 }

@@ -70,14 +70,14 @@ impl fmt::Display for Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Planned {
     pub(super) fault: Fault,
-    /// The replica, from 0; of all, the first.
+    /// The replica that is hurt, from 0; the first where all are.
     pub(super) victim: usize,
-    /// From the beginning of the load.
+    /// When the fault begins, since the beginning of the load.
     #[serde(skip)]
     pub(super) from: Duration,
     #[serde(skip)]
     pub(super) to: Duration,
-    /// What else is to be drawn.
+    /// The seed of what else is drawn about the fault.
     #[serde(skip)]
     pub(super) dice: u64,
 }
@@ -105,7 +105,7 @@ impl fmt::Display for Planned {
 #[derive(Debug)]
 pub(super) struct Plan {
     allowed: Vec<Fault>,
-    /// Those whose turn has not come: each comes before any comes again.
+    /// The faults whose turn has not come: each comes before any comes again.
     deck: Vec<Fault>,
     replicas: usize,
     load: Duration,

@@ -16,11 +16,11 @@ use quorate_tooling::ports::free_ports;
 pub(super) enum Ground {
     /// Each has an address of its own, and a small disk in memory.
     Namespaces,
-    /// Replicas have ports from here on.
+    /// All replicas are on loopback, with ports of one range.
     Loopback {
-        /// The first.
+        /// The first port of the range.
         base: u16,
-        /// How many replicas.
+        /// The number of replicas.
         replicas: usize,
     },
 }

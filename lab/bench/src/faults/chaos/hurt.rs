@@ -26,9 +26,9 @@ pub(super) struct Hurt<'a> {
     runtime: &'a Runtime,
     session: Arc<Session>,
     fillers: Vec<PathBuf>,
-    /// Ends what is written to fill a log while its disk is full.
+    /// Flags that end the puts which fill a log while its disk is full.
     ballast: Vec<Arc<AtomicBool>>,
-    /// What was done to which place, for people.
+    /// What was drawn with each fault, in words.
     pub(super) notes: Vec<String>,
     /// Replicas whose faults may end them, which is no violation.
     may_end: Vec<usize>,

@@ -44,7 +44,7 @@ struct Change {
     op: String,
     key: Option<String>,
     value_xxh3: Option<String>,
-    /// Of a value that is kept apart.
+    /// The digest of a value that is kept as a payload.
     value_xxh3_128: Option<String>,
     #[serde(default)]
     version: i64,

@@ -33,7 +33,7 @@ pub(super) struct Replicas {
     patience: Duration,
 }
 
-/// One replica.
+/// The process of one replica.
 #[derive(Debug, Default)]
 struct Node {
     process: Option<Running>,
@@ -208,7 +208,7 @@ impl Replicas {
         kept
     }
 
-    /// What a replica has to say.
+    /// The log file of a replica's process.
     pub(super) fn log(&self, replica: usize) -> PathBuf {
         self.directory.join(format!("replica-{}.log", replica + 1))
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use quorate_tooling::tables::median;
 use serde::Serialize;
 
 use super::fault::{Fault, Planned};
@@ -11,7 +12,7 @@ use crate::faults::series::{RoundReport, verdict};
 /// Everything one round did, measured and found.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    /// From 0.
+    /// The number of the round, from 0.
     pub(super) round: u16,
     /// What everything else in it was derived from.
     pub(super) seed: u64,
@@ -20,11 +21,11 @@ pub(super) struct Report {
     pub(super) notes: Vec<String>,
     /// Requests with an answer.
     pub(super) answered: u64,
-    /// Among these, changes that were acknowledged.
+    /// Answers that acknowledged a change.
     pub(super) changed: u64,
     /// Requests that may have changed something, without an answer.
     pub(super) unknown: u64,
-    /// How many of these did.
+    /// Requests without an answer that did change something.
     pub(super) unknown_done: u64,
     /// Leases that ended with their keys because nobody renewed them.
     pub(super) leases_ended: u64,
@@ -122,10 +123,9 @@ pub(super) fn summary(rounds: &[Report]) -> String {
     for (error, count) in errors {
         text += &format!("error seen by clients {count} times: {error}\n");
     }
-    let mut gaps: Vec<f64> = rounds.iter().map(|round| round.gap_ms).collect();
-    gaps.sort_by(f64::total_cmp);
-    if let Some(longest) = gaps.last() {
-        let median = gaps[gaps.len() / 2];
+    let gaps: Vec<f64> = rounds.iter().map(|round| round.gap_ms).collect();
+    let longest = gaps.iter().copied().reduce(f64::max);
+    if let Some((median, longest)) = median(gaps).zip(longest) {
         text +=
             &format!("longest gap of a round: median {median:.0} ms, at most {longest:.0} ms\n");
     }

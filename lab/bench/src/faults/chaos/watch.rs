@@ -25,7 +25,7 @@ pub(super) struct Watcher {
     key: Bytes,
     range_end: Bytes,
     patience: Duration,
-    /// One connection after the other.
+    /// What was told over each connection, one after the other.
     pub(super) attempts: Vec<Attempt>,
     reached: Arc<AtomicI64>,
 }

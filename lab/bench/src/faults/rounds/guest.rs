@@ -9,14 +9,14 @@ use quorate_load::replicas::wait_voting;
 use quorate_tooling::launch::{Launch, Running};
 use quorate_tooling::ports::free_ports;
 
-/// Such a replica, which runs.
+/// A running replica that was added to the cluster.
 #[derive(Debug)]
 pub(super) struct Guest {
     id: u16,
-    /// Where it serves clients.
+    /// The URL at which it serves clients.
     pub(super) endpoint: String,
     binary: PathBuf,
-    /// Where its command is given: its data is below it.
+    /// The directory in which its command is given, with its data below.
     home: PathBuf,
     /// The printed command, word by word, without the program.
     command: Vec<String>,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use clap::ValueEnum;
+use quorate_tooling::tables::{Table, median};
 use serde::Serialize;
 
 use super::args::Kind;
@@ -12,7 +13,7 @@ use crate::faults::series::{RoundReport, verdict};
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Report {
     pub(super) kind: Kind,
-    /// From 0; counted through all kinds.
+    /// The number of the round, from 0, counted through all kinds.
     pub(super) round: u16,
     /// What keys, values and moments were derived from.
     pub(super) seed: u64,
@@ -24,11 +25,11 @@ pub(super) struct Report {
     pub(super) unknown: u64,
     /// Operations on shared keys that were checked for linearizability.
     pub(super) checked: u64,
-    /// Gateways killed.
+    /// The number of gateways that were killed.
     pub(super) kills: u64,
     /// Writes whose gateway died before it answered, asked for again elsewhere.
     pub(super) asked_again: u64,
-    /// Executions of these and all other writes under keys of their own.
+    /// Executions of writes under keys of their own.
     pub(super) executed: u64,
     /// Load that ends with the death of all.
     pub(super) load: Option<Stretch>,
@@ -66,7 +67,7 @@ impl Stretch {
         self.puts as f64 / self.seconds
     }
 
-    /// Both stretches as one, with the longer of the two gaps.
+    /// Two stretches as one, with the longer of the two gaps.
     pub(super) fn and(self, other: Stretch) -> Stretch {
         let longer = if other.gap_ms > self.gap_ms {
             other
@@ -89,7 +90,7 @@ impl Report {
         Some(self.excess_of_fault_ms()?.max(back - self.calm?.gap_ms))
     }
 
-    /// The same of the stretch with the fault alone.
+    /// By how much the longest gap of the stretch with the fault alone exceeds that of the stretch without, in ms.
     fn excess_of_fault_ms(&self) -> Option<f64> {
         Some(self.hurt?.gap_ms - self.calm?.gap_ms)
     }
@@ -156,8 +157,7 @@ impl fmt::Display for Report {
 
 /// Median and maximum per kind.
 pub(super) fn table(rounds: &[Report]) -> String {
-    let mut text = format!(
-        "\n{:<13}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
+    let mut table = Table::new(&[
         "kind",
         "rounds",
         "puts",
@@ -170,14 +170,14 @@ pub(super) fn table(rounds: &[Report]) -> String {
         "serves ms",
         "equal ms",
         "violations",
-    );
+    ]);
     for &kind in Kind::value_variants() {
         let of_kind: Vec<&Report> = rounds.iter().filter(|one| one.kind == kind).collect();
         if !of_kind.is_empty() {
-            text += &line(kind, &of_kind);
+            table.add(cells(kind, &of_kind));
         }
     }
-    text + "(figures in ms: median / maximum over the rounds)\n"
+    format!("\n{table}(figures in ms: median / maximum over the rounds)\n")
 }
 
 /// Per kind: in how many rounds a fault cost at most as much service as allowed.
@@ -206,41 +206,33 @@ pub(super) fn verdicts(rounds: &[Report]) -> String {
     kinds.filter_map(|kind| of(*kind)).collect()
 }
 
-fn line(kind: Kind, rounds: &[&Report]) -> String {
-    let sum = |of: fn(&Report) -> u64| rounds.iter().map(|one| of(one)).sum::<u64>();
-    let spread =
-        |of: fn(&Report) -> Option<f64>| spread(rounds.iter().filter_map(|one| of(one)).collect());
-    let gap = |stretch: Option<Stretch>| stretch.map(|stretch| stretch.gap_ms);
-    let gaps = |of: fn(&Report) -> Option<Stretch>| {
-        self::spread(rounds.iter().filter_map(|one| gap(of(one))).collect())
-    };
-    format!(
-        "{:<13}{:>7}{:>10}{:>9}{:>8}{:>9}{:>21}{:>21}{:>21}{:>16}{:>16}{:>12}\n",
-        kind,
-        rounds.len(),
+fn cells(kind: Kind, rounds: &[&Report]) -> Vec<String> {
+    let sum = |of: fn(&Report) -> u64| rounds.iter().map(|one| of(one)).sum::<u64>().to_string();
+    let ms = |of: fn(&Report) -> Option<f64>| spread(rounds.iter().filter_map(|one| of(one)));
+    vec![
+        kind.to_string(),
+        rounds.len().to_string(),
         sum(|one| one.puts),
         sum(|one| one.unknown),
         sum(|one| one.errors),
         sum(|one| one.checked),
-        gaps(|one| one.calm),
-        gaps(|one| one.hurt),
-        gaps(|one| one.rejoin),
-        spread(|one| one.restart_ms),
-        spread(|one| one.catch_up_ms),
+        ms(|one| Some(one.calm?.gap_ms)),
+        ms(|one| Some(one.hurt?.gap_ms)),
+        ms(|one| Some(one.rejoin?.gap_ms)),
+        ms(|one| one.restart_ms),
+        ms(|one| one.catch_up_ms),
         sum(|one| one.violations.len() as u64),
-    )
+    ]
 }
 
 /// `median / maximum`.
-fn spread(mut figures: Vec<f64>) -> String {
-    figures.sort_by(f64::total_cmp);
-    let Some(max) = figures.last() else {
-        return "-".to_owned();
-    };
-    let middle = figures.len() / 2;
-    // The same one twice when the number of figures is odd.
-    let median = (figures[middle] + figures[figures.len() - 1 - middle]) / 2.0;
-    format!("{median:.1} / {max:.1}")
+fn spread(figures: impl Iterator<Item = f64>) -> String {
+    let figures: Vec<f64> = figures.collect();
+    let max = figures.iter().copied().reduce(f64::max);
+    match median(figures).zip(max) {
+        Some((median, max)) => format!("{median:.1} / {max:.1}"),
+        None => "-".to_owned(),
+    }
 }
 
 const EXCESS_MS_MAX: f64 = 50.0;
