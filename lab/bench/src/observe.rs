@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_api::etcdserverpb::{
     WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
 };
 use quorate_face_etcd::client::WatchClient;
+use quorate_load::load::payload::KeyRange;
 use quorate_sim::judge::{Journal, Stream};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,12 +20,12 @@ use tonic::transport::Channel;
 /// A message that says why the endpoint could not be read, or what was wrong with what it told.
 pub(crate) async fn journal(
     url: &str,
-    (key, range_end): (Bytes, Bytes),
+    range: KeyRange,
     first: i64,
     through: i64,
 ) -> Result<Journal, String> {
     let described = |error: &dyn std::fmt::Display| format!("{url}: watch: {error}");
-    let mut watch = Watch::open(url, &key, &range_end, first)
+    let mut watch = Watch::open(url, &range, first)
         .await
         .map_err(|error| described(&error))?;
     let mut journal = Journal::new(first, Vec::new());
@@ -45,7 +45,7 @@ pub(crate) async fn journal(
         journal.add(&response.events, end)?;
         told.push(response);
     }
-    let mut stream = Stream::new(key, range_end, first);
+    let mut stream = Stream::new(range.first, range.end, first);
     for response in &told {
         stream
             .respond(response, &journal)
@@ -61,7 +61,7 @@ struct Watch {
 }
 
 impl Watch {
-    async fn open(url: &str, key: &Bytes, range_end: &Bytes, first: i64) -> Result<Watch, String> {
+    async fn open(url: &str, range: &KeyRange, first: i64) -> Result<Watch, String> {
         let endpoint = Channel::from_shared(url.to_owned()).map_err(|error| error.to_string())?;
         let connected = tokio::time::timeout(PATIENCE, endpoint.connect()).await;
         let channel = connected
@@ -77,8 +77,8 @@ impl Watch {
             requests,
         };
         let create = WatchCreateRequest {
-            key: key.clone(),
-            range_end: range_end.clone(),
+            key: range.first.clone(),
+            range_end: range.end.clone(),
             start_revision: first,
             prev_kv: true,
             ..WatchCreateRequest::default()

@@ -1,5 +1,6 @@
 //! One client: an operation at a time, over a connection it may share.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -154,7 +155,7 @@ impl Client {
         let revision = revision(&result, |answer| answer.header.as_ref().map(|h| h.revision));
         self.account(intent, revision);
         let seen = Some(payload::identity(&value));
-        self.note(session, intent, seen, (sent, end), revision, &result)?;
+        self.note(session, intent, seen, sent..end, revision, &result)?;
         result.map(|_| ())
     }
 
@@ -189,7 +190,7 @@ impl Client {
         }
         let revision = revision(&result, |answer| answer.header.as_ref().map(|h| h.revision));
         let seen = found.as_deref().map(payload::identity);
-        self.note(session, intent, seen, (sent, end), revision, &result)?;
+        self.note(session, intent, seen, sent..end, revision, &result)?;
         result.map(|_| ())
     }
 
@@ -258,7 +259,7 @@ impl Client {
         session: &Session,
         intent: &Intent,
         value: Option<String>,
-        (sent, end): (Instant, Instant),
+        time: Range<Instant>,
         revision: Option<i64>,
         result: &Result<A, Failure>,
     ) -> Result<(), Failure> {
@@ -275,8 +276,8 @@ impl Client {
             },
             key: &String::from_utf8_lossy(&intent.key),
             value,
-            start_ns: session.at(sent),
-            end_ns: session.at(end),
+            start_ns: session.at(time.start),
+            end_ns: session.at(time.end),
             result: if result.is_ok() { "ok" } else { "unknown" },
             revision,
             serializable: intent.kind == Kind::Read && session.settings.serializable,

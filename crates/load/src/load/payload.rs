@@ -1,6 +1,39 @@
 //! Keys and values derived from the seed, so that a reader can tell which write it sees.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use quorate_etcd_api::etcdserverpb::RangeRequest;
+
+/// A range of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The first key in it.
+    pub first: Bytes,
+    /// The first key behind it.
+    pub end: Bytes,
+}
+
+impl KeyRange {
+    /// All keys that begin with a prefix, whose last byte is not the highest there is.
+    pub fn prefixed(prefix: &str) -> KeyRange {
+        let mut end = prefix.as_bytes().to_vec();
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        KeyRange {
+            first: prefix.to_owned().into(),
+            end: end.into(),
+        }
+    }
+
+    /// The request that reads all keys in it.
+    pub fn request(self) -> RangeRequest {
+        RangeRequest {
+            key: self.first,
+            range_end: self.end,
+            ..RangeRequest::default()
+        }
+    }
+}
 
 /// Derives every key and value of a run.
 #[derive(Debug)]
@@ -43,13 +76,9 @@ impl Payload {
         format!("{key:_<width$}", width = self.key_bytes).into()
     }
 
-    /// What all of [`Payload::own_key`] begin with, and the first key behind them.
-    pub fn own_range(&self) -> (Bytes, Bytes) {
-        // '0' is the byte after '/'.
-        (
-            format!("{:016x}/", self.seed).into(),
-            format!("{:016x}0", self.seed).into(),
-        )
+    /// The range of all [`Payload::own_key`].
+    pub fn own_range(&self) -> KeyRange {
+        KeyRange::prefixed(&format!("{:016x}/", self.seed))
     }
 
     /// The value that write number `sequence` of `client` writes.
@@ -109,7 +138,7 @@ mod tests {
     #[test]
     fn own_keys_lie_in_their_range_and_have_the_size_asked_for() {
         let payload = Payload::new(u64::MAX, 40, 8);
-        let (first, end) = payload.own_range();
+        let KeyRange { first, end } = payload.own_range();
         let key = payload.own_key(99_999, 12, 3);
         assert_eq!(key.len(), 40);
         assert!(first < key && key < end);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::ledger::Expectation;
-use super::payload::{self, Payload};
+use super::payload::{self, KeyRange, Payload};
 use super::rpc::{Call, Channel, Failure};
 use quorate_tooling::units::show_count;
 
@@ -138,7 +138,7 @@ impl<'a> Check<'a> {
     }
 
     async fn run(&mut self, authority: &str) -> Result<(), String> {
-        let (mut first, end) = self.payload.own_range();
+        let KeyRange { mut first, end } = self.payload.own_range();
         let mut reader = Reader {
             authority,
             channel: None,

@@ -6,6 +6,7 @@
 mod cluster;
 mod null;
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -249,7 +250,7 @@ async fn load<A: Fit>(
         .map(|client| {
             let handle = cluster.handle(client);
             let value = value.clone();
-            tokio::spawn(put_until(client, handle, value, (began, ends)))
+            tokio::spawn(put_until(client, handle, value, began..ends))
         })
         .collect();
     let mut latency = Latency::new();
@@ -265,24 +266,24 @@ async fn put_until<A: Fit>(
     client: u16,
     handle: Handle<A>,
     value: Bytes,
-    (began, ends): (Instant, Instant),
+    within: Range<Instant>,
 ) -> Result<Latency, Failure> {
     let mut latency = Latency::new();
     for n in 0_u64.. {
         let key = Bytes::from(format!("{client}/{n}"));
         let body = Write::put(key, value.clone()).to_bytes();
         let sent = Instant::now();
-        if sent >= ends {
+        if sent >= within.end {
             break;
         }
         match handle.write(body, Principal(0)).await {
             Ok(_) => {}
             // A leader may have to be found first.
-            Err(Failure::NotServing) if sent < began => tokio::task::yield_now().await,
+            Err(Failure::NotServing) if sent < within.start => tokio::task::yield_now().await,
             Err(failure) => return Err(failure),
         }
         let now = Instant::now();
-        if sent >= began && now < ends {
+        if sent >= within.start && now < within.end {
             latency.record((now - sent).as_nanos() as u64);
         }
     }

@@ -122,7 +122,7 @@ pub fn run(args: &CommuteArgs) -> Result<(), String> {
                 }
                 for kind in pair {
                     let cluster = if kind.commutes { &commuting } else { &ordered };
-                    let run = measure(args, cluster, kind, (round, clients))?;
+                    let run = measure(args, cluster, kind, round, clients)?;
                     say(format_args!(
                         "round {}, {clients} clients, {}: {:.0} writes/s, {:.1} % fast",
                         round + 1,
@@ -171,7 +171,8 @@ fn measure(
     args: &CommuteArgs,
     cluster: &Cluster,
     kind: &Kind,
-    (round, clients): (u16, usize),
+    round: u16,
+    clients: usize,
 ) -> Result<Run, String> {
     let mix = Mix {
         keys: Arc::new(Keys::new(args.keys, args.skew)),

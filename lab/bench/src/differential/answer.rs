@@ -9,13 +9,13 @@ use tonic::{Code, Response, Status};
 use super::step::Outcome;
 
 /// A response with a header.
-pub(crate) trait Answer: Debug {
+pub(crate) trait EtcdAnswer: Debug {
     fn header(&mut self) -> &mut Option<ResponseHeader>;
 }
 
 macro_rules! answers {
     ($($name:ident)*) => {
-        $(impl Answer for pb::$name {
+        $(impl EtcdAnswer for pb::$name {
             fn header(&mut self) -> &mut Option<ResponseHeader> {
                 &mut self.header
             }
@@ -31,7 +31,7 @@ answers! {
 }
 
 /// What came of a call; `mask` leaves out what may differ.
-pub(crate) fn outcome<M: Answer>(
+pub(crate) fn outcome<M: EtcdAnswer>(
     answer: Result<Response<M>, Status>,
     mask: impl FnOnce(&mut M),
 ) -> Outcome {
@@ -46,7 +46,7 @@ pub(crate) fn outcome<M: Answer>(
 }
 
 /// The outcome of a request that was answered.
-pub(crate) fn answered(mut message: impl Answer) -> Outcome {
+pub(crate) fn answered(mut message: impl EtcdAnswer) -> Outcome {
     let revision = message.header().map_or(0, |header| header.revision);
     mask_header(&mut message);
     Outcome {
@@ -67,7 +67,7 @@ pub(crate) fn refused(status: &Status) -> Outcome {
 }
 
 /// Leaves only the revision of a header; that there is one stays to be seen.
-pub(crate) fn mask_header(message: &mut impl Answer) {
+pub(crate) fn mask_header(message: &mut impl EtcdAnswer) {
     if let Some(header) = message.header() {
         *header = ResponseHeader {
             revision: header.revision,

@@ -51,6 +51,15 @@ pub(super) struct Client {
     pub(super) unanswered: Vec<String>,
 }
 
+/// A put of a key that only its client writes.
+struct OwnPut {
+    /// The key's slot in the ledger.
+    slot: u64,
+    key: Bytes,
+    /// The number of the client's write.
+    sequence: u64,
+}
+
 impl Client {
     /// The clients of a round, spread over its endpoints.
     pub(super) fn all(
@@ -173,16 +182,16 @@ impl Client {
     /// Puts a key that no one else writes and that is never written again. The revision of an answer without a
     /// header counts as 0, which no store has given to a put.
     async fn put_own(&mut self, session: &Session, attached: &mut Attached) -> Result<(), Failure> {
-        let (slot, sequence, key) = self.next_own(session);
+        let own = self.next_own(session);
         let request = PutRequest {
-            key,
-            value: session.payload.value(self.id as u32, sequence),
+            key: own.key.clone(),
+            value: session.payload.value(self.id as u32, own.sequence),
             ..PutRequest::default()
         };
         let call = attached.channel.call::<PutResponse>(Call::Put, &request);
         let answered = within(session.timeout, call).await;
         let revision = answered.map(|answer| answer.header.map_or(0, |header| header.revision));
-        self.note_own(session, (slot, sequence), revision.as_ref().ok());
+        self.note_own(session, &own, revision.as_ref().ok());
         revision.map(drop).inspect_err(|failure| {
             session.note_error(self.endpoint, failure.text.clone());
         })
@@ -194,9 +203,9 @@ impl Client {
         session: &Session,
         attached: &mut Attached,
     ) -> Result<(), Failure> {
-        let (slot, sequence, key) = self.next_own(session);
-        let value = session.payload.value(self.id as u32, sequence);
-        let request = requests::put_once(key, value);
+        let own = self.next_own(session);
+        let value = session.payload.value(self.id as u32, own.sequence);
+        let request = requests::put_once(own.key.clone(), value);
         let sent = requests::send_put_once(&mut attached.channel, &request);
         let first = within(session.timeout, sent).await;
         let revision = match &first {
@@ -207,7 +216,7 @@ impl Client {
                 self.elsewhere(session, &request).await
             }
         };
-        self.note_own(session, (slot, sequence), revision.as_ref().ok());
+        self.note_own(session, &own, revision.as_ref().ok());
         if let Err(why) = revision {
             let text = format!("a write was not answered elsewhere either: {why}");
             self.unanswered.push(text);
@@ -225,21 +234,24 @@ impl Client {
         answer.map_err(|failure| failure.text)
     }
 
-    /// The next put of a key of its own: its slot in the ledger, its number, and the key.
-    fn next_own(&mut self, session: &Session) -> (u64, u64, Bytes) {
+    fn next_own(&mut self, session: &Session) -> OwnPut {
         let slot = self.ledger.slot_to_write(&mut self.random);
         let key = self.ledger.key(&session.payload, slot);
-        (slot, self.requests.next_sequence(), key)
+        OwnPut {
+            slot,
+            key,
+            sequence: self.requests.next_sequence(),
+        }
     }
 
     /// Remembers at which revision a put of its own was acknowledged, or that it may have been done.
-    fn note_own(&mut self, session: &Session, (slot, sequence): (u64, u64), at: Option<&i64>) {
+    fn note_own(&mut self, session: &Session, own: &OwnPut, at: Option<&i64>) {
         match at {
             Some(revision) => {
                 session.note_change(self.endpoint, true);
-                self.ledger.acknowledge(slot, sequence, *revision);
+                self.ledger.acknowledge(own.slot, own.sequence, *revision);
             }
-            None => self.ledger.doubt(slot, sequence),
+            None => self.ledger.doubt(own.slot, own.sequence),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Requests {
 
 /// An answer, and the revision it was given at where the response does not have it.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct StoreAnswer {
     pub(super) response: Response,
     pub(super) revision: Option<i64>,
 }
@@ -176,16 +176,11 @@ fn one(key: Bytes) -> RangeRequest {
 
 /// Reads all shared keys.
 fn all(session: &Session) -> RangeRequest {
-    let (key, range_end) = session.range(SHARED);
-    RangeRequest {
-        key,
-        range_end,
-        ..RangeRequest::default()
-    }
+    session.range(SHARED).request()
 }
 
 /// Sends a request and waits for its answer. A refusal that the store is to give is an answer, too.
-pub(super) async fn send(channel: &mut Channel, request: &Request) -> Result<Answer, Failure> {
+pub(super) async fn send(channel: &mut Channel, request: &Request) -> Result<StoreAnswer, Failure> {
     let mut revision = None;
     let answered = match request {
         Request::Range(range) => channel.call(Call::Range, range).await.map(Response::Range),
@@ -212,13 +207,13 @@ pub(super) async fn send(channel: &mut Channel, request: &Request) -> Result<Ans
         }),
     };
     match answered {
-        Ok(response) => Ok(Answer { response, revision }),
+        Ok(response) => Ok(StoreAnswer { response, revision }),
         Err(failure) => refused(&failure.text).ok_or(failure),
     }
 }
 
 /// The answer in an error that a store is to give.
-pub(super) fn refused(text: &str) -> Option<Answer> {
+pub(super) fn refused(text: &str) -> Option<StoreAnswer> {
     let refusals = [
         (errors::COMPACTED, Refusal::Compacted),
         (errors::FUTURE_REVISION, Refusal::Future),
@@ -226,7 +221,7 @@ pub(super) fn refused(text: &str) -> Option<Answer> {
     ];
     let mut known = refusals.into_iter();
     let (_, refusal) = known.find(|(error, _)| text.ends_with(error.text))?;
-    Some(Answer {
+    Some(StoreAnswer {
         response: Response::Refused(refusal),
         revision: None,
     })
@@ -269,15 +264,6 @@ pub(super) async fn send_put_once(
         _ => None,
     });
     Ok(found.last().map_or(revision, |kv| kv.mod_revision))
-}
-
-/// The range of names that begin with a prefix, whose last byte is not the highest there is.
-pub(super) fn prefixed(prefix: &str) -> (Bytes, Bytes) {
-    let mut end = prefix.as_bytes().to_vec();
-    if let Some(last) = end.last_mut() {
-        *last += 1;
-    }
-    (prefix.to_owned().into(), end.into())
 }
 
 /// What names of shared keys begin with, behind what all names of the round begin with.

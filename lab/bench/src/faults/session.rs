@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::RangeRequest;
-use quorate_load::load::payload::Payload;
+use quorate_load::load::payload::{KeyRange, Payload};
 use quorate_load::load::rpc::{Channel, Failure};
 use quorate_sim::judge::{Op, Request, Response, Returned};
 use quorate_tooling::scrape;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::requests::{self, Answer};
+use super::requests::{self, StoreAnswer};
 
 /// What all clients of one round share.
 #[derive(Debug)]
@@ -106,9 +106,9 @@ impl Session {
         format!("{}{name}", self.prefix).into()
     }
 
-    /// All keys whose names begin like this: the first, and the first behind them.
-    pub(super) fn range(&self, name: &str) -> (Bytes, Bytes) {
-        requests::prefixed(&format!("{}{name}", self.prefix))
+    /// All keys of this round whose names begin like this.
+    pub(super) fn range(&self, name: &str) -> KeyRange {
+        KeyRange::prefixed(&format!("{}{name}", self.prefix))
     }
 
     /// The value of a client's write of this number. Nobody else sends it, and it is remembered.
@@ -131,7 +131,7 @@ impl Session {
         &self,
         from: Asker,
         request: Request,
-        answer: impl Future<Output = Result<Answer, Failure>>,
+        answer: impl Future<Output = Result<StoreAnswer, Failure>>,
     ) -> Result<Returned, Failure> {
         let life = || self.lives.get(from.endpoint).map(|life| life.load(SeqCst));
         let before = life();
@@ -191,14 +191,11 @@ impl Session {
     /// last revision seen.
     pub(super) async fn read_all(&self, endpoints: &[String]) -> Result<i64, String> {
         let mut last = 0;
-        let (key, range_end) = self.range("");
         for (number, url) in endpoints.iter().enumerate() {
             for serializable in [false, true] {
                 let request = Request::Range(RangeRequest {
-                    key: key.clone(),
-                    range_end: range_end.clone(),
                     serializable,
-                    ..RangeRequest::default()
+                    ..self.range("").request()
                 });
                 let observer = self.observer(number);
                 let read = self.ask_apart(observer, number, url, request).await;

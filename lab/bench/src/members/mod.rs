@@ -122,7 +122,7 @@ fn members(args: &MembersArgs) -> Result<Vec<String>, String> {
     runtime.block_on(load.fill(args.fill))?;
     let began = Instant::now();
     let clients = load.start(&runtime, args.clients, began);
-    let done = walk(args, &runtime, &mut fleet, (&load, &steps), began);
+    let done = walk(args, &runtime, &mut fleet, &steps, &load, began);
     let samples = runtime.block_on(load.stop(clients))?;
     let done = done?;
     if let Some(path) = &args.plot {
@@ -154,7 +154,8 @@ fn walk(
     args: &MembersArgs,
     runtime: &Runtime,
     fleet: &mut Fleet,
-    (load, steps): (&Load, &[Step]),
+    steps: &[Step],
+    load: &Load,
     began: Instant,
 ) -> Result<Vec<Done>, String> {
     let mut done = Vec::new();

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use quorate_sim::plain::history::{Op, Seen, Version, What};
 use serde_json::{Value, json};
 
-use super::http::{Answer, Connection};
+use super::http::{Connection, HttpAnswer};
 use quorate_load::load::Keys;
 use quorate_tooling::scrape::authority;
 
@@ -214,7 +214,7 @@ impl Client {
         Asked::Write { keys, value }
     }
 
-    async fn ask(&mut self, asked: &Asked) -> std::io::Result<Answer> {
+    async fn ask(&mut self, asked: &Asked) -> std::io::Result<HttpAnswer> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(Connection::open(&self.servers[self.server]).await?),
@@ -244,7 +244,7 @@ impl Client {
 
 impl Asked {
     /// What an answer says; `None` if nothing.
-    fn told(&self, answer: &Answer) -> Option<What> {
+    fn told(&self, answer: &HttpAnswer) -> Option<What> {
         match self {
             Asked::Write { keys, value } => {
                 let versions = match (answer.status, answer.tag) {

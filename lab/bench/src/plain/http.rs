@@ -17,7 +17,7 @@ pub(super) struct Connection {
 
 /// What a server said.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     /// The number in its `ETag`.
     pub(super) tag: Option<u64>,
@@ -37,7 +37,7 @@ impl Connection {
     }
 
     /// Asks, and waits for the answer. After an error the connection is of no use any more.
-    pub(super) async fn ask(&mut self, what: &str, body: &[u8]) -> std::io::Result<Answer> {
+    pub(super) async fn ask(&mut self, what: &str, body: &[u8]) -> std::io::Result<HttpAnswer> {
         let head = format!(
             "{what} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
             self.authority,
@@ -64,7 +64,7 @@ impl Connection {
         let rest = self.received.split_off(head_end + length);
         let answer = std::mem::replace(&mut self.received, rest);
         let body = Bytes::from(answer).slice(head_end..);
-        Ok(Answer { status, tag, body })
+        Ok(HttpAnswer { status, tag, body })
     }
 
     async fn receive(&mut self) -> std::io::Result<()> {

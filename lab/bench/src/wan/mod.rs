@@ -155,7 +155,7 @@ fn measure(args: &WanArgs, map: &Map, system: &str, ways: &mut Vec<Way>) -> Resu
         }
     }
     for (replica, url) in replicas.endpoints.iter().enumerate() {
-        ways.push(way(args, system, (Entrance::Replica(replica), url))?);
+        ways.push(way(args, system, Entrance::Replica(replica), url)?);
     }
     let places = if system == "nezha" {
         &args.clients[..]
@@ -176,7 +176,7 @@ fn measure(args: &WanArgs, map: &Map, system: &str, ways: &mut Vec<Way>) -> Resu
             patience: PATIENCE,
         })?;
         let url = &gateways.endpoints[0];
-        ways.push(way(args, system, (Entrance::Gateway(at), url))?);
+        ways.push(way(args, system, Entrance::Gateway(at), url)?);
     }
     Ok(())
 }
@@ -196,7 +196,7 @@ fn params(args: &WanArgs, map: &Map, system: &str) -> Result<Vec<String>, String
 }
 
 /// One way in, under load.
-fn way(args: &WanArgs, system: &str, (entrance, url): (Entrance, &String)) -> Result<Way, String> {
+fn way(args: &WanArgs, system: &str, entrance: Entrance, url: &String) -> Result<Way, String> {
     let job = Job {
         name: "put",
         read_share: 0.0,

@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::channel;
-use crate::faults::requests::{Answer, refused};
+use crate::faults::requests::{StoreAnswer, refused};
 use crate::faults::session::{Asker, Session};
 use crate::faults::stage::Stage;
 
@@ -124,7 +124,7 @@ impl Keeper {
             match client.lease_revoke(LeaseRevokeRequest { id: lease }).await {
                 Ok(answer) => {
                     let header = answer.into_inner().header;
-                    Ok(Answer {
+                    Ok(StoreAnswer {
                         response: Response::Revoked,
                         revision: Some(header.map_or(0, |header| header.revision)),
                     })

@@ -230,12 +230,9 @@ impl<'a, 'b> Round<'a, 'b> {
     /// Leases that nobody renews any more must end, and take their keys with them.
     fn wait_for_leases(&self) -> Result<(), String> {
         let deadline = Instant::now() + self.field.args.faults.patience;
-        let (key, range_end) = self.session.range(LEASED);
         let request = Request::Range(RangeRequest {
-            key,
-            range_end,
             limit: 1,
-            ..RangeRequest::default()
+            ..self.session.range(LEASED).request()
         });
         loop {
             let left = match self.ask(request.clone()) {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
 use quorate_etcd_api::mvccpb::EventType;
 use quorate_face_etcd::client::WatchClient;
+use quorate_load::load::payload::KeyRange;
 use quorate_sim::judge::{Journal, Stream};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,8 +22,7 @@ use crate::faults::session::Session;
 pub(super) struct Watcher {
     pub(super) replica: usize,
     client: WatchClient<Channel>,
-    key: Bytes,
-    range_end: Bytes,
+    range: KeyRange,
     patience: Duration,
     /// What was told over each connection, one after the other.
     pub(super) attempts: Vec<Attempt>,
@@ -40,13 +39,11 @@ pub(super) struct Attempt {
 impl Watcher {
     /// A watcher of everything from a revision on.
     pub(super) fn new(replica: usize, session: &Session, start: i64) -> Result<Watcher, String> {
-        let (key, range_end) = session.range("");
         let client = WatchClient::new(channel(session, replica)?);
         Ok(Watcher {
             replica,
             client: client.max_decoding_message_size(usize::MAX),
-            key,
-            range_end,
+            range: session.range(""),
             patience: session.timeout,
             attempts: Vec::new(),
             reached: Arc::new(AtomicI64::new(start - 1)),
@@ -83,8 +80,8 @@ impl Watcher {
     async fn attempt(&self, attempt: &mut Attempt) {
         let (requests, sent) = mpsc::channel(2);
         let create = WatchCreateRequest {
-            key: self.key.clone(),
-            range_end: self.range_end.clone(),
+            key: self.range.first.clone(),
+            range_end: self.range.end.clone(),
             start_revision: attempt.start,
             progress_notify: true,
             ..WatchCreateRequest::default()
@@ -163,7 +160,8 @@ impl Watcher {
                 );
                 return Err(named(why));
             }
-            let mut stream = Stream::new(self.key.clone(), self.range_end.clone(), attempt.start);
+            let KeyRange { first, end } = self.range.clone();
+            let mut stream = Stream::new(first, end, attempt.start);
             for (_, response) in &attempt.responses {
                 stream.respond(response, journal).map_err(named)?;
             }

@@ -4,12 +4,11 @@ use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use quorate_load::load::Verdict;
 use quorate_load::load::ledger::Expectation;
-use quorate_load::load::payload::Payload;
+use quorate_load::load::payload::{KeyRange, Payload};
 use quorate_load::load::rpc::{Call, Channel};
 use quorate_tooling::scrape;
 
 use super::COMMAND;
-use crate::faults::requests::prefixed;
 use crate::faults::state::{ask, connect};
 
 /// Writes that were acknowledged in one round, to be found from then on.
@@ -49,12 +48,9 @@ impl Promise {
         let mut executed = Vec::new();
         for url in endpoints {
             let mut channel = connect(url).await?;
-            let (key, range_end) = self.payload.own_range();
             let request = RangeRequest {
-                key,
-                range_end,
                 keys_only: true,
-                ..RangeRequest::default()
+                ..self.payload.own_range().request()
             };
             let answer: RangeResponse = ask(&mut channel, Call::Range, &request).await?;
             let times = answer.kvs.iter().map(|kv| kv.version.unsigned_abs()).sum();
@@ -71,9 +67,12 @@ pub(super) async fn foreign_keys(
     revision: i64,
 ) -> Result<i64, String> {
     let mut channel = connect(url).await?;
-    let everything = (Bytes::from_static(b"\0"), Bytes::from_static(b"\0"));
+    let everything = KeyRange {
+        first: Bytes::from_static(b"\0"),
+        end: Bytes::from_static(b"\0"),
+    };
     let mut foreign = count(&mut channel, everything, revision).await?;
-    let shared = prefixed(&format!("{COMMAND}/"));
+    let shared = KeyRange::prefixed(&format!("{COMMAND}/"));
     foreign -= count(&mut channel, shared, revision).await?;
     for promise in promises {
         foreign -= count(&mut channel, promise.payload.own_range(), revision).await?;
@@ -81,17 +80,11 @@ pub(super) async fn foreign_keys(
     Ok(foreign)
 }
 
-async fn count(
-    channel: &mut Channel,
-    (key, range_end): (Bytes, Bytes),
-    revision: i64,
-) -> Result<i64, String> {
+async fn count(channel: &mut Channel, range: KeyRange, revision: i64) -> Result<i64, String> {
     let request = RangeRequest {
-        key,
-        range_end,
         revision,
         count_only: true,
-        ..RangeRequest::default()
+        ..range.request()
     };
     let answer: RangeResponse = ask(channel, Call::Range, &request).await?;
     Ok(answer.count)
