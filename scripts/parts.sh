@@ -40,7 +40,10 @@ trap print_parts EXIT
 check_budget() {
   each_part | awk -F '\t' -v all="$1" '
     { spent += $3 / 60 }
-    $3 / 60 > 1.5 * $2 { printf "%s took %.1f minutes of %.1f: more than half as long again\n", $1, $3 / 60, $2; over = 1 }
+    $3 / 60 > 1.5 * $2 {
+      printf "%s took %.1f minutes of %.1f: more than half as long again\n", $1, $3 / 60, $2
+      over = 1
+    }
     END {
       if (spent > all) { printf "all parts took %.1f minutes of %.1f\n", spent, all; over = 1 }
       exit over

@@ -19,7 +19,7 @@ pub struct ChaosArgs {
     /// allows]
     #[arg(long = "faults", value_enum, value_delimiter = ',')]
     pub kinds: Vec<Fault>,
-    /// Replicas
+    /// The number of replicas
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=9))]
     pub replicas: u8,
     /// Clients, spread over the replicas, each with one request outstanding

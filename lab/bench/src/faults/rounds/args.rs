@@ -21,7 +21,7 @@ pub struct RoundsArgs {
     /// Rounds of each kind, all on one data folder
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
     pub rounds: u16,
-    /// Replicas
+    /// The number of replicas
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub replicas: u8,
     /// Replicas that are killed at once where the kind names one (kill-one, wipe)

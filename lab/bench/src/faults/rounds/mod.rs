@@ -7,6 +7,7 @@
 
 mod args;
 mod guest;
+mod harm;
 mod promise;
 mod report;
 mod round;
