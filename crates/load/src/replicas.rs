@@ -66,7 +66,7 @@ impl Replicas {
         };
         replicas.bootstrap(count)?;
         if let Some(delay) = delay {
-            replicas.draw_apart(delay)?;
+            replicas.put_network_between(delay)?;
         }
         let all: Vec<usize> = (0..count.into()).collect();
         replicas.start(&all)?;
@@ -184,7 +184,7 @@ impl Replicas {
     }
 
     /// Puts a network between the replicas, before any of them runs.
-    fn draw_apart(&mut self, delay: Duration) -> Result<(), String> {
+    fn put_network_between(&mut self, delay: Duration) -> Result<(), String> {
         // `quorate up` has each replica's port for peers behind the one for clients.
         let port = |url: &String| url.rsplit(':').next()?.parse::<u16>().ok()?.checked_add(1);
         let ports: Option<Vec<u16>> = self.endpoints.iter().map(port).collect();
@@ -207,8 +207,8 @@ impl Replicas {
         let options = self.options.iter();
         arguments.extend(options.map(|option| option.replace(REPLICA, &number.to_string())));
         if let (Some(network), Some(index)) = (&self.network, number.checked_sub(1)) {
-            let apart = network.options(index);
-            arguments.extend(apart.map(|option| format!("--server-arg={option}")));
+            let own = network.options(index);
+            arguments.extend(own.map(|option| format!("--server-arg={option}")));
         }
         let supervisor = Launch {
             output: StandardOutput::Read,

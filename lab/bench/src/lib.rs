@@ -278,7 +278,7 @@ const COMMUTE_EXAMPLES: &str = "\
 Examples:
   Nezha, with three loads (about three minutes):
     quorate-lab bench commute
-  Through two gateways apart, fewer and more clients, keys chosen more evenly:
+  Through two remote gateways, fewer and more clients, keys chosen more evenly:
     quorate-lab bench commute --gateways 2 --clients 4,64 --skew 0.5
   A first impression:
     quorate-lab bench commute --clients 24 --rounds 1 --duration 3s
@@ -324,7 +324,7 @@ Examples:
       --quorate-option=--durability=memory
   One thread for each replica beside two, at many clients:
     quorate-lab bench vary --option layout=fused,threaded --clients 64,256
-  Nezha's gateways inside the replicas and apart, beside protocols that have none:
+  Nezha's local gateways and remote ones, beside protocols that have none:
     quorate-lab bench vary --option gateways=0,2 --varied nezha --protocols nezha,multi-paxos,rabia \\
       --clients 1,8,32,128";
 

@@ -126,7 +126,7 @@ fn budget() -> Option<Duration> {
     ))
 }
 
-/// What a search's dice begin with (`QUORATE_FUZZ_SEED`); without it, always the same.
+/// The seed of a search (`QUORATE_FUZZ_SEED`); without it, always the same.
 fn seed() -> u64 {
     let seed = std::env::var("QUORATE_FUZZ_SEED").ok();
     seed.map_or(1, |seed| {
@@ -134,7 +134,7 @@ fn seed() -> u64 {
     })
 }
 
-/// Does something again and again, each time with other dice: for as long as `QUORATE_FUZZ_SECONDS`
+/// Does something again and again, each time with another seed: for as long as `QUORATE_FUZZ_SECONDS`
 /// says, or so many times.
 pub fn rounds(count: u64, mut round: impl FnMut(Rng)) {
     let until = budget().map(|time| Instant::now() + time);

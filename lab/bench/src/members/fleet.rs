@@ -160,7 +160,7 @@ impl Fleet {
 
     /// Asks for an epoch with the present protocol, and the code if it has one.
     fn go_on(&mut self, mut params: BTreeMap<String, String>) -> Result<(), String> {
-        let before = self.settle()?;
+        let before = self.wait_settled()?;
         let protocol = &self.protocol;
         let code = self.code.filter(|_| protocol == "rs-paxos");
         if let Some(code) = code {
@@ -179,7 +179,7 @@ impl Fleet {
 
     /// Waits until the last change is done, with all that has to be moved; says how many epochs there
     /// have been.
-    pub(super) fn settle(&self) -> Result<u64, String> {
+    pub(super) fn wait_settled(&self) -> Result<u64, String> {
         let url = self.endpoints().first().cloned().ok_or("no member runs")?;
         let deadline = Instant::now() + SETTLE_PATIENCE;
         loop {

@@ -90,7 +90,7 @@ impl Step {
                 format!("to {to}{}", without.unwrap_or_default())
             }
         };
-        fleet.settle()?;
+        fleet.wait_settled()?;
         load.go_on_with(&fleet.endpoints());
         Ok(format!("{said}, {} members", fleet.count()))
     }

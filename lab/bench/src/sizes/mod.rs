@@ -2,7 +2,7 @@
 //!
 //! All run with the same durability; a value of RS-Paxos or Racos is cut so that some fragments rebuild
 //! it (`--code`). Clients overwrite a few keys, through the leader or, where nobody leads, through all
-//! replicas, and the history is compacted all along: after a while segments of the bulk store are used
+//! replicas, and the history is compacted all along: after a while segments of the fragment store are used
 //! again and again, and what is measured is a state that could last.
 //!
 //! Per committed byte (of values of puts that were acknowledged; keys do not count), from the end of
@@ -11,7 +11,7 @@
 //! - *Sent*: by the replicas' own count of frames to peers (`quorate_peer_sent_bytes_total`), of the
 //!   replica that sent most (the leader) and of all; and by the kernel's, which is `bytes_sent` of the `TCP_INFO` of every socket
 //!   between two replicas ([`sockets`]); what TCP sent again is in it, and told beside it.
-//! - *Written*: by the replicas' own count for log and bulk store (`quorate_log_bytes_total`,
+//! - *Written*: by the replicas' own count for log and fragment store (`quorate_log_bytes_total`,
 //!   `quorate_bulk_bytes_total`); and by the kernel's, `write_bytes` in `/proc/<pid>/io` of all
 //!   replicas. That counts pages that were made dirty: a page of which a flush wrote a part counts
 //!   whole, one that was written to twice before a flush once. Snapshots are in it, and are not in the
@@ -176,5 +176,5 @@ fn check_disk(args: &SizesArgs) -> Result<(), String> {
 }
 
 const SIZES: std::ops::RangeInclusive<usize> = 1..=32 << 20;
-/// What a cluster takes at most: per replica twenty segments of the bulk store, log and snapshots.
+/// What a cluster takes at most: per replica twenty segments of the fragment store, log and snapshots.
 const DISK_BYTES: u64 = 8 << 30;

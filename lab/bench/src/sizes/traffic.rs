@@ -23,7 +23,7 @@ pub struct Traffic {
     pub kernel_resent_bytes: u64,
     /// Written to logs, by the replicas' own count.
     pub log_bytes: u64,
-    /// Written to bulk stores, by their own count.
+    /// Written to fragment stores, by their own count.
     pub bulk_bytes: u64,
     /// Of these, fragments that were moved out of segments that held little else.
     pub moved_bytes: u64,
@@ -31,7 +31,7 @@ pub struct Traffic {
     pub kernel_written_bytes: u64,
     /// Zeros that new segments were filled with, by the replicas' own count: none in a steady state,
     /// in which segments are used again. They and snapshots are all that the kernel counts and the
-    /// replicas' own counters of log and bulk store do not.
+    /// replicas' own counters of log and fragment store do not.
     pub filled_bytes: u64,
     /// Segments that were used again.
     pub reused_segments: u64,
@@ -110,7 +110,7 @@ impl Reading {
         each.map(|(now, was)| now.filled - was.filled).sum()
     }
 
-    /// Bytes that the replica which wrote least wrote to log and bulk store since `earlier`.
+    /// Bytes that the replica which wrote least wrote to log and fragment store since `earlier`.
     pub(crate) fn least_written_since(&self, earlier: &Reading) -> f64 {
         let each = self.replicas.iter().zip(&earlier.replicas);
         let written = each.map(|(now, was)| now.written() - was.written());

@@ -107,7 +107,7 @@ fn puts(fragment_bytes: usize) -> i64 {
 }
 
 const POLL: Duration = Duration::from_millis(20);
-/// One and a half segments of the bulk store.
+/// One and a half segments of the fragment store.
 const FREED_BYTES: usize = 96 << 20;
 
 #[cfg(test)]

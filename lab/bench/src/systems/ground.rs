@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::link::Apart;
+use super::link::LinkedCluster;
 use super::{Shape, SystemArgs};
 use crate::cluster::Cluster;
 use crate::namespaces;
@@ -56,7 +56,7 @@ impl<'a> Launch<'a> {
 #[derive(Debug)]
 enum Keeper {
     Loopback { _cluster: Cluster },
-    Apart { _cluster: Apart },
+    Linked { _cluster: LinkedCluster },
 }
 
 impl Running {
@@ -70,9 +70,12 @@ impl Running {
         options.extend(SERVER_FLAGS.map(|flag| format!("--server-arg={flag}")));
         options.extend_from_slice(launch.options);
         match launch.inside {
-            Some(directory) => {
-                Running::apart(Apart::quorate(binary, shape.replicas, directory, &options)?)
-            }
+            Some(directory) => Running::linked(LinkedCluster::quorate(
+                binary,
+                shape.replicas,
+                directory,
+                &options,
+            )?),
             None => {
                 let (parent, replicas) = (launch.data_dir, shape.replicas);
                 Running::on_loopback(Cluster::quorate(binary, replicas, parent, &options)?)
@@ -83,9 +86,12 @@ impl Running {
     fn etcd(launch: &Launch<'_>, replicas: u8) -> Result<Running, String> {
         let binary = launch.etcd.ok_or("no etcd to start")?;
         match launch.inside {
-            Some(directory) => {
-                Running::apart(Apart::etcd(binary, replicas, directory, &ETCD_FLAGS)?)
-            }
+            Some(directory) => Running::linked(LinkedCluster::etcd(
+                binary,
+                replicas,
+                directory,
+                &ETCD_FLAGS,
+            )?),
             None => {
                 let parent = launch.data_dir;
                 let cluster = Cluster::etcd_with(binary, replicas, parent, &ETCD_FLAGS)?;
@@ -104,14 +110,14 @@ impl Running {
         })
     }
 
-    fn apart(cluster: Apart) -> Result<Running, String> {
+    fn linked(cluster: LinkedCluster) -> Result<Running, String> {
         let endpoints = cluster.endpoints();
         Ok(Running {
             peers: peers(&endpoints)?,
             namespaces: (0..endpoints.len()).map(namespaces::name).collect(),
             endpoints,
             pids: cluster.processes.iter().map(Process::pid).collect(),
-            _keeper: Keeper::Apart { _cluster: cluster },
+            _keeper: Keeper::Linked { _cluster: cluster },
         })
     }
 }

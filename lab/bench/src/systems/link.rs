@@ -102,16 +102,16 @@ fn lottery(loss: f64) -> String {
 
 /// A cluster in these namespaces.
 #[derive(Debug)]
-pub(super) struct Apart {
+pub(super) struct LinkedCluster {
     /// The cluster's processes, one per replica.
     pub(super) processes: Vec<Running>,
     replicas: u8,
     directory: TempDir,
 }
 
-impl Apart {
-    fn empty(replicas: u8, parent: &Path) -> Result<Apart, String> {
-        Ok(Apart {
+impl LinkedCluster {
+    fn empty(replicas: u8, parent: &Path) -> Result<LinkedCluster, String> {
+        Ok(LinkedCluster {
             processes: Vec::new(),
             replicas,
             directory: TempDir::new(Some(parent)).map_err(|error| error.to_string())?,
@@ -124,8 +124,8 @@ impl Apart {
         replicas: u8,
         parent: &Path,
         flags: &[&str],
-    ) -> Result<Apart, String> {
-        let mut cluster = Apart::empty(replicas, parent)?;
+    ) -> Result<LinkedCluster, String> {
+        let mut cluster = LinkedCluster::empty(replicas, parent)?;
         let member = |replica| EtcdMember {
             client: url(replica, CLIENTS),
             peer: url(replica, PEERS),
@@ -147,8 +147,8 @@ impl Apart {
         replicas: u8,
         parent: &Path,
         options: &[String],
-    ) -> Result<Apart, String> {
-        let mut cluster = Apart::empty(replicas, parent)?;
+    ) -> Result<LinkedCluster, String> {
+        let mut cluster = LinkedCluster::empty(replicas, parent)?;
         begin_folders(binary, &cluster.data(), replicas, options)?;
         for replica in 0..replicas.into() {
             cluster.serve(binary, replica, options)?;

@@ -82,7 +82,7 @@ pub struct WanArgs {
 enum Entrance {
     /// A replica, counted from 0.
     Replica(usize),
-    /// A gateway apart, where these clients are.
+    /// A remote gateway, where these clients are.
     Gateway(usize),
 }
 

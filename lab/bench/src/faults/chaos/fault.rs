@@ -79,7 +79,7 @@ pub(super) struct Planned {
     pub(super) to: Duration,
     /// The seed of what else is drawn about the fault.
     #[serde(skip)]
-    pub(super) dice: u64,
+    pub(super) seed: u64,
 }
 
 impl Planned {
@@ -150,7 +150,7 @@ impl Plan {
             victim,
             from: self.load.mul_f64(from),
             to: self.load.mul_f64(to),
-            dice: self.random.u64(..),
+            seed: self.random.u64(..),
         }
     }
 }

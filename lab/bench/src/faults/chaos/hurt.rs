@@ -55,7 +55,7 @@ impl<'a> Hurt<'a> {
 
     /// Does a fault.
     pub(super) fn begin(&mut self, planned: &Planned) -> Result<(), String> {
-        let mut random = fastrand::Rng::with_seed(planned.dice);
+        let mut random = fastrand::Rng::with_seed(planned.seed);
         let victim = planned.victim;
         if planned.fault.kills() {
             for replica in planned.victims(self.replicas.count()) {

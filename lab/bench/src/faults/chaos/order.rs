@@ -208,8 +208,8 @@ mod tests {
         order
             .add(1, &export(4, &[(4, 6, "y/b"), (5, 7, "x/c")]))
             .expect("lines");
-        let apart = export(6, &[(6, 8, "x/d")]).replace("xxh3", "xxh3_128");
-        order.add(2, &apart).expect("lines");
+        let as_payload = export(6, &[(6, 8, "x/d")]).replace("xxh3", "xxh3_128");
+        order.add(2, &as_payload).expect("lines");
         assert_eq!(order.violations, Vec::<String>::new());
         let journal = order.journal(b"x/", 5, &values).expect("a journal");
         assert_eq!(journal.get(b"x/a", 7).expect("there").value, "seven");

@@ -144,7 +144,7 @@ mod tests {
             victim: 1,
             from: Duration::ZERO,
             to: Duration::ZERO,
-            dice: 0,
+            seed: 0,
         };
         let mut rounds: Vec<_> = (0..2)
             .map(|round| Report {

@@ -87,7 +87,7 @@ impl<'a, 'b> Round<'a, 'b> {
         self.begin = self.converge()?.0.revision;
         self.watch()?;
         let span = self.load()?;
-        let last = self.settle()?;
+        let last = self.quiesce()?;
         self.judge(last, span)
     }
 
@@ -179,7 +179,7 @@ impl<'a, 'b> Round<'a, 'b> {
 
     /// Waits until nothing changes any more, all replicas have the same, and every watcher knows.
     /// Gives the last revision.
-    fn settle(&mut self) -> Result<i64, String> {
+    fn quiesce(&mut self) -> Result<i64, String> {
         self.wait_for_leases()?;
         let put = Request::Put(PutRequest {
             key: self.session.key("last"),
