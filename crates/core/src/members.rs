@@ -7,7 +7,7 @@ use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Index, IndexMut, Sub, S
 
 /// The position of a member among the members of its epoch, in the order of their ids, from 0. People
 /// are shown positions from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MemberIndex(u8);
 
 impl MemberIndex {
@@ -28,6 +28,12 @@ impl MemberIndex {
 impl fmt::Display for MemberIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.position() + 1)
+    }
+}
+
+impl fmt::Debug for MemberIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -61,7 +67,7 @@ impl<T> IndexMut<MemberIndex> for Vec<T> {
 }
 
 /// A set of members of one epoch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MemberSet(u64);
 
 impl MemberSet {
@@ -177,6 +183,12 @@ impl fmt::Display for MemberSet {
             write!(f, "{space}{member}")?;
         }
         write!(f, "]")
+    }
+}
+
+impl fmt::Debug for MemberSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -27,4 +27,5 @@ pub use registry::{
 };
 pub use shared::code::Code;
 pub use shared::decided::DecidedSet;
+pub use shared::faults::Faults;
 pub use shared::lives::{Life, Lives};

@@ -1,8 +1,13 @@
 //! Parameters, and the numbers and rules in force.
 
+use super::mutants::Fault;
 use super::pattern::SEGMENTS_MAX;
+use crate::shared::faults::Faults;
 use crate::shared::params::Params;
-use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
+use quorate_core::{
+    Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
+    majority,
+};
 
 /// Most slots that may be proposed beyond the first one not committed.
 pub(super) const WINDOW_MAX: usize = 65_536;
@@ -27,39 +32,6 @@ pub struct Thresholds {
     pub rejoin: usize,
 }
 
-/// What keeps agreement besides the numbers. Everything holds; a mutant
-/// breaks one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
-    /// An old tail is verified slot by slot, in order.
-    pub verifies_in_order: bool,
-    /// The commit index stays below the end of the own verified log.
-    pub clamps_commit: bool,
-    /// Nothing is committed by counting before VIEW-INIT is.
-    pub counts_from_view_init: bool,
-    /// Only what is verified, or of the present view, answers a NACK.
-    pub recovers_verified: bool,
-    /// A proposer does not propose in the view it restarted in.
-    pub is_mute_after_restart: bool,
-    /// A read waits for what members have appended, not for what they acknowledge.
-    pub reads_by_append: bool,
-    /// An old tail is cut where it is proved to differ, and only from there on.
-    pub cuts_where_proved: bool,
-    /// A commit index that came with state is not passed on as the present view's.
-    pub claims_own_view: bool,
-}
-
-const RULES: Rules = Rules {
-    verifies_in_order: true,
-    clamps_commit: true,
-    counts_from_view_init: true,
-    recovers_verified: true,
-    is_mute_after_restart: true,
-    reads_by_append: true,
-    cuts_where_proved: true,
-    claims_own_view: true,
-};
-
 /// When messages leave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ModeRule {
@@ -79,7 +51,7 @@ pub struct Config {
     /// The members, ascending.
     pub members: Vec<ReplicaId>,
     /// Position of this replica among them.
-    pub me: usize,
+    pub me: MemberIndex,
     /// This start of the process.
     pub boot: Boot,
     /// The boot under which VIEW-INITs are named.
@@ -88,8 +60,8 @@ pub struct Config {
     pub first_slot: Slot,
     /// The numbers.
     pub thresholds: Thresholds,
-    /// The rules.
-    pub rules: Rules,
+    /// The rule that a mutant breaks; none without a mutant.
+    pub faults: Faults<Fault>,
     /// Members that propose, at most (`proposers`).
     pub proposers: usize,
     /// Whether one proposes alone while all clients are there (`proposers = auto`).
@@ -173,7 +145,9 @@ impl Config {
         let gap_ns = (4 * round_ns).max(2 * rtt_ns).max(MILLIS);
         Ok(Config {
             members: epoch.members.iter().map(|m| m.id).collect(),
-            me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
+            me: me
+                .map(MemberIndex::new)
+                .ok_or_else(|| format!("replica {} is not a member", seat.me))?,
             boot: seat.boot,
             init_boot: Boot(0).of_epoch(epoch.number),
             first_slot: epoch.first_slot,
@@ -183,7 +157,7 @@ impl Config {
                 read: majority(n),
                 rejoin: majority(n),
             },
-            rules: RULES,
+            faults: Faults::default(),
             proposers: proposers(&params, n)?,
             is_adaptive: params.text("proposers") == Some("auto"),
             mode: mode(&params)?,
@@ -209,19 +183,30 @@ impl Config {
         })
     }
 
-    /// Members other than this replica, as a mask.
-    pub(super) fn others(&self) -> u64 {
-        u64::MAX >> (64 - self.members.len()) & !(1 << self.me)
+    /// All members.
+    pub(super) fn all(&self) -> MemberSet {
+        MemberSet::first(self.members.len())
     }
 
-    /// Position of a member.
-    pub(super) fn member(&self, id: ReplicaId) -> Option<usize> {
-        self.members.iter().position(|member| *member == id)
+    /// All members but this replica.
+    pub(super) fn others(&self) -> MemberSet {
+        self.all() - MemberSet::only(self.me)
+    }
+
+    /// The number of a member.
+    pub(super) fn id(&self, member: MemberIndex) -> ReplicaId {
+        self.members[member]
+    }
+
+    /// The position of a member.
+    pub(super) fn member(&self, id: ReplicaId) -> Option<MemberIndex> {
+        let position = self.members.iter().position(|member| *member == id);
+        position.map(MemberIndex::new)
     }
 
     /// This replica's number.
     pub(super) fn my_id(&self) -> ReplicaId {
-        self.members[self.me]
+        self.id(self.me)
     }
 }
 

@@ -6,7 +6,7 @@ use super::log::Position;
 use super::messages::{Logged, Message, Proposal, Pulse, Reason, Record, Value};
 use super::role::Role;
 use crate::shared::lives::Lives;
-use crate::shared::masks;
+use quorate_core::{Epoch, MemberIndex, MemberSet};
 use std::fmt::Write;
 
 /// A message.
@@ -33,7 +33,7 @@ pub(super) fn message(message: &Message) -> String {
             position,
             only,
         } => {
-            let only = only.map_or(String::new(), |only| format!(", for {} alone", only + 1));
+            let only = only.map_or(String::new(), |only| format!(", for {only} alone"));
             format!("vcr v{view}, {}{only}", ends(*position))
         }
         Message::Vote { view, lives } => format!("vote v{view}{}", later(lives)),
@@ -91,7 +91,7 @@ fn value(value: &Value) -> String {
         Value::Noop => "no-op".into(),
         Value::Entry(entry) => format!("{:?}", entry.id),
         Value::Init(init) => {
-            let pattern: Vec<String> = init.pattern.iter().map(|m| (m + 1).to_string()).collect();
+            let pattern: Vec<String> = init.pattern.iter().map(MemberIndex::to_string).collect();
             format!("view-init v{} of [{}]", init.view, pattern.join(" "))
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn record(record: &Record) -> String {
         Record::View {
             view,
             voted: Some(member),
-        } => format!("view v{view}, vote for {}", member + 1),
+        } => format!("view v{view}, vote for {member}"),
         Record::Append(logged) => format!("append {}", self::logged(logged)),
         Record::Lives {
             lives,
@@ -136,9 +136,9 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
     let role = match replica.role {
         Role::Follower => "follows".into(),
         Role::Canvassing { granted, .. } => {
-            format!("asks for a view, has {}", masks::words(granted))
+            format!("asks for a view, has {}", granted)
         }
-        Role::Candidate { votes } => format!("asks for votes, has {}", masks::words(votes)),
+        Role::Candidate { votes } => format!("asks for votes, has {}", votes),
         Role::Initiator => "began it".into(),
     };
     let pattern = match &replica.init {
@@ -172,7 +172,8 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
 
 /// The lives that are not the first.
 fn later(lives: &Lives) -> String {
-    let lives = (0..64).map(|member| (member + 1, lives.of(member).number));
+    let members = MemberSet::first(Epoch::MEMBERS_MAX).iter();
+    let lives = members.map(|member| (member, lives.of(member.position()).number));
     let later = lives.filter(|(_, number)| *number > 0);
     later.fold(String::new(), |mut said, (member, number)| {
         let _ = write!(said, ", {member} in life {number}");

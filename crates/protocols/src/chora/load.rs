@@ -6,7 +6,7 @@ use super::delays::Delays;
 use super::messages::Value;
 use super::network::Network;
 use super::policy::{Policy, Setting, Tuner, Window};
-use quorate_core::{Boot, MICROS, MILLIS, Now, Out, Slot, coin};
+use quorate_core::{Boot, MICROS, MILLIS, MemberIndex, Now, Out, Slot, coin};
 
 /// What the policy looks at, in ns.
 const WINDOW_NS: u64 = 10 * MILLIS;
@@ -78,12 +78,12 @@ impl Load {
     }
 
     /// A message of a member, by when it left.
-    pub(super) fn note_delay(&mut self, from: usize, sent_ns: u64) {
+    pub(super) fn note_delay(&mut self, from: MemberIndex, sent_ns: u64) {
         self.delays.note(from, (sent_ns, self.now_ns));
     }
 
     /// A member proposed a value.
-    pub(super) fn note_offered(&mut self, member: usize, value: &Value) {
+    pub(super) fn note_offered(&mut self, member: MemberIndex, value: &Value) {
         self.offered[member] += value.entry().map_or(0, |entry| entry.count() as u64);
     }
 
@@ -143,7 +143,7 @@ impl Load {
     }
 
     /// Ends the window, if it is over.
-    fn take_window(&mut self, least_ns: u64, proposers: &[usize]) -> Option<Window> {
+    fn take_window(&mut self, least_ns: u64, proposers: &[MemberIndex]) -> Option<Window> {
         let ns = self.now_ns.saturating_sub(self.since_ns);
         if ns < least_ns {
             return None;

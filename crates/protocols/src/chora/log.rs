@@ -176,6 +176,7 @@ impl Log {
 mod tests {
     use super::super::messages::Value;
     use super::*;
+    use quorate_core::MemberIndex;
 
     fn log(first: u64, eview: u64, eviews: &[u64]) -> Log {
         let mut log = Log::behind(Slot(first), eview);
@@ -193,9 +194,9 @@ mod tests {
     fn init(at: u64, segments: &[(u64, u64)]) -> ViewInit {
         ViewInit {
             view: 9,
-            initiator: 0,
+            initiator: MemberIndex::new(0),
             at: Slot(at),
-            pattern: vec![0],
+            pattern: vec![MemberIndex::new(0)],
             segments: segments
                 .iter()
                 .map(|(eview, first)| Segment {

@@ -2,16 +2,17 @@
 
 use super::Replica;
 use super::messages::{Logged, RANGES_MAX, RECOVER_MAX, Value};
+use super::mutants::Fault;
 use super::normal::Body;
 use super::role::Role;
-use quorate_core::{Event, Out, Peers, Slot};
+use quorate_core::{Event, MemberIndex, Out, Peers, Slot};
 use std::collections::BTreeMap;
 
 /// NACKs to who should know, before others are asked.
 const NACK_RETRY: u32 = 2;
 
 /// Missing slots, by the member that is asked for them.
-type Ranges = BTreeMap<usize, Vec<(Slot, Slot)>>;
+type Ranges = BTreeMap<MemberIndex, Vec<(Slot, Slot)>>;
 
 impl Replica {
     /// The time for what is missing, or unanswered, to come by itself is over.
@@ -27,8 +28,10 @@ impl Replica {
         }
         self.rounds.load.note_repair();
         match self.role {
-            Role::Canvassing { granted, reason } => self.say_pre_vc(!granted, reason, out),
-            Role::Candidate { votes } => self.say_vcr(!votes, out),
+            Role::Canvassing { granted, reason } => {
+                self.say_pre_vc(self.config.others() - granted, reason, out)
+            }
+            Role::Candidate { votes } => self.say_vcr(self.config.others() - votes, out),
             Role::Follower | Role::Initiator => {}
         }
         self.say_nacks(out);
@@ -57,11 +60,11 @@ impl Replica {
         if ahead <= self.ap() || self.attempts == 0 {
             return;
         }
-        let members = 0..self.config.members.len();
-        let mut having = members.filter(|member| self.acked[*member] >= ahead);
+        let members = self.config.all();
+        let mut having = members.iter().filter(|member| self.acked[*member] >= ahead);
         if let Some(member) = having.find(|member| *member != self.config.me) {
             out.emit(Event::Branch("committed elsewhere"));
-            out.catch_up(self.config.members[member], Slot(ahead.0 - 1));
+            out.catch_up(self.config.id(member), Slot(ahead.0 - 1));
         }
     }
 
@@ -115,8 +118,7 @@ impl Replica {
 
     /// Whom to ask for a slot: its owner, the initiator for what is before its view, or whoever told of
     /// the view; later on, others.
-    fn who_has(&self, slot: Slot) -> Option<usize> {
-        let n = self.config.members.len();
+    fn who_has(&self, slot: Slot) -> Option<MemberIndex> {
         let (me, init) = (self.config.me, self.init.as_ref());
         let owner = init.map(|init| init.owner(slot).unwrap_or(init.initiator));
         let first = owner.or(self.informant).unwrap_or(me);
@@ -127,24 +129,30 @@ impl Replica {
             // It is this replica's to say.
             return None;
         }
-        let is_out = first == me || self.down & 1 << first != 0;
+        let is_out = first == me || self.down.contains(first);
         let turn = match self.attempts.checked_sub(NACK_RETRY) {
             None if !is_out => return Some(first),
             None => self.attempts as usize + 1,
             Some(late) => late as usize + 1,
         };
-        let others: Vec<usize> = (0..n).filter(|member| *member != me).collect();
-        others.get((first + turn) % others.len().max(1)).copied()
+        let others = self.config.others();
+        let turn = (first.position() + turn) % others.len().max(1);
+        others.iter().nth(turn)
     }
 
     /// A peer lacks slots. What is committed it gets from the host; of the rest, what is verified here,
     /// or of this view and so the only thing its slot can hold (paper, section 6.3).
-    pub(super) fn on_nack(&mut self, from: usize, ranges: &[(Slot, Slot)], out: &mut Out<Self>) {
+    pub(super) fn on_nack(
+        &mut self,
+        from: MemberIndex,
+        ranges: &[(Slot, Slot)],
+        out: &mut Out<Self>,
+    ) {
         let mut recover = Vec::new();
         let mut bytes = 0;
         for (first, until) in ranges {
             if *first < self.ap() {
-                out.inform(self.config.members[from], *first);
+                out.inform(self.config.id(from), *first);
             }
             if let Some(init) = self.committed_init(*first, *until) {
                 recover.push(init);
@@ -185,7 +193,7 @@ impl Replica {
         let is_safe = |logged: &&Logged| {
             slot < self.verified
                 || logged.eview == self.view
-                || !self.config.rules.recovers_verified
+                || self.config.faults.is(Fault::RecoverUnverified)
         };
         let pending = self.pending.get(&slot).filter(is_safe);
         pending.or_else(|| self.log.get(slot).filter(is_safe))

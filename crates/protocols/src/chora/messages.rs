@@ -3,7 +3,7 @@
 use super::log::Position;
 use super::pattern::ViewInit;
 use crate::shared::lives::{Life, Lives};
-use quorate_core::{Boot, Carry, Entry, Slot};
+use quorate_core::{Boot, Carry, Entry, MemberIndex, Slot};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ pub enum Message {
         /// How far the candidate's log goes.
         position: Position,
         /// The member for whose sake it is asked for: it is to propose alone.
-        only: Option<usize>,
+        only: Option<MemberIndex>,
     },
     /// VOTE.
     Vote {
@@ -186,7 +186,7 @@ pub enum Record {
         /// The view.
         view: u64,
         /// The vote; without one it was given away or never asked for.
-        voted: Option<usize>,
+        voted: Option<MemberIndex>,
     },
     /// An entry was appended to the main log, in place of whatever was in its slot and behind it.
     Append(Logged),

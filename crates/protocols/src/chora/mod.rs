@@ -59,9 +59,10 @@ mod view;
 mod waits;
 mod wire;
 
-pub use config::{Config, ModeRule, Rules, Thresholds};
+pub use config::{Config, ModeRule, Thresholds};
 pub use log::Position;
 pub use messages::{Header, Logged, Message, Proposal, Pulse, Reason, Record, Timer, Value};
+pub use mutants::Fault;
 pub use pattern::{Segment, ViewInit};
 pub use protocol::Chora;
 pub use replica::Replica;

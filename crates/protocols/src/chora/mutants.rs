@@ -4,6 +4,28 @@ use super::Replica;
 use super::config::Config;
 use super::messages::Record;
 use crate::registry::{Catcher, Mutant, Sabotage};
+use crate::shared::faults::Faults;
+
+/// The rules that mutants break, one each; a replica without a mutant keeps all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A slot of the present view verifies an old tail before it (6.5 of the paper).
+    VerifyOutOfOrder,
+    /// The commit index goes beyond the end of the own verified log.
+    UnclampedCommit,
+    /// Entries of older views are committed by counting, before VIEW-INIT is.
+    CountOlderViews,
+    /// A NACK is answered with what is neither verified nor of the present view.
+    RecoverUnverified,
+    /// A proposer goes on in the view it restarted in.
+    ProposeAfterRestart,
+    /// A read waits for what members acknowledge, not for what they have appended.
+    ReadByAck,
+    /// An old tail is cut where nothing proves that it differs.
+    EagerCut,
+    /// A commit index that came with state is passed on as the present view's.
+    BorrowedClaim,
+}
 
 /// All of them.
 pub(super) fn all() -> Vec<Mutant<Replica>> {
@@ -59,13 +81,13 @@ fn rules() -> Vec<Mutant<Replica>> {
         broken(
             "stale-tail",
             "a slot of the present view verifies an old tail before it (6.5 of the paper)",
-            |c| c.rules.verifies_in_order = false,
+            |c| c.faults = Faults::only(Fault::VerifyOutOfOrder),
             Catcher::Test("crates/protocols/src/chora/tests/random.rs: a_stale_tail_is_noticed"),
         ),
         broken(
             "unclamped-commit",
             "the commit index goes beyond the own log",
-            |c| c.rules.clamps_commit = false,
+            |c| c.faults = Faults::only(Fault::UnclampedCommit),
             Catcher::Test(
                 "crates/protocols/src/chora/tests/mutants.rs: \
                  a_commit_index_beyond_the_own_log_makes_replicas_disagree",
@@ -74,7 +96,7 @@ fn rules() -> Vec<Mutant<Replica>> {
         broken(
             "early-commit",
             "entries of older views are committed by counting",
-            |c| c.rules.counts_from_view_init = false,
+            |c| c.faults = Faults::only(Fault::CountOlderViews),
             Catcher::Test(
                 "crates/protocols/src/chora/tests/schedules.rs: \
                  nothing_of_an_older_view_is_committed_by_counting",
@@ -83,7 +105,7 @@ fn rules() -> Vec<Mutant<Replica>> {
         broken(
             "unverified-recovery",
             "a NACK is answered with what is not verified",
-            |c| c.rules.recovers_verified = false,
+            |c| c.faults = Faults::only(Fault::RecoverUnverified),
             Catcher::Test(
                 "crates/protocols/src/chora/tests/random.rs: \
                  what_is_recovered_unverified_is_noticed",
@@ -92,7 +114,7 @@ fn rules() -> Vec<Mutant<Replica>> {
         broken(
             "proposes-again",
             "a proposer goes on in the view it restarted in",
-            |c| c.rules.is_mute_after_restart = false,
+            |c| c.faults = Faults::only(Fault::ProposeAfterRestart),
             Catcher::Test(
                 "crates/protocols/src/chora/tests/random.rs: \
                  a_proposer_that_goes_on_after_a_restart_is_noticed",
@@ -101,7 +123,7 @@ fn rules() -> Vec<Mutant<Replica>> {
         broken(
             "reads-by-ack",
             "a read waits for what members acknowledge",
-            |c| c.rules.reads_by_append = false,
+            |c| c.faults = Faults::only(Fault::ReadByAck),
             Catcher::Test(
                 "crates/protocols/src/chora/tests/random.rs: \
                  a_read_by_acknowledgements_is_noticed",
@@ -110,7 +132,7 @@ fn rules() -> Vec<Mutant<Replica>> {
         broken(
             "eager-cut",
             "a tail that no segment tells of is cut",
-            |c| c.rules.cuts_where_proved = false,
+            |c| c.faults = Faults::only(Fault::EagerCut),
             Catcher::Test(
                 "crates/protocols/src/chora/tests/schedules.rs: \
                  an_eager_cut_drops_a_tail_that_may_be_committed",
@@ -119,7 +141,7 @@ fn rules() -> Vec<Mutant<Replica>> {
         broken(
             "borrowed-claim",
             "a commit index that came with state is passed on as the view's",
-            |c| c.rules.claims_own_view = false,
+            |c| c.faults = Faults::only(Fault::BorrowedClaim),
             Catcher::Test(
                 "crates/protocols/src/chora/tests/mutants.rs: \
                  a_commit_index_that_came_with_state_makes_replicas_disagree",

@@ -1,25 +1,32 @@
 //! The normal case: what a pulse says, and what is committed by it.
 
 use super::messages::{Header, Logged, Message, Proposal, Pulse, Reason, Value};
+use super::mutants::Fault;
 use super::pattern::ViewInit;
 use super::role::Role;
 use super::{Replica, Timer};
 use crate::shared::decided::DecidedSet;
-use crate::shared::masks::members;
 use quorate_core::{
-    Base, Entry, EntryBuilder, EntryId, Event, Now, Out, Peers, ReplicaId, Slot, reached,
+    Base, Entry, EntryBuilder, EntryId, Event, MemberIndex, MemberSet, Now, Out, Peers, ReplicaId,
+    Slot, reached,
 };
 
 impl Replica {
     /// A peer's pulse: one of this view, or of a later one that has begun.
-    pub(super) fn on_pulse(&mut self, now: Now, from: usize, pulse: Pulse, out: &mut Out<Self>) {
+    pub(super) fn on_pulse(
+        &mut self,
+        now: Now,
+        from: MemberIndex,
+        pulse: Pulse,
+        out: &mut Out<Self>,
+    ) {
         let header = &pulse.header;
         if !self.is_present(from, &header.lives, out) {
             return out.emit(Event::Branch("pulse of a former life"));
         }
         if header.view < self.view {
             if self.start.is_some() {
-                self.owes |= 1 << from;
+                self.owes.insert(from);
             }
             return;
         }
@@ -46,15 +53,15 @@ impl Replica {
         self.exit_round_early(now, out);
     }
 
-    fn hear_header(&mut self, from: usize, header: &Header) {
+    fn hear_header(&mut self, from: MemberIndex, header: &Header) {
         self.acked[from] = self.acked[from].max(header.ack);
         self.heard_claim = self.heard_claim.max(header.commit);
         self.latest = self.latest.max(header.latest.min(self.horizon()));
-        self.owes |= u64::from(header.asks) << from;
+        self.owes.insert_if(from, header.asks);
     }
 
     /// PROPOSE or SKIP.
-    fn on_proposal(&mut self, from: usize, proposal: Proposal, out: &mut Out<Self>) {
+    fn on_proposal(&mut self, from: MemberIndex, proposal: Proposal, out: &mut Out<Self>) {
         let Proposal {
             skip_from,
             slot,
@@ -81,7 +88,7 @@ impl Replica {
         self.latest = self.latest.max(slot.next());
         if slot < self.verified {
             // Its proposer has not heard that.
-            self.owes |= 1 << from;
+            self.owes.insert(from);
         }
         self.take_pending(Logged {
             slot,
@@ -105,7 +112,7 @@ impl Replica {
     }
 
     /// Sees whether something of a proposer was lost before what it says now.
-    fn expect(&mut self, from: usize, init: &ViewInit, said: (Slot, Slot, bool)) {
+    fn expect(&mut self, from: MemberIndex, init: &ViewInit, said: (Slot, Slot, bool)) {
         let (skip_from, slot, has_value) = said;
         self.is_lost |= skip_from > self.expected[from];
         let end = if has_value { slot.next() } else { slot };
@@ -115,7 +122,12 @@ impl Replica {
     }
 
     /// A proposer's slots in a range hold nothing.
-    pub(super) fn skip(&mut self, init: &ViewInit, owner: usize, (from, until): (Slot, Slot)) {
+    pub(super) fn skip(
+        &mut self,
+        init: &ViewInit,
+        owner: MemberIndex,
+        (from, until): (Slot, Slot),
+    ) {
         let until = until.min(self.horizon());
         let mut next = init.next_of(owner, from.max(self.verified));
         while let Some(slot) = next.filter(|slot| *slot < until) {
@@ -154,7 +166,7 @@ impl Replica {
         if let Some(start) = self.init.as_ref().map(|init| init.start())
             && let Some(counted) = self.counted()
             // Nothing of older views by counting.
-            && (counted >= start || !self.config.rules.counts_from_view_init)
+            && (counted >= start || self.config.faults.is(Fault::CountOlderViews))
         {
             self.commit_to(counted, true, out);
         }
@@ -166,8 +178,11 @@ impl Replica {
     /// The end of what a quorum has acknowledged, if that is news.
     fn counted(&self) -> Option<Slot> {
         let (me, own) = (self.config.me, self.ack());
-        let acked = self.acked.iter().enumerate();
-        let acked = acked.map(|(member, acked)| if member == me { own } else { *acked });
+        let of = |member: MemberIndex| match member == me {
+            true => own,
+            false => self.acked[member],
+        };
+        let acked = self.config.all().iter().map(of);
         let enough = self.config.thresholds.commit.clamp(1, self.acked.len());
         reached(acked, enough, self.claim.min(self.ap()))
     }
@@ -176,10 +191,9 @@ impl Replica {
     /// not held cannot be.
     fn commit_to(&mut self, end: Slot, is_counted: bool, out: &mut Out<Self>) {
         let held = end.min(self.verified);
-        let claimed = if self.config.rules.clamps_commit {
-            held
-        } else {
-            end
+        let claimed = match self.config.faults.is(Fault::UnclampedCommit) {
+            false => held,
+            true => end,
         };
         self.claim = self.claim.max(claimed);
         while self.ap() < held
@@ -252,7 +266,7 @@ impl Replica {
         let here = next..self.log.end();
         self.unflushed.retain(|(_, slot)| here.contains(slot));
         self.durable_end = self.durable_end.max(next).min(self.log.end());
-        if eview == self.view || !self.config.rules.claims_own_view {
+        if eview == self.view || self.config.faults.is(Fault::BorrowedClaim) {
             self.claim = self.claim.max(next);
         }
         self.pending = self.pending.split_off(&next);
@@ -307,12 +321,12 @@ impl Replica {
         let ack = self.ack();
         match to {
             Peers::All => {
-                (self.said_ack, self.owes) = (self.said_ack.max(ack), 0);
+                (self.said_ack, self.owes) = (self.said_ack.max(ack), MemberSet::EMPTY);
                 self.rounds.load.network.counts.multicasts += 1;
             }
             Peers::One(peer) => {
                 let member = self.config.member(peer).unwrap_or(self.config.me);
-                self.owes &= !(1 << member);
+                self.owes.remove(member);
             }
         }
         let pulse = Pulse {
@@ -333,7 +347,7 @@ impl Replica {
             self.say_to_all(proposal, out);
         }
         let owes = self.owes & self.config.others();
-        for member in members(owes) {
+        for member in owes {
             self.say_pulse(self.peer(member), Body::default(), out);
         }
     }
@@ -345,12 +359,12 @@ impl Replica {
             return;
         };
         if !up {
-            self.down |= 1 << member;
+            self.down.insert(member);
             return;
         }
-        self.down &= !(1 << member);
+        self.down.remove(member);
         self.stalls = 0;
-        self.say_rejoin(1 << member, out);
+        self.say_rejoin(MemberSet::only(member), out);
         self.ask_end_of(member, out);
         if self.is_waiting() {
             self.hurry(out);

@@ -4,7 +4,8 @@ use super::Replica;
 use super::messages::{Message, Timer};
 use crate::shared::backlog::refuse_withdrawn;
 use quorate_core::{
-    Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, Now, Out, Outcome, Refusal, RequestId,
+    Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Now, Out, Outcome, Refusal,
+    RequestId,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -127,15 +128,16 @@ impl Replica {
     }
 
     /// Gives an entry to a proposer that can be reached, each time to another.
-    fn forward(&mut self, entry: Entry, but: Option<usize>, out: &mut Out<Self>) -> bool {
+    fn forward(&mut self, entry: Entry, but: Option<MemberIndex>, out: &mut Out<Self>) -> bool {
         let Some(init) = &self.init else {
             return false;
         };
-        let is_reached = |member: &&usize| {
-            **member != self.config.me && Some(**member) != but && self.down & 1 << **member == 0
+        let is_reached = |member: &&MemberIndex| {
+            **member != self.config.me && Some(**member) != but && !self.down.contains(**member)
         };
-        let reached: Vec<usize> = init.pattern.iter().filter(is_reached).copied().collect();
-        let Some(turn) = (self.config.me + self.attempts as usize).checked_rem(reached.len())
+        let reached: Vec<MemberIndex> = init.pattern.iter().filter(is_reached).copied().collect();
+        let Some(turn) =
+            (self.config.me.position() + self.attempts as usize).checked_rem(reached.len())
         else {
             return false;
         };
@@ -144,14 +146,14 @@ impl Replica {
     }
 
     /// An entry to propose. Who proposes nothing passes on what it got from its origin.
-    pub(super) fn on_forward(&mut self, from: usize, entry: Entry, out: &mut Out<Self>) {
+    pub(super) fn on_forward(&mut self, from: MemberIndex, entry: Entry, out: &mut Out<Self>) {
         if self.config.member(entry.id.origin).is_none() {
             return self.misbehaved(from, "an entry of no member", out);
         }
         if entry.body_len() > ENTRY_BYTES_MAX || entry.bulk_len() > 0 {
             return self.misbehaved(from, "an entry too large", out);
         }
-        let is_from_origin = self.config.members[from] == entry.id.origin;
+        let is_from_origin = self.config.id(from) == entry.id.origin;
         if self.will_propose() {
             self.enqueue(entry, out);
         } else if is_from_origin && !self.done.entries.contains(entry.id) {

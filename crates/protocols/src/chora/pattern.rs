@@ -1,6 +1,6 @@
 //! Which slot is whose: a view deals its slots to its proposers in turn.
 
-use quorate_core::{Epoch, Slot};
+use quorate_core::{MemberIndex, MemberSet, Slot};
 
 /// Slots that an initiator's log has of one view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,11 +20,11 @@ pub struct ViewInit {
     /// The view.
     pub view: u64,
     /// Who was elected.
-    pub initiator: usize,
+    pub initiator: MemberIndex,
     /// `view_base`: the slot it has.
     pub at: Slot,
     /// The proposers; slots are dealt to them in this order.
-    pub pattern: Vec<usize>,
+    pub pattern: Vec<MemberIndex>,
     /// The initiator's log before it.
     pub segments: Vec<Segment>,
 }
@@ -39,25 +39,23 @@ impl ViewInit {
     }
 
     /// Who proposes in a slot; nobody before the first one dealt.
-    pub(super) fn owner(&self, slot: Slot) -> Option<usize> {
+    pub(super) fn owner(&self, slot: Slot) -> Option<MemberIndex> {
         let behind = slot.0.checked_sub(self.start().0)?;
         Some(self.pattern[(behind % self.pattern.len() as u64) as usize])
     }
 
     /// Whether a member proposes.
-    pub(super) fn has(&self, member: usize) -> bool {
+    pub(super) fn has(&self, member: MemberIndex) -> bool {
         self.pattern.contains(&member)
     }
 
-    /// The proposers, as a mask.
-    pub(super) fn mask(&self) -> u64 {
-        self.pattern
-            .iter()
-            .fold(0, |mask, member| mask | 1 << member)
+    /// The set of the proposers.
+    pub(super) fn proposers(&self) -> MemberSet {
+        self.pattern.iter().copied().collect()
     }
 
     /// The first slot from one on that is a member's.
-    pub(super) fn next_of(&self, member: usize, from: Slot) -> Option<Slot> {
+    pub(super) fn next_of(&self, member: MemberIndex, from: Slot) -> Option<Slot> {
         let from = from.max(self.start()).0;
         let row = from..from.saturating_add(self.pattern.len() as u64);
         row.map(Slot).find(|slot| self.owner(*slot) == Some(member))
@@ -73,7 +71,7 @@ impl ViewInit {
 
     /// Whether it makes sense among so many members.
     pub(super) fn is_valid(&self, members: usize) -> bool {
-        let is_member = |member: &usize| *member < members.min(Epoch::MEMBERS_MAX);
+        let is_member = |member: &MemberIndex| member.position() < members;
         self.view > 0
             && is_member(&self.initiator)
             && !self.pattern.is_empty()
@@ -88,9 +86,9 @@ mod tests {
     fn init(view: u64, at: u64, pattern: &[usize]) -> ViewInit {
         ViewInit {
             view,
-            initiator: pattern[0],
+            initiator: MemberIndex::new(pattern[0]),
             at: Slot(at),
-            pattern: pattern.to_vec(),
+            pattern: pattern.iter().copied().map(MemberIndex::new).collect(),
             segments: vec![
                 Segment {
                     eview: 0,
@@ -104,21 +102,25 @@ mod tests {
         }
     }
 
+    fn owner(init: &ViewInit, slot: u64) -> Option<usize> {
+        init.owner(Slot(slot)).map(MemberIndex::position)
+    }
+
     #[test]
     fn slots_are_dealt_in_turn_from_behind_view_init() {
         let init = init(3, 9, &[2, 0]);
-        let owners: Vec<_> = (8..14).map(|slot| init.owner(Slot(slot))).collect();
+        let owners: Vec<_> = (8..14).map(|slot| owner(&init, slot)).collect();
         assert_eq!(owners, [None, None, Some(2), Some(0), Some(2), Some(0)]);
-        assert_eq!(init.next_of(0, Slot(0)), Some(Slot(11)));
-        assert_eq!(init.next_of(0, Slot(11)), Some(Slot(11)));
-        assert_eq!(init.next_of(0, Slot(12)), Some(Slot(13)));
-        assert_eq!(init.next_of(1, Slot(12)), None);
+        assert_eq!(init.next_of(MemberIndex::new(0), Slot(0)), Some(Slot(11)));
+        assert_eq!(init.next_of(MemberIndex::new(0), Slot(11)), Some(Slot(11)));
+        assert_eq!(init.next_of(MemberIndex::new(0), Slot(12)), Some(Slot(13)));
+        assert_eq!(init.next_of(MemberIndex::new(1), Slot(12)), None);
     }
 
     #[test]
     fn view_0_begins_with_the_first_slot() {
         let init = init(0, 9, &[0, 1]);
-        assert_eq!((init.owner(Slot(8)), init.owner(Slot(9))), (None, Some(0)));
+        assert_eq!((owner(&init, 8), owner(&init, 9)), (None, Some(0)));
     }
 
     #[test]

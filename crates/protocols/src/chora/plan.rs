@@ -8,7 +8,7 @@
 use super::Replica;
 use super::messages::{Reason, Timer};
 use super::role::Role;
-use quorate_core::{Due, Entry, Event, Out, Slot};
+use quorate_core::{Due, Entry, Event, MemberIndex, MemberSet, Out, Slot};
 
 /// Commands in a period below which it says nothing.
 const COMMANDS_MIN: u64 = 16;
@@ -23,7 +23,7 @@ const PERIODS_BETWEEN: u32 = 4;
 /// Who should propose.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Wish {
-    Only(usize),
+    Only(MemberIndex),
     All,
 }
 
@@ -47,7 +47,7 @@ impl Ingress {
     }
 
     /// A period is over in which these proposed. What should change, if enough of them have said so.
-    fn judge(&mut self, pattern: &[usize]) -> Option<Wish> {
+    fn judge(&mut self, pattern: &[MemberIndex]) -> Option<Wish> {
         let wish = self.wish_of(pattern);
         self.commands.fill(0);
         let is_same = wish.is_some() && wish == self.wish;
@@ -58,13 +58,11 @@ impl Ingress {
         wish.filter(|_| is_time)
     }
 
-    fn wish_of(&self, pattern: &[usize]) -> Option<Wish> {
+    fn wish_of(&self, pattern: &[MemberIndex]) -> Option<Wish> {
         let all: u64 = self.commands.iter().sum();
-        let (busiest, most) = self
-            .commands
-            .iter()
-            .enumerate()
-            .max_by_key(|(_, count)| **count)?;
+        let members = MemberSet::first(self.commands.len()).iter();
+        let busiest = members.max_by_key(|member| self.commands[*member])?;
+        let most = self.commands[busiest];
         if all < COMMANDS_MIN {
             return None;
         }
@@ -91,36 +89,41 @@ impl Replica {
     }
 
     /// Whether a member may begin a view for the sake of other proposers: the first of those there are.
-    pub(super) fn is_planner(&self, member: usize) -> bool {
+    pub(super) fn is_planner(&self, member: MemberIndex) -> bool {
         let init = self.init.as_ref();
         init.and_then(|init| init.pattern.iter().min()) == Some(&member)
     }
 
     /// Members that have kept up and do not propose, though more should.
-    fn left_out(&self) -> u64 {
+    fn left_out(&self) -> MemberSet {
         let Some(init) = &self.init else {
-            return 0;
+            return MemberSet::EMPTY;
         };
         let is_alone = self.config.is_adaptive && init.pattern.len() == 1;
-        if is_alone || init.mask().count_ones() as usize >= self.wanted_proposers() {
-            return 0;
+        if is_alone || init.proposers().len() >= self.wanted_proposers() {
+            return MemberSet::EMPTY;
         }
-        let members = (0..self.config.members.len()).filter(|member| self.may_join(*member));
-        members.fold(0, |mask, member| mask | 1 << member)
+        self.able_to_join()
+    }
+
+    /// Members that do not propose and could.
+    fn able_to_join(&self) -> MemberSet {
+        let members = self.config.all().iter();
+        members.filter(|member| self.may_join(*member)).collect()
     }
 
     /// Whether a member does not propose and could: it has kept up.
-    fn may_join(&self, member: usize) -> bool {
+    fn may_join(&self, member: MemberIndex) -> bool {
         let near = Slot(self.ap().0.saturating_sub(self.config.window as u64 / 4));
         self.init.as_ref().is_some_and(|init| {
             let has_kept_up = self.acked[member] >= near.max(init.start());
-            !init.has(member) && has_kept_up && self.down & 1 << member == 0
+            !init.has(member) && has_kept_up && !self.down.contains(member)
         })
     }
 
     /// Watches, while things move, who should propose.
     pub(super) fn watch_proposers(&mut self, out: &mut Out<Self>) {
-        let is_due = !self.armed.plan && (self.config.is_adaptive || self.left_out() != 0);
+        let is_due = !self.armed.plan && (self.config.is_adaptive || !self.left_out().is_empty());
         if is_due && self.is_planner(self.config.me) {
             self.armed.plan = true;
             out.arm(Timer::Plan, Due::After(self.config.rejoin_ns));
@@ -148,26 +151,30 @@ impl Replica {
             .is_adaptive
             .then(|| self.ingress.judge(&init.pattern));
         match wish.flatten() {
-            Some(Wish::Only(member)) if self.down & 1 << member == 0 => {
-                self.ask_for_proposers(Some(member), 0, out);
+            Some(Wish::Only(member)) if !self.down.contains(member) => {
+                self.ask_for_proposers(Some(member), MemberSet::EMPTY, out);
             }
             Some(Wish::All) => {
-                let others = (0..self.config.members.len()).filter(|member| self.may_join(*member));
-                let back = others.fold(0, |mask, member| mask | 1 << member);
-                self.ask_for_proposers(None, init.mask() | back, out);
+                let back = self.able_to_join();
+                self.ask_for_proposers(None, init.proposers() | back, out);
             }
             _ => {
                 let back = self.left_out();
-                if back != 0 {
+                if !back.is_empty() {
                     out.emit(Event::Branch("proposers taken back"));
-                    self.ask_for_proposers(None, init.mask() | back, out);
+                    self.ask_for_proposers(None, init.proposers() | back, out);
                 }
             }
         }
     }
 
     /// One member is to propose alone, or these.
-    fn ask_for_proposers(&mut self, only: Option<usize>, these: u64, out: &mut Out<Self>) {
+    fn ask_for_proposers(
+        &mut self,
+        only: Option<MemberIndex>,
+        these: MemberSet,
+        out: &mut Out<Self>,
+    ) {
         let name = match only {
             Some(_) => "one proposer asked for",
             None => "proposers asked for",
@@ -175,9 +182,9 @@ impl Replica {
         out.emit(Event::Branch(name));
         self.ingress.rested = 0;
         self.suspects = if only.is_some() {
-            0
+            MemberSet::EMPTY
         } else {
-            self.config.others() & !these
+            self.config.others() - these
         };
         self.only = only;
         self.canvass(Reason::Planned, out);
@@ -185,14 +192,14 @@ impl Replica {
 
     /// Who is to propose in a view that this replica begins: whoever it is asked to let propose alone, or
     /// everybody but those that seem to be the reason, this replica in any case.
-    pub(super) fn new_pattern(&self) -> Vec<usize> {
+    pub(super) fn new_pattern(&self) -> Vec<MemberIndex> {
         let me = self.config.me;
-        let is_fit = |member: &usize| *member == me || self.suspects & 1 << *member == 0;
+        let is_fit = |member: &MemberIndex| *member == me || !self.suspects.contains(*member);
         if let Some(only) = self.only.filter(is_fit) {
             return vec![only];
         }
-        let fit = (0..self.config.members.len()).filter(is_fit);
-        let mut pattern: Vec<usize> = fit.take(self.wanted_proposers()).collect();
+        let fit = self.config.all().iter().filter(is_fit);
+        let mut pattern: Vec<MemberIndex> = fit.take(self.wanted_proposers()).collect();
         if !pattern.contains(&me) {
             pattern.pop();
             pattern.push(me);
@@ -207,7 +214,8 @@ mod tests {
 
     fn judged(ingress: &mut Ingress, commands: [u64; 3], pattern: &[usize]) -> Option<Wish> {
         ingress.commands = commands.to_vec();
-        ingress.judge(pattern)
+        let pattern: Vec<_> = pattern.iter().copied().map(MemberIndex::new).collect();
+        ingress.judge(&pattern)
     }
 
     #[test]
@@ -216,7 +224,10 @@ mod tests {
         let wishes: Vec<_> = (0..4)
             .map(|_| judged(&mut ingress, [0, 96, 4], &[0, 1, 2]))
             .collect();
-        assert_eq!(wishes, [None, None, None, Some(Wish::Only(1))]);
+        assert_eq!(
+            wishes,
+            [None, None, None, Some(Wish::Only(MemberIndex::new(1)))]
+        );
         assert_eq!(judged(&mut ingress, [0, 96, 4], &[1]), None, "it does");
         assert_eq!(
             judged(&mut ingress, [3, 93, 4], &[0, 1, 2]),
@@ -236,6 +247,9 @@ mod tests {
         let mut judge = |commands| (0..4).map(|_| judged(&mut ingress, commands, &[1])).last();
         assert_eq!(judge([12, 76, 12]), Some(None));
         assert_eq!(judge([13, 74, 13]), Some(Some(Wish::All)));
-        assert_eq!(judge([99, 0, 1]), Some(Some(Wish::Only(0))));
+        assert_eq!(
+            judge([99, 0, 1]),
+            Some(Some(Wish::Only(MemberIndex::new(0))))
+        );
     }
 }

@@ -10,8 +10,9 @@
 
 use super::Replica;
 use super::messages::Message;
+use super::mutants::Fault;
 use crate::shared::backlog::withdraw_reads;
-use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
+use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Refusal, RequestId, Slot};
 use std::collections::BTreeSet;
 
 /// Reads: those asked about, and those that came meanwhile.
@@ -28,7 +29,7 @@ pub(super) struct Reads {
 struct Query {
     reads: Vec<RequestId>,
     /// Members that have answered, this one included.
-    heard: u64,
+    heard: MemberSet,
     /// The highest end heard.
     barrier: Slot,
     /// The view it was asked in.
@@ -77,7 +78,10 @@ impl Replica {
         let is_voting = self.is_voting();
         self.reads.query = Some(Query {
             reads,
-            heard: u64::from(is_voting) << self.config.me,
+            heard: match is_voting {
+                true => MemberSet::only(self.config.me),
+                false => MemberSet::EMPTY,
+            },
             barrier: if is_voting { self.own_end() } else { Slot(0) },
             view: self.view,
             is_fresh: true,
@@ -85,7 +89,7 @@ impl Replica {
         self.say_query(self.config.others(), out);
     }
 
-    fn say_query(&self, to: u64, out: &mut Out<Self>) {
+    fn say_query(&self, to: MemberSet, out: &mut Out<Self>) {
         let (boot, number) = (self.config.boot, self.reads.number);
         let message = Message::ReadQ { boot, number };
         self.send_to(to, &message, |to, message| out.send_early(to, message));
@@ -93,14 +97,20 @@ impl Replica {
 
     /// How far the own log goes.
     fn own_end(&self) -> Slot {
-        match self.config.rules.reads_by_append {
-            true => self.log.end(),
-            false => self.ack(),
+        match self.config.faults.is(Fault::ReadByAck) {
+            false => self.log.end(),
+            true => self.ack(),
         }
     }
 
     /// A peer asks how far the log goes. One that lost its promises cannot tell.
-    pub(super) fn on_read_q(&mut self, from: usize, boot: Boot, number: u64, out: &mut Out<Self>) {
+    pub(super) fn on_read_q(
+        &mut self,
+        from: MemberIndex,
+        boot: Boot,
+        number: u64,
+        out: &mut Out<Self>,
+    ) {
         if self.is_voting() {
             let end = self.own_end();
             out.send_early(self.peer(from), Message::ReadA { boot, number, end });
@@ -110,7 +120,7 @@ impl Replica {
     /// A member's answer, given after the question was asked.
     pub(super) fn on_read_a(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         (boot, number): (Boot, u64),
         end: Slot,
         out: &mut Out<Self>,
@@ -119,7 +129,7 @@ impl Replica {
             return;
         }
         if let Some(query) = &mut self.reads.query {
-            query.heard |= 1 << from;
+            query.heard.insert(from);
             query.barrier = query.barrier.max(end);
         }
         self.answer_reads(out);
@@ -127,9 +137,9 @@ impl Replica {
 
     /// Answers the reads of which all that must be seen is committed.
     pub(super) fn answer_reads(&mut self, out: &mut Out<Self>) {
-        let enough = self.config.thresholds.read as u32;
+        let enough = self.config.thresholds.read;
         let (ap, view) = (self.ap(), self.view);
-        let is_over = |query: &mut Query| query.heard.count_ones() >= enough && query.barrier <= ap;
+        let is_over = |query: &mut Query| query.heard.len() >= enough && query.barrier <= ap;
         if let Some(query) = self.reads.query.take_if(is_over) {
             self.is_serving_requests |= !query.reads.is_empty();
             for id in query.reads {
@@ -143,9 +153,9 @@ impl Replica {
     /// Repeats a question with too few answers, so that answers count that take longer than the timer; asks anew
     /// where the answers named slots that nothing has come of.
     pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
-        let enough = self.config.thresholds.read as u32;
+        let enough = self.config.thresholds.read;
         let is_stale = |query: &mut Query| !std::mem::take(&mut query.is_fresh);
-        let is_told = |query: &mut Query| query.heard.count_ones() >= enough;
+        let is_told = |query: &mut Query| query.heard.len() >= enough;
         if !self.reads.query.as_mut().is_some_and(is_stale) {
             return;
         }
@@ -156,10 +166,10 @@ impl Replica {
     }
 
     /// Asks a member that can hear again.
-    pub(super) fn ask_end_of(&self, member: usize, out: &mut Out<Self>) {
-        let is_silent = |query: &Query| query.heard & 1 << member == 0;
+    pub(super) fn ask_end_of(&self, member: MemberIndex, out: &mut Out<Self>) {
+        let is_silent = |query: &Query| !query.heard.contains(member);
         if self.reads.query.as_ref().is_some_and(is_silent) {
-            self.say_query(1 << member, out);
+            self.say_query(MemberSet::only(member), out);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Replica;
 use super::config::Config;
 use super::log::Log;
 use super::messages::{Logged, Record};
+use super::mutants::Fault;
 use super::pattern::ViewInit;
 use super::plan::Ingress;
 use super::reads::Reads;
@@ -12,7 +13,7 @@ use super::rounds::Rounds;
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
-use quorate_core::{Lsn, Now, Out, Past, Slot};
+use quorate_core::{Lsn, MemberIndex, MemberSet, Now, Out, Past, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -95,10 +96,10 @@ impl Replica {
             durable_end: ap,
             durable: Lsn(out.persisted().0),
             said_ack: Slot(0),
-            owes: 0,
-            down: 0,
-            heard: 0,
-            suspects: 0,
+            owes: MemberSet::EMPTY,
+            down: MemberSet::EMPTY,
+            heard: MemberSet::EMPTY,
+            suspects: MemberSet::EMPTY,
             only: None,
             ingress: Ingress::new(n),
             is_lost: false,
@@ -160,7 +161,7 @@ impl Replica {
         };
         self.durable_end = self.log.end();
         self.view_seen = self.view;
-        if has_spoken && self.config.rules.is_mute_after_restart {
+        if has_spoken && !self.config.faults.is(Fault::ProposeAfterRestart) {
             self.mute = self.mute.max(Some(self.view));
         }
     }
@@ -186,9 +187,9 @@ impl Replica {
         let first = self.config.first_slot;
         self.begin(Arc::new(ViewInit {
             view: 0,
-            initiator: 0,
+            initiator: MemberIndex::default(),
             at: first,
-            pattern: (0..self.config.proposers).collect(),
+            pattern: MemberSet::first(self.config.proposers).iter().collect(),
             segments: Vec::new(),
         }));
     }

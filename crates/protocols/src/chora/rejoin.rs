@@ -19,7 +19,7 @@ use super::messages::{Message, Record};
 use super::role::Role;
 use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::{Heard, Rejoin};
-use quorate_core::{Boot, Event, Out, Slot};
+use quorate_core::{Boot, Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
     /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
@@ -29,7 +29,7 @@ impl Replica {
 
     /// Begins a rejoin; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me)));
+        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me.position())));
         self.write_lives(false, out);
     }
 
@@ -44,14 +44,15 @@ impl Replica {
     }
 
     /// Asks those that have not answered.
-    pub(super) fn say_rejoin(&self, to: u64, out: &mut Out<Self>) {
+    pub(super) fn say_rejoin(&self, to: MemberSet, out: &mut Out<Self>) {
         let rejoin = self.rejoin.as_ref();
-        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to, self.config.boot)) {
+        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to.bits(), self.config.boot))
+        {
             let message = Message::Rejoin {
                 life,
                 next: self.ap(),
             };
-            self.send_to(to, &message, |to, message| {
+            self.send_to(MemberSet::from_bits(to), &message, |to, message| {
                 self.say(to, message, out);
             });
         }
@@ -71,15 +72,21 @@ impl Replica {
     }
 
     /// A member begins a new life. A number that is taken is answered with the life that has it.
-    pub(super) fn on_rejoin(&mut self, from: usize, life: Life, next: Slot, out: &mut Out<Self>) {
+    pub(super) fn on_rejoin(
+        &mut self,
+        from: MemberIndex,
+        life: Life,
+        next: Slot,
+        out: &mut Out<Self>,
+    ) {
         if !self.is_voting() {
             return;
         }
         if next < self.ap() {
-            out.inform(self.config.members[from], next);
+            out.inform(self.config.id(from), next);
         }
         let mut lives = Lives::default();
-        lives.note(from, life);
+        lives.note(from.position(), life);
         if self.note_lives(&lives, out) {
             self.write_lives(true, out);
         }
@@ -96,7 +103,7 @@ impl Replica {
     /// A member's answer.
     pub(super) fn on_rejoin_a(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         (boot, lives): (Boot, &Lives),
         (view, end): (u64, Slot),
         out: &mut Out<Self>,
@@ -106,7 +113,11 @@ impl Replica {
             return;
         };
         let said = (view, end);
-        match rejoin.hear((from, needed), (boot, lives.of(me)), said) {
+        match rejoin.hear(
+            (from.position(), needed),
+            (boot, lives.of(me.position())),
+            said,
+        ) {
             Heard::Nothing => return,
             Heard::Taken => return self.say_rejoin(self.config.others(), out),
             Heard::Noted => {}
@@ -123,7 +134,7 @@ impl Replica {
         if rejoin.is_due(needed, ap) {
             let floor = rejoin.floor;
             let life = rejoin.life(self.config.boot);
-            self.lives.note(self.config.me, life);
+            self.lives.note(self.config.me.position(), life);
             self.mute = self.mute.max(Some(floor.max(self.view)));
             let view = floor.max(self.view);
             // The vote of that view may have been given away.
@@ -143,25 +154,23 @@ impl Replica {
 
     /// Notes later lives of members, and takes back what their former ones said.
     fn note_lives(&mut self, lives: &Lives, out: &mut Out<Self>) -> bool {
-        let reborn = self.lives.merge(lives, self.config.members.len());
-        if reborn == 0 {
+        let reborn = MemberSet::from_bits(self.lives.merge(lives, self.config.members.len()));
+        if reborn.is_empty() {
             return false;
         }
-        if reborn & 1 << self.config.me != 0 && self.is_voting() {
+        if reborn.contains(self.config.me) && self.is_voting() {
             // A life of this replica that died early had a higher number: what this one says is
             // not counted where that is known.
             out.emit(Event::Branch("life outnumbered"));
             self.role = Role::Follower;
             self.begin_rejoin(out);
         }
-        for (member, acked) in self.acked.iter_mut().enumerate() {
-            if reborn & 1 << member != 0 {
-                *acked = Slot(0);
-            }
+        for member in reborn {
+            self.acked[member] = Slot(0);
         }
         match &mut self.role {
-            Role::Candidate { votes } => *votes &= !reborn,
-            Role::Canvassing { granted, .. } => *granted &= !reborn,
+            Role::Candidate { votes } => *votes -= reborn,
+            Role::Canvassing { granted, .. } => *granted -= reborn,
             Role::Follower | Role::Initiator => {}
         }
         true
@@ -169,14 +178,19 @@ impl Replica {
 
     /// Takes note of what a vote or a header knows of lives. Says whether its sender's life is the
     /// present one.
-    pub(super) fn is_present(&mut self, from: usize, lives: &Lives, out: &mut Out<Self>) -> bool {
+    pub(super) fn is_present(
+        &mut self,
+        from: MemberIndex,
+        lives: &Lives,
+        out: &mut Out<Self>,
+    ) -> bool {
         self.note_lives(lives, out);
-        lives.of(from).number >= self.lives.of(from).number
+        lives.of(from.position()).number >= self.lives.of(from.position()).number
     }
 
     /// Takes up the lives known before a restart, and a rejoin that it interrupted.
     pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
         self.lives = lives;
-        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me)));
+        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me.position())));
     }
 }

@@ -16,8 +16,8 @@ use crate::shared::lives::Lives;
 use crate::shared::masks::each_peer;
 use crate::shared::rejoin::Rejoin;
 use quorate_core::{
-    Decoder, Entry, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, Peers, ReplicaId, Slot,
-    Wire, WireError,
+    Decoder, Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past,
+    Peers, ReplicaId, Slot, Wire, WireError,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -33,7 +33,7 @@ pub struct Replica {
     pub(super) lives: Lives,
     pub(super) view: u64,
     /// The vote in this view.
-    pub(super) voted: Option<usize>,
+    pub(super) voted: Option<MemberIndex>,
     /// The record that must be durable before anything is said in this view.
     pub(super) sealed: Lsn,
     pub(super) role: Role,
@@ -42,7 +42,7 @@ pub struct Replica {
     /// `view_base + 1`: the first slot that this view deals.
     pub(super) start: Option<Slot>,
     /// Who told of it.
-    pub(super) informant: Option<usize>,
+    pub(super) informant: Option<MemberIndex>,
     /// The main log behind what is committed.
     pub(super) log: Log,
     /// Entries of the present lineage that wait for those before them.
@@ -88,17 +88,17 @@ pub struct Replica {
     /// The acknowledgement said last, to everybody.
     pub(super) said_ack: Slot,
     /// Members that should hear the header.
-    pub(super) owes: u64,
+    pub(super) owes: MemberSet,
     /// Members whose link is down.
-    pub(super) down: u64,
+    pub(super) down: MemberSet,
     /// Members that a new view should do without, as it seemed when this replica asked for one.
-    pub(super) suspects: u64,
+    pub(super) suspects: MemberSet,
     /// The only one that should propose in the view that this replica asks for, or is asked for.
-    pub(super) only: Option<usize>,
+    pub(super) only: Option<MemberIndex>,
     /// Where clients are.
     pub(super) ingress: Ingress,
     /// Members heard since the stall timer was armed.
-    pub(super) heard: u64,
+    pub(super) heard: MemberSet,
     /// A gap was seen that no message in its turn can fill.
     pub(super) is_lost: bool,
     /// A peer waits for a new view.
@@ -229,7 +229,7 @@ impl Replica {
                 return out.emit(Event::Misbehaved { peer: from, what });
             }
         };
-        self.heard |= 1 << from;
+        self.heard.insert(from);
         self.rounds.load.network.note_message();
         match message {
             Message::Pulse(pulse) => self.on_pulse(now, from, *pulse, out),
@@ -333,19 +333,26 @@ impl Replica {
         Slot(self.ap().0 + self.config.slots_max as u64)
     }
 
-    pub(super) fn peer(&self, member: usize) -> Peers {
-        Peers::One(self.config.members[member])
+    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
+        Peers::One(self.config.id(member))
     }
 
     /// Sends to some members; to all others as a broadcast.
-    pub(super) fn send_to(&self, to: u64, message: &Message, mut send: impl FnMut(Peers, Message)) {
+    pub(super) fn send_to(
+        &self,
+        to: MemberSet,
+        message: &Message,
+        mut send: impl FnMut(Peers, Message),
+    ) {
         let (others, ids) = (self.config.others(), &self.config.members);
-        each_peer(to, others, ids, |peers| send(peers, message.clone()));
+        each_peer(to.bits(), others.bits(), ids, |peers| {
+            send(peers, message.clone())
+        });
     }
 
     /// Counts a peer's offence; what it said is ignored.
-    pub(super) fn misbehaved(&self, from: usize, what: &'static str, out: &mut Out<Self>) {
-        let peer = self.config.members[from];
+    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
+        let peer = self.config.id(from);
         out.emit(Event::Misbehaved { peer, what });
     }
 }

@@ -1,7 +1,7 @@
 //! What a replica is to the others in its view, and which timers it runs.
 
 use super::messages::Reason;
-use quorate_core::Slot;
+use quorate_core::{MemberSet, Slot};
 
 /// What a replica is to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -9,9 +9,9 @@ pub(super) enum Role {
     /// It follows, or waits for somebody to follow.
     Follower,
     /// It asks whether the others would follow it into a new view; these would.
-    Canvassing { granted: u64, reason: Reason },
+    Canvassing { granted: MemberSet, reason: Reason },
     /// It asks for votes in its view; it has these.
-    Candidate { votes: u64 },
+    Candidate { votes: MemberSet },
     /// It was elected, and VIEW-INIT is its own.
     Initiator,
 }

@@ -8,7 +8,7 @@ use super::config::Config;
 use super::load::Load;
 use super::messages::{Pulse, Timer};
 use super::role::Role;
-use quorate_core::{Due, Event, Now, Out};
+use quorate_core::{Due, Event, MemberIndex, MemberSet, Now, Out};
 use std::hash::{Hash, Hasher};
 
 /// Rounds with nothing new to say before there are none any more.
@@ -24,7 +24,7 @@ pub(super) struct Rounds {
     /// The present round.
     number: u64,
     /// Members of which a message of the last round, or a later one, came in this one.
-    heard: u64,
+    heard: MemberSet,
     /// Rounds in a row with nothing new to say.
     idle: u32,
     /// By member: the length of its rounds, as told last.
@@ -46,7 +46,7 @@ impl Rounds {
             load: Load::new(config),
             is_pulsing: false,
             number: 0,
-            heard: 0,
+            heard: MemberSet::EMPTY,
             idle: 0,
             paces_ns: vec![0; config.members.len()],
         }
@@ -72,12 +72,12 @@ impl Rounds {
     }
 
     /// A peer's pulse, of some round.
-    pub(super) fn hear(&mut self, from: usize, pulse: &Pulse) {
+    pub(super) fn hear(&mut self, from: MemberIndex, pulse: &Pulse) {
         let header = &pulse.header;
         // All use the longest; nobody is waited for longer than the tuner itself may choose.
         self.paces_ns[from] = header.pace_ns;
         if header.round + 1 >= self.number {
-            self.heard |= 1 << from;
+            self.heard.insert(from);
         }
         if header.round > self.number + 1 {
             self.number = header.round - 1;
@@ -100,7 +100,7 @@ impl Rounds {
         self.load.restart();
         self.load.network.enter_view();
         self.paces_ns.fill(0);
-        self.heard = 0;
+        self.heard = MemberSet::EMPTY;
     }
 
     /// How long this round lasts, longer while nothing is said.
@@ -143,7 +143,7 @@ impl Replica {
         }
         self.rounds.number += 1;
         self.rounds.load.note_round();
-        self.rounds.heard = 0;
+        self.rounds.heard = MemberSet::EMPTY;
         self.form_entries(now, out);
         let proposal = self.next_proposal();
         // Waiting alone is no news: pulses that only repeat themselves fill a slow network, which then
@@ -172,9 +172,10 @@ impl Replica {
         if !self.rounds.is_pulsing || self.rounds.idle > 0 || !is_begun {
             return;
         }
-        let proposers = self.init.as_ref().map_or(0, |init| init.mask());
-        let live = proposers & self.config.others() & !self.down;
-        if live != 0 && live & !self.rounds.heard == 0 && self.has_news() {
+        let init = self.init.as_ref();
+        let proposers = init.map_or(MemberSet::EMPTY, |init| init.proposers());
+        let live = proposers & (self.config.others() - self.down);
+        if !live.is_empty() && live.is_subset(self.rounds.heard) && self.has_news() {
             self.rounds.load.network.counts.early += 1;
             self.on_round(now, out);
         }

@@ -2,12 +2,13 @@
 
 use super::Replica;
 use super::messages::{Logged, Record, Value};
+use super::mutants::Fault;
 use quorate_core::{Event, Out, Slot};
 
 impl Replica {
     /// Verifies and appends what can be, in order, then commits what can be.
     pub(super) fn advance(&mut self, out: &mut Out<Self>) {
-        if !self.config.rules.verifies_in_order {
+        if self.config.faults.is(Fault::VerifyOutOfOrder) {
             self.jump_over_unverified(out);
         }
         let end = self.worth_until();

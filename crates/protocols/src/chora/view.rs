@@ -4,16 +4,17 @@
 //! the others first (PRE-VC); those for which things move refuse.
 
 use super::messages::{Message, Reason, Record, Timer, Value};
+use super::mutants::Fault;
 use super::normal::Body;
 use super::role::Role;
 use super::{Logged, Position, Proposal, Replica, ViewInit};
 use crate::shared::lives::Lives;
-use quorate_core::{Boot, Due, Event, Out, Peers, Slot};
+use quorate_core::{Boot, Due, Event, MemberIndex, MemberSet, Out, Peers, Slot};
 use std::sync::Arc;
 
 impl Replica {
     /// Goes to a view, without anything of the last one but the log.
-    pub(super) fn enter(&mut self, view: u64, voted: Option<usize>, out: &mut Out<Self>) {
+    pub(super) fn enter(&mut self, view: u64, voted: Option<MemberIndex>, out: &mut Out<Self>) {
         (self.view, self.voted, self.role) = (view, voted, Role::Follower);
         self.view_seen = self.view_seen.max(view);
         if self.is_voting() {
@@ -23,7 +24,7 @@ impl Replica {
         self.pending.clear();
         self.acked.fill(Slot(0));
         self.expected.fill(Slot(0));
-        if !self.config.rules.clamps_commit {
+        if self.config.faults.is(Fault::UnclampedCommit) {
             self.fill_with_nothing(out);
         }
         // Of the old log only what is committed is known to be of this view's lineage.
@@ -33,7 +34,7 @@ impl Replica {
         (self.init, self.start, self.informant) = (None, None, None);
         (self.latest, self.skip_until) = (self.ap(), Slot(0));
         self.queue.clear();
-        self.owes = 0;
+        self.owes = MemberSet::EMPTY;
         self.attempts = 0;
         (self.is_wanted, self.is_lost) = (false, false);
         self.only = None;
@@ -75,14 +76,14 @@ impl Replica {
     /// Asks the others whether they would follow.
     pub(super) fn canvass(&mut self, reason: Reason, out: &mut Out<Self>) {
         self.campaign += 1;
-        let granted = 1 << self.config.me;
+        let granted = MemberSet::only(self.config.me);
         self.role = Role::Canvassing { granted, reason };
         self.say_pre_vc(self.config.others(), reason, out);
         self.stand_if_granted(out);
     }
 
     /// PRE-VC.
-    pub(super) fn say_pre_vc(&self, to: u64, reason: Reason, out: &mut Out<Self>) {
+    pub(super) fn say_pre_vc(&self, to: MemberSet, reason: Reason, out: &mut Out<Self>) {
         let message = Message::PreVc {
             boot: self.config.boot,
             campaign: self.campaign,
@@ -98,14 +99,14 @@ impl Replica {
     /// has slots that nobody else can end; and if the asker's log is as long as its own.
     pub(super) fn on_pre_vc(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         (boot, campaign): (Boot, u64),
         (position, next): (Position, Slot),
         reason: Reason,
         out: &mut Out<Self>,
     ) {
         if next < self.ap() {
-            out.inform(self.config.members[from], next);
+            out.inform(self.config.id(from), next);
         }
         if !self.is_voting() {
             return;
@@ -124,7 +125,7 @@ impl Replica {
         let is_rival = self.is_canvassing_too(reason);
         let is_first = position == self.log.position() && self.config.me < from;
         if !is_due || is_shorter || is_rival && is_first {
-            self.owes |= 1 << from;
+            self.owes.insert(from);
             // What the asker waits for, it may not be the one to bring about.
             self.is_wanted |= is_shorter && is_due && reason != Reason::Planned;
             return;
@@ -161,7 +162,7 @@ impl Replica {
     /// PRE-VC-OK.
     pub(super) fn on_pre_vc_ok(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         (boot, campaign): (Boot, u64),
         view: u64,
         out: &mut Out<Self>,
@@ -171,7 +172,7 @@ impl Replica {
         if let Role::Canvassing { granted, .. } = &mut self.role
             && is_mine
         {
-            *granted |= 1 << from;
+            granted.insert(from);
             self.stand_if_granted(out);
         }
     }
@@ -181,21 +182,23 @@ impl Replica {
         let Role::Canvassing { granted, .. } = self.role else {
             return;
         };
-        if (granted.count_ones() as usize) < self.config.thresholds.vote || !self.is_voting() {
+        if granted.len() < self.config.thresholds.vote || !self.is_voting() {
             return;
         }
         let view = self.view.max(self.view_seen) + 1;
         let (me, only) = (self.config.me, self.only);
         self.enter(view, Some(me), out);
         self.only = only;
-        self.role = Role::Candidate { votes: 1 << me };
+        self.role = Role::Candidate {
+            votes: MemberSet::only(me),
+        };
         self.postpone_stall(out);
         self.say_vcr(self.config.others(), out);
         self.initiate_if_elected(out);
     }
 
     /// VCR.
-    pub(super) fn say_vcr(&self, to: u64, out: &mut Out<Self>) {
+    pub(super) fn say_vcr(&self, to: MemberSet, out: &mut Out<Self>) {
         let message = Message::Vcr {
             view: self.view,
             position: self.log.position(),
@@ -208,21 +211,21 @@ impl Replica {
     /// A candidate asks for the vote of a view. It gets that of the first one whose log is as long.
     pub(super) fn on_vcr(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         view: u64,
-        (position, only): (Position, Option<usize>),
+        (position, only): (Position, Option<MemberIndex>),
         out: &mut Out<Self>,
     ) {
         self.view_seen = self.view_seen.max(view);
         if view < self.view || !self.is_voting() {
-            self.owes |= u64::from(self.start.is_some()) << from;
+            self.owes.insert_if(from, self.start.is_some());
             return;
         }
         let is_long = position >= self.log.position();
         if view > self.view {
             self.enter(view, is_long.then_some(from), out);
             // Should another begin it, it is still for this that it begins.
-            self.only = only.filter(|only| *only < self.config.members.len());
+            self.only = only.filter(|only| self.config.all().contains(*only));
         } else if self.voted.is_none() && self.start.is_none() && is_long {
             self.voted = Some(from);
             out.persist(Record::View {
@@ -241,14 +244,20 @@ impl Replica {
     }
 
     /// VOTE.
-    pub(super) fn on_vote(&mut self, from: usize, view: u64, lives: &Lives, out: &mut Out<Self>) {
+    pub(super) fn on_vote(
+        &mut self,
+        from: MemberIndex,
+        view: u64,
+        lives: &Lives,
+        out: &mut Out<Self>,
+    ) {
         if !self.is_present(from, lives, out) {
             return out.emit(Event::Branch("vote of a former life"));
         }
         if let Role::Candidate { votes } = &mut self.role
             && view == self.view
         {
-            *votes |= 1 << from;
+            votes.insert(from);
             self.initiate_if_elected(out);
         }
     }
@@ -258,7 +267,7 @@ impl Replica {
         let Role::Candidate { votes } = self.role else {
             return;
         };
-        let is_enough = votes.count_ones() as usize >= self.config.thresholds.vote;
+        let is_enough = votes.len() >= self.config.thresholds.vote;
         if !is_enough || self.sealed > self.durable {
             return;
         }
@@ -300,8 +309,8 @@ impl Replica {
     pub(super) fn begin(&mut self, init: Arc<ViewInit>) {
         let start = init.start();
         (self.start, self.latest) = (Some(start), self.latest.max(start));
-        for (member, expected) in self.expected.iter_mut().enumerate() {
-            *expected = init.next_of(member, start).unwrap_or(start);
+        for member in self.config.all() {
+            self.expected[member] = init.next_of(member, start).unwrap_or(start);
         }
         let next = init.next_of(self.config.me, start.max(self.ap()));
         self.next_own = next.unwrap_or(start);
@@ -317,7 +326,7 @@ impl Replica {
                 && self.verified > init.at
             {
                 // Its initiator has not heard that.
-                self.owes |= 1 << init.initiator;
+                self.owes.insert(init.initiator);
             }
             return;
         }
@@ -328,9 +337,9 @@ impl Replica {
         self.begin(init.clone());
         let comparison = self.log.compare(self.verified, &init);
         self.verified = self.verified.max(comparison.same);
-        let cut = match self.config.rules.cuts_where_proved {
-            true => comparison.other,
-            false => Some(comparison.same),
+        let cut = match self.config.faults.is(Fault::EagerCut) {
+            false => comparison.other,
+            true => Some(comparison.same),
         };
         if let Some(from) = cut {
             self.cut(from.max(self.verified), out);
@@ -349,7 +358,7 @@ impl Replica {
     pub(super) fn postpone_stall(&mut self, out: &mut Out<Self>) {
         let timeout = self.config.stall_ns << self.in_vain();
         self.armed.stall = Some(self.progress());
-        self.heard = 0;
+        self.heard = MemberSet::EMPTY;
         out.arm(Timer::Stall, Due::Within(timeout..=2 * timeout));
     }
 }

@@ -3,7 +3,7 @@
 use super::Replica;
 use super::messages::{Reason, Timer};
 use super::role::{Progress, Role};
-use quorate_core::{Due, Event, MILLIS, Out, Slot};
+use quorate_core::{Due, Event, MILLIS, MemberIndex, MemberSet, Out, Slot};
 
 /// Views given up, or asked for, after which the time to wait doubles, as with each view that began in vain; so often
 /// at most.
@@ -101,19 +101,19 @@ impl Replica {
     /// Whether the slots that are missing first are those of somebody who cannot be reached, or whoever was
     /// elected to begin the view cannot be.
     pub(super) fn is_blocked(&self) -> bool {
-        self.down != 0 && self.down & (self.blockers() | self.awaited()) != 0
+        !self.down.is_empty() && self.down.intersects(self.blockers() | self.awaited())
     }
 
     /// Who has the own vote, as long as the view has not begun.
-    fn awaited(&self) -> u64 {
+    fn awaited(&self) -> MemberSet {
         let voted = self.voted.filter(|_| self.init.is_none());
-        voted.map_or(0, |member| 1 << member) & self.config.others()
+        voted.map_or(MemberSet::EMPTY, MemberSet::only) & self.config.others()
     }
 
     /// Whose slots are missing first.
-    fn blockers(&self) -> u64 {
+    fn blockers(&self) -> MemberSet {
         let Some(init) = &self.init else {
-            return 0;
+            return MemberSet::EMPTY;
         };
         // Slots that hold nothing wait here for the next one that does; they are not missing.
         let mut missing = self.verified;
@@ -121,22 +121,21 @@ impl Replica {
             missing = missing.next();
         }
         if missing >= self.latest {
-            return 0;
+            return MemberSet::EMPTY;
         }
         let owner = init.owner(missing).unwrap_or(init.initiator);
-        1 << owner & self.config.others()
+        MemberSet::only(owner) & self.config.others()
     }
 
     /// Who is known to be so far behind that nothing can be proposed there: the next view deals it no slots. Two of
     /// them would block every second view each, if only the one that blocks this one was left out.
-    fn left_behind(&self) -> u64 {
+    fn left_behind(&self) -> MemberSet {
         let window = self.config.window as u64;
-        let is_behind = |member: &usize| {
+        let is_behind = |member: &MemberIndex| {
             let acked = self.acked[*member];
             acked > Slot(0) && acked.0 + window <= self.ap().0
         };
-        let members = (0..self.config.members.len()).filter(is_behind);
-        members.fold(0, |mask, member| mask | 1 << member)
+        self.config.all().iter().filter(is_behind).collect()
     }
 
     /// The time for something to move is over.
@@ -152,7 +151,10 @@ impl Replica {
         if !self.is_waiting() || !self.is_voting() {
             return;
         }
-        let unheard = if is_urgent { 0 } else { !self.heard };
+        let unheard = match is_urgent {
+            true => MemberSet::EMPTY,
+            false => self.config.others() - self.heard,
+        };
         let unfit = self.blockers() | self.left_behind() | self.down | unheard;
         self.suspects = unfit & self.config.others();
         if !self.is_wanted {

@@ -3,7 +3,7 @@
 
 use super::Replica;
 use super::messages::{Body, Message};
-use quorate_core::{EntryId, Out, Peers};
+use quorate_core::{EntryId, MemberIndex, Out, Peers};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
@@ -102,7 +102,12 @@ impl Replica {
         found.or_else(|| self.early.get(id)).or_else(own)
     }
 
-    pub(super) fn on_fetch_bodies(&mut self, from: usize, ids: &[EntryId], out: &mut Out<Self>) {
+    pub(super) fn on_fetch_bodies(
+        &mut self,
+        from: MemberIndex,
+        ids: &[EntryId],
+        out: &mut Out<Self>,
+    ) {
         let mut bytes = 0;
         let mut bodies = Vec::new();
         for body in ids.iter().filter_map(|id| self.body_of(*id)) {

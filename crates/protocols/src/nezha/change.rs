@@ -4,9 +4,10 @@ use super::Replica;
 use super::leader::Lead;
 use super::log::Item;
 use super::messages::{Body, Message, NO_VIEW, Placed, Record, StartView, Vc};
+use super::mutants::Fault;
 use super::repeats::Repeat;
 use super::replica::Status;
-use quorate_core::{Event, Out, Peers, ReplicaId, Slot};
+use quorate_core::{Event, MemberIndex, Out, Peers, ReplicaId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
@@ -14,9 +15,9 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Change {
     /// Of its leader to be: the last word of each member, its own aside.
-    pub(super) said: BTreeMap<usize, Vc>,
+    pub(super) said: BTreeMap<MemberIndex, Vc>,
     /// A log that something is missing for.
-    pub(super) pending: Option<(usize, StartView)>,
+    pub(super) pending: Option<(MemberIndex, StartView)>,
 }
 
 impl Hash for Change {
@@ -89,7 +90,7 @@ impl Replica {
     }
 
     /// To who speaks in another view.
-    pub(super) fn say_view_to(&mut self, to: usize, view: u64, out: &mut Out<Self>) {
+    pub(super) fn say_view_to(&mut self, to: MemberIndex, view: u64, out: &mut Out<Self>) {
         if self.status == Status::Recovering {
             return;
         }
@@ -105,13 +106,19 @@ impl Replica {
     }
 
     /// Tells a member that left earlier views the log of this one.
-    fn say_start_again(&mut self, to: usize, out: &mut Out<Self>) {
+    fn say_start_again(&mut self, to: MemberIndex, out: &mut Out<Self>) {
         if self.lead.starts[to].is_due(self.now.mono_ns, self.config.rtx_min_ns) {
             self.say_start(to, 0, out);
         }
     }
 
-    pub(super) fn on_vc_req(&mut self, from: usize, view: u64, cv: &[u64], out: &mut Out<Self>) {
+    pub(super) fn on_vc_req(
+        &mut self,
+        from: MemberIndex,
+        view: u64,
+        cv: &[u64],
+        out: &mut Out<Self>,
+    ) {
         if self.status == Status::Recovering || !self.is_of_last_life(from, cv, out) {
             return;
         }
@@ -130,7 +137,7 @@ impl Replica {
         }
     }
 
-    pub(super) fn on_vc(&mut self, from: usize, vc: Vc, out: &mut Out<Self>) {
+    pub(super) fn on_vc(&mut self, from: MemberIndex, vc: Vc, out: &mut Out<Self>) {
         if self.status == Status::Recovering || !self.is_of_last_life(from, &vc.cv, out) {
             return;
         }
@@ -144,7 +151,9 @@ impl Replica {
             return;
         }
         match self.status {
-            Status::Normal if self.config.rules.starts_once => self.say_start_again(from, out),
+            Status::Normal if !self.config.faults.is(Fault::StartTwice) => {
+                self.say_start_again(from, out)
+            }
             Status::Normal => self.start_again(from, vc, out),
             Status::Recovering => {}
             Status::ViewChange => {
@@ -155,7 +164,7 @@ impl Replica {
     }
 
     /// A mutant: who is late changes the log of the view.
-    fn start_again(&mut self, from: usize, vc: Vc, out: &mut Out<Self>) {
+    fn start_again(&mut self, from: MemberIndex, vc: Vc, out: &mut Out<Self>) {
         self.status = Status::ViewChange;
         self.lnv = vc.lnv;
         self.change.said.insert(from, vc);
@@ -163,7 +172,7 @@ impl Replica {
     }
 
     /// The log as it is now: whoever was late begins with it.
-    pub(super) fn say_start(&mut self, to: usize, nonce: u64, out: &mut Out<Self>) {
+    pub(super) fn say_start(&mut self, to: MemberIndex, nonce: u64, out: &mut Out<Self>) {
         let start = self.start_view(nonce);
         out.send(self.peer(to), Message::StartView(start));
     }
@@ -180,7 +189,12 @@ impl Replica {
         }
     }
 
-    pub(super) fn on_start_view(&mut self, from: usize, start: StartView, out: &mut Out<Self>) {
+    pub(super) fn on_start_view(
+        &mut self,
+        from: MemberIndex,
+        start: StartView,
+        out: &mut Out<Self>,
+    ) {
         let me = self.config.me;
         if from != self.config.leader_of(start.view) || from == me {
             return self.misbehaved(from, "the log of a view from another than its leader", out);
@@ -215,7 +229,7 @@ impl Replica {
     fn is_awaited(&self, start: &StartView) -> bool {
         match self.status {
             Status::Recovering => self.rejoin.as_ref().is_some_and(|rejoin| {
-                let is_bound = self.config.rules.binds_answers;
+                let is_bound = !self.config.faults.is(Fault::HeedFormerAnswers);
                 (start.nonce == rejoin.nonce || !is_bound) && rejoin.wants(start.view)
             }),
             // Said to an earlier life.
@@ -223,7 +237,7 @@ impl Replica {
             Status::ViewChange => start.view >= self.view,
             // Once in a view, its beginning is over.
             Status::Normal => {
-                let again = start.view == self.view && !self.config.rules.keeps_its_view;
+                let again = start.view == self.view && self.config.faults.is(Fault::StartAgain);
                 start.view > self.view || again && self.follows()
             }
         }

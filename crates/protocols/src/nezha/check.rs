@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::digest::Bounds;
+use super::mutants::Fault;
 use super::replica::Status;
 use quorate_core::Slot;
 
@@ -10,7 +11,7 @@ impl Replica {
     pub(super) fn check_all(&self) {
         assert!(self.lnv <= self.view, "{} <= {}", self.lnv, self.view);
         assert!(self.ap <= self.cp, "{} <= {}", self.ap, self.cp);
-        if self.config.rules.forgets_other_versions {
+        if !self.config.faults.is(Fault::KeepOtherVersions) {
             self.check_once();
         }
         self.check_order();

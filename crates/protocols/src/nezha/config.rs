@@ -1,11 +1,13 @@
 //! Parameters, and the quorums in force.
 
 use super::digest::Footprint;
+use super::mutants::Fault;
 use super::prf::Prf;
+use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use quorate_core::{
-    Boot, Class, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, Touches,
-    majority,
+    Boot, Class, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet,
+    ReplicaId, Seat, Slot, Touches, majority,
 };
 
 /// How many of something it takes. Every number is the smallest that is safe.
@@ -38,74 +40,21 @@ impl Thresholds {
     }
 }
 
-/// What keeps agreement besides the numbers. Everything holds; a mutant breaks one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
-    /// Log modifications are taken in without gaps.
-    pub waits_for_gaps: bool,
-    /// An entry that is synced is nowhere else any more.
-    pub forgets_other_versions: bool,
-    /// The log of a view is made once.
-    pub starts_once: bool,
-    /// The log of a view that a replica is in already changes nothing.
-    pub keeps_its_view: bool,
-    /// A leader that starts again goes to the next view.
-    pub leaves_its_view: bool,
-    /// A leader places entries once it is durable that the view has begun.
-    pub leads_durably: bool,
-    /// What is unsynced stays until the leader's log says otherwise.
-    pub keeps_unsynced: bool,
-    /// Digests tell lives apart.
-    pub counts_lives: bool,
-    /// Digests cover deadlines.
-    pub hashes_deadlines: bool,
-    /// Reads are confirmed by `f` followers.
-    pub confirms_reads: bool,
-    /// Digests are of lists of sums, not of sums combined.
-    pub lists_sums: bool,
-    /// What survives has to be above what conflicts with it, not above everything.
-    pub filters_by_bucket: bool,
-    /// How far a follower is counts in the view in which it said so.
-    pub tells_views_apart: bool,
-    /// What was answered to a former life counts for nothing.
-    pub binds_answers: bool,
-    /// Reads are asked again when what they are to see may have changed places.
-    pub relocates_reads: bool,
-}
-
-const RULES: Rules = Rules {
-    waits_for_gaps: true,
-    forgets_other_versions: true,
-    starts_once: true,
-    keeps_its_view: true,
-    leaves_its_view: true,
-    leads_durably: true,
-    keeps_unsynced: true,
-    counts_lives: true,
-    hashes_deadlines: true,
-    confirms_reads: true,
-    lists_sums: true,
-    filters_by_bucket: true,
-    tells_views_apart: true,
-    binds_answers: true,
-    relocates_reads: true,
-};
-
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The members, ascending.
     pub members: Vec<ReplicaId>,
-    /// Position of this replica among them; of a remote gateway, one that none of them has.
-    pub me: usize,
+    /// The position of this replica among them. A remote gateway, which is no member, does not use it.
+    pub me: MemberIndex,
     /// This start of the process.
     pub boot: Boot,
     /// First slot of the epoch.
     pub first_slot: Slot,
     /// The quorums.
     pub thresholds: Thresholds,
-    /// The rules.
-    pub rules: Rules,
+    /// The rule that a mutant breaks; none without a mutant.
+    pub faults: Faults<Fault>,
     /// For digests.
     pub prf: Prf,
     /// Whether what touches nothing in common may go unordered (`commute`).
@@ -174,15 +123,15 @@ impl Config {
     pub fn new(seat: &Seat) -> Result<Config, String> {
         let me = seat.epoch.index_of(seat.me);
         let me = me.ok_or_else(|| format!("replica {} is not a member", seat.me))?;
-        Config::at(me, seat)
+        Config::at(MemberIndex::new(me), seat)
     }
 
     /// The configuration of a remote gateway, which has no seat of its own.
     pub fn of_gateway(seat: &Seat) -> Result<Config, String> {
-        Config::at(seat.epoch.n(), seat)
+        Config::at(MemberIndex::default(), seat)
     }
 
-    fn at(me: usize, seat: &Seat) -> Result<Config, String> {
+    fn at(me: MemberIndex, seat: &Seat) -> Result<Config, String> {
         let epoch = &seat.epoch;
         let params = Params {
             epoch,
@@ -208,7 +157,7 @@ impl Config {
             boot: seat.boot,
             first_slot: epoch.first_slot,
             thresholds: Thresholds::new(epoch.n()),
-            rules: RULES,
+            faults: Faults::default(),
             prf: Prf::new(epoch.seed, u64::from_le_bytes(*b"  nezha ")),
             commutes: params.switch("commute", true)?,
             leader_counts: match params.text("count") {
@@ -239,19 +188,25 @@ impl Config {
         })
     }
 
+    /// All members.
+    pub(super) fn all(&self) -> MemberSet {
+        MemberSet::first(self.n())
+    }
+
     /// How many members there are.
     pub(super) fn n(&self) -> usize {
         self.members.len()
     }
 
-    /// Position of a member.
-    pub(super) fn member(&self, id: ReplicaId) -> Option<usize> {
-        self.members.iter().position(|member| *member == id)
+    /// The position of a member.
+    pub(super) fn member(&self, id: ReplicaId) -> Option<MemberIndex> {
+        let position = self.members.iter().position(|member| *member == id);
+        position.map(MemberIndex::new)
     }
 
     /// Who leads a view.
-    pub(super) fn leader_of(&self, view: u64) -> usize {
-        (view % self.n() as u64) as usize
+    pub(super) fn leader_of(&self, view: u64) -> MemberIndex {
+        MemberIndex::new((view % self.n() as u64) as usize)
     }
 
     /// What an entry touches.

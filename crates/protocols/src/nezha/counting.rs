@@ -6,7 +6,7 @@
 use super::Replica;
 use super::gateway::{COUNTED_FAST, COUNTED_SLOWLY, Committed, Pending};
 use super::messages::{Body, FastReply, Message};
-use quorate_core::{EntryId, Out, Peers, Slot};
+use quorate_core::{EntryId, MemberIndex, Out, Peers, Slot};
 
 impl Replica {
     /// An entry is in the leader's log.
@@ -31,12 +31,12 @@ impl Replica {
     }
 
     /// Whether a reply is to be counted here, and not the word of a leader that has counted.
-    pub(super) fn is_for_counter(&self, from: usize, reply: &FastReply) -> bool {
+    pub(super) fn is_for_counter(&self, from: MemberIndex, reply: &FastReply) -> bool {
         self.lead.counter.is_some() && (from == self.config.me || reply.outcome.is_none())
     }
 
     /// A member replied to what is in the log of this leader, or in that of an earlier one, which ends nowhere.
-    pub(super) fn count_reply(&mut self, from: usize, reply: FastReply, out: &mut Out<Self>) {
+    pub(super) fn count_reply(&mut self, from: MemberIndex, reply: FastReply, out: &mut Out<Self>) {
         let (id, now) = (reply.id, self.now);
         self.gateway.estimates.told(from, reply.owd, now.mono_ns);
         let (true, Some(counter)) = (self.leads(), &mut self.lead.counter) else {
@@ -52,7 +52,7 @@ impl Replica {
     /// A member has the leader's log up to here.
     pub(super) fn count_synced(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         (view, upto): (u64, Slot),
         out: &mut Out<Self>,
     ) {

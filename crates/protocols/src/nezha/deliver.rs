@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::log::Item;
+use super::mutants::Fault;
 use super::replica::Status;
 use crate::shared::decided::DecidedSet;
 use quorate_core::{Base, EntryId, Event, Out, Slot};
@@ -69,7 +70,7 @@ impl Replica {
             // A later view may have decided others there.
             self.adopt(item.body);
         }
-        if self.config.touches.is_some() && self.config.rules.relocates_reads {
+        if self.config.touches.is_some() && !self.config.faults.is(Fault::KeepReadPlaces) {
             // It may also have moved what commutes.
             self.reads.start_over();
         }

@@ -3,7 +3,7 @@
 use super::Replica;
 use super::messages::{Message, Placed, Record};
 use super::replica::Status;
-use quorate_core::{EntryId, Slot};
+use quorate_core::{EntryId, MemberIndex, Slot};
 
 /// A message.
 pub(super) fn message(message: &Message) -> String {
@@ -119,7 +119,7 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
 pub(super) fn explain(replica: &Replica) -> String {
     let state = state(replica).join("; ");
     let change = &replica.change;
-    let said: Vec<&usize> = change.said.keys().collect();
+    let said: Vec<&MemberIndex> = change.said.keys().collect();
     format!(
         "{state}; said {said:?}, start pending {}, rejoin {:?}, sums {}, acks {:?}, durable {:?}, \
          reads {:?}, armed {:?}",

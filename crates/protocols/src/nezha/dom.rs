@@ -4,7 +4,7 @@
 //! Only differences of clocks enter, so an offset between a gateway and a replica is a part of the
 //! delay: it adds to what is held, by the spread of the replicas' clocks, and to nothing else.
 
-use quorate_core::SECONDS;
+use quorate_core::{MemberIndex, MemberSet, SECONDS};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
@@ -93,7 +93,7 @@ impl Estimates {
     }
 
     /// A member says how long requests take to it, ns; 0 if it cannot say.
-    pub fn told(&mut self, member: usize, owd_ns: u64, mono_ns: u64) {
+    pub fn told(&mut self, member: MemberIndex, owd_ns: u64, mono_ns: u64) {
         if owd_ns > 0 {
             self.of[member] = Some((owd_ns, mono_ns));
         }
@@ -109,26 +109,26 @@ impl Estimates {
 
     /// What a member said of the way to it, ns, if that was not long ago.
     #[must_use]
-    pub fn of(&self, member: usize, mono_ns: u64) -> Option<u64> {
+    pub fn of(&self, member: MemberIndex, mono_ns: u64) -> Option<u64> {
         let (owd_ns, at_ns) = self.of[member]?;
         (mono_ns.saturating_sub(at_ns) <= STALE_NS).then_some(owd_ns)
     }
 
-    /// How long a request is thought to take, as deadlines have it: to the furthest member, or, with a
+    /// How long a request of the gateway `inside` a member is thought to take, as deadlines have it: to the furthest member, or, with a
     /// `quorum` of one member and so many that are to have it in time, to that member and the nearest others.
     #[must_use]
     pub fn reach_ns(
         &self,
         mono_ns: u64,
-        me: usize,
+        inside: Option<MemberIndex>,
         max_ns: u64,
-        quorum: Option<(usize, usize)>,
+        quorum: Option<(MemberIndex, usize)>,
     ) -> u64 {
-        let delay = |member: usize| match member == me {
+        let delay = |member: MemberIndex| match Some(member) == inside {
             true => 0,
             false => self.of(member, mono_ns).unwrap_or(max_ns).min(max_ns),
         };
-        let members = 0..self.of.len();
+        let members = MemberSet::first(self.of.len()).iter();
         let Some((leader, most)) = quorum else {
             return members.map(delay).max().unwrap_or(0);
         };
@@ -181,12 +181,12 @@ mod tests {
     fn a_deadline_is_when_the_last_should_have_it() {
         let mut estimates = Estimates::new(3);
         let deadline = |estimates: &Estimates, mono_ns| {
-            let owd_ns = estimates.reach_ns(mono_ns, 0, 1_000, None);
+            let owd_ns = estimates.reach_ns(mono_ns, Some(MemberIndex::new(0)), 1_000, None);
             estimates.deadline((5_000, owd_ns), mono_ns, 1_000)
         };
         assert_eq!(deadline(&estimates, 0), 6_000);
-        estimates.told(1, 200, 0);
-        estimates.told(2, 300, 0);
+        estimates.told(MemberIndex::new(1), 200, 0);
+        estimates.told(MemberIndex::new(2), 300, 0);
         assert_eq!(deadline(&estimates, 0), 5_300);
         estimates.told_deadline(5_400, 0, 1_000);
         assert_eq!(deadline(&estimates, 0), 5_401);
@@ -199,15 +199,19 @@ mod tests {
     fn far_members_beyond_a_fast_quorum_are_not_waited_for() {
         let mut estimates = Estimates::new(5);
         for (member, owd_ns) in [(1, 900), (2, 300), (3, 200), (4, 800)] {
-            estimates.told(member, owd_ns, 0);
+            estimates.told(MemberIndex::new(member), owd_ns, 0);
         }
-        let reach = |quorum| estimates.reach_ns(0, 0, 1_000, quorum);
+        let first = Some(MemberIndex::new(0));
+        let quorum = |(leader, size)| (MemberIndex::new(leader), size);
+        let reach =
+            |of: Option<(usize, usize)>| estimates.reach_ns(0, first, 1_000, of.map(quorum));
         assert_eq!(reach(None), 900);
         // Of five, four make a fast quorum: all but the furthest, unless that leads.
         assert_eq!(reach(Some((0, 4))), 800);
         assert_eq!(reach(Some((2, 4))), 800);
         assert_eq!(reach(Some((1, 4))), 900);
         assert_eq!(reach(Some((2, 3))), 300);
-        assert_eq!(Estimates::new(5).reach_ns(0, 0, 1_000, Some((0, 4))), 1_000);
+        let untold = Estimates::new(5).reach_ns(0, first, 1_000, Some(quorum((0, 4))));
+        assert_eq!(untold, 1_000);
     }
 }

@@ -43,7 +43,7 @@ impl Replica {
         let micros = |ns: i64| ns as f64 / MICROS as f64;
         let (now_ns, max_ns) = (self.now.mono_ns, self.config.owd_max_ns);
         let mut figures = Vec::new();
-        for (member, id) in self.config.members.iter().enumerate() {
+        for (member, id) in self.config.all().iter().zip(&self.config.members) {
             if member == self.config.me {
                 continue;
             }

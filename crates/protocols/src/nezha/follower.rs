@@ -3,8 +3,9 @@
 use super::Replica;
 use super::digest::Tup;
 use super::messages::{Body, LogMod, Message, Placed};
+use super::mutants::Fault;
 use super::replica::Status;
-use quorate_core::{EntryId, Event, Out, ReplicaId, Slot};
+use quorate_core::{EntryId, Event, MemberIndex, Out, ReplicaId, Slot};
 use std::collections::BTreeSet;
 
 /// Entries beyond the own log of which the places are kept.
@@ -14,13 +15,13 @@ const LAZY_MAX: usize = 64;
 
 impl Replica {
     /// A member spoke in a view.
-    pub(super) fn heard(&mut self, from: usize, view: u64) {
+    pub(super) fn heard(&mut self, from: MemberIndex, view: u64) {
         if view == self.view && from == self.leader() {
             (self.has_heard, self.is_called) = (true, false);
         }
     }
 
-    pub(super) fn on_log_mod(&mut self, from: usize, log_mod: LogMod, out: &mut Out<Self>) {
+    pub(super) fn on_log_mod(&mut self, from: MemberIndex, log_mod: LogMod, out: &mut Out<Self>) {
         let LogMod {
             view, first, cp, ..
         } = log_mod;
@@ -59,7 +60,7 @@ impl Replica {
         // What follows is asked for once, and again by a timer: the answer may have a gap, too, where the leader
         // has delivered what is asked for and its host gives it, and would be asked about for ever.
         let is_asked = self.fetched == Some(self.end());
-        if has_gap && !is_asked && self.config.rules.waits_for_gaps {
+        if has_gap && !is_asked && !self.config.faults.is(Fault::SyncWithGaps) {
             self.fetched = Some(self.end());
             self.fetch(out);
         } else if !has_gap && self.lacks_sums() && !self.has_asked_sums {
@@ -84,7 +85,7 @@ impl Replica {
     /// it that the leader does not have.
     fn may_wait(&self) -> bool {
         let n = self.config.n();
-        let place = (self.config.me + n - self.leader()) % n;
+        let place = (self.config.me.position() + n - self.leader().position()) % n;
         let count = self.placed.len();
         let is_promised = |placed: &Placed| self.un_of.get(&placed.id) == Some(&placed.deadline);
         let is_placed = |tup: &Tup| self.placed.values().any(|placed| placed.id == tup.id);
@@ -110,7 +111,7 @@ impl Replica {
     }
 
     /// Asks a member, which knows of a later view if it does not lead this one.
-    pub(super) fn fetch_from(&self, member: usize, out: &mut Out<Self>) {
+    pub(super) fn fetch_from(&self, member: MemberIndex, out: &mut Out<Self>) {
         let fetch = Message::Fetch {
             view: self.view,
             from: self.end(),
@@ -129,7 +130,7 @@ impl Replica {
         self.drop_placed();
         while let Some((slot, placed)) = self.placed.first_key_value() {
             let (slot, placed) = (*slot, *placed);
-            if slot > self.end() && self.config.rules.waits_for_gaps {
+            if slot > self.end() && !self.config.faults.is(Fault::SyncWithGaps) {
                 break;
             }
             let Some(body) = self.body_of(placed.id).cloned() else {
@@ -171,7 +172,7 @@ impl Replica {
     /// conflicts and should have been before.
     fn sync(&mut self, slot: Slot, item: super::log::Item, out: &mut Out<Self>) {
         let id = item.tup.id;
-        if self.config.rules.forgets_other_versions {
+        if !self.config.faults.is(Fault::KeepOtherVersions) {
             self.take_unsynced(id);
             self.early.remove(id);
         }
@@ -239,7 +240,7 @@ impl Replica {
             // Their gateways may be dead.
             let unsynced: Vec<Body> = self.un.values().map(|un| un.item.body.clone()).collect();
             for body in unsynced {
-                if !self.config.rules.keeps_unsynced {
+                if self.config.faults.is(Fault::DropUnsynced) {
                     self.take_unsynced(body.entry.id);
                 }
                 self.adopt(body);

@@ -6,12 +6,13 @@ use super::config::Config;
 use super::dom::Estimates;
 use super::hold::Hold;
 use super::messages::{Body, FastReply, Outcome};
+use super::mutants::Fault;
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use bytes::Bytes;
 use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{
-    Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, Now, Out, Outcome as Fate, Refusal,
-    ReplicaId, RequestId, Slot,
+    Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, MemberIndex, Now, Out, Outcome as Fate,
+    Refusal, ReplicaId, RequestId, Slot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -29,6 +30,8 @@ pub(super) const COUNTED_SLOWLY: u128 = 0;
 pub(super) struct Gateway {
     /// Under which number it names entries.
     origin: ReplicaId,
+    /// The member it runs inside; none for a remote gateway.
+    inside: Option<MemberIndex>,
     /// Commands without an entry.
     backlog: Backlog,
     /// Entries that are to be decided.
@@ -66,7 +69,7 @@ pub(super) struct Pending {
     view: u64,
     outcome: Option<Outcome>,
     /// Of each member, in order.
-    digests: Vec<(usize, u128)>,
+    digests: Vec<(MemberIndex, u128)>,
 }
 
 /// A request as it is sent.
@@ -133,7 +136,7 @@ impl Pending {
         view == self.view
     }
 
-    fn add_digest(&mut self, member: usize, digest: u128) {
+    fn add_digest(&mut self, member: MemberIndex, digest: u128) {
         if let Err(at) = self.digests.binary_search(&(member, digest))
             && self.digests_of(member).len() < DIGESTS_MAX
         {
@@ -141,11 +144,11 @@ impl Pending {
         }
     }
 
-    fn has_digest(&self, member: usize, digest: u128) -> bool {
+    fn has_digest(&self, member: MemberIndex, digest: u128) -> bool {
         self.digests.binary_search(&(member, digest)).is_ok()
     }
 
-    fn digests_of(&self, member: usize) -> &[(usize, u128)] {
+    fn digests_of(&self, member: MemberIndex) -> &[(MemberIndex, u128)] {
         let from = self.digests.partition_point(|(other, _)| *other < member);
         let its = &self.digests[from..];
         &its[..its.partition_point(|(other, _)| *other == member)]
@@ -171,11 +174,20 @@ pub(super) fn requests(body: &Body) -> Vec<RequestId> {
 }
 
 impl Gateway {
-    /// Of a member, or of nobody who is one.
-    pub(super) fn new(config: &Config, origin: ReplicaId) -> Gateway {
+    /// The gateway inside this replica.
+    pub(super) fn local(config: &Config) -> Gateway {
+        Gateway {
+            inside: Some(config.me),
+            ..Gateway::remote(config, config.members[config.me])
+        }
+    }
+
+    /// A gateway inside no member, with a number that is no replica's.
+    pub(super) fn remote(config: &Config, origin: ReplicaId) -> Gateway {
         let n = config.n();
         Gateway {
             origin,
+            inside: None,
             backlog: Backlog::default(),
             pending: BTreeMap::new(),
             seq: 0,
@@ -194,7 +206,7 @@ impl Gateway {
     pub(super) fn counter(config: &Config) -> Gateway {
         Gateway {
             counts: true,
-            ..Gateway::new(config, config.members[config.me])
+            ..Gateway::local(config)
         }
     }
 
@@ -302,8 +314,9 @@ impl Gateway {
     pub(super) fn reach_ns(&self, config: &Config, mono_ns: u64) -> u64 {
         let leader = self.view.map(|view| config.leader_of(view));
         let quorum = leader.map(|leader| (leader, config.thresholds.fast));
-        let (me, max_ns) = (config.me, config.owd_max_ns);
-        self.estimates.reach_ns(mono_ns, me, max_ns, quorum)
+        let max_ns = config.owd_max_ns;
+        self.estimates
+            .reach_ns(mono_ns, self.inside, max_ns, quorum)
     }
 
     fn heard_of(&mut self, view: u64) {
@@ -339,7 +352,7 @@ impl Gateway {
         &mut self,
         config: &Config,
         now: Now,
-        from: usize,
+        from: MemberIndex,
         reply: FastReply,
     ) -> Result<bool, &'static str> {
         let FastReply {
@@ -380,7 +393,7 @@ impl Gateway {
     }
 
     /// A member has the leader's log of its view up to here. Says of what that may be news.
-    pub(super) fn on_synced(&mut self, from: usize, view: u64, upto: Slot) -> Vec<EntryId> {
+    pub(super) fn on_synced(&mut self, from: MemberIndex, view: u64, upto: Slot) -> Vec<EntryId> {
         let synced = &mut self.synced[from];
         *synced = (*synced).max((view, upto));
         self.heard_of(view);
@@ -390,9 +403,9 @@ impl Gateway {
     }
 
     /// Whether a member has the leader's log of a view beyond a slot.
-    fn is_synced(&self, config: &Config, member: usize, view: u64, slot: Slot) -> bool {
+    fn is_synced(&self, config: &Config, member: MemberIndex, view: u64, slot: Slot) -> bool {
         let (at, upto) = self.synced[member];
-        (at == view || !config.rules.tells_views_apart) && upto > slot
+        (at == view || config.faults.is(Fault::MixViews)) && upto > slot
     }
 
     /// The quorum check (paper, sections 5.3 and 5.4): what the clients of an entry are told, once.
@@ -403,11 +416,12 @@ impl Gateway {
             return None;
         };
         let leader = config.leader_of(view);
-        let is_leaders = |(_, digest): &(usize, u128)| pending.has_digest(leader, *digest);
-        let is_slow = |member: &usize| self.is_synced(config, *member, view, outcome.slot);
-        let is_fast =
-            |member: &usize| is_slow(member) || pending.digests_of(*member).iter().any(is_leaders);
-        let followers = || (0..config.n()).filter(|member| *member != leader);
+        let is_leaders = |(_, digest): &(MemberIndex, u128)| pending.has_digest(leader, *digest);
+        let is_slow = |member: &MemberIndex| self.is_synced(config, *member, view, outcome.slot);
+        let is_fast = |member: &MemberIndex| {
+            is_slow(member) || pending.digests_of(*member).iter().any(is_leaders)
+        };
+        let followers = || config.all().iter().filter(|member| *member != leader);
         let slow = 1 + followers().filter(is_slow).count();
         let fast = 1 + followers().filter(is_fast).count();
         let thresholds = config.thresholds;
@@ -455,8 +469,9 @@ impl Gateway {
             return false;
         };
         let leader = config.leader_of(pending.view);
-        let followers = (0..config.n()).filter(|member| *member != leader);
-        let has = |member: &usize| self.is_synced(config, *member, pending.view, outcome.slot);
+        let followers = config.all().iter().filter(|member| *member != leader);
+        let has =
+            |member: &MemberIndex| self.is_synced(config, *member, pending.view, outcome.slot);
         1 + followers.filter(has).count() >= config.thresholds.slow
     }
 }

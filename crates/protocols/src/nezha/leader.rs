@@ -4,10 +4,11 @@ use super::Replica;
 use super::config::Config;
 use super::gateway::Gateway;
 use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
+use super::mutants::Fault;
 use super::repeats::Repeat;
 use super::replica::Status;
 use bytes::Bytes;
-use quorate_core::{EntryId, Event, Lsn, Out, Peers, Slot, reached};
+use quorate_core::{EntryId, Event, Lsn, MemberIndex, Out, Peers, Slot, reached};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
@@ -198,7 +199,7 @@ impl Replica {
     /// A follower is so far.
     pub(super) fn on_log_status(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         view: u64,
         upto: Slot,
         out: &mut Out<Self>,
@@ -216,7 +217,7 @@ impl Replica {
     }
 
     /// Tells a member whose requests come again that the leader lives, and how far its log is.
-    pub(super) fn say_sign(&mut self, member: usize, out: &mut Out<Self>) {
+    pub(super) fn say_sign(&mut self, member: MemberIndex, out: &mut Out<Self>) {
         let min_ns = self.config.rtx_min_ns;
         if member != self.config.me && self.lead.signs[member].is_due(self.now.mono_ns, min_ns) {
             self.say_log_to(member, self.end(), false, out);
@@ -229,11 +230,11 @@ impl Replica {
             return;
         }
         let me = self.config.me;
-        let of = |member: usize| match member == me {
+        let of = |member: MemberIndex| match member == me {
             true => self.lead.durable,
             false => self.lead.acks[member],
         };
-        let ends = (0..self.config.n()).map(of);
+        let ends = self.config.all().iter().map(of);
         let Some(cp) = reached(ends, self.config.thresholds.slow, self.cp) else {
             return;
         };
@@ -280,7 +281,13 @@ impl Replica {
         }
     }
 
-    pub(super) fn say_log_to(&self, to: usize, from: Slot, wants_sums: bool, out: &mut Out<Self>) {
+    pub(super) fn say_log_to(
+        &self,
+        to: MemberIndex,
+        from: Slot,
+        wants_sums: bool,
+        out: &mut Out<Self>,
+    ) {
         if to != self.config.me {
             let first = from.max(self.ap).min(self.end());
             let log_mod = self.log_mod(first, wants_sums);
@@ -289,7 +296,8 @@ impl Replica {
     }
 
     fn send_log(&self, to: Peers, log_mod: LogMod, out: &mut Out<Self>) {
-        let is_early = self.durable >= self.lead.sealed || !self.config.rules.leads_durably;
+        let is_early =
+            self.durable >= self.lead.sealed || self.config.faults.is(Fault::LeadBeforeDurable);
         match is_early {
             true => out.send_early(to, Message::LogMod(log_mod)),
             false => out.send(to, Message::LogMod(log_mod)),
@@ -298,7 +306,7 @@ impl Replica {
 
     pub(super) fn on_fetch(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         view: u64,
         (first, wants_sums): (Slot, bool),
         out: &mut Out<Self>,
@@ -315,7 +323,7 @@ impl Replica {
     /// Followers have not said for a while that they have what is not committed.
     pub(super) fn on_resend(&mut self, out: &mut Out<Self>) {
         self.back_off();
-        for member in 0..self.config.n() {
+        for member in self.config.all() {
             let ack = self.lead.acks[member];
             if ack < self.end() {
                 self.say_log_to(member, ack, false, out);

@@ -5,7 +5,7 @@ use super::Replica;
 use super::gateway::{Dispatch, Pending};
 use super::messages::{Body, Message};
 use super::replica::Status;
-use quorate_core::{Base, Class, Command, EntryId, Out, Outcome as Fate, Peers, Slot};
+use quorate_core::{Base, Class, Command, EntryId, MemberIndex, Out, Outcome as Fate, Peers, Slot};
 
 impl Replica {
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
@@ -96,7 +96,7 @@ impl Replica {
     }
 
     /// A fast reply, or how far a member is.
-    pub(super) fn on_reply(&mut self, from: usize, message: Message, out: &mut Out<Self>) {
+    pub(super) fn on_reply(&mut self, from: MemberIndex, message: Message, out: &mut Out<Self>) {
         match message {
             Message::FastReply(reply) => {
                 self.heard(from, reply.view);
@@ -120,7 +120,13 @@ impl Replica {
     }
 
     /// A member has the leader's log of its view up to here.
-    pub(super) fn on_synced(&mut self, from: usize, view: u64, upto: Slot, out: &mut Out<Self>) {
+    pub(super) fn on_synced(
+        &mut self,
+        from: MemberIndex,
+        view: u64,
+        upto: Slot,
+        out: &mut Out<Self>,
+    ) {
         let news = self.gateway.on_synced(from, view, upto);
         if from != self.config.me {
             self.on_log_status(from, view, upto, out);

@@ -3,6 +3,7 @@
 use super::Replica;
 use super::digest::{Sums, Tup, hash};
 use super::messages::{Body, Placed, Record};
+use super::mutants::Fault;
 use quorate_core::{Base, EntryId, Lsn, Out, Slot};
 use std::hash::{Hash, Hasher};
 
@@ -60,9 +61,9 @@ impl Replica {
             deadline,
             id: body.entry.id,
         };
-        let covered = match self.config.rules.hashes_deadlines {
-            true => tup,
-            false => Tup { deadline: 0, ..tup },
+        let covered = match self.config.faults.is(Fault::DigestWithoutDeadlines) {
+            false => tup,
+            true => Tup { deadline: 0, ..tup },
         };
         Item {
             tup,
@@ -94,17 +95,17 @@ impl Replica {
     /// The digest of a reply about what touches this, as things are now.
     pub(super) fn digest(&self, sums: &Sums, body: &Body) -> u128 {
         let zero;
-        let cv = match self.config.rules.counts_lives {
-            true => &self.cv,
-            false => {
+        let cv = match self.config.faults.is(Fault::DigestWithoutLives) {
+            false => &self.cv,
+            true => {
                 zero = vec![0; self.cv.len()];
                 &zero
             }
         };
         let combined;
-        let sums = match self.config.rules.lists_sums {
-            true => sums,
-            false => {
+        let sums = match self.config.faults.is(Fault::DigestOfXor) {
+            false => sums,
+            true => {
                 combined = sums.combined(&body.footprint);
                 &combined
             }

@@ -6,13 +6,14 @@
 //! does.
 
 use super::Replica;
-use super::config::Rules;
 use super::digest::{Bounds, Footprint, Tup};
 use super::log::Item;
 use super::messages::Message;
 use super::messages::{Placed, Vc};
+use super::mutants::Fault;
 use super::replica::Status;
-use quorate_core::{Base, EntryId, Event, Out, Peers, Slot};
+use crate::shared::faults::Faults;
+use quorate_core::{Base, EntryId, Event, MemberIndex, Out, Peers, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What comes of the promises, before bodies are looked at.
@@ -31,7 +32,8 @@ impl Replica {
             return;
         }
         let cv = &self.cv;
-        let is_of_last_life = |from: usize, vc: &Vc| vc.cv.get(from) >= cv.get(from);
+        let is_of_last_life =
+            |from: MemberIndex, vc: &Vc| vc.cv.get(from.position()) >= cv.get(from.position());
         self.change
             .said
             .retain(|from, vc| is_of_last_life(*from, vc));
@@ -50,7 +52,7 @@ impl Replica {
             self.ap,
             self.change.said.values().chain([&own]),
             survive,
-            &self.config.rules,
+            self.config.faults,
         );
         let named = merged.base.iter().chain(&merged.candidates);
         let missing = named.map(|placed| placed.id);
@@ -66,7 +68,7 @@ impl Replica {
     fn start_view_with(&mut self, merged: &Merged, out: &mut Out<Self>) {
         let base = self.items(&merged.base);
         let candidates = self.items(&merged.candidates);
-        let items = survivors(base, candidates, self.config.rules, |id| {
+        let items = survivors(base, candidates, self.config.faults, |id| {
             self.done.contains(id)
         });
         out.emit(Event::Branch("view started"));
@@ -102,7 +104,7 @@ fn merge<'a>(
     ap: Slot,
     said: impl Iterator<Item = &'a Vc>,
     survive: usize,
-    rules: &Rules,
+    faults: Faults<Fault>,
 ) -> Merged {
     let said: Vec<&Vc> = said.collect();
     let lnv = said.iter().map(|vc| vc.lnv).max();
@@ -125,7 +127,7 @@ fn merge<'a>(
     // can survive.
     let mut versions: BTreeMap<EntryId, (usize, u64)> = BTreeMap::new();
     for (tup, count) in counts {
-        if count >= survive && !(in_base.contains(&tup.id) && rules.forgets_other_versions) {
+        if count >= survive && (!in_base.contains(&tup.id) || faults.is(Fault::KeepOtherVersions)) {
             let best = versions.entry(tup.id).or_insert((count, tup.deadline));
             if count > best.0 {
                 *best = (count, tup.deadline);
@@ -146,16 +148,16 @@ fn merge<'a>(
 fn survivors(
     base: Vec<Item>,
     mut candidates: Vec<Item>,
-    rules: Rules,
+    faults: Faults<Fault>,
     is_decided: impl Fn(EntryId) -> bool,
 ) -> Vec<Item> {
     let mut bounds = Bounds::default();
     for item in &base {
         bounds.raise(&item.body.footprint, item.tup);
     }
-    candidates.retain(|item| match rules.filters_by_bucket {
-        true => bounds.bound(&item.body.footprint) < item.tup,
-        false => bounds.bound(&Footprint::All) < item.tup,
+    candidates.retain(|item| match faults.is(Fault::GlobalFilter) {
+        false => bounds.bound(&item.body.footprint) < item.tup,
+        true => bounds.bound(&Footprint::All) < item.tup,
     });
     candidates.sort_by_key(|item| item.tup);
     let mut all: Vec<Item> = base.into_iter().chain(candidates).collect();

@@ -58,10 +58,11 @@ mod timers;
 mod wire;
 
 pub use buckets::Buckets;
-pub use config::{Config, Rules, Thresholds};
+pub use config::{Config, Thresholds};
 pub use digest::{BUCKETS_MAX, Footprint, Sums, Tup};
 pub use dom::{Delays, Estimates};
 pub use messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Timer, Vc};
+pub use mutants::Fault;
 pub use prf::Prf;
 pub use protocol::Nezha;
 pub use remote_gateway::RemoteGateway;

@@ -1,14 +1,50 @@
 //! Deliberate faults, and what finds them.
 
 use super::Replica;
-use super::config::{Config, Rules};
+use super::config::Config;
 use super::messages::Record;
 use crate::registry::{Catcher, Mutant, Sabotage};
+use crate::shared::faults::Faults;
+
+/// The rules that mutants break, one each; a replica without a mutant keeps all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Log modifications are taken in with gaps.
+    SyncWithGaps,
+    /// An entry that is synced may be unsynced, too.
+    KeepOtherVersions,
+    /// A member that comes late has the log of a view made anew.
+    StartTwice,
+    /// The log of a view is taken in by a replica that is in the view already.
+    StartAgain,
+    /// A leader that starts again goes on leading its view.
+    LeadAfterRestart,
+    /// A leader places entries before it is durable that the view has begun.
+    LeadBeforeDurable,
+    /// What is unsynced for long is promised no more.
+    DropUnsynced,
+    /// Digests do not tell lives apart.
+    DigestWithoutLives,
+    /// Digests do not cover deadlines.
+    DigestWithoutDeadlines,
+    /// A leader's word is enough for a read.
+    UnconfirmedReads,
+    /// Digests are of the XOR of the buckets' sums.
+    DigestOfXor,
+    /// What survives has to be above all that is synced, not only above what conflicts with it.
+    GlobalFilter,
+    /// How far a follower was in another view counts.
+    MixViews,
+    /// What was answered to a former life counts.
+    HeedFormerAnswers,
+    /// A place in a log stands for what was there when entries changed places.
+    KeepReadPlaces,
+}
 
 /// All of them.
 pub(super) fn all() -> Vec<Mutant<Replica>> {
     let mut all = numbers();
-    all.extend(rules());
+    all.extend(logs());
     all.extend(answers());
     all.extend(records());
     all
@@ -83,30 +119,30 @@ fn numbers() -> Vec<Mutant<Replica>> {
 }
 
 /// Rules of logs that are left out.
-fn rules() -> Vec<Mutant<Replica>> {
+fn logs() -> Vec<Mutant<Replica>> {
     vec![
         changed(
             "gaps",
             "log modifications are taken in with gaps",
-            |config| rule(config).waits_for_gaps = false,
+            |config| config.faults = Faults::only(Fault::SyncWithGaps),
             found_by!("a_gap_taken_in_is_vouched_for"),
         ),
         changed(
             "start-again",
             "who is in a view begins it again",
-            |config| rule(config).keeps_its_view = false,
+            |config| config.faults = Faults::only(Fault::StartAgain),
             found_by!("a_view_begun_again_forgets_what_was_vouched_for"),
         ),
         changed(
             "same-leader",
             "a leader that starts again goes on leading its view",
-            |config| rule(config).leaves_its_view = false,
+            |config| config.faults = Faults::only(Fault::LeadAfterRestart),
             found_by!("a_leader_that_leads_on_after_a_crash_tells_two_logs"),
         ),
         changed(
             "hasty-leader",
             "a leader places entries before its view is durable",
-            |config| rule(config).leads_durably = false,
+            |config| config.faults = Faults::only(Fault::LeadBeforeDurable),
             found_by!(
                 "schedules_views",
                 "a_leader_that_places_entries_too_early_has_two_logs"
@@ -115,25 +151,25 @@ fn rules() -> Vec<Mutant<Replica>> {
         changed(
             "starts-twice",
             "who comes late has the log of a view made anew",
-            |config| rule(config).starts_once = false,
+            |config| config.faults = Faults::only(Fault::StartTwice),
             found_by!("schedules_views", "who_is_late_changes_the_log_of_a_view"),
         ),
         changed(
             "two-versions",
             "an entry that is synced may be unsynced, too",
-            |config| rule(config).forgets_other_versions = false,
+            |config| config.faults = Faults::only(Fault::KeepOtherVersions),
             found_by!("schedules", "s1_two_versions_of_an_entry_survive_as_two"),
         ),
         changed(
             "unsynced-dropped",
             "what waits for long is promised no more",
-            |config| rule(config).keeps_unsynced = false,
+            |config| config.faults = Faults::only(Fault::DropUnsynced),
             found_by!("schedules", "a_promise_that_is_dropped_is_missing"),
         ),
         changed(
             "global-filter",
             "what survives has to be above all that is synced",
-            |config| rule(config).filters_by_bucket = false,
+            |config| config.faults = Faults::only(Fault::GlobalFilter),
             found_by!(
                 "schedules",
                 "s3_what_is_synced_shuts_out_what_commutes_and_was_committed_fast"
@@ -148,13 +184,13 @@ fn answers() -> Vec<Mutant<Replica>> {
         changed(
             "deadline-not-hashed",
             "digests do not cover deadlines",
-            |config| rule(config).hashes_deadlines = false,
+            |config| config.faults = Faults::only(Fault::DigestWithoutDeadlines),
             found_by!("schedules", "versions_with_other_deadlines_look_the_same"),
         ),
         changed(
             "xor-sums",
             "digests are of the XOR of the buckets' sums",
-            |config| rule(config).lists_sums = false,
+            |config| config.faults = Faults::only(Fault::DigestOfXor),
             found_by!(
                 "schedules",
                 "s2_what_touches_two_buckets_cancels_in_their_combined_sum"
@@ -163,7 +199,7 @@ fn answers() -> Vec<Mutant<Replica>> {
         changed(
             "one-life",
             "digests do not tell lives apart",
-            |config| rule(config).counts_lives = false,
+            |config| config.faults = Faults::only(Fault::DigestWithoutLives),
             found_by!(
                 "schedules_lives",
                 "s7_replies_of_former_lives_commit_an_entry"
@@ -172,7 +208,7 @@ fn answers() -> Vec<Mutant<Replica>> {
         changed(
             "former-answers",
             "what was answered to a former life counts",
-            |config| rule(config).binds_answers = false,
+            |config| config.faults = Faults::only(Fault::HeedFormerAnswers),
             found_by!(
                 "schedules_lives",
                 "s8_the_log_for_a_former_life_lacks_what_was_vouched_for"
@@ -181,7 +217,7 @@ fn answers() -> Vec<Mutant<Replica>> {
         changed(
             "any-sync-point",
             "how far a follower was in another view counts",
-            |config| rule(config).tells_views_apart = false,
+            |config| config.faults = Faults::only(Fault::MixViews),
             found_by!(
                 "schedules_views",
                 "s11_how_far_a_follower_was_in_an_earlier_view_counts_in_this_one"
@@ -190,20 +226,16 @@ fn answers() -> Vec<Mutant<Replica>> {
         changed(
             "unconfirmed-reads",
             "a leader's word is enough for a read",
-            |config| rule(config).confirms_reads = false,
+            |config| config.faults = Faults::only(Fault::UnconfirmedReads),
             found_by!("schedules_views", "a_read_that_nobody_confirms_is_stale"),
         ),
         changed(
             "reads-where-it-was",
             "a place in a log stands for what was there when entries changed places",
-            |config| rule(config).relocates_reads = false,
+            |config| config.faults = Faults::only(Fault::KeepReadPlaces),
             found_by!("schedules_views", "a_read_misses_what_has_changed_places"),
         ),
     ]
-}
-
-fn rule(config: &mut Config) -> &mut Rules {
-    &mut config.rules
 }
 
 /// Records that are not written.

@@ -10,9 +10,10 @@
 
 use super::Replica;
 use super::messages::Message;
+use super::mutants::Fault;
 use super::replica::Status;
 use crate::shared::backlog::withdraw_reads;
-use quorate_core::{Boot, Event, Out, Outcome, Peers, RequestId, Slot};
+use quorate_core::{Boot, Event, MemberIndex, Out, Outcome, Peers, RequestId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads of this replica's clients.
@@ -31,7 +32,7 @@ pub(super) struct Reads {
 struct Question {
     reads: Vec<RequestId>,
     /// Of this view: who answered, and what its leader said.
-    answers: BTreeMap<usize, Option<Slot>>,
+    answers: BTreeMap<MemberIndex, Option<Slot>>,
 }
 
 impl Reads {
@@ -114,7 +115,7 @@ impl Replica {
         }
     }
 
-    pub(super) fn on_read_q(&mut self, from: usize, asked: (Boot, u64), out: &mut Out<Self>) {
+    pub(super) fn on_read_q(&mut self, from: MemberIndex, asked: (Boot, u64), out: &mut Out<Self>) {
         if self.status != Status::Normal {
             return;
         }
@@ -141,7 +142,7 @@ impl Replica {
 
     pub(super) fn on_read_a(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         (boot, number): (Boot, u64),
         (view, end): (u64, Option<Slot>),
         out: &mut Out<Self>,
@@ -161,11 +162,11 @@ impl Replica {
         }
     }
 
-    fn take_answer(&mut self, from: usize, end: Option<Slot>, out: &mut Out<Self>) {
+    fn take_answer(&mut self, from: MemberIndex, end: Option<Slot>, out: &mut Out<Self>) {
         let leader = self.leader();
-        let enough = match self.config.rules.confirms_reads {
-            true => self.config.thresholds.slow,
-            false => 1,
+        let enough = match self.config.faults.is(Fault::UnconfirmedReads) {
+            false => self.config.thresholds.slow,
+            true => 1,
         };
         let Some(question) = &mut self.reads.asked else {
             return;

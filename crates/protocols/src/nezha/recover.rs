@@ -5,6 +5,7 @@ use super::config::Config;
 use super::digest::Tup;
 use super::log::Unsynced;
 use super::messages::{Body, Placed, Record};
+use super::mutants::Fault;
 use super::replica::Status;
 use crate::shared::decided::DecidedSet;
 use quorate_core::{Base, EntryId, Now, Out, Past, Slot};
@@ -77,7 +78,8 @@ impl Replica {
             }
         }
         let is_between = self.view > self.lnv;
-        let has_led = self.leader() == self.config.me && self.config.rules.leaves_its_view;
+        let has_led =
+            self.leader() == self.config.me && !self.config.faults.is(Fault::LeadAfterRestart);
         if is_between || has_led {
             // A leader may have told of more than it wrote (S12).
             self.view -= u64::from(is_between);

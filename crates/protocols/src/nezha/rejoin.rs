@@ -3,8 +3,9 @@
 
 use super::Replica;
 use super::messages::{Message, Record};
+use super::mutants::Fault;
 use super::replica::Status;
-use quorate_core::{Event, Out, Peers};
+use quorate_core::{Event, MemberIndex, Out, Peers};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
@@ -14,10 +15,10 @@ pub(super) struct Rejoin {
     /// Of this life: answers to others are no answers.
     pub(super) nonce: u64,
     /// What others know of crashes; complete when the own new count is made.
-    known: BTreeMap<usize, Vec<u64>>,
+    known: BTreeMap<MemberIndex, Vec<u64>>,
     has_count: bool,
     /// Their views, and what they knew.
-    views: BTreeMap<usize, (u64, Vec<u64>)>,
+    views: BTreeMap<MemberIndex, (u64, Vec<u64>)>,
     /// The least view that will do, once enough are known.
     view: Option<u64>,
 }
@@ -100,14 +101,20 @@ impl Replica {
         }
     }
 
-    pub(super) fn on_cv_req(&mut self, from: usize, nonce: u64, out: &mut Out<Self>) {
+    pub(super) fn on_cv_req(&mut self, from: MemberIndex, nonce: u64, out: &mut Out<Self>) {
         if self.status == Status::Normal {
             let cv = self.cv.clone();
             out.send(self.peer(from), Message::CvRep { nonce, cv });
         }
     }
 
-    pub(super) fn on_cv_rep(&mut self, from: usize, nonce: u64, cv: Vec<u64>, out: &mut Out<Self>) {
+    pub(super) fn on_cv_rep(
+        &mut self,
+        from: MemberIndex,
+        nonce: u64,
+        cv: Vec<u64>,
+        out: &mut Out<Self>,
+    ) {
         let enough = self.config.thresholds.rejoin;
         let Some(rejoin) = &mut self.rejoin else {
             return;
@@ -129,7 +136,13 @@ impl Replica {
         self.say_rejoin(out);
     }
 
-    pub(super) fn on_rec_req(&mut self, from: usize, nonce: u64, cv: &[u64], out: &mut Out<Self>) {
+    pub(super) fn on_rec_req(
+        &mut self,
+        from: MemberIndex,
+        nonce: u64,
+        cv: &[u64],
+        out: &mut Out<Self>,
+    ) {
         if self.status == Status::Recovering || !self.is_of_last_life(from, cv, out) {
             return;
         }
@@ -146,12 +159,12 @@ impl Replica {
 
     pub(super) fn on_rec_rep(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         nonce: u64,
         (view, cv): (u64, Vec<u64>),
         out: &mut Out<Self>,
     ) {
-        let is_bound = self.config.rules.binds_answers;
+        let is_bound = !self.config.faults.is(Fault::HeedFormerAnswers);
         let is_mine = |rejoin: &Rejoin| rejoin.nonce == nonce || !is_bound;
         let is_asked = |rejoin: &Rejoin| is_mine(rejoin) && rejoin.has_count;
         if !self.rejoin.as_ref().is_some_and(is_asked) || !self.is_of_last_life(from, &cv, out) {
@@ -165,7 +178,7 @@ impl Replica {
         // What somebody said before a crash that became known since counts for nothing.
         rejoin
             .views
-            .retain(|from, (_, cv)| cv.get(*from) >= known.get(*from));
+            .retain(|from, (_, cv)| cv.get(from.position()) >= known.get(from.position()));
         if rejoin.views.len() < enough {
             return;
         }
@@ -178,7 +191,7 @@ impl Replica {
 
     pub(super) fn on_state_req(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         nonce: u64,
         (view, cv): (u64, &[u64]),
         out: &mut Out<Self>,
@@ -199,8 +212,13 @@ impl Replica {
 
     /// Whether somebody speaks in the last life that is known of it; takes note of what it knows of
     /// others (the crash-vector check).
-    pub(super) fn is_of_last_life(&mut self, from: usize, cv: &[u64], out: &mut Out<Self>) -> bool {
-        if cv.get(from) < self.cv.get(from) {
+    pub(super) fn is_of_last_life(
+        &mut self,
+        from: MemberIndex,
+        cv: &[u64],
+        out: &mut Out<Self>,
+    ) -> bool {
+        if cv.get(from.position()) < self.cv.get(from.position()) {
             out.emit(Event::Branch("word of a former life"));
             return false;
         }

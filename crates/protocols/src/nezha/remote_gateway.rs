@@ -55,7 +55,7 @@ impl Machine for RemoteGateway {
     fn recover((config, me): &Self::Config, _: Past<Self>, now: Now, _: &mut Out<Self>) -> Self {
         assert!(me.is_gateway(), "{me} is the number of a replica");
         RemoteGateway {
-            gateway: Gateway::new(config, *me),
+            gateway: Gateway::remote(config, *me),
             config: Arc::new(config.clone()),
             now,
             is_armed: false,

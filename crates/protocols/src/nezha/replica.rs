@@ -20,8 +20,8 @@ use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::decided::DecidedSet;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, Peers, ReplicaId,
-    Slot, Wire, WireError,
+    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out,
+    Past, Peers, ReplicaId, Slot, Wire, WireError,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -84,7 +84,7 @@ pub struct Replica {
     /// What the leader placed waits to be written with something else (`follower.rs`).
     pub(super) is_lazy: bool,
     /// Members whose link is down.
-    pub(super) down: BTreeSet<usize>,
+    pub(super) down: MemberSet,
     /// The leader's sums, where its log was this long.
     pub(super) sums_told: Option<(Slot, Sums)>,
     pub(super) lead: Lead,
@@ -259,13 +259,13 @@ impl Replica {
             cp: ap,
             placed: BTreeMap::new(),
             is_lazy: false,
-            down: BTreeSet::new(),
+            down: MemberSet::EMPTY,
             sums_told: None,
             lead: Lead::new(config, ap),
             change: Change::default(),
             rejoin: None,
             joined: Lsn(0),
-            gateway: Gateway::new(config, config.members[config.me]),
+            gateway: Gateway::local(config),
             reads: Reads::default(),
             delays: vec![Delays::default(); n],
             remote_gateways: RemoteGateways::default(),
@@ -285,7 +285,7 @@ impl Replica {
         }
     }
 
-    pub(super) fn leader(&self) -> usize {
+    pub(super) fn leader(&self) -> MemberIndex {
         self.config.leader_of(self.view)
     }
 
@@ -300,7 +300,7 @@ impl Replica {
     }
 
     /// Says something to a member, once everything so far is durable; to the own gateway, too.
-    pub(super) fn say(&mut self, to: usize, message: Message, out: &mut Out<Self>) {
+    pub(super) fn say(&mut self, to: MemberIndex, message: Message, out: &mut Out<Self>) {
         if to == self.config.me {
             self.own.push_back((out.persisted(), message));
         } else {
@@ -316,11 +316,11 @@ impl Replica {
         }
     }
 
-    pub(super) fn peer(&self, member: usize) -> Peers {
+    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
         Peers::One(self.config.members[member])
     }
 
-    pub(super) fn misbehaved(&self, from: usize, what: &'static str, out: &mut Out<Self>) {
+    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
         let peer = self.config.members[from];
         out.emit(Event::Misbehaved { peer, what });
     }
@@ -408,7 +408,7 @@ impl Replica {
             return;
         };
         if up {
-            self.down.remove(&member);
+            self.down.remove(member);
             // What was said by the former connection may be lost, and took other times.
             self.gateway.pace = Pace::default();
             self.views_told[member] = Repeat::default();

@@ -7,8 +7,8 @@ use crate::chora::{
 use crate::registry::Protocol;
 use crate::shared::decided::DecidedSet;
 use quorate_core::{
-    Base, Boot, Entry, EntryBuilder, EntryId, Input, Lsn, Machine, Now, Out, Output, Past, Peers,
-    ReplicaId, Slot,
+    Base, Boot, Entry, EntryBuilder, EntryId, Input, Lsn, Machine, MemberIndex, MemberSet, Now,
+    Out, Output, Past, Peers, ReplicaId, Slot,
 };
 use std::sync::Arc;
 
@@ -137,9 +137,9 @@ pub(super) fn init(view: u64, at: u64, segments: &[(u64, u64)]) -> Arc<ViewInit>
     };
     Arc::new(ViewInit {
         view,
-        initiator: 1,
+        initiator: MemberIndex::new(1),
         at: Slot(at),
-        pattern: vec![0, 1, 2],
+        pattern: MemberSet::first(3).iter().collect(),
         segments: segments.iter().map(segment).collect(),
     })
 }

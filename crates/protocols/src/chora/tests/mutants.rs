@@ -3,7 +3,9 @@
 
 use super::net::Net;
 use super::random::{failure, is_disagreement};
+use crate::chora::Fault;
 use crate::chora::{Config, Message, Timer};
+use crate::shared::faults::Faults;
 
 /// Nobody gives up slots before they are asked for: schedules say which slot holds what.
 const RESPONSIVE: &[(&str, &str)] = &[("mode", "responsive"), ("idle_ms", "86400000")];
@@ -49,7 +51,7 @@ fn acknowledged_elsewhere(net: &mut Net) {
 #[test]
 fn a_commit_index_beyond_the_own_log_makes_replicas_disagree() {
     is_needed(3, acknowledged_elsewhere, |config| {
-        config.rules.clamps_commit = false;
+        config.faults = Faults::only(Fault::UnclampedCommit);
     });
 }
 
@@ -74,6 +76,6 @@ fn state_of_a_later_view(net: &mut Net) {
 #[test]
 fn a_commit_index_that_came_with_state_makes_replicas_disagree() {
     is_needed(5, state_of_a_later_view, |config| {
-        config.rules.claims_own_view = false;
+        config.faults = Faults::only(Fault::BorrowedClaim);
     });
 }

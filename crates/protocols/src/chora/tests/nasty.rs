@@ -4,7 +4,7 @@ use super::lone::{Lone, entry, logged, pulse};
 use super::net::Net;
 use crate::chora::rounds::Rounds;
 use crate::chora::{Message, Reason, Record, Timer};
-use quorate_core::{Peers, Slot};
+use quorate_core::{MemberIndex, Peers, Slot};
 
 const RESPONSIVE: &[(&str, &str)] = &[("mode", "responsive")];
 
@@ -21,7 +21,7 @@ fn all_have(net: &Net, write: quorate_core::RequestId) -> bool {
 fn a_vote_is_given_once_whatever_starts_in_between() {
     let voted = Record::View {
         view: 5,
-        voted: Some(1),
+        voted: Some(MemberIndex::new(1)),
     };
     let mut lone = Lone::new(|_| {}, vec![voted]);
     let position = lone.machine.log.position();
@@ -141,7 +141,7 @@ fn advice_that_makes_no_sense_costs_speed_alone() {
             unreachable!("it is a pulse")
         };
         (pulse.header.pace_ns, pulse.header.sent_ns) = (pace_ns, sent_ns);
-        (0..200).for_each(|_| rounds.hear(1, &pulse));
+        (0..200).for_each(|_| rounds.hear(MemberIndex::new(1), &pulse));
         let length_ns = rounds.length_ns(config.round_range_ns.1);
         let (least, most) = config.round_range_ns;
         assert!((least..=most).contains(&length_ns), "{length_ns}");
@@ -230,13 +230,8 @@ fn slots_that_hold_nothing_hide_nobody_who_is_gone() {
         "{:?}",
         lens(&net)
     );
-    let pattern = net
-        .machine(0)
-        .init
-        .as_ref()
-        .map(|init| init.pattern.clone());
     assert_eq!(
-        pattern,
+        net.pattern(0),
         Some(vec![0, 1]),
         "the one that is gone proposes no more"
     );

@@ -153,6 +153,13 @@ impl Net {
         self.boot(me, past);
     }
 
+    /// The positions of the proposers of the view that a replica is in, if it knows them.
+    pub(super) fn pattern(&self, me: usize) -> Option<Vec<usize>> {
+        let init = self.machine(me).init.as_ref()?;
+        let positions = init.pattern.iter().map(|member| member.position());
+        Some(positions.collect())
+    }
+
     pub(super) fn machine(&self, me: usize) -> &Replica {
         self.nodes[me].machine.as_ref().expect("it runs")
     }

@@ -3,7 +3,9 @@
 //! quiet.
 
 use super::net::Net;
+use crate::chora::Fault;
 use crate::chora::{Config, Record, Timer};
+use crate::shared::faults::Faults;
 use fastrand::Rng;
 use quorate_core::{Machine, RequestId};
 use std::collections::BTreeSet;
@@ -306,21 +308,25 @@ fn a_read_that_asks_too_few_is_noticed() {
 fn a_stale_tail_is_noticed() {
     is_noticed(
         0..200,
-        |config| config.rules.verifies_in_order = false,
+        |config| config.faults = Faults::only(Fault::VerifyOutOfOrder),
         None,
     );
 }
 
 #[test]
 fn a_commit_index_beyond_the_log_is_noticed() {
-    is_noticed(0..40, |config| config.rules.clamps_commit = false, None);
+    is_noticed(
+        0..40,
+        |config| config.faults = Faults::only(Fault::UnclampedCommit),
+        None,
+    );
 }
 
 #[test]
 fn what_is_recovered_unverified_is_noticed() {
     is_noticed(
         0..4000,
-        |config| config.rules.recovers_verified = false,
+        |config| config.faults = Faults::only(Fault::RecoverUnverified),
         None,
     );
 }
@@ -329,14 +335,18 @@ fn what_is_recovered_unverified_is_noticed() {
 fn a_proposer_that_goes_on_after_a_restart_is_noticed() {
     is_noticed(
         0..40,
-        |config| config.rules.is_mute_after_restart = false,
+        |config| config.faults = Faults::only(Fault::ProposeAfterRestart),
         None,
     );
 }
 
 #[test]
 fn a_read_by_acknowledgements_is_noticed() {
-    is_noticed(0..400, |config| config.rules.reads_by_append = false, None);
+    is_noticed(
+        0..400,
+        |config| config.faults = Faults::only(Fault::ReadByAck),
+        None,
+    );
 }
 
 #[test]

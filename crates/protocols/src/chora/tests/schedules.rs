@@ -2,7 +2,9 @@
 
 use super::lone::{Lone, entry, init, logged, pulse};
 use super::net::Net;
+use crate::chora::Fault;
 use crate::chora::{Config, Message, Reason, Record, Timer, Value};
+use crate::shared::faults::Faults;
 use quorate_core::{Peers, Slot};
 
 fn right(_: &mut Config) {}
@@ -39,7 +41,7 @@ fn a_stale_tail_is_not_verified_by_a_slot_of_the_present_view() {
 
 #[test]
 fn the_paper_verifies_a_stale_tail() {
-    let lone = stale_tail(|config| config.rules.verifies_in_order = false);
+    let lone = stale_tail(|config| config.faults = Faults::only(Fault::VerifyOutOfOrder));
     assert_eq!(
         (lone.machine.ack(), lone.eviews()),
         (Slot(3), vec![0, 0, 3])
@@ -71,7 +73,7 @@ fn a_tail_that_no_segment_tells_of_is_kept_and_verified_again() {
 /// Copies of committed entries, maybe: the quorum that holds them needs this one.
 #[test]
 fn an_eager_cut_drops_a_tail_that_may_be_committed() {
-    let lone = short_list(|config| config.rules.cuts_where_proved = false);
+    let lone = short_list(|config| config.faults = Faults::only(Fault::EagerCut));
     assert!(lone.eviews().is_empty());
 }
 
@@ -92,7 +94,7 @@ fn acked_beyond(edit: fn(&mut Config)) -> Slot {
 fn what_is_not_held_is_not_acknowledged_after_a_view_change() {
     assert_eq!(acked_beyond(right), Slot(5));
     assert_eq!(
-        acked_beyond(|config| config.rules.clamps_commit = false),
+        acked_beyond(|config| config.faults = Faults::only(Fault::UnclampedCommit)),
         Slot(9)
     );
 }
@@ -110,7 +112,7 @@ fn old_entry(edit: fn(&mut Config)) -> usize {
 fn nothing_of_an_older_view_is_committed_by_counting() {
     assert_eq!(old_entry(right), 0);
     assert_eq!(
-        old_entry(|config| config.rules.counts_from_view_init = false),
+        old_entry(|config| config.faults = Faults::only(Fault::CountOlderViews)),
         1
     );
 }
@@ -130,7 +132,7 @@ fn a_commit_index_that_came_with_state_is_claimed_only_in_its_own_view() {
     assert_eq!(claimed_after_state(right, 0), (2, Slot(0)));
     assert_eq!(claimed_after_state(right, 2), (2, Slot(5)));
     assert_eq!(claimed_after_state(right, 3), (3, Slot(5)));
-    let careless: fn(&mut Config) = |config| config.rules.claims_own_view = false;
+    let careless: fn(&mut Config) = |config| config.faults = Faults::only(Fault::BorrowedClaim);
     assert_eq!(claimed_after_state(careless, 0), (2, Slot(5)));
 }
 
@@ -153,7 +155,7 @@ fn recovered_by_the_unverified(edit: fn(&mut Config)) -> usize {
 #[test]
 fn nobody_recovers_what_it_has_not_verified() {
     assert_eq!(recovered_by_the_unverified(right), 0);
-    let careless: fn(&mut Config) = |config| config.rules.recovers_verified = false;
+    let careless: fn(&mut Config) = |config| config.faults = Faults::only(Fault::RecoverUnverified);
     assert_eq!(recovered_by_the_unverified(careless), 1);
 }
 
@@ -223,19 +225,13 @@ fn a_dead_proposer_is_left_out_and_taken_back() {
     net.settle();
     assert_eq!(writes.map(|write| net.times(0, write)), [1, 1]);
     assert!(net.nodes[1].replies.iter().any(|(id, _)| *id == read));
-    let pattern = |net: &Net| {
-        net.machine(0)
-            .init
-            .as_ref()
-            .map(|init| init.pattern.clone())
-    };
-    assert_eq!(pattern(&net), Some(vec![0, 1]));
+    assert_eq!(net.pattern(0), Some(vec![0, 1]));
     net.restart(2);
     net.write(2);
     net.settle();
     net.write(0);
     net.settle();
-    assert_eq!(pattern(&net), Some(vec![0, 1, 2]));
+    assert_eq!(net.pattern(0), Some(vec![0, 1, 2]));
 }
 
 /// Nothing moves where nobody waits: the last timers run out.

@@ -310,14 +310,12 @@ fn modes_may_change_at_random_and_be_mixed() {
 }
 
 fn pattern(timed: &Timed) -> Vec<usize> {
-    let init = timed.net.machine(0).init.as_ref();
-    init.map_or(Vec::new(), |init| init.pattern.clone())
+    timed.net.pattern(0).unwrap_or_default()
 }
 
 fn is_pattern(timed: &Timed, wanted: &[usize]) -> bool {
-    let nodes = 0..timed.net.nodes.len();
-    let mut inits = nodes.map(|me| timed.net.machine(me).init.as_ref());
-    inits.all(|init| init.is_some_and(|init| init.pattern == wanted))
+    let mut patterns = (0..timed.net.nodes.len()).map(|me| timed.net.pattern(me));
+    patterns.all(|pattern| pattern.as_deref() == Some(wanted))
 }
 
 /// All proposers, then one, then all: as clients come and go, and nobody of them is refused.

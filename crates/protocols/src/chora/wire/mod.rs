@@ -5,8 +5,8 @@ mod parts;
 use super::log::Position;
 use super::messages::{Logged, Message, Pulse, Reason, Record};
 use crate::shared::lives::{Life, Lives};
-use parts::{flag, member, slot, view};
-use quorate_core::{Boot, Decoder, Encoder, Entry, Wire, WireError};
+use parts::{flag, slot, view};
+use quorate_core::{Boot, Decoder, Encoder, Entry, MemberIndex, Wire, WireError};
 
 impl Wire for Reason {
     fn encode(&self, out: &mut Encoder) {
@@ -72,7 +72,7 @@ impl Wire for Message {
                 position.encode(out);
                 out.u8(u8::from(only.is_some()));
                 if let Some(only) = only {
-                    out.u8(*only as u8);
+                    only.encode(out);
                 }
             }
             Message::Vote { view, lives } => {
@@ -133,7 +133,7 @@ impl Wire for Message {
                 view: view(input)?,
                 position: Position::decode(input)?,
                 only: match flag(input)? {
-                    true => Some(member(input)?),
+                    true => Some(MemberIndex::decode(input)?),
                     false => None,
                 },
             },
@@ -178,7 +178,7 @@ impl Wire for Record {
             } => {
                 out.u8(1);
                 out.varint(*view);
-                out.u8(*member as u8);
+                member.encode(out);
             }
             Record::Append(logged) => {
                 out.u8(2);
@@ -207,7 +207,7 @@ impl Wire for Record {
             },
             1 => Record::View {
                 view: view(input)?,
-                voted: Some(member(input)?),
+                voted: Some(MemberIndex::decode(input)?),
             },
             2 => Record::Append(Logged::decode(input)?),
             tag @ (3 | 4) => Record::Lives {

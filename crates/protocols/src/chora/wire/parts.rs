@@ -4,7 +4,7 @@ use crate::chora::log::Position;
 use crate::chora::messages::{Header, Logged, Proposal, Pulse, RANGES_MAX, RECOVER_MAX, Value};
 use crate::chora::pattern::{SEGMENTS_MAX, Segment, ViewInit};
 use crate::shared::lives::Lives;
-use quorate_core::{Decoder, Encoder, Entry, Epoch, Slot, Wire, WireError};
+use quorate_core::{Decoder, Encoder, Entry, Epoch, MemberIndex, Slot, Wire, WireError};
 use std::sync::Arc;
 
 /// Places of proposers in a pattern, at most: some may come more than once.
@@ -25,13 +25,6 @@ pub(super) fn slot(input: &mut Decoder) -> Result<Slot, WireError> {
 
 pub(super) fn view(input: &mut Decoder) -> Result<u64, WireError> {
     number(input, "view")
-}
-
-pub(super) fn member(input: &mut Decoder) -> Result<usize, WireError> {
-    let member = usize::from(input.u8()?);
-    (member < Epoch::MEMBERS_MAX)
-        .then_some(member)
-        .ok_or(WireError::Range("member"))
 }
 
 pub(super) fn flag(input: &mut Decoder) -> Result<bool, WireError> {
@@ -71,10 +64,10 @@ impl Wire for Position {
 impl Wire for ViewInit {
     fn encode(&self, out: &mut Encoder) {
         out.varint(self.view);
-        out.u8(self.initiator as u8);
+        self.initiator.encode(out);
         self.at.encode(out);
         out.varint(self.pattern.len() as u64);
-        self.pattern.iter().for_each(|member| out.u8(*member as u8));
+        self.pattern.iter().for_each(|member| member.encode(out));
         out.varint(self.segments.len() as u64);
         for segment in &self.segments {
             out.varint(segment.eview);
@@ -85,9 +78,9 @@ impl Wire for ViewInit {
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let init = ViewInit {
             view: view(input)?,
-            initiator: member(input)?,
+            initiator: MemberIndex::decode(input)?,
             at: slot(input)?,
-            pattern: list(input, (1, PATTERN_MAX), member)?,
+            pattern: list(input, (1, PATTERN_MAX), MemberIndex::decode)?,
             segments: list(input, (2, SEGMENTS_MAX), |input| {
                 Ok(Segment {
                     eview: view(input)?,

@@ -7,7 +7,7 @@ use crate::network::{Network, exponential};
 use crate::plan::Links;
 use crate::queue::Queue;
 use fastrand::Rng;
-use quorate_core::{MICROS, MILLIS, SECONDS};
+use quorate_core::{MICROS, MILLIS, MemberIndex, SECONDS};
 use quorate_protocols::nezha::{Delays, Estimates};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -186,7 +186,7 @@ impl Run {
                 sender,
                 receiver,
                 delay_ns,
-            } => self.senders[sender].told(receiver, delay_ns, now_ns),
+            } => self.senders[sender].told(MemberIndex::new(receiver), delay_ns, now_ns),
             Event::Release { receiver } => self.receivers[receiver].release(now_ns),
         }
     }
@@ -195,7 +195,7 @@ impl Run {
         let now_ns = self.queue.now_ns();
         let estimates = &self.senders[sender];
         // Nobody here is a receiver of its own.
-        let delay_ns = estimates.reach_ns(now_ns, usize::MAX, DELAY_MAX_NS, None);
+        let delay_ns = estimates.reach_ns(now_ns, None, DELAY_MAX_NS, None);
         let deadline_ns = estimates.deadline((now_ns, delay_ns), now_ns, DELAY_MAX_NS);
         let number = self.sent;
         self.sent += 1;
