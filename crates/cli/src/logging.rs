@@ -27,7 +27,7 @@ pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), Failure> {
 
 /// The filter that a level, or a list of levels for crates, stands for; `None` for anything else.
 fn filter(level: &str) -> Option<Targets> {
-    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let mut words = level
         .split(',')
         .map(|word| word.rsplit('=').next().unwrap_or(word));

@@ -21,9 +21,10 @@ mod moved;
 mod new_cluster;
 mod notify;
 mod polling;
+mod protocol_flags;
 mod quorums;
 mod recode;
-mod rounds;
+
 mod serve;
 mod snapshots;
 mod status;

@@ -16,14 +16,15 @@ pub use registry::any::{
     AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, failures_survived,
 };
 pub use registry::catalogue::Registered;
+pub use registry::flags::{AUTO, Flag, FlagKind};
 pub use registry::paper::{About, Paper, Setting, Shares};
 pub use registry::remote_gateways::{
     RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config,
 };
 pub use registry::sabotage::{Sabotaged, SabotagedConfig};
 pub use registry::{
-    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, names, unknown_protocol,
-    visit,
+    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, flags, names,
+    unknown_protocol, visit,
 };
 pub use shared::code::Code;
 pub use shared::decided::DecidedSet;

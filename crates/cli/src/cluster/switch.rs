@@ -3,7 +3,7 @@
 use super::{Common, LOOK_PAUSE, show_status};
 use crate::Failure;
 use crate::modes::params;
-use crate::rounds::RoundOptions;
+use crate::protocol_flags::ProtocolFlags;
 use clap::Args;
 use quorate_protocols::Code;
 use quorate_server::{ProtocolPage, StatusPage};
@@ -26,7 +26,7 @@ pub(crate) struct SwitchOptions {
     #[arg(long, value_name = "N,K")]
     code: Option<Code>,
     #[command(flatten)]
-    rounds: RoundOptions,
+    protocol_flags: ProtocolFlags,
     #[command(flatten)]
     wait: Wait,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct SetOptions {
     #[arg(long, value_name = "NAME=VALUE")]
     param: Vec<String>,
     #[command(flatten)]
-    rounds: RoundOptions,
+    protocol_flags: ProtocolFlags,
     #[command(flatten)]
     wait: Wait,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub(super) fn run(options: &SwitchOptions) -> Result<(), Failure> {
         code.add_to(members, &mut params).map_err(Failure::Usage)?;
     }
     let protocol = &options.protocol;
-    let asked = options.rounds.add_to(Some(protocol), &mut params);
+    let asked = options.protocol_flags.add_to(Some(protocol), &mut params);
     asked.map_err(Failure::Usage)?;
     go_on(&options.common, &before, protocol, params, &options.wait)
 }
@@ -76,8 +76,10 @@ pub(super) fn run(options: &SwitchOptions) -> Result<(), Failure> {
 pub(super) fn set(options: &SetOptions) -> Result<(), Failure> {
     let before = options.common.endpoints.status_page()?;
     let mut asked = params(&options.param).map_err(Failure::Usage)?;
-    let rounds = options.rounds.add_to(Some(&before.protocol), &mut asked);
-    rounds.map_err(Failure::Usage)?;
+    let flags = options
+        .protocol_flags
+        .add_to(Some(&before.protocol), &mut asked);
+    flags.map_err(Failure::Usage)?;
     if asked.is_empty() {
         return Err(Failure::Usage(
             "nothing to change: name a parameter with --param, or --proposers or --round"

@@ -4,8 +4,8 @@ use crate::compaction::CompactionOptions;
 use crate::face::FaceName;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, RejoinMode};
 use crate::polling::PollingOptions;
+use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
-use crate::rounds::RoundOptions;
 use crate::snapshots::SnapshotOptions;
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,7 @@ pub(crate) struct ServeOptions {
 
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) rounds: RoundOptions,
+    pub(super) protocol_flags: ProtocolFlags,
 
     #[command(flatten)]
     #[serde(flatten)]

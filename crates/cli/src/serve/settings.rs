@@ -130,7 +130,7 @@ impl Settings {
         let new = (state == ClusterState::New).then_some(PROTOCOL);
         let mut params = coded(options.code.as_deref(), urls.len(), params(&options.param)?)?;
         // A folder with data knows its protocol, and its parameters are held against these.
-        (options.rounds).add_to(protocol.as_deref().or(new), &mut params)?;
+        (options.protocol_flags).add_to(protocol.as_deref().or(new), &mut params)?;
         let name = options.name.unwrap_or_else(|| format!("replica-{id}"));
         let advertised = match options.advertise_client_urls {
             Some(advertised) => advertised,

@@ -9,8 +9,8 @@ use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
 use crate::new_cluster;
 use crate::notify::{State, notify};
 use crate::polling::PollingOptions;
+use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
-use crate::rounds::RoundOptions;
 use crate::serve::create_files_for_owner_only;
 use crate::snapshots::SnapshotOptions;
 use children::{Child, ChildEvent, Children};
@@ -87,7 +87,7 @@ pub(crate) struct UpOptions {
     server_arg: Vec<String>,
 
     #[command(flatten)]
-    rounds: RoundOptions,
+    protocol_flags: ProtocolFlags,
 
     #[command(flatten)]
     snapshots: SnapshotOptions,

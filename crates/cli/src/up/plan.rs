@@ -434,7 +434,7 @@ fn asked(
     if let Some(code) = options.code {
         code.add_to(usize::from(replicas), &mut params)?;
     }
-    options.rounds.add_to(Some(protocol), &mut params)?;
+    options.protocol_flags.add_to(Some(protocol), &mut params)?;
     Ok(params)
 }
 

@@ -3,6 +3,7 @@
 use super::config::{self, Config};
 use super::messages::{Message, Record};
 use super::{Replica, describe, mutants};
+use crate::registry::flags::{Flag, FlagKind};
 use crate::registry::{Mutant, Protocol};
 use quorate_core::{Epoch, Seat};
 
@@ -29,6 +30,10 @@ impl Protocol for Chora {
         VARIATIONS
     }
 
+    fn flags() -> &'static [Flag] {
+        FLAGS
+    }
+
     fn mutants() -> Vec<Mutant<Replica>> {
         mutants::all()
     }
@@ -45,6 +50,28 @@ impl Protocol for Chora {
         describe::state(machine)
     }
 }
+
+/// Who proposes, and how long a round lasts.
+const FLAGS: &[Flag] = &[
+    Flag {
+        name: "proposers",
+        env: "QUORATE_PROPOSERS",
+        param: "proposers",
+        value_name: "N",
+        help: "How many replicas propose, or auto: one alone while all clients are at it",
+        default: "all",
+        kind: FlagKind::Replicas,
+    },
+    Flag {
+        name: "round",
+        env: "QUORATE_ROUND",
+        param: "round_us",
+        value_name: "TIME",
+        help: "Length of a round, as in 50us, or auto: as the delays between replicas ask for",
+        default: "auto",
+        kind: FlagKind::Micros,
+    },
+];
 
 /// What seeds try: both modes and their mixture, rounds from shorter to much longer than the network asks for,
 /// one proposer to all, windows that fill up, and views that are given up soon.

@@ -2,12 +2,14 @@
 
 pub(crate) mod any;
 pub(crate) mod catalogue;
+pub(crate) mod flags;
 pub(crate) mod paper;
 pub(crate) mod remote_gateways;
 pub(crate) mod sabotage;
 
 use crate::registry::remote_gateways::RemoteGatewayConfig;
 use crate::shared::decided::DecidedSet;
+use flags::Flag;
 use paper::Paper;
 use quorate_core::{EntryId, Epoch, Machine, Output, Plain, Seat, Touches};
 use std::ops::Range;
@@ -42,6 +44,11 @@ pub trait Protocol: 'static {
     /// Parameters, each with values that seeds of the simulator try besides the usual one. A value that does
     /// not fit the size of a cluster is left out.
     fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        &[]
+    }
+
+    /// Parameters with command-line flags of their own.
+    fn flags() -> &'static [Flag] {
         &[]
     }
 
@@ -219,6 +226,13 @@ macro_rules! visits {
         #[must_use]
         pub fn names() -> Vec<&'static str> {
             vec![$(<$protocol as Protocol>::NAME),*]
+        }
+
+        /// The flags of all protocols, each with the name of its protocol.
+        pub fn flags() -> impl Iterator<Item = (&'static str, &'static Flag)> {
+            let all = [$((<$protocol as Protocol>::NAME, <$protocol as Protocol>::flags())),*];
+            let with_name = |(name, flags): (_, &'static [Flag])| flags.iter().map(move |flag| (name, flag));
+            all.into_iter().flat_map(with_name)
         }
 
         /// Calls `visitor` with the protocol called `name`; `None` if there is none.
