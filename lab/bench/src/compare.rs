@@ -19,7 +19,7 @@ use crate::cluster::{Cluster, need_etcd};
 use crate::floor::{self, FloorArgs, Sync};
 use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_load::report::Report;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::units;
 pub use standing::{Idle, Many, Standing};
 
@@ -61,15 +61,12 @@ pub struct CompareArgs {
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
     /// The etcd executable, as built by scripts/build-etcd.sh
     #[arg(long, default_value = "target/etcd/etcd")]
     pub etcd: PathBuf,
-    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
+    /// The program to start, and the directory for its data.
+    #[command(flatten)]
+    pub place: Place,
     /// What clients do, separated by commas; the floor only takes puts
     #[arg(long, value_enum, value_delimiter = ',', default_value = "put,get")]
     pub workloads: Vec<Workload>,
@@ -222,12 +219,12 @@ fn turn(args: &CompareArgs, pair: u16, system: System, runs: &mut Vec<Run>) -> R
 
 /// The floor starts its processes by itself.
 fn start(args: &CompareArgs, system: System) -> Result<Option<Cluster>, String> {
-    let parent = args.data_dir.as_deref();
+    let parent = args.place.parent();
     match system {
         System::Floor => Ok(None),
         System::Etcd => Cluster::etcd(&args.etcd, args.replicas, parent).map(Some),
         System::Quorate => {
-            let binary = &program::quorate(args.quorate.as_deref())?;
+            let binary = &args.place.binary()?;
             let mut options = vec![format!("--protocol={}", args.protocol)];
             options.extend_from_slice(&args.quorate_option);
             Cluster::quorate(binary, args.replicas, parent, &options).map(Some)
@@ -270,7 +267,7 @@ fn floor_args(args: &CompareArgs, clients: u32) -> FloorArgs {
         total: None,
         duration: Some(args.duration),
         warmup: args.warmup,
-        data_dir: args.data_dir.clone(),
+        data_dir: args.place.data_dir.clone(),
         json: false,
     }
 }

@@ -18,7 +18,7 @@ fn names<S: Subcommand>() -> Vec<String> {
 
 /// What `quorate` says on standard error, which must be a failure of usage.
 fn refusal(words: &[&str]) -> String {
-    let mut command = Command::new(quorate_tooling::program::quorate(None).unwrap());
+    let mut command = Command::new(quorate_tooling::program::Place::default().binary().unwrap());
     let output = output(command.args(words));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");

@@ -1,13 +1,12 @@
 //! With what options the cluster is begun.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use quorate_protocols::Code;
 
 use crate::replicas::Replicas;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::units::{self, show_ns};
 
 /// The cluster of a trial.
@@ -37,12 +36,9 @@ pub struct ClusterArgs {
     /// Decides keys and values [default: drawn at random and printed]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
-    /// Directory for the data, on the disk to test [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
+    /// The program to start, and the directory for its data.
+    #[command(flatten)]
+    pub place: Place,
 }
 
 impl ClusterArgs {
@@ -97,9 +93,9 @@ impl ClusterArgs {
     /// Begins the cluster and starts every replica, each with these options of `quorate serve`
     /// besides those of the command line.
     pub fn begin(&self, server_args: &[String]) -> Result<Replicas, String> {
-        let binary = program::quorate(self.quorate.as_deref())?;
+        let binary = self.place.binary()?;
         let options = self.options(server_args);
-        let parent = self.data_dir.as_deref();
+        let parent = self.place.parent();
         Replicas::begin(
             binary,
             self.replicas,

@@ -78,7 +78,7 @@ pub fn run(args: &VerifyArgs) -> ExitCode {
 fn verify(args: &VerifyArgs) -> Result<Vec<String>, String> {
     let plan = plan(args)?;
     let needed = footprint::needed(args.total as u64, &args.cluster);
-    footprint::check_space(args.cluster.data_dir.as_deref(), needed)?;
+    footprint::check_space(args.cluster.place.parent(), needed)?;
     let server_args = [
         format!("--value-cache-bytes={}", args.value_cache),
         format!("--max-request-bytes={}", args.size + REQUEST_BYTES_EXTRA),

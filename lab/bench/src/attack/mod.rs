@@ -20,7 +20,6 @@ mod watch_stream;
 mod watches;
 mod wire;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use tokio::time::Instant;
 use crate::cluster::Cluster;
 use honest::{Honest, Seen};
 use observer::{Observer, Peak};
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::scrape::authority;
 use quorate_tooling::{cleanup, units};
 
@@ -57,15 +56,11 @@ pub struct AttackArgs {
     /// Replicas
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     replicas: u8,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    quorate: Option<PathBuf>,
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     quorate_option: Vec<String>,
-    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// The kinds of attacks, by the name that `--kind` takes.
@@ -224,8 +219,8 @@ fn attack(
     kind: Kind,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<Outcome, String> {
-    let binary = &program::quorate(args.quorate.as_deref())?;
-    let parent = args.data_dir.as_deref();
+    let binary = &args.place.binary()?;
+    let parent = args.place.parent();
     let options = &args.quorate_option;
     let mut cluster =
         Cluster::quorate_limited(binary, args.replicas, parent, options, args.descriptors)?;

@@ -71,8 +71,7 @@ pub fn run(args: &ClocksArgs) -> ExitCode {
 }
 
 fn clocks(args: &ClocksArgs) -> Result<Vec<String>, String> {
-    let sources =
-        TempDir::new(args.cluster.data_dir.as_deref()).map_err(|error| error.to_string())?;
+    let sources = TempDir::new(args.cluster.place.parent()).map_err(|error| error.to_string())?;
     let source = |replica: usize| sources.path().join((replica + 1).to_string());
     let tell =
         |replica: usize, off_ns: i64| test_source::write(&source(replica), off_ns, Duration::ZERO);
@@ -143,7 +142,7 @@ fn late(cases: &[Case], within: Duration) -> Result<Vec<String>, String> {
 fn begin(args: &ClocksArgs, sources: String) -> Result<Replicas, String> {
     let cluster = &args.cluster;
     let options = cluster.options(format!("--server-arg=--test-source={sources}/{REPLICA}"));
-    let (binary, parent) = (cluster.binary()?, cluster.data_dir.as_deref());
+    let (binary, parent) = (cluster.place.binary()?, cluster.place.parent());
     Replicas::begin(
         binary,
         cluster.replicas,

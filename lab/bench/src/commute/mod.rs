@@ -147,7 +147,7 @@ pub fn run(args: &CommuteArgs) -> Result<(), String> {
 fn start(args: &CommuteArgs, commutes: bool) -> Result<Cluster, String> {
     let asked = &args.cluster;
     let options = asked.options(format!("--param=commute={commutes}"));
-    let (binary, parent) = (asked.binary()?, asked.data_dir.as_deref());
+    let (binary, parent) = (asked.place.binary()?, asked.place.parent());
     Cluster::quorate(&binary, asked.replicas, parent, &options)
 }
 

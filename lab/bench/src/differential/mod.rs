@@ -28,7 +28,7 @@ use serde::Serialize;
 use crate::cluster::{Cluster, need_etcd};
 use play::{Difference, Played, ValueRef, play};
 use quorate_tooling::cleanup;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use recording::{Recording, Sequence};
 use side::Side;
 
@@ -53,9 +53,6 @@ pub struct DifferentialArgs {
     /// The etcd executable, as built by scripts/build-etcd.sh
     #[arg(long, default_value = "target/etcd/etcd")]
     pub etcd: PathBuf,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
@@ -65,9 +62,9 @@ pub struct DifferentialArgs {
     /// Compare with what etcd did earlier, from a file of --record; needs no etcd
     #[arg(long, conflicts_with_all = ["record", "seeds", "steps", "only"])]
     pub replay: Option<PathBuf>,
-    /// Directory for all data [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
+    /// The program to start, and the directory for its data.
+    #[command(flatten)]
+    pub place: Place,
     /// Print the summary as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -242,12 +239,12 @@ impl<'a> Differential<'a> {
     }
 
     fn etcd(&self) -> Result<Cluster, String> {
-        Cluster::etcd(&self.args.etcd, 1, self.args.data_dir.as_deref())
+        Cluster::etcd(&self.args.etcd, 1, self.args.place.parent())
     }
 
     fn quorate(&self) -> Result<Cluster, String> {
-        let binary = &program::quorate(self.args.quorate.as_deref())?;
-        let parent = self.args.data_dir.as_deref();
+        let binary = &self.args.place.binary()?;
+        let parent = self.args.place.parent();
         Cluster::quorate(
             binary,
             self.args.replicas,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::units;
 
 /// The options that `bench rounds` and `bench chaos` share.
@@ -33,12 +33,9 @@ pub struct FaultArgs {
     /// Another option for the `quorate up` that begins the cluster; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
-    /// The quorate executable [default: the one beside this program]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
-    /// Directory for data and logs, on the disk to test [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
+    /// The program to start, and the directory for its data.
+    #[command(flatten)]
+    pub place: Place,
     /// Also write every round to this file as one JSON array
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -48,11 +45,6 @@ impl FaultArgs {
     /// The seed that was asked for, or one drawn at random.
     pub(super) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..1 << 40))
-    }
-
-    /// The `quorate` executable.
-    pub(super) fn binary(&self) -> Result<PathBuf, String> {
-        program::quorate(self.quorate.as_deref())
     }
 }
 

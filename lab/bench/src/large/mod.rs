@@ -26,6 +26,7 @@ use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_load::report::Report;
 use quorate_tooling::children::Tethered;
 use quorate_tooling::process::Usage;
+use quorate_tooling::program::Place;
 use quorate_tooling::tables::{align, median};
 use quorate_tooling::units::{show_count, show_ns, show_size};
 use quorate_tooling::{cleanup, units};
@@ -54,12 +55,9 @@ pub struct LargeArgs {
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
-    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
+    /// The program to start, and the directory for its data.
+    #[command(flatten)]
+    pub place: Place,
     /// Also write everything to this file as one JSON object
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -141,8 +139,7 @@ struct Turn<'a> {
 impl Turn<'_> {
     fn begin(args: &LargeArgs, number: u16) -> Result<Turn<'_>, String> {
         let launch = Launch {
-            quorate: args.quorate.as_deref(),
-            data_dir: args.data_dir.as_deref(),
+            place: &args.place,
             options: &args.quorate_option,
             inside: None,
             etcd: None,

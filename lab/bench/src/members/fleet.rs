@@ -20,7 +20,6 @@ use quorate_tooling::children::Tether;
 use quorate_tooling::cleanup::TempDir;
 use quorate_tooling::launch::{Launch, Running, last_lines};
 use quorate_tooling::ports::free_ports;
-use quorate_tooling::program;
 use quorate_tooling::scrape::{get, post};
 
 /// All replicas there are, by number.
@@ -46,9 +45,8 @@ pub(super) struct Fleet {
 impl Fleet {
     /// Begins a cluster; `most` replicas will be started in all.
     pub(super) fn begin(args: &MembersArgs, runtime: &Runtime, most: u16) -> Result<Fleet, String> {
-        let binary = program::quorate(args.quorate.as_deref())?;
-        let directory =
-            TempDir::new(args.data_dir.as_deref()).map_err(|error| error.to_string())?;
+        let binary = args.place.binary()?;
+        let directory = TempDir::new(args.place.parent()).map_err(|error| error.to_string())?;
         let mut fleet = Fleet {
             binary,
             directory,

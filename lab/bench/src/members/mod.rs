@@ -26,6 +26,7 @@ use circuit::circuit;
 use fleet::Fleet;
 use quorate_load::trial::Load;
 use quorate_tooling::cleanup;
+use quorate_tooling::program::Place;
 use quorate_tooling::terminal::say;
 use quorate_tooling::units;
 use step::Step;
@@ -70,12 +71,8 @@ pub struct MembersArgs {
     /// Decides keys and values [default: drawn at random and printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    quorate: Option<PathBuf>,
-    /// Directory for the data, on the disk to test [default: TMPDIR or here]
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// What is done to the members.

@@ -1,9 +1,7 @@
 //! Which cluster to put load on.
 
-use std::path::PathBuf;
-
 use clap::Args;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 
 /// A cluster with the plain face.
 #[derive(Debug, Clone, Args)]
@@ -23,20 +21,11 @@ pub(crate) struct PlainArgs {
     /// A parameter of the protocol; repeated
     #[arg(long, value_name = "NAME=VALUE")]
     param: Vec<String>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    quorate: Option<PathBuf>,
-    /// Directory for the data [default: TMPDIR or here]
-    #[arg(long)]
-    pub(crate) data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 impl PlainArgs {
-    /// The `quorate` executable.
-    pub(crate) fn binary(&self) -> Result<PathBuf, String> {
-        program::quorate(self.quorate.as_deref())
-    }
-
     /// The options of `quorate up` besides the number of replicas: `own`, and after that what the user wants.
     pub(crate) fn options(&self, own: String) -> Vec<String> {
         let mut options = vec![

@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use client::{Client, Pace, Spec, Tally};
 use page::{Page, Row};
 use quorate_tooling::cleanup;
+use quorate_tooling::program::Place;
 use quorate_tooling::terminal::say;
 use system::System;
 
@@ -48,15 +49,11 @@ pub struct RepeatsArgs {
     /// Decides when the replicas go on [default: drawn at random and printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    quorate: Option<PathBuf>,
     /// The etcd executable, as built by scripts/build-etcd.sh
     #[arg(long, default_value = "target/etcd/etcd")]
     etcd: PathBuf,
-    /// Directory for the data, on the disk to test [default: TMPDIR or here]
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Runs it: 0 when no put was executed twice that should not be, 1 otherwise, 2 when it could not run.

@@ -14,7 +14,6 @@ use quorate_load::replicas::Replicas;
 use quorate_load::trial::Asker;
 use quorate_tooling::children::signal;
 use quorate_tooling::process;
-use quorate_tooling::program;
 use quorate_tooling::scrape;
 
 /// Replicas of a cluster, and those of them that are never frozen: the first.
@@ -46,7 +45,7 @@ pub(super) struct Frozen<'a>(&'a [u32]);
 impl System {
     /// Starts five replicas under a protocol, or of etcd.
     pub(super) fn begin(args: &RepeatsArgs, name: &str) -> Result<System, String> {
-        let parent = args.data_dir.as_deref();
+        let parent = args.place.parent();
         if name == ETCD {
             need_etcd(&args.etcd, "leave etcd out of --systems")?;
             let cluster = Cluster::etcd(&args.etcd, REPLICAS, parent)?;
@@ -56,7 +55,7 @@ impl System {
                 _cluster: Running::Etcd(cluster),
             });
         }
-        let binary = program::quorate(args.quorate.as_deref())?;
+        let binary = args.place.binary()?;
         let mut options = vec![format!("--protocol={name}")];
         if CODED.contains(&name) {
             options.push(format!("--code={REPLICAS},3"));

@@ -155,7 +155,7 @@ fn check(args: &SizesArgs) -> Result<(), String> {
 }
 
 fn check_disk(args: &SizesArgs) -> Result<(), String> {
-    let parent = match &args.on.data_dir {
+    let parent = match &args.on.place.data_dir {
         Some(path) => path.clone(),
         None => cleanup::default_parent().map_err(|error| error.to_string())?,
     };

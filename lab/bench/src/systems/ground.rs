@@ -7,7 +7,7 @@ use super::{Shape, SystemArgs};
 use crate::cluster::Cluster;
 use crate::namespaces;
 use quorate_tooling::launch::Running as Process;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::scrape;
 
 /// A cluster that runs for as long as this value.
@@ -27,10 +27,8 @@ pub(crate) struct Running {
 /// How a cluster is started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launch<'a> {
-    /// The executable; this one if it is not named.
-    pub(crate) quorate: Option<&'a Path>,
-    /// Where its data go.
-    pub(crate) data_dir: Option<&'a Path>,
+    /// The program of Quorate, and the directory for the data.
+    pub(crate) place: &'a Place,
     /// More options for `quorate up`.
     pub(crate) options: &'a [String],
     /// Where its data go if its replicas are each in a namespace.
@@ -43,8 +41,7 @@ impl<'a> Launch<'a> {
     /// As the command line says.
     pub(crate) fn of(args: &'a SystemArgs) -> Launch<'a> {
         Launch {
-            quorate: args.quorate.as_deref(),
-            data_dir: args.data_dir.as_deref(),
+            place: &args.place,
             options: &args.quorate_option,
             inside: args.inside.as_deref(),
             etcd: Some(&args.etcd),
@@ -65,7 +62,7 @@ impl Running {
         if !shape.system.is_ours() {
             return Running::etcd(launch, shape.replicas);
         }
-        let binary = &program::quorate(launch.quorate)?;
+        let binary = &launch.place.binary()?;
         let mut options = shape.flags();
         options.extend(SERVER_FLAGS.map(|flag| format!("--server-arg={flag}")));
         options.extend_from_slice(launch.options);
@@ -77,7 +74,7 @@ impl Running {
                 &options,
             )?),
             None => {
-                let (parent, replicas) = (launch.data_dir, shape.replicas);
+                let (parent, replicas) = (launch.place.parent(), shape.replicas);
                 Running::on_loopback(Cluster::quorate(binary, replicas, parent, &options)?)
             }
         }
@@ -93,7 +90,7 @@ impl Running {
                 &ETCD_FLAGS,
             )?),
             None => {
-                let parent = launch.data_dir;
+                let parent = launch.place.parent();
                 let cluster = Cluster::etcd_with(binary, replicas, parent, &ETCD_FLAGS)?;
                 Running::on_loopback(cluster)
             }

@@ -21,7 +21,7 @@ use quorate_tooling::scrape;
 
 /// Runs everything once more in namespaces of its own.
 pub(super) fn outside(args: &SystemArgs) -> Result<ExitCode, String> {
-    let directory = TempDir::new(args.data_dir.as_deref()).map_err(|error| error.to_string())?;
+    let directory = TempDir::new(args.place.parent()).map_err(|error| error.to_string())?;
     let inside = ["--inside".into(), directory.path().into()];
     let as_user = !rustix::process::geteuid().is_root();
     let failed = |error| format!("{NEEDS}: {error}");

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::cluster::need_etcd;
 pub use link::Links;
+use quorate_tooling::program::Place;
 use quorate_tooling::units;
 
 /// Shorter values are ordered whole by every protocol (the parameter `payload_min`).
@@ -75,15 +76,12 @@ pub struct SystemArgs {
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
     /// The etcd executable, as built by scripts/build-etcd.sh
     #[arg(long, default_value = "target/etcd/etcd")]
     pub etcd: PathBuf,
-    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
+    /// The program to start, and the directory for its data.
+    #[command(flatten)]
+    pub place: Place,
     /// The directory for all data, of a process that was started in namespaces of its own.
     #[arg(long, hide = true, requires = "outside")]
     pub inside: Option<PathBuf>,

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::cluster::{Cluster, need_etcd};
 use quorate_load::load::{self, Arrivals, Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_load::report::Report;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::tables::{align, median};
 use quorate_tooling::units::{self, show_count, show_ns};
 
@@ -55,12 +55,8 @@ pub struct VaryArgs {
     /// Measure etcd, too, in its turn: the executable, as built by scripts/build-etcd.sh
     #[arg(long, num_args = 0..=1, default_missing_value = "target/etcd/etcd", value_name = "FILE")]
     etcd: Option<PathBuf>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    quorate: Option<PathBuf>,
-    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// An option, and what it is set to.
@@ -194,11 +190,11 @@ fn turn(
 }
 
 fn start(args: &VaryArgs, protocol: &str, value: usize) -> Result<Cluster, String> {
-    let parent = args.data_dir.as_deref();
+    let parent = args.place.parent();
     if let (ETCD, Some(binary)) = (protocol, &args.etcd) {
         return Cluster::etcd(binary, args.replicas, parent);
     }
-    let binary = &program::quorate(args.quorate.as_deref())?;
+    let binary = &args.place.binary()?;
     let Variants { option, values } = &args.option;
     let mut options = vec![
         format!("--protocol={protocol}"),

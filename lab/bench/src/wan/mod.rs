@@ -19,7 +19,7 @@ use quorate_load::load::{self, Arrivals, Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_load::replicas::Replicas;
 use quorate_load::report::Report;
 use quorate_tooling::cleanup;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::scrape::Counters;
 use quorate_tooling::terminal::say;
 use quorate_tooling::units;
@@ -69,12 +69,8 @@ pub struct WanArgs {
     /// Another option for every `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     quorate_option: Vec<String>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    quorate: Option<PathBuf>,
-    /// Directory for the data, on a disk [default: TMPDIR or here]
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Where writes go in.
@@ -131,7 +127,7 @@ impl Way {
 
 /// One cluster, by every way in.
 fn measure(args: &WanArgs, map: &Map, system: &str, ways: &mut Vec<Way>) -> Result<(), String> {
-    let binary = program::quorate(args.quorate.as_deref())?;
+    let binary = args.place.binary()?;
     let mut options = vec![format!("--protocol={system}")];
     options.extend(params(args, map, system)?);
     options.extend_from_slice(&args.quorate_option);
@@ -139,7 +135,7 @@ fn measure(args: &WanArgs, map: &Map, system: &str, ways: &mut Vec<Way>) -> Resu
     let replicas = Replicas::begin(
         binary.clone(),
         count as u8,
-        args.data_dir.as_deref(),
+        args.place.parent(),
         &options,
         PATIENCE,
         Some(Duration::ZERO),

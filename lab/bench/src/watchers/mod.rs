@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use puts::Puts;
 use quorate_load::latency::LatencySummary;
 use quorate_load::load::rpc;
-use quorate_tooling::program;
+use quorate_tooling::program::Place;
 use quorate_tooling::scrape::authority;
 use quorate_tooling::tables::Table;
 use quorate_tooling::{cleanup, process, units};
@@ -56,15 +56,12 @@ pub struct WatchersArgs {
     /// Measure this etcd executable instead of Quorate
     #[arg(long)]
     pub etcd: Option<PathBuf>,
-    /// The quorate executable [default: this one]
-    #[arg(long)]
-    pub quorate: Option<PathBuf>,
     /// Another option for `quorate up`; repeated
     #[arg(long, allow_hyphen_values = true)]
     pub quorate_option: Vec<String>,
-    /// Directory for all data, on the disk to be measured [default: TMPDIR or here]
-    #[arg(long)]
-    pub data_dir: Option<PathBuf>,
+    /// The program to start, and the directory for its data.
+    #[command(flatten)]
+    pub place: Place,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -115,11 +112,11 @@ pub fn run(args: &WatchersArgs) -> ExitCode {
 fn prepare(args: &WatchersArgs) -> Result<Cluster, String> {
     // The replicas inherit the limit.
     allow_files(u64::from(args.connections) + u64::from(args.streams) + FILES_EXTRA)?;
-    let parent = args.data_dir.as_deref();
+    let parent = args.place.parent();
     if let Some(etcd) = &args.etcd {
         return Cluster::etcd(etcd, args.replicas, parent);
     }
-    let binary = &program::quorate(args.quorate.as_deref())?;
+    let binary = &args.place.binary()?;
     Cluster::quorate(binary, args.replicas, parent, &args.quorate_option)
 }
 

@@ -52,7 +52,7 @@ pub fn run(args: &ChaosArgs) -> ExitCode {
 
 /// Runs all rounds in namespaces, or on loopback where there can be none.
 fn outside(args: &ChaosArgs) -> Result<ExitCode, String> {
-    let mut directory = TempDir::new(args.faults.data_dir.as_deref()).map_err(|e| e.to_string())?;
+    let mut directory = TempDir::new(args.faults.place.parent()).map_err(|e| e.to_string())?;
     replicas::lay_out(directory.path(), args.replicas.into())?;
     let code = match in_namespaces(args, directory.path())? {
         Some(code) => code,

@@ -50,7 +50,7 @@ impl Replicas {
         directory: &Path,
         ground: Ground,
     ) -> Result<Replicas, String> {
-        let binary = args.faults.binary()?;
+        let binary = args.faults.place.binary()?;
         let count = usize::from(args.replicas);
         let endpoints = (0..count).map(|replica| format!("http://{}", ground.client(replica)));
         let mut replicas = Replicas {

@@ -82,7 +82,7 @@ fn begin(args: &RoundsArgs) -> Result<Replicas, String> {
     let server_args = faults.server_arg.iter();
     options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&faults.quorate_option);
-    let (binary, parent) = (faults.binary()?, faults.data_dir.as_deref());
+    let (binary, parent) = (faults.place.binary()?, faults.place.parent());
     Replicas::begin(
         binary,
         args.replicas,
@@ -99,7 +99,7 @@ fn begin_gateways(args: &RoundsArgs, replicas: &Replicas) -> Result<Option<Gatew
         return Ok(None);
     }
     let gateways = Gateways::start(&GatewayPlan {
-        binary: &args.faults.binary()?,
+        binary: &args.faults.place.binary()?,
         count: args.gateways,
         replicas: &replicas.endpoints,
         options: &[],
