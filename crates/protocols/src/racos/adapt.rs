@@ -12,16 +12,17 @@
 
 use super::Replica;
 use super::messages::Manifest;
+use super::mutants::Fault;
 use quorate_core::{EntryId, Event, Now, Out};
 
 impl Replica {
     /// The code of a new value: as fine as the members that are not known to be silent can hold.
     pub(super) fn next_code(&self, out: &mut Out<Self>) -> u8 {
         let finest = self.config.code;
-        if !self.config.rules.adapts {
+        if !self.config.adaptive {
             return finest;
         }
-        let others = (self.config.others() & !self.silent).count_ones() as usize;
+        let others = (self.config.others() - self.silent).len();
         let code = self.code_for(1 + others).unwrap_or(1).min(finest);
         if code < finest {
             out.emit(Event::Branch("value in fewer segments"));
@@ -37,7 +38,7 @@ impl Replica {
 
     /// Cuts values anew that too few members acknowledge, although enough do for a smaller code.
     pub(super) fn adapt(&mut self, now: Now, out: &mut Out<Self>) {
-        if !self.config.rules.adapts {
+        if !self.config.adaptive {
             return;
         }
         let late = self.spreading.iter().filter_map(|(id, spreading)| {
@@ -46,7 +47,8 @@ impl Replica {
             let reached = self.code_for(spreading.holders(self.durable))?;
             let is_coarser = reached < spreading.manifest.code;
             // It may have been announced, under this name.
-            let is_open = !self.orphans.contains(id) || !self.config.rules.spares_orphans;
+            let is_open =
+                !self.orphans.contains(id) || self.config.faults.is(Fault::AbandonOrphans);
             (is_late && is_coarser && is_open).then_some((*id, reached))
         });
         let late: Vec<(EntryId, u8)> = late.collect();
@@ -57,7 +59,7 @@ impl Replica {
             .into_iter()
             .filter_map(|(id, code)| self.abandon(id, code, out))
             .collect();
-        if self.config.rules.tells_what_it_gave_up {
+        if !self.config.faults.is(Fault::KeepAbandonedSecret) {
             // Its roster leaves out what was abandoned.
             self.begin_life(self.life.next(), out);
         }
@@ -73,8 +75,8 @@ impl Replica {
     /// Gives a value up that was never announced, and remembers who said nothing of it.
     fn abandon(&mut self, id: EntryId, code: u8, out: &mut Out<Self>) -> Option<Manifest> {
         let spreading = self.spreading.remove(&id)?;
-        self.silent |= self.config.others() & !spreading.acks;
-        self.bury(id, out);
+        self.silent |= self.config.others() - spreading.acks;
+        self.forget_value(id, out);
         Some(Manifest {
             code,
             ..spreading.manifest

@@ -1,8 +1,10 @@
 //! Parameters, and who must hold how much of a value.
 
+use super::mutants::Fault;
 use crate::rabia::weak_mvc;
+use crate::shared::faults::Faults;
 use crate::shared::params::Params;
-use quorate_core::{ENTRY_BYTES_MAX, Epoch, MILLIS, Seat};
+use quorate_core::{ENTRY_BYTES_MAX, Epoch, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat};
 
 /// How many of something it takes beside what Weak-MVC takes; `k + f` is none of its thresholds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,47 +24,6 @@ impl Thresholds {
     }
 }
 
-/// What keeps values besides the numbers. Everything holds; a mutant breaks one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
-    /// Only what was announced is proposed after a restart: the candidate bit.
-    pub heeds_candidate_bit: bool,
-    /// A roster waits until everything is applied here that its sender had applied.
-    pub roster_waits: bool,
-    /// Who lost its disk votes again only once it holds what may count on it.
-    pub rebuilds: bool,
-    /// What was announced is known to be so after a restart.
-    pub remembers_announced: bool,
-    /// An acknowledgement does not outlive the disk that it speaks of.
-    pub heeds_losses: bool,
-    /// A roster from before its origin's loss says nothing of what is spread after it.
-    pub knows_old_rosters: bool,
-    /// Values are cut anew when too few members answer (`adaptive`).
-    pub adapts: bool,
-    /// The roster of a new life tells all what was given up.
-    pub tells_what_it_gave_up: bool,
-    /// What a lost disk may have announced is not given up.
-    pub spares_orphans: bool,
-    /// Who has its segment on its disk proposes the value, and there are no acknowledgements (`merged`).
-    pub merged: bool,
-    /// The log makes void what an origin left (`merged`).
-    pub voids: bool,
-}
-
-const RULES: Rules = Rules {
-    heeds_candidate_bit: true,
-    roster_waits: true,
-    rebuilds: true,
-    remembers_announced: true,
-    heeds_losses: true,
-    knows_old_rosters: true,
-    adapts: false,
-    tells_what_it_gave_up: true,
-    spares_orphans: true,
-    merged: false,
-    voids: true,
-};
-
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -70,10 +31,15 @@ pub struct Config {
     pub mvc: weak_mvc::Config,
     /// How many segments rebuild a value (`k`).
     pub code: u8,
-    /// The numbers.
+    /// The quorum arithmetic of values.
     pub thresholds: Thresholds,
-    /// The rules.
-    pub rules: Rules,
+    /// Values are cut anew when too few members answer (`adaptive`).
+    pub adaptive: bool,
+    /// A member that has its segment on its disk proposes the value, and there are no acknowledgements
+    /// (`merged`).
+    pub merged: bool,
+    /// The fault of a mutant.
+    pub faults: Faults<Fault>,
     /// Values of so many bytes are spread; smaller ones travel whole within their batch (`payload_min`).
     pub payload_min: usize,
     /// Bytes of one entry's payloads, at most unless one command has more (`spread_bytes`).
@@ -116,12 +82,12 @@ impl Config {
             known: &known,
         };
         params.check_names()?;
-        let adapts = params.switch("adaptive", false)?;
+        let adaptive = params.switch("adaptive", false)?;
         let merged = params.switch("merged", false)?;
-        if adapts && merged {
+        if adaptive && merged {
             return Err(ONE_CODE.into());
         }
-        let (k, f) = code(&params, adapts)?;
+        let (k, f) = code(&params, adaptive)?;
         let n = epoch.n();
         let quota_mib = params.number("spread_quota_mib", 1024, 1..=1 << 20)?;
         let mut mvc = weak_mvc::Config::new(seat, &params, f, n.max(1))?;
@@ -131,18 +97,16 @@ impl Config {
             mvc.thresholds = mvc.thresholds.with_proposal(enough);
             mvc.holders_propose = true;
         }
-        let coarsest = if adapts { 1 } else { k };
+        let coarsest = if adaptive { 1 } else { k };
         let rejoin = (n + 1).saturating_sub(coarsest + f).max(1);
         let timeout_ms = params.number("spread_timeout_ms", 200, 0..=600_000)?;
         Ok(Config {
             mvc,
             code: u8::try_from(k).map_err(|_| format!("k = {k}: must be at most 255"))?,
             thresholds: Thresholds { spare: f, rejoin },
-            rules: Rules {
-                adapts,
-                merged,
-                ..RULES
-            },
+            adaptive,
+            merged,
+            faults: Faults::default(),
             payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
             spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
             spread_timeout_ns: timeout_ms as u64 * MILLIS,
@@ -153,14 +117,14 @@ impl Config {
         })
     }
 
-    /// Members other than this replica, as a mask.
-    pub(super) fn others(&self) -> u64 {
-        u64::MAX >> (64 - self.mvc.members.len()) & !(1 << self.mvc.me)
+    /// All members but this replica.
+    pub(super) fn others(&self) -> MemberSet {
+        self.mvc.others()
     }
 
     /// Position of a member.
-    pub(super) fn member(&self, id: quorate_core::ReplicaId) -> Option<usize> {
-        self.mvc.members.iter().position(|member| *member == id)
+    pub(super) fn member(&self, id: ReplicaId) -> Option<MemberIndex> {
+        self.mvc.member(id)
     }
 }
 

@@ -1,34 +1,34 @@
 //! Messages, records and states in the paper's words, one line each.
 
 use super::Replica;
-use super::messages::{Manifest, Message, Record};
+use super::messages::{Manifest, Message, Record, SegAck, Spread, Undecided};
 use crate::rabia::weak_mvc;
 use crate::shared::lives;
 use quorate_core::Introspect;
 
-/// A message.
+/// A message on one line.
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Mvc(weak_mvc::Message::Batch { entry }) if entry.bulk_len() > 0 => {
             format!("candidate {:?}", entry.id)
         }
         Message::Mvc(message) => weak_mvc::describe::message(message),
-        Message::Spread {
+        Message::Spread(Spread {
             manifest,
             round,
             is_attached,
-        } => {
+        }) => {
             let what = if *is_attached { "spread" } else { "held?" };
             format!("{what} {}, round {round}", name(manifest))
         }
-        Message::SegAck {
+        Message::SegAck(SegAck {
             id,
             code,
             life,
             round,
             is_here,
             ..
-        } => {
+        }) => {
             let what = if *is_here { "holds" } else { "has none of" };
             format!("{what} {id:?} under {code}, life {life:?}, round {round}")
         }
@@ -40,12 +40,12 @@ pub(super) fn message(message: &Message) -> String {
             let lives::Life { number: loss, boot } = loss;
             format!("lost my disk, number {loss} of {boot:?}, question {number}")
         }
-        Message::Undecided {
+        Message::Undecided(Undecided {
             number,
             count,
             manifest,
             ..
-        } => {
+        }) => {
             let what = manifest.as_ref().map(name);
             format!(
                 "to loss, {number}: of {count}, {}",
@@ -55,7 +55,7 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
-/// A record.
+/// A record on one line.
 pub(super) fn record(record: &Record) -> String {
     match record {
         Record::Mvc(record) => weak_mvc::describe::record(record),
@@ -72,10 +72,10 @@ pub(super) fn record(record: &Record) -> String {
         Record::Roster {
             member, life, open, ..
         } => {
-            format!("roster of {}, life {life:?}: open are {open:?}", member + 1)
+            format!("roster of {member}, life {life:?}: open are {open:?}")
         }
         Record::Loss { member, loss } => {
-            format!("{} lost its disk, number {}", member + 1, loss.number)
+            format!("{member} lost its disk, number {}", loss.number)
         }
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
             true => "announced",
             false => "spread",
         };
-        let acks = spreading.acks.count_ones();
+        let acks = spreading.acks.len();
         format!(
             "{} {what}, {acks} others hold it",
             name(&spreading.manifest)

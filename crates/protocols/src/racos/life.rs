@@ -1,4 +1,4 @@
-//! Which start of an origin is meant.
+//! Lives of origins: the start of an origin that is meant.
 
 use quorate_core::{Decoder, Encoder, Wire, WireError};
 use std::fmt;

@@ -10,6 +10,7 @@
 //! Of one number there may be two losses, if the first never came to an end: each is heard of by itself.
 
 use crate::shared::lives::{Life, Lives};
+use quorate_core::{MemberIndex, MemberSet};
 use std::collections::BTreeSet;
 
 /// Losses remembered, at most; of what is forgotten acknowledgements are asked for once more.
@@ -19,7 +20,7 @@ const KNOWN_MAX: usize = 1024;
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Rounds {
     /// By member, number and boot.
-    known: BTreeSet<(usize, u64, u64)>,
+    known: BTreeSet<(MemberIndex, u64, u64)>,
     /// Questions carry it.
     pub(super) now: u64,
     since: Vec<u64>,
@@ -35,30 +36,31 @@ impl Rounds {
     }
 
     /// Whether an answer to a question of this round counts.
-    pub(super) fn counts(&self, member: usize, round: u64) -> bool {
+    pub(super) fn counts(&self, member: MemberIndex, round: u64) -> bool {
         (self.since[member]..=self.now).contains(&round)
     }
 
-    /// Losses are heard of. Gives the members, as a mask, of which one is new.
-    pub(super) fn hear(&mut self, losses: &Lives) -> u64 {
-        let name = |(at, Life { number, boot }): (usize, Life)| (at, number, boot.0);
-        let heard = (0..self.since.len()).map(|at| (at, losses.of(at)));
+    /// Losses are heard of. Gives the members of which one is new.
+    pub(super) fn hear(&mut self, losses: &Lives) -> MemberSet {
+        let name = |(at, Life { number, boot }): (MemberIndex, Life)| (at, number, boot.0);
+        let members = MemberSet::first(self.since.len()).iter();
+        let heard = members.map(|at| (at, losses.of(at.position())));
         let lost = heard.filter(|(_, loss)| loss.number > 0).map(name);
         let new: Vec<_> = lost.filter(|loss| !self.known.contains(loss)).collect();
         if new.is_empty() {
-            return 0;
+            return MemberSet::EMPTY;
         }
         if self.known.len() + new.len() > KNOWN_MAX {
             self.known.clear();
         }
         self.now += 1;
-        let mut mask = 0;
+        let mut members = MemberSet::EMPTY;
         for loss in new {
             self.known.insert(loss);
             self.since[loss.0] = self.now;
-            mask |= 1 << loss.0;
+            members.insert(loss.0);
         }
-        mask
+        members
     }
 }
 
@@ -70,17 +72,23 @@ mod tests {
     #[test]
     fn what_a_member_said_before_its_loss_was_heard_of_does_not_count() {
         let mut rounds = Rounds::new(3);
-        assert!(rounds.counts(1, 0) && !rounds.counts(1, 1));
+        let [one, two] = [1, 2].map(MemberIndex::new);
+        assert!(rounds.counts(one, 0) && !rounds.counts(one, 1));
         let (number, boot) = (1, Boot(7));
         let mut losses = Lives::default();
         assert!(losses.note(1, Life { number, boot }));
-        assert_eq!((rounds.hear(&losses), rounds.hear(&losses)), (0b10, 0));
-        assert!(!rounds.counts(1, 0) && rounds.counts(1, 1) && rounds.counts(2, 0));
+        assert_eq!(rounds.hear(&losses), MemberSet::only(one));
+        assert_eq!(rounds.hear(&losses), MemberSet::EMPTY);
+        assert!(!rounds.counts(one, 0) && rounds.counts(one, 1) && rounds.counts(two, 0));
         let mut others = Lives::default();
         let boot = Boot(8);
         assert!(others.note(1, Life { number, boot }));
-        assert_eq!(rounds.hear(&others), 0b10, "another of that number");
+        assert_eq!(
+            rounds.hear(&others),
+            MemberSet::only(one),
+            "another of that number"
+        );
         losses.note(9, Life { number, boot });
-        assert_eq!(rounds.hear(&losses), 0, "no member");
+        assert_eq!(rounds.hear(&losses), MemberSet::EMPTY, "no member");
     }
 }

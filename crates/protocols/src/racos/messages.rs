@@ -5,7 +5,7 @@ use super::life::Life;
 use crate::rabia::weak_mvc;
 use crate::registry::Gist;
 use crate::shared::lives::{self, Lives};
-use quorate_core::{Attachment, Carry, Entry, EntryId, Slot};
+use quorate_core::{Attachment, Carry, Entry, EntryId, MemberIndex, Slot};
 use std::fmt;
 
 /// What replicas say to each other.
@@ -15,74 +15,86 @@ pub enum Message {
     /// payloads.
     Mvc(weak_mvc::Message),
     /// A manifest with the receiver's segment, or the question whether that is there. Promises nothing.
-    Spread {
-        /// The manifest.
-        manifest: Manifest,
-        /// Counts what made the sender ask anew; the answer says it again.
-        round: u64,
-        /// Whether the segment goes along.
-        is_attached: bool,
-    },
+    Spread(Spread),
     /// "My segment is on my disk, and I keep it", or "I have none".
-    SegAck {
-        /// Of which entry.
-        id: EntryId,
-        /// Under which code.
-        code: u8,
-        /// As in the question: in which of the origin's lives.
-        life: Life,
-        /// As in the question.
-        round: u64,
-        /// Whether it is there.
-        is_here: bool,
-        /// The losses of disks that the sender knows of.
-        losses: Lives,
-    },
+    SegAck(SegAck),
     /// "Of what I spread in earlier lives, only this may still be ordered."
     Roster {
         /// The sender's life.
         life: Life,
         /// The sender's first slot not delivered: what is decided before is not listed.
         next: Slot,
-        /// What may be ordered.
+        /// The values of earlier lives that may still be ordered.
         open: Vec<EntryId>,
     },
     /// "I have let go of everything else."
     RosterAck {
-        /// Of which life.
+        /// The life of the roster.
         life: Life,
     },
     /// "I lost my disk: of which undecided values have you segments?"
     Lost {
-        /// The number it would have, and the start that found it.
+        /// The number that the loss would have, and the start of the process that found it.
         loss: lives::Life,
-        /// Counts the questions.
+        /// Counts the sender's questions.
         number: u64,
     },
     /// One of the answers to such a question: each names a segment, unless there are none.
-    Undecided {
-        /// The losses that the sender has noted, the receiver's among them.
-        losses: Lives,
-        /// As in the question.
-        number: u64,
-        /// How many answers there are with a manifest.
-        count: u64,
-        /// The sender's first slot not delivered: what is decided before is no answer.
-        next: Slot,
-        /// A manifest of which the sender has its segment.
-        manifest: Option<Manifest>,
-    },
+    Undecided(Undecided),
+}
+
+/// A manifest with the receiver's segment, or the question whether the segment is there.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spread {
+    /// The manifest of the value.
+    pub manifest: Manifest,
+    /// Counts what made the sender ask anew; the answer repeats the number.
+    pub round: u64,
+    /// Whether the segment goes along.
+    pub is_attached: bool,
+}
+
+/// Whether the sender has its segment of an entry on its disk, and keeps it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SegAck {
+    /// The name of the entry.
+    pub id: EntryId,
+    /// The code under which the entry is cut.
+    pub code: u8,
+    /// The life of the origin in which it spread the entry, as in the question.
+    pub life: Life,
+    /// The number of the question.
+    pub round: u64,
+    /// Whether the segment is there.
+    pub is_here: bool,
+    /// The losses of disks that the sender knows of.
+    pub losses: Lives,
+}
+
+/// One answer to the question of a member that lost its disk.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Undecided {
+    /// The losses that the sender has noted, the receiver's among them.
+    pub losses: Lives,
+    /// The number of the question.
+    pub number: u64,
+    /// How many answers to the question have a manifest.
+    pub count: u64,
+    /// The sender's first slot not delivered: what is decided before is no answer.
+    pub next: Slot,
+    /// A manifest of which the sender has its segment.
+    pub manifest: Option<Manifest>,
 }
 
 /// An entry without its payloads, and how those were spread. The names and digests of the payloads are
 /// in its commands.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Manifest {
-    /// The entry.
+    /// The entry, without its payloads.
     pub entry: Entry,
-    /// `k`: how many segments rebuild its payloads.
+    /// `k`: how many segments rebuild the payloads.
     pub code: u8,
-    /// In which of its lives the origin spread it.
+    /// The life of the origin in which it spread the entry.
     pub life: Life,
 }
 
@@ -93,35 +105,36 @@ pub enum Record {
     Mvc(weak_mvc::Record),
     /// A manifest. The last record of an entry says all.
     Manifest {
-        /// The manifest.
+        /// The manifest as it came, or was made.
         manifest: Manifest,
-        /// Whether the own segment is with it.
+        /// Whether the own segment is with the manifest.
         is_held: bool,
-        /// The candidate bit: it may be proposed. A manifest that merely came with a segment must not
-        /// be.
+        /// The candidate bit: the entry may be proposed. An entry whose manifest merely came with a segment
+        /// must not be.
         is_candidate: bool,
     },
     /// The present life, before anything is spread in it.
     Life {
-        /// Which. Of values that were spread before its loss this replica does not know what it announced.
+        /// The present life. Of values that were spread before its loss this replica does not know what it
+        /// announced.
         life: Life,
     },
     /// The last roster of a member: what it leaves out is refused for good.
     Roster {
-        /// Whose.
-        member: u8,
-        /// Its life.
+        /// The member whose roster it is.
+        member: MemberIndex,
+        /// The member's life.
         life: Life,
         /// Whoever has not applied what is before this slot does not heed it.
         next: Slot,
-        /// What may be ordered of earlier lives.
+        /// The values of earlier lives that may still be ordered.
         open: Vec<EntryId>,
     },
     /// A member lost its disk, before it is told what else there is to know.
     Loss {
-        /// Which member.
-        member: u8,
-        /// Which loss.
+        /// The member that lost its disk.
+        member: MemberIndex,
+        /// The number of the loss, and the start that found it.
         loss: lives::Life,
     },
 }
@@ -147,22 +160,22 @@ impl fmt::Debug for Timer {
 impl Carry for Message {
     fn attachment(&self) -> Option<Attachment<'_>> {
         match self {
-            Message::Spread {
+            Message::Spread(Spread {
                 manifest,
                 is_attached: true,
                 ..
-            } => manifest.attachment(),
+            }) => manifest.attachment(),
             _ => None,
         }
     }
 
     fn entry_mut(&mut self) -> Option<&mut Entry> {
         match self {
-            Message::Spread {
+            Message::Spread(Spread {
                 manifest,
                 is_attached: true,
                 ..
-            } if manifest.has_bulk() => Some(&mut manifest.entry),
+            }) if manifest.has_bulk() => Some(&mut manifest.entry),
             _ => None,
         }
     }
@@ -219,8 +232,8 @@ impl quorate_core::Record for Record {
             Record::Mvc(record) => record.scalar(),
             Record::Manifest { .. } => None,
             Record::Life { .. } => Some(LIFE),
-            Record::Roster { member, .. } => Some(ROSTERS + member),
-            Record::Loss { member, .. } => Some(LOSSES + member),
+            Record::Roster { member, .. } => Some(ROSTERS + member.position() as u8),
+            Record::Loss { member, .. } => Some(LOSSES + member.position() as u8),
         }
     }
 }
@@ -246,7 +259,7 @@ impl Manifest {
         share.is_some_and(|share| share.code == self.code)
     }
 
-    /// The same with nothing at hand of its payloads.
+    /// The manifest with nothing at hand of its payloads.
     pub(super) fn bare(&self) -> Manifest {
         Manifest {
             entry: self.entry.clone().with_share(None),

@@ -59,8 +59,9 @@ mod tests;
 mod voids;
 mod wire;
 
-pub use config::{Config, Rules, Thresholds};
+pub use config::{Config, Thresholds};
 pub use life::Life;
-pub use messages::{Manifest, Message, Record, Timer};
+pub use messages::{Manifest, Message, Record, SegAck, Spread, Timer, Undecided};
+pub use mutants::Fault;
 pub use protocol::Racos;
 pub use replica::Replica;

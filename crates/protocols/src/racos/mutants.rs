@@ -5,6 +5,7 @@ use super::config::Config;
 use super::messages::Message;
 use crate::rabia::weak_mvc;
 use crate::registry::{Catcher, Mutant, Sabotage};
+use crate::shared::faults::Faults;
 use quorate_core::{Lsn, Outcome, Output};
 
 /// Where a cluster's disks are watched.
@@ -16,6 +17,29 @@ const DIRECTED: Catcher =
     Catcher::Test("crates/protocols/src/racos/tests/schedules.rs: every_directed_mutant_is_found");
 /// Every value is coded, however short.
 const CODED: &str = "--replicas 5 --code 5,3 --param payload_min=1";
+
+/// A rule of the spreader that a mutant breaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// After a restart, what merely came with a segment is proposed: the candidate bit is ignored.
+    IgnoreCandidateBit,
+    /// A restart forgets that an own value was announced.
+    ForgetAnnounced,
+    /// A roster is heeded before everything is applied here that its sender had applied.
+    HeedEarlyRoster,
+    /// A member that lost its disk votes again without the segments that may count on it.
+    SkipRebuild,
+    /// An acknowledgement outlives the disk that it speaks of.
+    IgnoreLosses,
+    /// A roster from before its origin's loss says what becomes of what is spread after the loss.
+    HeedOldRosters,
+    /// The roster of a new life does not tell what was given up.
+    KeepAbandonedSecret,
+    /// A value that may have been announced before a disk was lost is given up.
+    AbandonOrphans,
+    /// With `merged`, the log makes nothing void.
+    SkipVoids,
+}
 
 /// All of them.
 pub(super) fn all() -> Vec<Mutant<Replica>> {
@@ -78,74 +102,74 @@ fn numbers() -> Vec<Mutant<Replica>> {
 }
 
 fn omissions() -> Vec<Mutant<Replica>> {
-    let rule = |name, what, drop: fn(&mut Config), catcher| {
-        Mutant::new(name, what, Sabotage::Config(drop), catcher)
+    let config = |name, what, change: fn(&mut Config), catcher| {
+        Mutant::new(name, what, Sabotage::Config(change), catcher)
     };
     vec![
-        rule(
+        config(
             "no-candidate-bit",
             "after a restart, what merely came with a segment is proposed",
-            |c| c.rules.heeds_candidate_bit = false,
+            |c| c.faults = Faults::only(Fault::IgnoreCandidateBit),
             WATCHED,
         ),
-        rule(
+        config(
             "announced-forgotten",
             "after a restart, an origin takes what it announced for dead",
-            |c| c.rules.remembers_announced = false,
+            |c| c.faults = Faults::only(Fault::ForgetAnnounced),
             WATCHED,
         ),
-        rule(
+        config(
             "early-roster",
             "a roster is heeded before what its sender had applied is applied",
-            |c| c.rules.roster_waits = false,
+            |c| c.faults = Faults::only(Fault::HeedEarlyRoster),
             WATCHED,
         ),
-        rule(
+        config(
             "no-rebuild",
             "a replica that lost its disk votes again without the segments that count on it",
-            |c| c.rules.rebuilds = false,
+            |c| c.faults = Faults::only(Fault::SkipRebuild),
             WATCHED,
         ),
-        rule(
+        config(
             "undying-ack",
             "an acknowledgement counts when the disk it speaks of is lost",
-            |c| c.rules.heeds_losses = false,
+            |c| c.faults = Faults::only(Fault::IgnoreLosses),
             WATCHED,
         ),
-        rule(
+        config(
             "undying-roster",
             "a roster from before its origin's loss says what becomes of what is spread after it",
-            |c| c.rules.knows_old_rosters = false,
+            |c| c.faults = Faults::only(Fault::HeedOldRosters),
             DIRECTED,
         ),
-        rule(
+        config(
             "untold",
             "nobody is told which values an origin cut anew",
-            |c| c.rules.tells_what_it_gave_up = false,
+            |c| c.faults = Faults::only(Fault::KeepAbandonedSecret),
             WATCHED,
         ),
-        rule(
+        config(
             "orphans-cut",
             "a value that may have been announced before a disk was lost is cut anew",
-            |c| c.rules.spares_orphans = false,
+            |c| c.faults = Faults::only(Fault::AbandonOrphans),
             WATCHED,
         ),
-        rule(
+        config(
             "merged-foreign",
             "with merged, who merely knows a value proposes it, without its segment",
             |c| c.mvc.holders_propose = false,
             WATCHED,
         ),
-        rule(
+        config(
             "merged-no-void",
             "with merged, nothing that an origin left is made void",
-            |c| c.rules.voids = false,
+            |c| c.faults = Faults::only(Fault::SkipVoids),
             WATCHED,
         ),
-        rule(
+        config(
             "merged-void-ignored",
             "with merged, what was made void takes effect if it is decided later",
-            |c| c.mvc.heeds_voids = false,
+            |c| c.mvc.faults = Faults::only(weak_mvc::Fault::IgnoreVoids),
             WATCHED,
         ),
     ]

@@ -5,12 +5,14 @@ use super::config::Config;
 use super::life::Life;
 use super::losses::Rounds;
 use super::messages::{Message, Record, Timer};
+use super::mutants::Fault;
 use super::roster::Rosters;
 use super::segments::{Segment, Segments};
+use super::voids::Absence;
 use crate::rabia::weak_mvc;
 use crate::shared::lives::Lives;
 use crate::shared::under_way::Line;
-use quorate_core::{EntryId, Lsn, Machine, Now, Out, Past};
+use quorate_core::{EntryId, Lsn, Machine, MemberSet, Now, Out, Past};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -54,12 +56,11 @@ impl Replica {
             pace: Default::default(),
             sent: Default::default(),
             now,
-            heard: vec![(now.mono_ns, 0); config.mvc.members.len()],
-            gone: 0,
+            absence: Absence::at_start(config.mvc.members.len(), now.mono_ns),
             voiding: None,
             durable: Lsn(0),
             is_armed: false,
-            silent: 0,
+            silent: MemberSet::EMPTY,
             backoff: 0,
         };
         let known = replica.losses.clone();
@@ -72,7 +73,7 @@ impl Replica {
         if !is_fresh && replica.rejoin.is_none() {
             replica.begin_life(replica.life.next(), out);
         }
-        replica.settle(now, out);
+        replica.run_to_fixpoint(now, out);
         replica
     }
 
@@ -82,10 +83,11 @@ impl Replica {
         let mvc = &self.mvc;
         self.segments.retain(|id| !mvc.is_done(id));
         self.rosters.take_up(mvc.next());
-        if self.config.rules.merged {
+        if self.config.merged {
             return self.gather_lacking(out);
         }
-        (0..self.config.mvc.members.len()).for_each(|at| self.bury_dead_of(at, out));
+        let everybody = self.config.mvc.everybody();
+        everybody.iter().for_each(|at| self.forget_dead_of(at, out));
         let me = self.config.mvc.my_id();
         let own = |id: &EntryId| id.origin == me && !candidates.contains(id);
         let kept: Vec<(EntryId, bool)> = self
@@ -98,7 +100,7 @@ impl Replica {
             let segment = self.segments.get(id);
             let is_of_lost = segment.is_some_and(|own| own.manifest.life.loss < self.life.loss);
             if is_open && self.rejoin.is_none() && !is_of_lost {
-                self.bury(id, out);
+                self.forget_value(id, out);
                 continue;
             }
             // Before the disk was lost it may have been announced.
@@ -159,9 +161,9 @@ impl Written {
                     written: Lsn(0),
                 });
                 let is_own = entry.id.origin == config.mvc.my_id();
-                let is_forgotten = is_own && !config.rules.remembers_announced;
-                if is_candidate && !is_forgotten && (is_held || !config.rules.merged)
-                    || !config.rules.heeds_candidate_bit
+                let is_forgotten = is_own && config.faults.is(Fault::ForgetAnnounced);
+                if is_candidate && !is_forgotten && (is_held || !config.merged)
+                    || config.faults.is(Fault::IgnoreCandidateBit)
                 {
                     self.candidates.insert(entry.id);
                     return Some(weak_mvc::Record::Batch { entry });
@@ -173,8 +175,8 @@ impl Written {
                 life,
                 next,
                 open,
-            } => self.rosters.restore(member.into(), (life, next), open),
-            Record::Loss { member, loss } => drop(self.losses.note(member.into(), loss)),
+            } => self.rosters.restore(member, life, next, open),
+            Record::Loss { member, loss } => drop(self.losses.note(member.position(), loss)),
         }
         None
     }

@@ -21,11 +21,12 @@
 
 use super::Replica;
 use super::life;
-use super::messages::{Manifest, Message, Record};
+use super::messages::{Manifest, Message, Record, Undecided};
+use super::mutants::Fault;
 use super::segments::Segment;
 use crate::rabia::weak_mvc;
 use crate::shared::lives::{Life, Lives};
-use quorate_core::{EntryId, Event, Out, Peers, Slot};
+use quorate_core::{EntryId, Event, MemberIndex, Out, Peers, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of what the lost disk held.
@@ -36,17 +37,17 @@ pub(super) struct Rejoin {
     /// Counts the questions.
     number: u64,
     /// Of a member of which a loss became known meanwhile, the first question that it answers after that.
-    since: BTreeMap<usize, u64>,
+    since: BTreeMap<MemberIndex, u64>,
     /// Of each member the answers so far to the last question that it answered.
-    answers: BTreeMap<usize, (u64, BTreeSet<EntryId>)>,
+    answers: BTreeMap<MemberIndex, (u64, BTreeSet<EntryId>)>,
     /// What each member said last that has answered in full, and has the loss noted.
-    holdings: BTreeMap<usize, Holding>,
+    holdings: BTreeMap<MemberIndex, Holding>,
 }
 
 /// What a member holds of undecided values.
 #[derive(Clone, Hash, Debug)]
 struct Holding {
-    /// Its first slot not delivered then: what it held before is decided before that slot, or dead.
+    /// The member's first slot not delivered then: what it held before is decided before that slot, or dead.
     next: Slot,
     held: BTreeSet<EntryId>,
 }
@@ -90,7 +91,7 @@ impl Rejoin {
 impl Replica {
     /// Begins to find out what the lost disk held.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        let last = self.losses.of(self.config.mvc.me);
+        let last = self.losses.of(self.config.mvc.me.position());
         self.rejoin = Some(Rejoin::after(last, &self.config.mvc, 0));
         self.mvc.delay_rejoin(true);
         self.ask_what_is_undecided(out);
@@ -98,28 +99,33 @@ impl Replica {
 
     /// Asks all others, again and again: what holds up the end may have been decided, or be dead.
     pub(super) fn ask_what_is_undecided(&mut self, out: &mut Out<Self>) {
-        let is_told = |rebuild: &Rejoin| self.is_told_enough(rebuild);
+        let is_told = |rejoin: &Rejoin| self.is_told_enough(rejoin);
         if self.rejoin.as_ref().is_some_and(is_told) {
             return;
         }
-        let Some(rebuild) = &mut self.rejoin else {
+        let Some(rejoin) = &mut self.rejoin else {
             return;
         };
-        rebuild.number += 1;
-        let (loss, number) = (rebuild.loss, rebuild.number);
-        if self.config.others() != 0 {
+        rejoin.number += 1;
+        let (loss, number) = (rejoin.loss, rejoin.number);
+        if !self.config.others().is_empty() {
             out.send(Peers::All, Message::Lost { loss, number });
         }
     }
 
     /// A member lost its disk: it is told what is held here, once it is written that it lost it.
-    pub(super) fn on_lost(&mut self, from: usize, loss: Life, number: u64, out: &mut Out<Self>) {
+    pub(super) fn on_lost(
+        &mut self,
+        from: MemberIndex,
+        loss: Life,
+        number: u64,
+        out: &mut Out<Self>,
+    ) {
         if self.rejoin.is_some() {
             return;
         }
-        if self.losses.note(from, loss) {
-            let member = from as u8;
-            out.persist(Record::Loss { member, loss });
+        if self.losses.note(from.position(), loss) {
+            out.persist(Record::Loss { member: from, loss });
             let losses = self.losses.clone();
             self.hear_losses(&losses, out);
             self.renew_roster_for(from, out);
@@ -129,13 +135,13 @@ impl Replica {
         let count = manifests.len() as u64;
         let nothing = manifests.is_empty().then_some(None);
         for manifest in manifests.into_iter().map(Some).chain(nothing) {
-            let message = Message::Undecided {
+            let message = Message::Undecided(Undecided {
                 losses: self.losses.clone(),
                 number,
                 count,
                 next: self.mvc.next(),
                 manifest,
-            };
+            });
             out.send(self.peer(from), message);
         }
     }
@@ -152,21 +158,21 @@ impl Replica {
 
     /// A member knows of these losses. Of two that have one number, who knows of either may not know of the
     /// other: then a number is noted that nobody knows. What others that had one answered before does not count.
-    fn learn_losses(&mut self, from: usize, losses: &Lives) {
-        let Some(rebuild) = &mut self.rejoin else {
+    fn learn_losses(&mut self, from: MemberIndex, losses: &Lives) {
+        let Some(rejoin) = &mut self.rejoin else {
             return;
         };
-        let me = self.config.mvc.me;
-        for at in (0..self.config.mvc.members.len()).filter(|at| *at != me) {
-            let (mut theirs, mine) = (losses.of(at), self.losses.of(at));
+        for at in self.config.others() {
+            let position = at.position();
+            let (mut theirs, mine) = (losses.of(position), self.losses.of(position));
             if theirs.number == mine.number && theirs != mine {
                 theirs.number = mine.next_number();
                 theirs.boot = self.config.mvc.boot;
             }
-            if self.losses.note(at, theirs) && at != from {
-                rebuild.holdings.remove(&at);
-                rebuild.answers.remove(&at);
-                rebuild.since.insert(at, rebuild.number + 1);
+            if self.losses.note(position, theirs) && at != from {
+                rejoin.holdings.remove(&at);
+                rejoin.answers.remove(&at);
+                rejoin.since.insert(at, rejoin.number + 1);
             }
         }
     }
@@ -174,24 +180,29 @@ impl Replica {
     /// One of a member's answers.
     pub(super) fn on_undecided(
         &mut self,
-        from: usize,
-        (losses, number): (Lives, u64),
-        (count, next): (u64, Slot),
-        manifest: Option<Manifest>,
+        from: MemberIndex,
+        answer: Undecided,
         out: &mut Out<Self>,
     ) {
+        let Undecided {
+            losses,
+            number,
+            count,
+            next,
+            manifest,
+        } = answer;
         if self.rejoin.is_none() || !self.is_noted_by(&losses, out) {
             return;
         }
         self.learn_losses(from, &losses);
-        let Some(rebuild) = &mut self.rejoin else {
+        let Some(rejoin) = &mut self.rejoin else {
             return;
         };
-        let since = rebuild.since.get(&from).copied().unwrap_or(0);
-        if !(since..=rebuild.number).contains(&number) {
+        let since = rejoin.since.get(&from).copied().unwrap_or(0);
+        if !(since..=rejoin.number).contains(&number) {
             return;
         }
-        let answers = rebuild.answers.entry(from).or_default();
+        let answers = rejoin.answers.entry(from).or_default();
         if number > answers.0 {
             *answers = (number, BTreeSet::new());
         }
@@ -203,7 +214,7 @@ impl Replica {
         if number == answers.0 && answers.1.len() as u64 >= count {
             let held = answers.1.clone();
             let holding = Holding { next, held };
-            rebuild.holdings.insert(from, holding);
+            rejoin.holdings.insert(from, holding);
         }
         if let Some(manifest) = manifest {
             self.want(manifest, out);
@@ -213,18 +224,18 @@ impl Replica {
     /// Whether a member that noted these losses has noted the present one. If its number is another's, the
     /// next one is asked for.
     fn is_noted_by(&mut self, losses: &Lives, out: &mut Out<Self>) -> bool {
-        let noted = losses.of(self.config.mvc.me);
-        let Some(rebuild) = &mut self.rejoin else {
+        let noted = losses.of(self.config.mvc.me.position());
+        let Some(rejoin) = &mut self.rejoin else {
             return false;
         };
-        if noted != rebuild.loss && noted.number >= rebuild.loss.number {
+        if noted != rejoin.loss && noted.number >= rejoin.loss.number {
             out.emit(Event::Branch("number of a loss was taken"));
-            let number = rebuild.number;
-            *rebuild = Rejoin::after(noted, &self.config.mvc, number);
+            let number = rejoin.number;
+            *rejoin = Rejoin::after(noted, &self.config.mvc, number);
             self.ask_what_is_undecided(out);
             return false;
         }
-        noted == rebuild.loss
+        noted == rejoin.loss
     }
 
     /// A value that others hold a segment of is to be gathered.
@@ -236,7 +247,7 @@ impl Replica {
         if !is_sound || is_dead || self.mvc.is_done(id) {
             return;
         }
-        if self.config.rules.merged && id.origin == self.config.mvc.my_id() {
+        if self.config.merged && id.origin == self.config.mvc.my_id() {
             // It is of an earlier life.
             return;
         }
@@ -258,40 +269,40 @@ impl Replica {
 
     /// Whether that is so, and everything is applied that was decided when others answered: they do not
     /// name it, and an own roster that does not either would have it let go where it is not applied.
-    fn is_rebuilt(&self, rebuild: &Rejoin) -> bool {
-        let mut holdings = rebuild.holdings.values();
-        self.is_told_enough(rebuild) && holdings.all(|said| said.next <= self.mvc.next())
+    fn is_rebuilt(&self, rejoin: &Rejoin) -> bool {
+        let mut holdings = rejoin.holdings.values();
+        self.is_told_enough(rejoin) && holdings.all(|said| said.next <= self.mvc.next())
     }
 
     /// Whether nothing can count on what is not here.
-    fn is_told_enough(&self, rebuild: &Rejoin) -> bool {
-        let others = self.config.others().count_ones() as usize;
+    fn is_told_enough(&self, rejoin: &Rejoin) -> bool {
+        let others = self.config.others().len();
         let is_missing = |id: &EntryId| {
             let segment = self.segments.get(*id);
             segment.is_some_and(|segment| {
                 let is_here = segment.is_held && segment.written <= self.durable;
-                !is_here && self.may_be_announced(segment, rebuild)
+                !is_here && self.may_be_announced(segment, rejoin)
             })
         };
         let numbers = (&self.config.thresholds, &self.config.mvc.thresholds);
         let enough = numbers.0.rejoin.max(numbers.1.rejoin).min(others);
-        rebuild.holdings.len() >= enough && !rebuild.values().iter().any(is_missing)
+        rejoin.holdings.len() >= enough && !rejoin.values().iter().any(is_missing)
     }
 
     /// Whether so many others may hold a value that it may have been announced with this replica's help.
-    fn may_be_announced(&self, segment: &Segment, rebuild: &Rejoin) -> bool {
-        let others = self.config.others().count_ones() as usize;
-        let silent = others - rebuild.holdings.len();
+    fn may_be_announced(&self, segment: &Segment, rejoin: &Rejoin) -> bool {
+        let others = self.config.others().len();
+        let silent = others - rejoin.holdings.len();
         let needed = self.config.thresholds.holders(segment.manifest.code) - 1;
-        rebuild.holders(segment.manifest.entry.id) + silent >= needed
+        rejoin.holders(segment.manifest.entry.id) + silent >= needed
     }
 
     /// What was not announced, as far as it is not here or was the own to announce.
-    fn hopeless(&self, rebuild: &Rejoin) -> Vec<EntryId> {
+    fn hopeless(&self, rejoin: &Rejoin) -> Vec<EntryId> {
         let is_own = |id: &EntryId| self.orphans.contains(id) && !self.spreading.contains_key(id);
         let is_hopeless = |(id, segment): &(&EntryId, &Segment)| {
             let is_lacking = !segment.is_held || is_own(id);
-            is_lacking && !self.mvc.holds(**id) && !self.may_be_announced(segment, rebuild)
+            is_lacking && !self.mvc.holds(**id) && !self.may_be_announced(segment, rejoin)
         };
         let hopeless = self.segments.iter().filter(is_hopeless);
         hopeless.map(|(id, _)| *id).collect()
@@ -299,16 +310,16 @@ impl Replica {
 
     /// Ends the rebuilding when it is done.
     pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
-        let Some(rebuild) = &self.rejoin else { return };
-        if self.config.rules.rebuilds && !self.is_rebuilt(rebuild) {
+        let Some(rejoin) = &self.rejoin else { return };
+        if !self.config.faults.is(Fault::SkipRebuild) && !self.is_rebuilt(rejoin) {
             return;
         }
-        let (hopeless, loss) = (self.hopeless(rebuild), rebuild.loss);
+        let (hopeless, loss) = (self.hopeless(rejoin), rejoin.loss);
         self.rejoin = None;
         self.mvc.delay_rejoin(false);
         for id in hopeless {
             self.orphans.remove(&id);
-            self.bury(id, out);
+            self.forget_value(id, out);
         }
         self.write_losses(loss, out);
         self.begin_life(life::Life::after(loss.number), out);
@@ -322,9 +333,9 @@ impl Replica {
 
     /// What is known of losses now, the own among them, goes before the end of this one.
     fn write_losses(&mut self, own: Life, out: &mut Out<Self>) {
-        self.losses.note(self.config.mvc.me, own);
-        for at in 0..self.config.mvc.members.len() {
-            let (member, loss) = (at as u8, self.losses.of(at));
+        self.losses.note(self.config.mvc.me.position(), own);
+        for member in self.config.mvc.everybody() {
+            let loss = self.losses.of(member.position());
             if loss.number > 0 {
                 out.persist(Record::Loss { member, loss });
             }

@@ -10,6 +10,7 @@ use super::rejoin::Rejoin;
 use super::roster::{OwnRoster, Rosters};
 use super::segments::Segments;
 use super::spread::Spreading;
+use super::voids::Absence;
 use crate::rabia::weak_mvc;
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use crate::shared::decided::DecidedSet;
@@ -17,8 +18,8 @@ use crate::shared::lives::Lives;
 use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, PayloadRule, Peers,
-    ReplicaId, Wire, WireError,
+    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out,
+    Past, PayloadRule, Peers, ReplicaId, Wire, WireError,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -32,7 +33,7 @@ pub struct Replica {
     pub(super) mvc: weak_mvc::Replica,
     /// This start of this replica within the epoch.
     pub(super) life: Life,
-    /// The record of it.
+    /// The record of the present life.
     pub(super) life_written: Lsn,
     /// Long values without an entry.
     pub(super) backlog: Backlog,
@@ -52,24 +53,24 @@ pub struct Replica {
     pub(super) rounds: Rounds,
     /// What a replica that lost its disk does before it votes again.
     pub(super) rejoin: Option<Rejoin>,
-    /// What the own links have to move, and how long acknowledgements take.
+    /// What the own links have to move.
     pub(super) line: Line,
+    /// How long acknowledgements take.
     pub(super) pace: Pace,
+    /// Segments given to others, for figures.
     pub(super) sent: Sent,
     /// The own clocks at this step.
     pub(super) now: Now,
-    /// With `merged`, when each member was last heard, on the own clock, and how often it was wrongly taken for
-    /// gone.
-    pub(super) heard: Vec<(u64, u32)>,
-    /// Members that were not heard of for so long that what they left is void, as a mask.
-    pub(super) gone: u64,
+    /// With `merged`, members that were not heard of for long.
+    pub(super) absence: Absence,
     /// The own entry that makes something void.
     pub(super) voiding: Option<EntryId>,
     /// Records up to here are durable.
     pub(super) durable: Lsn,
+    /// Whether the retransmission timer runs.
     pub(super) is_armed: bool,
     /// Others that said nothing of the last value that was given up, and nothing since.
-    pub(super) silent: u64,
+    pub(super) silent: MemberSet,
     /// Retransmissions since something was acknowledged.
     pub(super) backoff: u32,
 }
@@ -128,7 +129,7 @@ impl Machine for Replica {
             // It has nothing executed ahead.
             Input::Applied { .. } => {}
         }
-        self.settle(now, out);
+        self.run_to_fixpoint(now, out);
     }
 
     fn room(&self) -> usize {
@@ -152,7 +153,7 @@ impl Machine for Replica {
     /// With `merged`, who proposes holds its segment.
     fn rests_on(config: &Config, record: &Record) -> Option<EntryId> {
         match record {
-            Record::Mvc(weak_mvc::Record::Own { prop, .. }) if config.rules.merged => *prop,
+            Record::Mvc(weak_mvc::Record::Own { prop, .. }) if config.merged => *prop,
             _ => None,
         }
     }
@@ -175,7 +176,7 @@ impl Introspect for Replica {
         (&self.roster, &self.rosters, &self.losses).hash(to);
         (&self.rounds, &self.rejoin, &self.orphans).hash(to);
         (self.is_armed, self.backoff, self.silent).hash(to);
-        (self.gone, self.voiding).hash(to);
+        (&self.absence, self.voiding).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -211,32 +212,15 @@ impl Replica {
         };
         match message {
             Message::Mvc(_) => {}
-            Message::Spread {
-                manifest,
-                round,
-                is_attached,
-            } => self.on_spread(from, manifest, (round, is_attached), out),
-            Message::SegAck {
-                id,
-                code,
-                life,
-                round,
-                is_here,
-                losses,
-            } => {
-                self.hear_losses(&losses, out);
-                self.on_seg_ack(now, from, (id, code, life), (round, is_here), out);
+            Message::Spread(spread) => self.on_spread(from, spread, out),
+            Message::SegAck(ack) => {
+                self.hear_losses(&ack.losses, out);
+                self.on_seg_ack(now, from, &ack, out);
             }
             Message::Roster { life, next, open } => self.on_roster(from, life, next, open, out),
             Message::RosterAck { life } => self.on_roster_ack(from, life),
             Message::Lost { loss, number } => self.on_lost(from, loss, number, out),
-            Message::Undecided {
-                losses,
-                number,
-                count,
-                next,
-                manifest,
-            } => self.on_undecided(from, (losses, number), (count, next), manifest, out),
+            Message::Undecided(answer) => self.on_undecided(from, answer, out),
         }
     }
 
@@ -265,15 +249,15 @@ impl Replica {
     }
 
     /// Does all that became possible: every input ends here.
-    pub(super) fn settle(&mut self, now: Now, out: &mut Out<Self>) {
+    pub(super) fn run_to_fixpoint(&mut self, now: Now, out: &mut Out<Self>) {
         self.let_go(now, out);
         self.rejoin_further(out);
         self.order_voids(now, out);
         self.form_entries(now, out);
-        self.tend(out);
+        self.rearm_timers(out);
     }
 
-    pub(super) fn peer(&self, member: usize) -> Peers {
+    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
         Peers::One(self.config.mvc.members[member])
     }
 
@@ -283,7 +267,7 @@ impl Replica {
     }
 
     /// Counts a peer's offence; what it said is ignored.
-    pub(super) fn misbehaved(&self, from: usize, what: &'static str, out: &mut Out<Self>) {
+    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
         let peer = self.config.mvc.members[from];
         out.emit(Event::Misbehaved { peer, what });
     }

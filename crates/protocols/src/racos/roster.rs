@@ -13,22 +13,25 @@
 use super::Replica;
 use super::life::Life;
 use super::messages::{Message, Record};
-use quorate_core::{EntryId, Event, Out, Slot};
+use super::mutants::Fault;
+use quorate_core::{EntryId, Event, MemberIndex, MemberSet, Out, Slot};
 use std::collections::BTreeMap;
 
 /// A roster of this replica's that some members have not confirmed.
 #[derive(Clone, Hash, Debug)]
 pub(super) struct OwnRoster {
-    confirmed: u64,
+    /// Members that have not confirmed the roster.
+    unconfirmed: MemberSet,
+    /// Whether the roster was sent since the last retransmission timer.
     is_fresh: bool,
 }
 
 /// The last rosters heard, by member.
 #[derive(Clone, Default, Hash, Debug)]
 pub(super) struct Rosters {
-    heeded: BTreeMap<usize, Roster>,
-    /// Those whose sender had applied more than is applied here.
-    waiting: BTreeMap<usize, (Slot, Roster)>,
+    heeded: BTreeMap<MemberIndex, Roster>,
+    /// Rosters whose sender had applied more than is applied here.
+    waiting: BTreeMap<MemberIndex, (Slot, Roster)>,
 }
 
 #[derive(Clone, Hash, Debug)]
@@ -39,7 +42,7 @@ struct Roster {
 
 impl Rosters {
     /// Whether an origin has said that a value of one of its lives will never be ordered.
-    pub(super) fn is_dead(&self, origin: usize, id: EntryId, life: Life) -> bool {
+    pub(super) fn is_dead(&self, origin: MemberIndex, id: EntryId, life: Life) -> bool {
         let roster = self.heeded.get(&origin);
         roster.is_some_and(|roster| life < roster.life && !roster.open.contains(&id))
     }
@@ -47,8 +50,9 @@ impl Rosters {
     /// A roster that was written down.
     pub(super) fn restore(
         &mut self,
-        member: usize,
-        (life, next): (Life, Slot),
+        member: MemberIndex,
+        life: Life,
+        next: Slot,
         open: Vec<EntryId>,
     ) {
         self.waiting.insert(member, (next, Roster { life, open }));
@@ -64,12 +68,12 @@ impl Rosters {
     }
 
     /// The last life of a member that is known.
-    fn life_of(&self, member: usize) -> Life {
+    fn life_of(&self, member: MemberIndex) -> Life {
         let waiting = self.waiting.get(&member).map(|(_, roster)| roster.life);
         waiting.max(self.heeded_of(member)).unwrap_or_default()
     }
 
-    fn heeded_of(&self, member: usize) -> Option<Life> {
+    fn heeded_of(&self, member: MemberIndex) -> Option<Life> {
         self.heeded.get(&member).map(|roster| roster.life)
     }
 }
@@ -79,33 +83,32 @@ impl Replica {
     pub(super) fn begin_life(&mut self, life: Life, out: &mut Out<Self>) {
         self.life = life;
         self.life_written = out.persist(Record::Life { life });
-        let confirmed = !self.config.others();
-        let is_fresh = true;
+        let others = self.config.others();
         self.roster = Some(OwnRoster {
-            confirmed,
-            is_fresh,
+            unconfirmed: others,
+            is_fresh: true,
         });
-        self.say_roster(self.config.others(), out);
+        self.say_roster(others, out);
         self.conclude_roster();
     }
 
     /// A member has lost what it knew of this replica's lives.
-    pub(super) fn renew_roster_for(&mut self, member: usize, out: &mut Out<Self>) {
-        let bit = 1 << member;
+    pub(super) fn renew_roster_for(&mut self, member: MemberIndex, out: &mut Out<Self>) {
+        let it = MemberSet::only(member);
         if let Some(roster) = &mut self.roster {
-            roster.confirmed &= !bit;
+            roster.unconfirmed |= it;
         } else if self.life > Life::FIRST {
             self.roster = Some(OwnRoster {
-                confirmed: !bit,
+                unconfirmed: it,
                 is_fresh: true,
             });
         }
-        self.say_roster(bit, out);
+        self.say_roster(it, out);
     }
 
     /// The own roster, to those of these members that have not confirmed it. Whoever does not know yet
     /// what its former lives left says nothing.
-    pub(super) fn say_roster(&self, to: u64, out: &mut Out<Self>) {
+    pub(super) fn say_roster(&self, to: MemberSet, out: &mut Out<Self>) {
         let Some(roster) = &self.roster else { return };
         if self.rejoin.is_some() {
             return;
@@ -114,14 +117,13 @@ impl Replica {
         let ordered = self.mvc.undecided().filter(|entry| entry.bulk_len() > 0);
         let open = ordered.map(|entry| entry.id).chain(self.kept_own());
         // With `merged` the log says what becomes of earlier lives.
-        let open = open.filter(|_| !self.config.rules.merged);
+        let open = open.filter(|_| !self.config.merged);
         let message = Message::Roster {
             life: self.life,
             next: self.mvc.next(),
             open: open.filter(is_mine).collect(),
         };
-        let to = to & !roster.confirmed;
-        for member in (0..self.config.mvc.members.len()).filter(|at| to & 1 << at != 0) {
+        for member in to & roster.unconfirmed {
             out.send(self.peer(member), message.clone());
         }
     }
@@ -143,7 +145,7 @@ impl Replica {
     /// A member's roster.
     pub(super) fn on_roster(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         life: Life,
         next: Slot,
         open: Vec<EntryId>,
@@ -154,22 +156,22 @@ impl Replica {
             return out.send(self.peer(from), Message::RosterAck { life });
         }
         // It comes again if it is not too old.
-        if self.config.rules.knows_old_rosters
+        if !self.config.faults.is(Fault::HeedOldRosters)
             && (self.rejoin.is_some() || life < self.life_of(from))
         {
             return out.emit(Event::Branch("old roster refused"));
         }
         let roster = Roster { life, open };
-        if next > self.mvc.next() && self.config.rules.roster_waits {
+        if next > self.mvc.next() && !self.config.faults.is(Fault::HeedEarlyRoster) {
             out.emit(Event::Branch("roster waits"));
             self.rosters.waiting.insert(from, (next, roster));
         } else {
-            self.heed(from, (next, roster), out);
+            self.heed(from, next, roster, out);
         }
     }
 
     /// The last life of a member that is known.
-    fn life_of(&self, member: usize) -> Life {
+    fn life_of(&self, member: MemberIndex) -> Life {
         let its = self.config.mvc.members[member];
         let segments = self.segments.iter().filter(|(id, _)| id.origin == its);
         let spread = segments.map(|(_, segment)| segment.manifest.life).max();
@@ -179,17 +181,17 @@ impl Replica {
     /// Heeds the rosters that waited for what is applied by now.
     pub(super) fn heed_rosters(&mut self, out: &mut Out<Self>) {
         let ap = self.mvc.next();
-        let due = |_: &usize, waiting: &mut (Slot, Roster)| waiting.0 <= ap;
+        let due = |_: &MemberIndex, waiting: &mut (Slot, Roster)| waiting.0 <= ap;
         let due: Vec<_> = self.rosters.waiting.extract_if(.., due).collect();
-        for (from, waiting) in due {
-            self.heed(from, waiting, out);
+        for (from, (next, roster)) in due {
+            self.heed(from, next, roster, out);
         }
     }
 
-    fn heed(&mut self, from: usize, (next, roster): (Slot, Roster), out: &mut Out<Self>) {
+    fn heed(&mut self, from: MemberIndex, next: Slot, roster: Roster, out: &mut Out<Self>) {
         let life = roster.life;
         let record = Record::Roster {
-            member: from as u8,
+            member: from,
             life,
             next,
             open: roster.open.clone(),
@@ -199,13 +201,13 @@ impl Replica {
         let waiting = &mut self.rosters.waiting;
         waiting.retain(|at, (_, other)| *at != from || other.life > life);
         self.rosters.heeded.insert(from, roster);
-        self.bury_dead_of(from, out);
+        self.forget_dead_of(from, out);
         out.send(self.peer(from), Message::RosterAck { life });
     }
 
     /// Lets go of what an origin will never have ordered (C5).
-    pub(super) fn bury_dead_of(&mut self, origin: usize, out: &mut Out<Self>) {
-        if self.config.rules.merged {
+    pub(super) fn forget_dead_of(&mut self, origin: MemberIndex, out: &mut Out<Self>) {
+        if self.config.merged {
             // Who holds it may have proposed it.
             return;
         }
@@ -216,29 +218,29 @@ impl Replica {
         let segments = self.segments.iter();
         let dead = segments.filter(|(id, segment)| is_dead(**id, segment.manifest.life));
         let dead: Vec<EntryId> = dead.map(|(id, _)| *id).collect();
-        dead.into_iter().for_each(|id| self.bury(id, out));
+        dead.into_iter().for_each(|id| self.forget_value(id, out));
     }
 
     /// Lets go of a value that will never be ordered.
-    pub(super) fn bury(&mut self, id: EntryId, out: &mut Out<Self>) {
+    pub(super) fn forget_value(&mut self, id: EntryId, out: &mut Out<Self>) {
         out.emit(Event::Branch("segment let go"));
         self.segments.remove(id);
         out.forget(id);
     }
 
     /// A member has heeded the own roster.
-    pub(super) fn on_roster_ack(&mut self, from: usize, life: Life) {
+    pub(super) fn on_roster_ack(&mut self, from: MemberIndex, life: Life) {
         if let Some(roster) = &mut self.roster
             && life == self.life
         {
-            roster.confirmed |= 1 << from;
+            roster.unconfirmed.remove(from);
             self.backoff = 0;
         }
         self.conclude_roster();
     }
 
     fn conclude_roster(&mut self) {
-        let is_heeded = |roster: &mut OwnRoster| roster.confirmed == u64::MAX;
+        let is_heeded = |roster: &mut OwnRoster| roster.unconfirmed.is_empty();
         let _ = self.roster.take_if(is_heeded);
     }
 }

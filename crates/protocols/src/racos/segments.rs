@@ -7,9 +7,9 @@
 use super::Replica;
 use super::config::Config;
 use super::life::Life;
-use super::messages::{Manifest, Message, Record};
+use super::messages::{Manifest, Message, Record, SegAck, Spread};
 use crate::rabia::weak_mvc;
-use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, Lsn, Now, Out};
+use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, Lsn, MemberIndex, Now, Out, ReplicaId};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
@@ -76,7 +76,7 @@ impl Segments {
     }
 
     /// Bytes of the segments of one origin.
-    fn bytes_of(&self, origin: quorate_core::ReplicaId) -> u64 {
+    fn bytes_of(&self, origin: ReplicaId) -> u64 {
         let its = self.0.iter().filter(|(id, _)| id.origin == origin);
         its.filter(|(_, segment)| segment.is_held)
             .map(|(_, segment)| segment.manifest.segment_len())
@@ -115,13 +115,12 @@ impl Segments {
 
 impl Replica {
     /// An origin's manifest with the own segment, or the question whether that is here.
-    pub(super) fn on_spread(
-        &mut self,
-        from: usize,
-        manifest: Manifest,
-        (round, is_attached): (u64, bool),
-        out: &mut Out<Self>,
-    ) {
+    pub(super) fn on_spread(&mut self, from: MemberIndex, spread: Spread, out: &mut Out<Self>) {
+        let Spread {
+            manifest,
+            round,
+            is_attached,
+        } = spread;
         let id = manifest.entry.id;
         if self.config.member(id.origin) != Some(from) {
             return self.misbehaved(from, "a segment of another's value", out);
@@ -150,18 +149,18 @@ impl Replica {
         }
         // An acknowledgement says what losses are known here. With `merged` a proposal says enough, and an answer
         // is for who asks.
-        if self.rejoin.is_some() || self.config.rules.merged && is_attached {
+        if self.rejoin.is_some() || self.config.merged && is_attached {
             return;
         }
         let is_here = self.segments.holds(id, code);
-        let message = Message::SegAck {
+        let message = Message::SegAck(SegAck {
             id,
             code,
             life,
             round,
             is_here,
             losses: self.losses.clone(),
-        };
+        });
         out.send(self.peer(from), message);
     }
 
@@ -174,7 +173,7 @@ impl Replica {
         });
         let bare = manifest.bare();
         let entry = bare.entry.clone();
-        let merged = self.config.rules.merged;
+        let merged = self.config.merged;
         let written = out.persist(Record::Manifest {
             is_candidate: merged || self.mvc.holds(entry.id),
             manifest,
@@ -222,7 +221,7 @@ impl Replica {
         self.segments.retain(|id| !mvc.is_done(id));
         let now_ns = self.now.mono_ns;
         let (backoff, pace) = (&mut self.backoff, &mut self.pace);
-        let (merged, usual_ns) = (self.config.rules.merged, self.config.mvc.rtx_max_ns);
+        let (merged, usual_ns) = (self.config.merged, self.config.mvc.rtx_max_ns);
         self.spreading.retain(|id, spreading| {
             let is_done = mvc.is_done(*id);
             if is_done && merged {

@@ -2,14 +2,14 @@
 
 use super::Replica;
 use super::config::Config;
-use super::life::Life;
-use super::messages::{Manifest, Message, Timer};
+use super::messages::{Manifest, Message, SegAck, Spread, Timer};
+use super::mutants::Fault;
 use crate::shared::lives::Lives;
 use crate::shared::under_way::UnderWay;
 use quorate_core::pace;
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Event, Input, Lsn, Now, Out, Outcome, Peers,
-    Refusal, ReplicaId,
+    Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Event, Input, Lsn, MemberIndex, MemberSet, Now,
+    Out, Outcome, Peers, Refusal, ReplicaId,
 };
 use std::hash::{Hash, Hasher};
 
@@ -18,14 +18,15 @@ use std::hash::{Hash, Hasher};
 pub(super) struct Spreading {
     /// With the whole of the payloads at hand.
     pub(super) manifest: Manifest,
-    /// Others that have acknowledged it.
-    pub(super) acks: u64,
+    /// Others that have acknowledged the value.
+    pub(super) acks: MemberSet,
     /// The record of the own segment.
     written: Lsn,
     /// Members to which a segment went.
     attached: UnderWay,
-    /// When they left, and when they are there, on the own clock.
+    /// When the segments left, on the own clock.
     pub(super) since_ns: u64,
+    /// When the links have moved the segments, on the own clock.
     due_ns: u64,
     /// Whether it was sent since the last retransmission timer.
     is_fresh: bool,
@@ -56,7 +57,7 @@ impl Spreading {
 
     /// `H` as far as it is reached.
     pub(super) fn holders(&self, durable: Lsn) -> usize {
-        self.acks.count_ones() as usize + usize::from(self.written <= durable)
+        self.acks.len() + usize::from(self.written <= durable)
     }
 }
 
@@ -133,29 +134,31 @@ impl Replica {
     fn spread(&mut self, manifest: Manifest, out: &mut Out<Self>) {
         let others = self.config.others();
         let (entry, code) = (&manifest.entry, manifest.code);
-        let until_ns = self.line.put(Some(entry), (code, others), self.now.mono_ns);
+        let until_ns = self
+            .line
+            .put(Some(entry), (code, others.bits()), self.now.mono_ns);
         let mut attached = UnderWay::default();
-        attached.sent(others, until_ns);
-        self.sent.all += u64::from(others.count_ones());
-        let message = Message::Spread {
+        attached.sent(others.bits(), until_ns);
+        self.sent.all += others.len() as u64;
+        let message = Message::Spread(Spread {
             manifest: manifest.clone(),
             round: self.rounds.now,
             is_attached: true,
-        };
-        if others != 0 {
+        });
+        if !others.is_empty() {
             self.say_spread(Peers::All, message, out);
         }
         self.spreading.insert(
             manifest.entry.id,
             Spreading {
                 manifest,
-                acks: 0,
+                acks: MemberSet::EMPTY,
                 written: Lsn(u64::MAX),
                 attached,
                 since_ns: self.now.mono_ns,
                 due_ns: until_ns,
                 is_fresh: true,
-                is_announced: self.config.rules.merged,
+                is_announced: self.config.merged,
             },
         );
     }
@@ -169,7 +172,7 @@ impl Replica {
             return;
         }
         out.emit(Event::Branch("own value spread again"));
-        if self.config.rules.knows_old_rosters {
+        if !self.config.faults.is(Fault::HeedOldRosters) {
             manifest.life = self.life;
         }
         self.spread(manifest, out);
@@ -188,59 +191,60 @@ impl Replica {
     pub(super) fn on_seg_ack(
         &mut self,
         now: Now,
-        from: usize,
-        (id, code, life): (EntryId, u8, Life),
-        (round, is_here): (u64, bool),
+        from: MemberIndex,
+        ack: &SegAck,
         out: &mut Out<Self>,
     ) {
-        self.silent &= !(1 << from);
-        if !self.rounds.counts(from, round) {
+        self.silent.remove(from);
+        if !self.rounds.counts(from, ack.round) {
             return;
         }
-        let Some(spreading) = self.spreading.get_mut(&id) else {
+        let Some(spreading) = self.spreading.get_mut(&ack.id) else {
             return;
         };
-        if (spreading.manifest.code, spreading.manifest.life) != (code, life) {
+        if (spreading.manifest.code, spreading.manifest.life) != (ack.code, ack.life) {
             return;
         }
         self.backoff = 0;
-        let bit = 1 << from;
-        if is_here && spreading.acks & bit == 0 {
+        if ack.is_here && !spreading.acks.contains(from) {
             let took_ns = self.now.mono_ns.saturating_sub(spreading.since_ns);
             let most_ns = spreading.ack_ns_max(self.config.mvc.rtx_max_ns);
             self.pace.note(took_ns, most_ns);
         }
-        if is_here {
-            spreading.acks |= bit;
-            self.announce_if_held(now, id, out);
+        if ack.is_here {
+            spreading.acks.insert(from);
+            self.announce_if_held(now, ack.id, out);
         } else {
-            spreading.acks &= !bit;
-            self.send_segment(from, id, out);
+            spreading.acks.remove(from);
+            self.send_segment(from, ack.id, out);
         }
     }
 
     /// A member has no segment: it gets one, if none is on its way.
-    fn send_segment(&mut self, member: usize, id: EntryId, out: &mut Out<Self>) {
+    fn send_segment(&mut self, member: MemberIndex, id: EntryId, out: &mut Out<Self>) {
         let round = self.rounds.now;
         let to = self.peer(member);
         let Some(spreading) = self.spreading.get_mut(&id) else {
             return;
         };
-        if spreading.attached.is_to(member) {
+        if spreading.attached.is_to(member.position()) {
             return;
         }
         out.emit(Event::Branch("segment asked for again"));
         self.sent.all += 1;
         self.sent.again += 1;
         let manifest = spreading.manifest.clone();
-        let whom = (manifest.code, 1 << member);
-        let until_ns = self.line.put(Some(&manifest.entry), whom, self.now.mono_ns);
-        spreading.attached.sent(1 << member, until_ns);
-        let message = Message::Spread {
+        let whom = MemberSet::only(member).bits();
+        let now_ns = self.now.mono_ns;
+        let until_ns = self
+            .line
+            .put(Some(&manifest.entry), (manifest.code, whom), now_ns);
+        spreading.attached.sent(whom, until_ns);
+        let message = Message::Spread(Spread {
             manifest,
             round,
             is_attached: true,
-        };
+        });
         self.say_spread(to, message, out);
     }
 
@@ -279,38 +283,35 @@ impl Replica {
     /// Losses are heard of: who had one is asked anew, and until it answers does not count.
     pub(super) fn hear_losses(&mut self, losses: &Lives, out: &mut Out<Self>) {
         let lost = self.rounds.hear(losses) & self.config.others();
-        if lost == 0 || !self.config.rules.heeds_losses {
+        if lost.is_empty() || self.config.faults.is(Fault::IgnoreLosses) {
             return;
         }
-        if self.config.rules.merged {
+        if self.config.merged {
             self.mvc.discredit(lost);
         }
         let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
         for id in ids {
             if let Some(spreading) = self.spreading.get_mut(&id) {
-                if spreading.acks & lost != 0 {
+                if spreading.acks.intersects(lost) {
                     out.emit(Event::Branch("acknowledgement lost with its disk"));
                 }
-                spreading.acks &= !lost;
+                spreading.acks -= lost;
             }
             self.ask(id, lost, out);
         }
     }
 
     /// Asks members whether they hold a value.
-    fn ask(&self, id: EntryId, members: u64, out: &mut Out<Self>) {
+    fn ask(&self, id: EntryId, members: MemberSet, out: &mut Out<Self>) {
         let Some(spreading) = self.spreading.get(&id) else {
             return;
         };
-        for member in (0..self.config.mvc.members.len()).filter(|at| members & 1 << at != 0) {
-            if spreading.attached.is_to(member) {
-                continue;
-            }
-            let message = Message::Spread {
+        for member in members - MemberSet::from_bits(spreading.attached.members()) {
+            let message = Message::Spread(Spread {
                 manifest: spreading.manifest.bare(),
                 round: self.rounds.now,
                 is_attached: false,
-            };
+            });
             self.say_spread(self.peer(member), message, out);
         }
     }
@@ -333,10 +334,10 @@ impl Replica {
             let patience_ns = self.pace.patience_ns();
             let by_ns = self.now.mono_ns.saturating_sub(patience_ns);
             spreading.attached.expire(by_ns);
-            if self.config.rules.merged {
+            if self.config.merged {
                 spreading.acks |= self.mvc.proposers(id) & others;
             }
-            let silent = others & !spreading.acks;
+            let silent = others - spreading.acks;
             self.ask(id, silent, out);
         }
         self.say_roster_again(out);
@@ -348,32 +349,32 @@ impl Replica {
         let Some(member) = self.config.member(peer) else {
             return;
         };
-        let bit = 1 << member & self.config.others();
+        let it = MemberSet::only(member) & self.config.others();
         self.silent = if up {
-            self.silent & !bit
+            self.silent - it
         } else {
-            self.silent | bit
+            self.silent | it
         };
         let spreading = self.spreading.values_mut();
-        spreading.for_each(|spreading| spreading.attached.lose(member));
-        if bit == 0 || !up {
+        spreading.for_each(|spreading| spreading.attached.lose(member.position()));
+        if it.is_empty() || !up {
             return;
         }
-        let silent = |spreading: &Spreading| spreading.acks & bit == 0;
+        let silent = |spreading: &Spreading| !spreading.acks.contains(member);
         let asked = self.spreading.iter().filter(|(_, one)| silent(one));
         let ids: Vec<EntryId> = asked.map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|id| self.ask(id, bit, out));
-        self.say_roster(bit, out);
+        ids.into_iter().for_each(|id| self.ask(id, it, out));
+        self.say_roster(it, out);
     }
 
     /// Arms the retransmission timer while anything said of segments may go unanswered.
-    pub(super) fn tend(&mut self, out: &mut Out<Self>) {
+    pub(super) fn rearm_timers(&mut self, out: &mut Out<Self>) {
         let others = self.config.others();
-        let is_open = |spreading: &Spreading| others & !spreading.acks != 0;
+        let is_open = |spreading: &Spreading| !others.is_subset(spreading.acks);
         let has_work = self.spreading.values().any(is_open)
             || self.roster.is_some()
             || self.rejoin.is_some()
-            || self.config.rules.merged && !self.segments.is_empty();
+            || self.config.merged && !self.segments.is_empty();
         if has_work && !self.is_armed {
             self.is_armed = true;
             let mvc = &self.config.mvc;

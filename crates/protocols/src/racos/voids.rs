@@ -14,44 +14,94 @@
 
 use super::Replica;
 use super::messages::Manifest;
+use super::mutants::Fault;
 use super::segments::Segment;
 use super::spread::Spreading;
 use crate::shared::decided;
-use quorate_core::{EntryId, Event, Now, Out, ReplicaId};
+use quorate_core::{EntryId, Event, MemberIndex, MemberSet, Now, Out, ReplicaId};
+use std::hash::{Hash, Hasher};
 
 /// Values that one entry names, at most.
 const NAMED_MAX: usize = 256;
 /// The patience with a member doubles up to this many times.
 const DOUBLINGS_MAX: u32 = 16;
 
+/// Members that were not heard of for long (`merged`).
+#[derive(Clone, Debug)]
+pub(super) struct Absence {
+    /// When each member was heard last.
+    last: Vec<LastHeard>,
+    /// Members that were not heard of for so long that what they left is void.
+    gone: MemberSet,
+}
+
+/// When a member was heard last.
+#[derive(Clone, Copy, Debug)]
+struct LastHeard {
+    /// The own clock then.
+    heard_ns: u64,
+    /// How often the member was wrongly taken for gone.
+    mistakes: u32,
+}
+
+impl Hash for Absence {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.gone.hash(to);
+    }
+}
+
+impl Absence {
+    /// At a start, all members were heard just now.
+    pub(super) fn at_start(members: usize, now_ns: u64) -> Absence {
+        let heard = LastHeard {
+            heard_ns: now_ns,
+            mistakes: 0,
+        };
+        Absence {
+            last: vec![heard; members],
+            gone: MemberSet::EMPTY,
+        }
+    }
+
+    /// A member is alive.
+    fn hear(&mut self, member: MemberIndex, now_ns: u64) {
+        let last = &mut self.last[member];
+        last.heard_ns = now_ns;
+        if self.gone.remove(member) {
+            last.mistakes = (last.mistakes + 1).min(DOUBLINGS_MAX);
+        }
+    }
+
+    /// Takes those of these members for gone that were not heard of for `limit_ns`, twice as long after
+    /// each mistake.
+    fn note_gone(&mut self, members: MemberSet, now_ns: u64, limit_ns: u64) {
+        let is_gone = |member: &MemberIndex| {
+            let last = self.last[*member];
+            now_ns.saturating_sub(last.heard_ns) >= limit_ns << last.mistakes
+        };
+        self.gone = members.iter().filter(is_gone).collect();
+    }
+}
+
 impl Replica {
     /// A member is alive.
     pub(super) fn hear_from(&mut self, from: ReplicaId) {
         if let Some(member) = self.config.member(from) {
-            let (heard_ns, mistaken) = &mut self.heard[member];
-            *heard_ns = self.now.mono_ns;
-            if self.gone & 1 << member != 0 {
-                self.gone &= !(1 << member);
-                *mistaken = (*mistaken + 1).min(DOUBLINGS_MAX);
-            }
+            self.absence.hear(member, self.now.mono_ns);
         }
     }
 
     /// Members that were not heard of for long are taken for gone; for twice as long after each mistake, so that
     /// values come through however long they are under way.
     pub(super) fn note_gone(&mut self) {
-        let limit_ns = self.config.origin_gone_ns;
-        let is_gone = |(heard_ns, mistaken): &(u64, u32)| {
-            self.now.mono_ns.saturating_sub(*heard_ns) >= limit_ns << mistaken
-        };
-        let gone = (0..).zip(&self.heard).filter(|(_, heard)| is_gone(heard));
-        self.gone = gone.fold(0, |mask, (at, _)| mask | 1 << at) & self.config.others();
+        let (others, now_ns) = (self.config.others(), self.now.mono_ns);
+        self.absence
+            .note_gone(others, now_ns, self.config.origin_gone_ns);
     }
 
     /// Has the log make void what is dead here, one entry at a time.
     pub(super) fn order_voids(&mut self, now: Now, out: &mut Out<Self>) {
-        let rules = &self.config.rules;
-        if !rules.merged || !rules.voids || !self.is_voting() {
+        if !self.config.merged || !self.is_voting() || self.config.faults.is(Fault::SkipVoids) {
             return;
         }
         self.voiding = self.voiding.filter(|id| !self.mvc.is_done(*id));
@@ -77,7 +127,7 @@ impl Replica {
         match self.config.member(id.origin) {
             Some(me) if me == self.config.mvc.me => life < self.life,
             Some(origin) => {
-                self.gone & 1 << origin != 0 || self.rosters.is_dead(origin, **id, life)
+                self.absence.gone.contains(origin) || self.rosters.is_dead(origin, **id, life)
             }
             None => true,
         }
@@ -87,7 +137,7 @@ impl Replica {
     pub(super) fn heed_voids(&mut self, now: Now, out: &mut Out<Self>) {
         for id in self.mvc.take_voided() {
             out.emit(Event::Branch("value made void"));
-            self.bury(id, out);
+            self.forget_value(id, out);
             self.spread_under_another_name(now, id, out);
         }
     }
@@ -96,7 +146,7 @@ impl Replica {
     /// Nobody makes one void of this life before it was silent for long after having spread it; clocks run alike as
     /// far as that.
     pub(super) fn spread_skipped(&mut self, now: Now, out: &mut Out<Self>) {
-        if !self.config.rules.merged {
+        if !self.config.merged {
             return;
         }
         let age_ns = self.config.origin_gone_ns / 2;

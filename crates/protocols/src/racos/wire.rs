@@ -1,11 +1,11 @@
 //! The encoding of messages and records.
 
 use super::life::Life;
-use super::messages::{Manifest, Message, Record};
+use super::messages::{Manifest, Message, Record, SegAck, Spread, Undecided};
 use crate::rabia::weak_mvc;
 use crate::shared::decided::{decode_ids, encode_ids};
 use crate::shared::lives::{self, Lives};
-use quorate_core::{Decoder, Encoder, Entry, EntryId, Epoch, Slot, Wire, WireError};
+use quorate_core::{Decoder, Encoder, Entry, EntryId, MemberIndex, Slot, Wire, WireError};
 
 impl Wire for Manifest {
     fn encode(&self, out: &mut Encoder) {
@@ -25,12 +25,6 @@ impl Wire for Manifest {
     }
 }
 
-fn decode_member(input: &mut Decoder) -> Result<u8, WireError> {
-    let member = input.u8()?;
-    let is_one = usize::from(member) < Epoch::MEMBERS_MAX;
-    is_one.then_some(member).ok_or(WireError::Range("member"))
-}
-
 fn decode_flag(input: &mut Decoder, what: &'static str) -> Result<bool, WireError> {
     match input.u8()? {
         flag @ 0..=1 => Ok(flag == 1),
@@ -45,23 +39,23 @@ impl Wire for Message {
                 out.u8(0);
                 message.encode(out);
             }
-            Message::Spread {
+            Message::Spread(Spread {
                 manifest,
                 round,
                 is_attached,
-            } => {
+            }) => {
                 out.u8(if *is_attached { 1 } else { 2 });
                 manifest.encode(out);
                 out.varint(*round);
             }
-            Message::SegAck {
+            Message::SegAck(SegAck {
                 id,
                 code,
                 life,
                 round,
                 is_here,
                 losses,
-            } => {
+            }) => {
                 out.u8(if *is_here { 3 } else { 4 });
                 id.encode(out);
                 out.u8(*code);
@@ -84,13 +78,13 @@ impl Wire for Message {
                 loss.encode(out);
                 out.varint(*number);
             }
-            Message::Undecided {
+            Message::Undecided(Undecided {
                 losses,
                 number,
                 count,
                 next,
                 manifest,
-            } => {
+            }) => {
                 out.u8(8);
                 losses.encode(out);
                 out.varint(*number);
@@ -104,19 +98,19 @@ impl Wire for Message {
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         Ok(match input.u8()? {
             0 => Message::Mvc(weak_mvc::Message::decode(input)?),
-            tag @ 1..=2 => Message::Spread {
+            tag @ 1..=2 => Message::Spread(Spread {
                 manifest: Manifest::decode(input)?,
                 round: input.varint()?,
                 is_attached: tag == 1,
-            },
-            tag @ 3..=4 => Message::SegAck {
+            }),
+            tag @ 3..=4 => Message::SegAck(SegAck {
                 id: EntryId::decode(input)?,
                 code: input.u8()?,
                 life: Life::decode(input)?,
                 round: input.varint()?,
                 is_here: tag == 3,
                 losses: Lives::decode(input)?,
-            },
+            }),
             5 => Message::Roster {
                 life: Life::decode(input)?,
                 next: Slot::decode(input)?,
@@ -129,13 +123,13 @@ impl Wire for Message {
                 loss: lives::Life::decode(input)?,
                 number: input.varint()?,
             },
-            8 => Message::Undecided {
+            8 => Message::Undecided(Undecided {
                 losses: Lives::decode(input)?,
                 number: input.varint()?,
                 count: input.varint()?,
                 next: Slot::decode(input)?,
                 manifest: Option::decode(input)?,
-            },
+            }),
             tag => return Err(WireError::Tag("racos message", tag)),
         })
     }
@@ -169,14 +163,14 @@ impl Wire for Record {
                 open,
             } => {
                 out.u8(3);
-                out.u8(*member);
+                member.encode(out);
                 life.encode(out);
                 next.encode(out);
                 encode_ids(open, out);
             }
             Record::Loss { member, loss } => {
                 out.u8(4);
-                out.u8(*member);
+                member.encode(out);
                 loss.encode(out);
             }
         }
@@ -198,13 +192,13 @@ impl Wire for Record {
                 life: Life::decode(input)?,
             },
             3 => Record::Roster {
-                member: decode_member(input)?,
+                member: MemberIndex::decode(input)?,
                 life: Life::decode(input)?,
                 next: Slot::decode(input)?,
                 open: decode_ids(input)?,
             },
             4 => Record::Loss {
-                member: decode_member(input)?,
+                member: MemberIndex::decode(input)?,
                 loss: lives::Life::decode(input)?,
             },
             tag => return Err(WireError::Tag("racos record", tag)),

@@ -60,7 +60,7 @@ pub(super) struct Node {
     out: Out<Replica>,
     pub(super) disk: Vec<(Lsn, Record)>,
     flushed: Lsn,
-    /// It lost everything, and has not written since.
+    /// The replica lost everything, and has not written since.
     lost: bool,
     flush_due_ns: Option<u64>,
     gated: Vec<(Lsn, Peers, Message)>,

@@ -4,9 +4,10 @@
 
 use super::cluster::{Dice, config};
 use crate::rabia::weak_mvc::slot::{Instance, Next, View};
+use crate::rabia::weak_mvc::voice::SlotValue;
 use crate::rabia::{Config, Rabia, SlotMessage, Trail};
 use crate::registry::{Protocol, Sabotage};
-use quorate_core::{Boot, EntryId, ReplicaId, Slot};
+use quorate_core::{Boot, EntryId, MemberIndex, MemberSet, ReplicaId, Slot};
 
 const SIZES: [(usize, &str); 4] = [(3, "1"), (4, "1"), (5, "1"), (5, "2")];
 const MODES: [&str; 2] = ["two_step", "three_step"];
@@ -23,14 +24,14 @@ struct Trial {
     config: Config,
     slot: Slot,
     replicas: Vec<Instance>,
-    verdicts: Vec<Option<Option<EntryId>>>,
+    verdicts: Vec<SlotValue>,
 }
 
 impl Trial {
     fn new(config: &Config, slot: Slot, props: &[Option<EntryId>]) -> Trial {
         let replicas = props.iter().enumerate().map(|(me, prop)| {
             let mut config = config.clone();
-            config.me = me;
+            config.me = MemberIndex::new(me);
             let mut replica = Instance::new(&config);
             replica.propose(*prop);
             replica.harden(0);
@@ -40,7 +41,7 @@ impl Trial {
             config: config.clone(),
             slot,
             replicas: replicas.collect(),
-            verdicts: vec![None; props.len()],
+            verdicts: vec![SlotValue::Unheard; props.len()],
         }
     }
 
@@ -56,14 +57,14 @@ impl Trial {
             .for_each(|value| trail.push(value));
         let message = SlotMessage {
             slot: self.slot,
-            prop: speaker.own().prop.unwrap(),
+            prop: speaker.own().proposal(),
             trail,
             q: speaker.q,
             want: false,
             more: false,
         };
         // A mutant may make two requests known; who hears of the second ignores it.
-        let _ = self.replicas[to].merge(from, &message);
+        let _ = self.replicas[to].merge(MemberIndex::new(from), &message);
     }
 
     /// Decides or takes one more value. A replica that takes its values one at a time is one
@@ -72,9 +73,9 @@ impl Trial {
         let replica = &mut self.replicas[me];
         replica.learn(&self.config.thresholds);
         if let Some(verdict) = replica.decision(&self.config, View::Durable) {
-            self.verdicts[me] = Some(verdict.value);
+            self.verdicts[me] = verdict.value.into();
         } else if let Next::Take(value) | Next::Settle(value, _) =
-            replica.next_value(&self.config, self.slot, 0)
+            replica.next_value(&self.config, self.slot, MemberSet::EMPTY)
         {
             replica.append(value);
             replica.harden(replica.own().trail.len());
@@ -82,7 +83,7 @@ impl Trial {
     }
 
     fn disagrees(&self) -> bool {
-        let mut verdicts = self.verdicts.iter().flatten();
+        let mut verdicts = self.verdicts.iter().filter(|value| value.is_heard());
         let first = verdicts.next();
         verdicts.any(|verdict| Some(verdict) != first)
     }
@@ -103,7 +104,7 @@ fn disagrees(config: &Config, seed: u64, check: bool) -> bool {
     for step in 0..opening + 60 * n {
         let (from, to) = (dice.below(n) as usize, dice.below(n) as usize);
         let is_deaf = step < opening && deaf[from * n as usize + to];
-        if is_deaf || trial.verdicts[to].is_some() {
+        if is_deaf || trial.verdicts[to].is_heard() {
             continue;
         }
         if from != to {

@@ -1,7 +1,10 @@
 //! What one replica can see of the invariants.
 
 use super::Replica;
-use super::slot::View;
+use super::config::Config;
+use super::slot::{Instance, View};
+use super::trail::Step;
+use super::voice::SlotValue;
 
 impl Replica {
     /// Lemmas over this replica's whole state.
@@ -10,9 +13,10 @@ impl Replica {
         self.pool.check();
         for instance in &self.slots {
             let decided = instance.decision(&self.config, View::Durable);
-            if let (Some(verdict), Some(value)) = (decided, instance.decided) {
+            if let Some(verdict) = decided.filter(|_| instance.is_decided()) {
                 assert_eq!(
-                    verdict.value, value,
+                    SlotValue::from(verdict.value),
+                    instance.decided,
                     "all decisions of a slot are equal (I5)"
                 );
             }
@@ -26,8 +30,9 @@ impl Replica {
         let first = self.slots.front();
         assert!(
             first.is_none_or(|slot| match slot.decided {
-                None => true,
-                Some(value) => value.is_some_and(|id| !self.pool.holds(id)),
+                SlotValue::Unheard => true,
+                SlotValue::Null => false,
+                SlotValue::Request(id) => !self.pool.holds(id),
             }),
             "what can be delivered is delivered"
         );
@@ -41,9 +46,46 @@ impl Replica {
                 .all(|id| !self.done.entries.contains(id)),
             "a pending batch is not in the log"
         );
+        self.disk.check();
+    }
+}
+
+impl Instance {
+    /// The lemmas of the paper's section 5 that one replica can see (I2, I3, I4).
+    pub(crate) fn check(&self, config: &Config) {
+        let t = &config.thresholds;
+        for voice in &self.voices {
+            if let SlotValue::Request(id) = voice.prop
+                && self.support(id) >= t.proposal
+            {
+                assert_eq!(self.q, Some(id), "one request has T proposals (I2, I4)");
+            }
+        }
+        for index in 0..self.longest_trail() {
+            let tally = self.tally(index, View::All);
+            assert!(
+                tally.ones == 0 || self.q.is_some(),
+                "whoever hears a 1 knows the request (I4)"
+            );
+            assert!(
+                matches!(config.mode.step(index), Step::State(_))
+                    || tally.ones == 0
+                    || tally.zeros == 0,
+                "votes 0 and 1 exclude each other in a phase (I3): {self:?}"
+            );
+        }
+        let own = self.own();
         assert!(
-            self.unflushed.iter().all(|(lsn, ..)| *lsn > self.durable),
-            "what is durable is not awaited"
+            own.prop.is_heard() || own.trail.is_empty(),
+            "who votes has proposed"
+        );
+        assert!(
+            self.prop_durable <= own.prop.is_heard(),
+            "only what exists is durable"
+        );
+        assert!(
+            self.trail_durable <= own.trail.len(),
+            "only what exists is durable"
         );
     }
 }

@@ -1,8 +1,12 @@
 //! Parameters and the quorum arithmetic.
 
 use super::trail::Mode;
+use crate::shared::faults::Faults;
 use crate::shared::params::Params;
-use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot, majority};
+use quorate_core::{
+    Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
+    majority,
+};
 
 pub(super) const WINDOW_MAX: usize = 256;
 
@@ -10,7 +14,7 @@ pub(super) const WINDOW_MAX: usize = 256;
 /// lowered by one there is a schedule in which two replicas decide differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thresholds {
-    /// Members.
+    /// Members of the epoch.
     pub n: usize,
     /// Replicas that may fail at once.
     pub f: usize,
@@ -88,13 +92,20 @@ impl Thresholds {
     }
 }
 
+/// A rule of the machine that a mutant breaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// What the log made void takes effect where it is decided later.
+    IgnoreVoids,
+}
+
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The members, ascending.
     pub members: Vec<ReplicaId>,
     /// Position of this replica among them.
-    pub me: usize,
+    pub me: MemberIndex,
     /// This start of the process.
     pub boot: Boot,
     /// Number of the epoch, for the coin.
@@ -112,8 +123,8 @@ pub struct Config {
     /// An entry with payloads is proposed only by who was given it from outside, and not by who merely
     /// knows it (`held.rs`).
     pub(crate) holders_propose: bool,
-    /// What was made void has no effect wherever it is decided later.
-    pub(crate) heeds_voids: bool,
+    /// The fault of a mutant.
+    pub(crate) faults: Faults<Fault>,
     /// Propose what a peer proposed in the same slot (`echo`).
     pub echo: bool,
     /// Answer reads from the members' marks instead of through the log (`reads`).
@@ -201,7 +212,7 @@ impl Config {
         if n == 0 || n > most {
             return Err(format!("{n} members: must be 1 to {most}"));
         }
-        let me = epoch.index_of(seat.me);
+        let me = epoch.index_of(seat.me).map(MemberIndex::new);
         let lanes = params.number("lanes", lanes, 1..=n)?;
         let window = params.number("window", lanes.max(2), lanes..=WINDOW_MAX)?;
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
@@ -220,7 +231,7 @@ impl Config {
             mode: mode(params)?,
             fast_rules: params.switch("fast_rules", true)?,
             holders_propose: false,
-            heeds_voids: true,
+            faults: Faults::default(),
             echo: params.switch("echo", true)?,
             quorum_reads: quorum_reads(params)?,
             lanes,
@@ -247,13 +258,29 @@ impl Config {
     }
 
     /// Whether a slot is for requests of a member.
-    pub(super) fn is_for(&self, slot: Slot, member: usize) -> bool {
-        self.lanes == 1 || slot.0 % self.lanes as u64 == (member % self.lanes) as u64
+    pub(super) fn is_for(&self, slot: Slot, member: MemberIndex) -> bool {
+        self.lanes == 1 || self.lane(slot) == member.position() % self.lanes
     }
 
     /// The lane of a slot.
     pub(super) fn lane(&self, slot: Slot) -> usize {
         (slot.0 % self.lanes as u64) as usize
+    }
+
+    /// All members of the epoch.
+    pub(crate) fn everybody(&self) -> MemberSet {
+        MemberSet::first(self.members.len())
+    }
+
+    /// All members but this replica.
+    pub(crate) fn others(&self) -> MemberSet {
+        self.everybody() - MemberSet::only(self.me)
+    }
+
+    /// The position of a member.
+    pub(crate) fn member(&self, id: ReplicaId) -> Option<MemberIndex> {
+        let position = self.members.iter().position(|member| *member == id);
+        position.map(MemberIndex::new)
     }
 
     /// This replica's number.

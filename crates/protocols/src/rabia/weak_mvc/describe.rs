@@ -2,15 +2,16 @@
 
 use super::Replica;
 use super::messages::{Message, Record, SlotMessage};
-use super::slot::{Instance, Voice};
+use super::slot::Instance;
 use super::trail::Trail;
+use super::voice::{SlotValue, Voice};
 use quorate_core::{EntryId, Slot};
 use std::fmt::Write;
 
 /// Undecided slots described; a stuck replica is stuck in the first.
 const SLOTS_MAX: usize = 4;
 
-/// A message.
+/// A message on one line.
 pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Batch { entry } => format!("batch {:?}", entry.id),
@@ -47,7 +48,7 @@ fn asks(want: bool, more: bool) -> &'static str {
     }
 }
 
-/// A record.
+/// A record on one line.
 pub(crate) fn record(record: &Record) -> String {
     match record {
         Record::Batch { entry } => format!("batch {:?}", entry.id),
@@ -73,15 +74,19 @@ pub(crate) fn state(replica: &Replica) -> Vec<String> {
 
 fn slot_state(slot: Slot, instance: &Instance) -> String {
     let voices = instance.voices.iter().enumerate().map(|(member, voice)| {
-        let said = voice.prop.map(|p| format!("{} {:?}", prop(p), voice.trail));
-        format!("{}: {}", member + 1, said.unwrap_or("-".into()))
+        let said = match voice.prop.is_heard() {
+            true => format!("{} {:?}", prop(voice.prop.request()), voice.trail),
+            false => "-".into(),
+        };
+        format!("{}: {said}", member + 1)
     });
     let voices = voices.collect::<Vec<_>>().join(", ");
     let q = instance.q.map(|q| format!(", q={q:?}")).unwrap_or_default();
-    let decided = instance
-        .decided
-        .map(|value| format!(", decided {}", prop(value)));
-    format!("{slot:?} {voices}{q}{}", decided.unwrap_or_default())
+    let decided = match instance.is_decided() {
+        true => format!(", decided {}", prop(instance.decided.request())),
+        false => String::new(),
+    };
+    format!("{slot:?} {voices}{q}{decided}")
 }
 
 fn own(slot: Slot, proposed: Option<EntryId>, trail: Trail, q: Option<EntryId>) -> String {
@@ -113,10 +118,10 @@ impl Replica {
             let _ = write!(text, "; lost its promises: {}", rejoin.describe());
         }
         if !self.needs.is_empty() {
-            let ids: Vec<String> = self.needs.keys().take(SLOTS_MAX).map(name).collect();
+            let ids: Vec<String> = self.needs.ids().take(SLOTS_MAX).map(name).collect();
             let _ = write!(text, "; asks peers for batches {}", ids.join(", "));
         }
-        if let Some((peer, slot)) = self.ahead {
+        if let Some((peer, slot)) = self.behind.ahead {
             let _ = write!(text, "; replica {peer} is far ahead, in slot {slot}");
         }
         let slots = self.slots.iter().enumerate();
@@ -132,7 +137,8 @@ impl Replica {
     }
 
     fn describe_slot(&self, slot: Slot, instance: &Instance) -> String {
-        if let Some(value) = instance.decided {
+        if instance.is_decided() {
+            let value = instance.decided.request();
             let held = value.is_none_or(|id| self.pool.holds(id));
             let missing = if held { "" } else { ", which is not here" };
             return format!("decided for {}{missing}", proposal(value));
@@ -142,8 +148,8 @@ impl Replica {
             .map(|(id, voice)| format!("r{id} {}", describe_voice(voice)))
             .collect();
         let next = if instance.is_proposed() {
-            let expected = self.up & !self.late;
-            format!("{:?}", instance.next_value(&self.config, slot, expected))
+            let next = instance.next_value(&self.config, slot, self.presence.expected());
+            format!("{next:?}")
         } else {
             "to propose".into()
         };
@@ -157,8 +163,8 @@ impl Replica {
 
 fn describe_voice(voice: &Voice) -> String {
     match voice.prop {
-        None => "silent".into(),
-        Some(prop) => format!("{} {:?}", proposal(prop), voice.trail),
+        SlotValue::Unheard => "silent".into(),
+        prop => format!("{} {:?}", proposal(prop.request()), voice.trail),
     }
 }
 

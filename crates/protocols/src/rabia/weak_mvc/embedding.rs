@@ -4,7 +4,7 @@ use super::Replica;
 use super::messages::{Message, Record};
 use super::queue::Offer;
 use crate::shared::under_way::UnderWay;
-use quorate_core::{Entry, EntryId, Now, Out, Peers, Slot};
+use quorate_core::{Entry, EntryId, MemberSet, Now, Out, Peers, Slot};
 
 impl Replica {
     /// The first slot not delivered.
@@ -30,14 +30,8 @@ impl Replica {
 
     /// A name and a stamp for an entry that is formed outside.
     pub(crate) fn name_entry(&mut self, now: Now) -> (EntryId, u64) {
-        self.seq += 1;
-        self.hlc = now.clock_ns.max(self.hlc + 1);
-        let id = EntryId {
-            origin: self.config.my_id(),
-            boot: self.config.boot,
-            seq: self.seq,
-        };
-        (id, self.hlc)
+        let (origin, boot) = (self.config.my_id(), self.config.boot);
+        self.names.next(origin, boot, now.clock_ns)
     }
 
     /// Whether a replica that lost its promises has something else to wait for than slots.
@@ -61,14 +55,14 @@ impl Replica {
         self.pool.insert(entry, stamp_ns, self.config.me, true);
         self.freeze(now, id, stamp_ns, out);
         self.offer_foreign(id);
-        self.settle(now, out);
+        self.run_to_fixpoint(now, out);
     }
 
     /// An own entry is formed outside.
     pub(super) fn offer_foreign(&mut self, id: EntryId) {
         self.offers.push(Offer {
             id,
-            held_by: 1 << self.config.me,
+            held_by: MemberSet::only(self.config.me),
             fresh: true,
             attached: UnderWay::default(),
             is_foreign: true,

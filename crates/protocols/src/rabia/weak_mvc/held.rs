@@ -9,9 +9,10 @@
 //! behind that is skipped there. What it names and was decided before has had its effect.
 
 use super::Replica;
+use super::config::Fault;
 use super::messages::Timer;
 use crate::shared::decided::voided_by;
-use quorate_core::{Base, Due, Entry, EntryId, Now, Out};
+use quorate_core::{Base, Due, Entry, EntryId, MemberSet, Now, Out};
 
 /// Waits after proposals in vain double up to this many times.
 const DOUBLINGS_MAX: u32 = 10;
@@ -20,34 +21,34 @@ impl Replica {
     /// An entry whose payloads are kept here, and whose record is written: it may be proposed.
     pub(crate) fn admit(&mut self, now: Now, entry: Entry, out: &mut Out<Self>) {
         let id = entry.id;
-        let Some(origin) = self.member(id.origin) else {
+        let Some(origin) = self.config.member(id.origin) else {
             return;
         };
         if self.pool.holds(id) {
             self.pool.release(id);
         } else {
-            self.needs.remove(&id);
+            self.needs.forget(id);
             self.see_stamp(now, entry.stamp_ns);
             let rank_ns = self.rank_ns(now, entry.stamp_ns);
             self.pool.insert(entry, rank_ns, origin, true);
         }
-        let is_new = |me: usize| origin == me && id.boot == self.config.boot;
-        if is_new(self.config.me) && self.offers.iter().all(|offer| offer.id != id) {
+        let is_new = origin == self.config.me && id.boot == self.config.boot;
+        if is_new && self.offers.iter().all(|offer| offer.id != id) {
             self.offer_foreign(id);
         }
-        self.settle(now, out);
+        self.run_to_fixpoint(now, out);
     }
 
-    /// Members that are known to have proposed an own entry, as a mask.
-    pub(crate) fn proposers(&self, id: EntryId) -> u64 {
+    /// Members that are known to have proposed an own entry.
+    pub(crate) fn proposers(&self, id: EntryId) -> MemberSet {
         let offer = self.offers.iter().find(|offer| offer.id == id);
-        offer.map_or(0, |offer| offer.held_by)
+        offer.map_or(MemberSet::EMPTY, |offer| offer.held_by)
     }
 
     /// Members lost what they held.
-    pub(crate) fn discredit(&mut self, members: u64) {
+    pub(crate) fn discredit(&mut self, members: MemberSet) {
         let offers = self.offers.iter_mut();
-        offers.for_each(|offer| offer.held_by &= !members);
+        offers.for_each(|offer| offer.held_by -= members);
     }
 
     /// A proposal was in vain. Others may lack what goes with it, for long if its origin is away: the next
@@ -69,14 +70,14 @@ impl Replica {
         let is_open = |id: &EntryId| !self.done.entries.contains(*id);
         let mut voided = entry.map(voided_by).unwrap_or_default();
         voided.retain(is_open);
-        if self.config.heeds_voids {
+        if !self.config.faults.is(Fault::IgnoreVoids) {
             self.done.advance(self.ap, entry);
         } else if let Some(entry) = entry {
             self.done.entries.insert(entry.id);
         }
         for id in &voided {
             self.pool.remove(*id);
-            self.needs.remove(id);
+            self.needs.forget(*id);
             self.offers.retain(|offer| offer.id != *id);
         }
         self.voided.extend(voided);

@@ -11,19 +11,19 @@ pub enum Message {
     /// A request (Algorithm 1, line 9), offered by its origin or given to who needs it. Promises
     /// nothing.
     Batch {
-        /// The batch.
+        /// The entry that holds the batch.
         entry: Entry,
     },
     /// "I lack these batches, and every slot from this one on."
     Need {
         /// The sender's first slot not delivered.
         from: Slot,
-        /// The batches.
+        /// The names of the batches.
         ids: Vec<EntryId>,
     },
     /// "I hold these": their origin need not send them again. Promises nothing.
     Have {
-        /// The batches.
+        /// The names of the batches.
         ids: Vec<EntryId>,
     },
     /// Proposal, State and vote of Algorithm 2 in one.
@@ -32,9 +32,9 @@ pub enum Message {
     Nulls(Nulls),
     /// The outcome of a slot, for one that asked before its log could tell it.
     Decided {
-        /// Which.
+        /// The slot that is decided.
         slot: Slot,
-        /// Its request, or NULL.
+        /// The request that the slot is decided for; `None` is NULL.
         value: Option<EntryId>,
     },
     /// "I lost my promises, and lack every slot from this one on: how far have you gone?"
@@ -44,9 +44,9 @@ pub enum Message {
         /// The asker's first slot not delivered.
         from: Slot,
     },
-    /// The answer. Promises nothing.
+    /// How far the sender has gone, for a member that lost its promises. Promises nothing.
     RecoverA {
-        /// As in the question.
+        /// The asker's start of the process.
         boot: Boot,
         /// The first slot behind all that the sender may have begun.
         started: Slot,
@@ -65,11 +65,11 @@ pub enum Message {
         /// Counts the asker's queries.
         number: u64,
     },
-    /// The answer: every slot before the mark may hold a completed write.
+    /// The sender's mark, for reads: every slot before it may hold a completed write.
     ReadA {
-        /// As in the question.
+        /// The asker's start of the process.
         boot: Boot,
-        /// As in the question.
+        /// The number of the asker's query.
         number: u64,
         /// The first slot behind all in which the sender proposed a request or knows one decided.
         mark: Slot,
@@ -83,9 +83,9 @@ pub enum Message {
 pub struct Nulls {
     /// The slot of the first bit.
     pub base: Slot,
-    /// Which slots.
+    /// The slots, by their distance from the first.
     pub bits: Bits,
-    /// Asks for the receiver's history, or for the outcomes.
+    /// The sender asks for the receiver's history, or for the outcomes.
     pub want: bool,
     /// The sender has more of its own than it has proposed.
     pub more: bool,
@@ -144,7 +144,7 @@ impl Nulls {
 /// earlier ones, and counting by sender makes duplicates harmless.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotMessage {
-    /// Which slot.
+    /// The slot spoken of.
     pub slot: Slot,
     /// The sender's proposal; `None` is NULL.
     pub prop: Option<EntryId>,
@@ -153,7 +153,7 @@ pub struct SlotMessage {
     /// The request that has the slot if anyone has, as far as the sender knows. Every message
     /// with a 1 in its trail names it, so that who decides 1 knows what it decided.
     pub q: Option<EntryId>,
-    /// Asks for the receiver's history, or for the outcome.
+    /// The sender asks for the receiver's history, or for the outcome.
     pub want: bool,
     /// The sender has more of its own than it has offered.
     pub more: bool,
@@ -164,12 +164,12 @@ pub struct SlotMessage {
 pub enum Record {
     /// A batch, before it is proposed here.
     Batch {
-        /// The batch.
+        /// The entry that holds the batch.
         entry: Entry,
     },
     /// All of the replica's own values in one slot; the latest record of a slot counts.
     Own {
-        /// Which slot.
+        /// The slot spoken of.
         slot: Slot,
         /// The proposal; `None` is NULL.
         prop: Option<EntryId>,

@@ -1,7 +1,7 @@
 //! PQ, the queue of pending requests (section 3.1), and the batches behind it.
 
 use super::config::Config;
-use quorate_core::{Entry, EntryId};
+use quorate_core::{Entry, EntryId, MemberIndex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
@@ -19,7 +19,7 @@ pub(super) struct Pool {
 struct Held {
     entry: Entry,
     rank_ns: u64,
-    origin: usize,
+    origin: MemberIndex,
     persisted: bool,
     /// Too young for a slot of its own, or it was proposed in vain just now.
     frozen: bool,
@@ -77,13 +77,19 @@ impl Pool {
     }
 
     /// Whether another batch of this size from member `origin` is within its share.
-    pub(super) fn has_room(&self, origin: usize, bytes: usize, config: &Config) -> bool {
+    pub(super) fn has_room(&self, origin: MemberIndex, bytes: usize, config: &Config) -> bool {
         let load = self.load[origin];
         load.entries < config.pool_entries_max && load.bytes + bytes <= config.pool_bytes_max
     }
 
     /// Adds a batch of member `origin` that is not held.
-    pub(super) fn insert(&mut self, entry: Entry, rank_ns: u64, origin: usize, persisted: bool) {
+    pub(super) fn insert(
+        &mut self,
+        entry: Entry,
+        rank_ns: u64,
+        origin: MemberIndex,
+        persisted: bool,
+    ) {
         let id = entry.id;
         let load = &mut self.load[origin];
         load.entries += 1;

@@ -1,17 +1,19 @@
-//! Which slots to start, and with what (Algorithm 1, lines 1 to 3, for a window of slots).
+//! The choice of slots to start, and with what (Algorithm 1, lines 1 to 3, for a window of slots).
 
 use super::Replica;
-use super::messages::{Bits, Message, Nulls, Record, SlotMessage, Timer};
-use super::slot::{Instance, Next, View, Wait};
-use super::waits::begin_wait;
+use super::deliver::OwnValues;
+use super::messages::{Bits, Message, Record, SlotMessage, Timer};
+use super::slot::{Instance, Next, View};
+use super::voice::SlotValue;
+use super::waits::{Wait, begin_wait};
 use quorate_core::{Due, EntryId, Event, Out, Peers, Slot};
 
 /// What to do about a slot that is not started here.
 enum Choice {
     /// Nobody needs it.
     Leave,
-    /// Somebody proposed a batch that is not here yet but may come.
-    /// Or the owner of its lane is about to propose. For this long at most.
+    /// Wait for this long at most: somebody proposed a batch that is not here yet but may come, or the
+    /// owner of its lane is about to propose.
     Await(u64),
     /// Start it with this.
     Propose(Option<EntryId>),
@@ -27,8 +29,7 @@ impl Replica {
             return;
         }
         for offset in 0..self.config.window {
-            let is_open =
-                |instance: &Instance| instance.is_proposed() || instance.decided.is_some();
+            let is_open = |instance: &Instance| instance.is_proposed() || instance.is_decided();
             if self.slots.get(offset).is_some_and(is_open) {
                 continue;
             }
@@ -53,7 +54,7 @@ impl Replica {
     }
 
     fn choose(&self, offset: usize) -> Choice {
-        if self.slot_at(offset) < self.forced {
+        if self.slot_at(offset) < self.reserve.forced {
             return self.choose_forced(offset);
         }
         if self.config.echo
@@ -88,40 +89,10 @@ impl Replica {
         Slot(self.ap.0 + offset as u64)
     }
 
-    fn is_narrow(&self, offset: usize) -> bool {
-        self.narrow & 1 << self.config.lane(self.slot_at(offset)) != 0
-    }
-
-    /// Whether a slot may start for its own sake: not after a forfeit of its lane, unless it is
-    /// the lane's first.
-    fn is_wide(&self, offset: usize) -> bool {
-        offset < self.config.lanes || !self.is_narrow(offset)
-    }
-
-    /// Whether a later slot, of another lane, is wanted for a request.
-    fn is_lane_waiting_behind(&self, offset: usize) -> bool {
-        let last = self.config.window.min(offset + self.config.lanes);
-        (offset + 1..last).any(|later| self.is_wide(later) && self.head(later, false).is_some())
-    }
-
-    /// Whether the owner of the slot's lane has not proposed in it and said it has more: to race
-    /// it with NULL would cost its request the slot.
-    fn has_busy_owner(&self, offset: usize) -> bool {
-        let slot = self.slot_at(offset);
-        let unheard = self.slots.get(offset).map_or(u64::MAX, Instance::unheard);
-        let busy = self.more & unheard & !(1 << self.config.me);
-        let members = 0..self.config.members.len();
-        self.config.lanes > 1
-            && busy != 0
-            && members
-                .into_iter()
-                .any(|m| busy & 1 << m != 0 && self.config.is_for(slot, m))
-    }
-
     /// The batch most often proposed by peers in this slot, unless it has its slot elsewhere.
     fn echo(&self, offset: usize) -> Option<EntryId> {
         let slot = self.slots.get(offset)?;
-        let named = slot.voices.iter().filter_map(|voice| voice.prop.flatten());
+        let named = slot.voices.iter().filter_map(|voice| voice.prop.request());
         named
             .filter(|id| self.pool.may_propose(*id) && !self.has_slot_elsewhere(*id, offset))
             .max_by_key(|id| (slot.support(*id), std::cmp::Reverse(self.pool.key(*id))))
@@ -135,9 +106,9 @@ impl Replica {
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != offset);
-        others.any(|(_, slot)| match slot.decided {
-            Some(value) => value == Some(id),
-            None => slot.support(id) >= majority,
+        others.any(|(_, slot)| match slot.is_decided() {
+            true => slot.decided == SlotValue::Request(id),
+            false => slot.support(id) >= majority,
         })
     }
 
@@ -149,7 +120,7 @@ impl Replica {
     /// and forfeit for ever; stamps are the same everywhere.
     ///
     /// `frozen_too`: the slot is started anyway, so a batch need not wait for its age.
-    fn head(&self, offset: usize, frozen_too: bool) -> Option<EntryId> {
+    pub(super) fn head(&self, offset: usize, frozen_too: bool) -> Option<EntryId> {
         let slot = self.slot_at(offset);
         let is_paced = self.config.holders_propose;
         let is_ripe = |id| frozen_too || !self.pool.is_frozen(id);
@@ -158,7 +129,7 @@ impl Replica {
             false => self.config.freeze_ns == 0 || is_ripe(id),
         };
         let is_here = |id: &EntryId| {
-            let origin = self.member(id.origin);
+            let origin = self.config.member(id.origin);
             let is_lane = || origin.is_some_and(|member| self.config.is_for(slot, member));
             (self.config.lanes == 1 || is_lane()) && may_be(*id)
         };
@@ -178,7 +149,7 @@ impl Replica {
     }
 
     fn names_a_lacking(&self, slot: &Instance) -> bool {
-        let mut named = slot.voices.iter().filter_map(|voice| voice.prop.flatten());
+        let mut named = slot.voices.iter().filter_map(|voice| voice.prop.request());
         named.any(|id| !self.pool.may_propose(id) && !self.done.entries.contains(id))
     }
 
@@ -208,8 +179,7 @@ impl Replica {
             out.disarm(Timer::Adopt(slot));
         }
         let patience_ns = self.config.vote_hold_ns.max(self.config.grace_ns);
-        if self.late & self.up != 0 && self.probe.is_none() && patience_ns > 0 {
-            self.probe = Some(slot);
+        if patience_ns > 0 && self.presence.probe_in(slot) {
             out.arm(Timer::Probe, Due::After(patience_ns));
         }
         self.progress(slot, true, out);
@@ -221,10 +191,10 @@ impl Replica {
         let Some(offset) = self.offset(slot) else {
             return;
         };
-        let expected = self.up & !self.late;
+        let expected = self.presence.expected();
         let config = self.config.clone();
         let instance = &mut self.slots[offset];
-        if instance.decided.is_some() {
+        if instance.is_decided() {
             return;
         }
         instance.learn(&config.thresholds);
@@ -261,75 +231,20 @@ impl Replica {
             }
         }
         if changed && self.is_bare_null(offset) {
-            self.reserve(slot, out);
-            self.unsaid.insert(offset);
-            self.conclude_null(slot, out);
+            self.propose_bare_null(offset, out);
         } else if changed {
             self.write(slot, out);
             self.say(slot, Peers::All, false, out);
         }
     }
 
-    /// The own NULL may be durable as soon as it is proposed, and decide at once.
-    fn conclude_null(&mut self, slot: Slot, out: &mut Out<Self>) {
-        if self
-            .instance(slot)
-            .is_some_and(|instance| instance.prop_durable)
-        {
-            self.progress(slot, false, out);
-        }
-    }
-
-    /// Whether this replica has said NULL and nothing else, where the reserve alone records that.
-    pub(super) fn is_bare_null(&self, offset: usize) -> bool {
-        self.slots[offset].is_plain_null() && self.slot_at(offset) >= self.doubtful
-    }
-
-    /// Sees to it that a proposal of NULL survives a crash: it needs no record but the reserve's.
-    fn reserve(&mut self, slot: Slot, out: &mut Out<Self>) {
-        if slot >= self.reserve.0 {
-            let until = Slot(self.ap.0 + 2 * self.config.window as u64);
-            self.reserve = (until, out.persist(Record::Reserve { until }));
-        }
-        if self.reserve.1 <= self.durable {
-            self.instance_mut(slot)
-                .expect("it was proposed in")
-                .harden(0);
-        } else {
-            self.unflushed.push_back((out.persisted(), slot, 0));
-        }
-    }
-
-    /// Says all NULLs of this step, in one message with what else is said.
-    pub(super) fn say_nulls(&mut self, out: &mut Out<Self>) {
-        let bits = std::mem::take(&mut self.unsaid);
-        if !bits.is_empty() {
-            self.say_these_nulls(bits, Peers::All, false, out);
-        }
-    }
-
-    /// NULLs wait for the reserve, not for records that have nothing to do with them.
-    pub(super) fn say_these_nulls(&self, bits: Bits, to: Peers, want: bool, out: &mut Out<Self>) {
-        let message = Message::Nulls(Nulls {
-            base: self.ap,
-            bits,
-            want,
-            more: self.has_more(),
-        });
-        if self.reserve.1 <= self.durable && out.persisted() == self.written {
-            out.send_early(to, message);
-        } else {
-            out.send(to, message);
-        }
-    }
-
     /// Whether own requests wait that are proposed in no slot.
-    fn has_more(&self) -> bool {
+    pub(super) fn has_more(&self) -> bool {
         let is_unproposed = |id| {
             !self
                 .slots
                 .iter()
-                .any(|slot| slot.own().prop == Some(Some(id)))
+                .any(|slot| slot.own().prop == SlotValue::Request(id))
         };
         !self.queue.is_empty()
             || self.config.lanes > 1 && self.offers.iter().any(|offer| is_unproposed(offer.id))
@@ -341,13 +256,13 @@ impl Replica {
         let own = instance.own();
         let record = Record::Own {
             slot,
-            prop: own.prop.expect("who speaks has proposed"),
+            prop: own.proposal(),
             trail: own.trail,
             q: instance.q,
         };
         let trail_len = own.trail.len();
         let lsn = out.persist(record);
-        self.unflushed.push_back((lsn, slot, trail_len));
+        self.disk.push(lsn, OwnValues { slot, trail_len });
     }
 
     /// Says everything this replica has said in a slot, once it is durable.
@@ -362,7 +277,7 @@ impl Replica {
         let own = instance.own();
         let message = SlotMessage {
             slot,
-            prop: own.prop.expect("who speaks has proposed"),
+            prop: own.proposal(),
             trail: own.trail,
             q: instance.q,
             want,

@@ -5,7 +5,8 @@ use super::messages::{Message, Timer};
 use crate::shared::backlog::{Backlog, refuse_withdrawn, withdraw_reads};
 use crate::shared::under_way::UnderWay;
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Now, Out, Outcome, Peers, Refusal, RequestId,
+    Boot, Class, Command, Due, ENTRY_BYTES_MAX, EntryId, MemberIndex, MemberSet, Now, Out, Outcome,
+    Peers, Refusal, ReplicaId, RequestId,
 };
 use std::collections::BTreeSet;
 
@@ -22,12 +23,41 @@ impl Queue {
     }
 }
 
+/// Names and stamps of own entries.
+#[derive(Clone, Copy, Default, Hash, Debug)]
+pub(super) struct Names {
+    /// Sequence number of the last own entry.
+    seq: u64,
+    /// The hybrid clock, in ns: the last stamp given, or seen if that was later.
+    hlc_ns: u64,
+}
+
+impl Names {
+    /// The name of the next own entry, and its stamp.
+    pub(super) fn next(&mut self, origin: ReplicaId, boot: Boot, clock_ns: u64) -> (EntryId, u64) {
+        self.seq += 1;
+        self.hlc_ns = clock_ns.max(self.hlc_ns + 1);
+        let seq = self.seq;
+        (EntryId { origin, boot, seq }, self.hlc_ns)
+    }
+
+    /// Whether an own entry has this sequence number.
+    pub(super) fn has_given(&self, seq: u64) -> bool {
+        seq <= self.seq
+    }
+
+    /// Later stamps are behind this one.
+    fn see_stamp(&mut self, stamp_ns: u64) {
+        self.hlc_ns = self.hlc_ns.max(stamp_ns);
+    }
+}
+
 /// An own batch that is not delivered yet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Offer {
     pub(super) id: EntryId,
-    /// Members known to hold it.
-    pub(super) held_by: u64,
+    /// Members known to hold the batch.
+    pub(super) held_by: MemberSet,
     /// Whether it was sent since the last retransmission timer.
     pub(super) fresh: bool,
     /// Members to which it went, if it is so long that it may be under way for a while.
@@ -96,12 +126,13 @@ impl Replica {
                 entry: entry.clone(),
             };
             out.send_early(Peers::All, message);
-            let attached = self.given_to_links(entry.body_len(), self.others(), now.mono_ns);
-            self.pool.insert(entry, self.hlc, self.config.me, false);
-            self.freeze(now, id, self.hlc, out);
+            let others = self.config.others();
+            let attached = self.given_to_links(entry.body_len(), others, now.mono_ns);
+            self.pool.insert(entry, stamp_ns, self.config.me, false);
+            self.freeze(now, id, stamp_ns, out);
             self.offers.push(Offer {
                 id,
-                held_by: 1 << self.config.me,
+                held_by: MemberSet::only(self.config.me),
                 fresh: true,
                 attached,
                 is_foreign: false,
@@ -112,18 +143,13 @@ impl Replica {
 
     /// A batch of so many bytes goes to these members. One that the links move at once is not
     /// remembered to be on its way.
-    pub(super) fn given_to_links(&mut self, bytes: usize, to: u64, now_ns: u64) -> UnderWay {
-        let until_ns = self.line.put_bytes(bytes as u64, to, now_ns);
+    pub(super) fn given_to_links(&mut self, bytes: usize, to: MemberSet, now_ns: u64) -> UnderWay {
+        let until_ns = self.line.put_bytes(bytes as u64, to.bits(), now_ns);
         let mut attached = UnderWay::default();
         if until_ns > now_ns {
-            attached.sent(to, until_ns);
+            attached.sent(to.bits(), until_ns);
         }
         attached
-    }
-
-    /// Members but this one.
-    pub(super) fn others(&self) -> u64 {
-        self.everybody() & !(1 << self.config.me)
     }
 
     fn batches_under_way(&self) -> usize {
@@ -168,14 +194,14 @@ impl Replica {
     /// Moves the own clock behind a stamp seen, unless the stamp is absurd.
     pub(super) fn see_stamp(&mut self, now: Now, stamp_ns: u64) {
         if stamp_ns <= now.clock_ns.saturating_add(self.config.hlc_skew_max_ns) {
-            self.hlc = self.hlc.max(stamp_ns);
+            self.names.see_stamp(stamp_ns);
         }
     }
 
     /// A member holds an own batch.
-    pub(super) fn credit(&mut self, member: usize, id: EntryId) {
+    pub(super) fn credit(&mut self, member: MemberIndex, id: EntryId) {
         if let Some(offer) = self.offers.iter_mut().find(|offer| offer.id == id) {
-            offer.held_by |= 1 << member;
+            offer.held_by.insert(member);
         }
     }
 }

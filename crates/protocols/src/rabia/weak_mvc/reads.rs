@@ -11,7 +11,7 @@
 
 use super::Replica;
 use super::messages::Message;
-use quorate_core::{Boot, Out, Outcome, Peers, RequestId, Slot};
+use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Peers, RequestId, Slot};
 
 /// Reads without a slot: those asked about, and those that came meanwhile.
 #[derive(Clone, Default, Hash, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Reads {
 struct Query {
     reads: Vec<RequestId>,
     /// Members that have answered, this one included.
-    heard: u64,
+    heard: MemberSet,
     /// The highest mark heard.
     mark: Slot,
     /// Whether it was asked since the last retransmission timer.
@@ -51,7 +51,7 @@ impl Replica {
             self.reads.number += 1;
             self.reads.query = Some(Query {
                 reads: std::mem::take(&mut self.reads.waiting),
-                heard: 1 << self.config.me,
+                heard: MemberSet::only(self.config.me),
                 mark: self.mark,
                 fresh: true,
             });
@@ -68,7 +68,13 @@ impl Replica {
     }
 
     /// A peer asks for the mark. It promises nothing that is not in the records already.
-    pub(super) fn on_read_q(&mut self, from: usize, boot: Boot, number: u64, out: &mut Out<Self>) {
+    pub(super) fn on_read_q(
+        &mut self,
+        from: MemberIndex,
+        boot: Boot,
+        number: u64,
+        out: &mut Out<Self>,
+    ) {
         if self.is_voting() {
             let peer = Peers::One(self.config.members[from]);
             let mark = self.mark;
@@ -79,8 +85,9 @@ impl Replica {
     /// A member's mark, taken after the query began.
     pub(super) fn on_read_a(
         &mut self,
-        from: usize,
-        (boot, number): (Boot, u64),
+        from: MemberIndex,
+        boot: Boot,
+        number: u64,
         mark: Slot,
         out: &mut Out<Self>,
     ) {
@@ -88,15 +95,15 @@ impl Replica {
             return;
         }
         if let Some(query) = &mut self.reads.query {
-            query.heard |= 1 << from;
+            query.heard.insert(from);
             query.mark = query.mark.max(mark);
         }
         self.conclude_query(out);
     }
 
     fn conclude_query(&mut self, out: &mut Out<Self>) {
-        let enough = self.config.thresholds.read as u32;
-        let query = self.reads.query.take_if(|q| q.heard.count_ones() >= enough);
+        let enough = self.config.thresholds.read;
+        let query = self.reads.query.take_if(|q| q.heard.len() >= enough);
         if let Some(query) = query {
             self.reads.promised = self.reads.promised.max(query.mark);
             for id in query.reads {
@@ -118,8 +125,8 @@ impl Replica {
     }
 
     /// Asks a peer that can hear again.
-    pub(super) fn ask_mark_of(&self, member: usize, out: &mut Out<Self>) {
-        let is_silent = |query: &Query| query.heard & 1 << member == 0;
+    pub(super) fn ask_mark_of(&self, member: MemberIndex, out: &mut Out<Self>) {
+        let is_silent = |query: &Query| !query.heard.contains(member);
         if self.reads.query.as_ref().is_some_and(is_silent) {
             self.say_query(Peers::One(self.config.members[member]), out);
         }

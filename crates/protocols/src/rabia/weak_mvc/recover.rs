@@ -2,14 +2,20 @@
 
 use super::Replica;
 use super::config::Config;
-use super::messages::{Bits, Record};
+use super::lanes::Lanes;
+use super::messages::Record;
+use super::needs::Needs;
 use super::pool::Pool;
-use super::queue::Queue;
+use super::queue::{Names, Queue};
 use super::reads::Reads;
+use super::repair::{Behind, Retransmission};
+use super::reserve::Reserve;
+use super::waits::Presence;
 use crate::shared::decided::DecidedSet;
+use crate::shared::disk::Disk;
 use crate::shared::under_way::Line;
-use quorate_core::{Lsn, Machine, Now, Out, Past, Peers, Slot};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_core::{Lsn, Machine, MemberSet, Now, Out, Past, Peers, Slot};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Replica {
@@ -34,7 +40,7 @@ impl Replica {
                 let mut replica = Replica::empty(config, next, base, out);
                 if config.holders_propose {
                     let reach = <Replica as Machine>::reach(config).unwrap_or(u64::MAX);
-                    replica.doubtful = Slot(next.0.saturating_add(reach));
+                    replica.reserve.doubtful = Slot(next.0.saturating_add(reach));
                 }
                 records
                     .into_iter()
@@ -44,12 +50,11 @@ impl Replica {
         };
         replica.resume(out);
         replica.say_rejoin(Peers::All, out);
-        replica.settle(now, out);
+        replica.run_to_fixpoint(now, out);
         replica
     }
 
     fn empty(config: &Config, ap: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
-        let everybody = u64::MAX >> (64 - config.members.len());
         Replica {
             config: Arc::new(config.clone()),
             rejoin: None,
@@ -58,45 +63,33 @@ impl Replica {
             ap,
             done,
             slots: VecDeque::new(),
-            spare: Vec::new(),
+            free_instances: Vec::new(),
             pool: Pool::new(config.members.len()),
-            needs: BTreeMap::new(),
+            needs: Needs::default(),
             queue: Queue::default(),
             reads: Reads::default(),
             mark: ap,
             nudged: Slot(0),
             offers: Vec::new(),
-            narrow: 0,
-            more: 0,
+            lanes: Lanes::default(),
             voided: Vec::new(),
-            reserve: (Slot(0), Lsn(0)),
-            forced: Slot(0),
-            doubtful: Slot(0),
-            unsaid: Bits::default(),
+            reserve: Reserve::default(),
+            names: Names::default(),
+            presence: Presence::of(config.others()),
             written: Lsn(0),
-            seq: 0,
-            hlc: 0,
-            up: everybody & !(1 << config.me),
-            late: 0,
-            probe: None,
-            unflushed: VecDeque::new(),
-            durable: Lsn(out.persisted().0),
-            ahead: None,
+            disk: Disk::at_start(out.persisted()),
+            behind: Behind::default(),
             acknowledge: None,
-            retransmit_armed: false,
-            need_armed: false,
-            catch_up_armed: false,
             line: Line::default(),
-            pace: Default::default(),
             now_ns: 0,
-            backoff: 0,
+            retransmission: Retransmission::default(),
         }
     }
 
     fn restore(&mut self, now: Now, record: Record) {
         match record {
             Record::Batch { entry } => {
-                let origin = self.member(entry.id.origin);
+                let origin = self.config.member(entry.id.origin);
                 let is_open = !self.done.entries.contains(entry.id) && !self.pool.holds(entry.id);
                 if let Some(origin) = origin.filter(|_| is_open) {
                     self.see_stamp(now, entry.stamp_ns);
@@ -106,8 +99,7 @@ impl Replica {
             }
             Record::Floor { slot } => self.restore_floor(slot),
             Record::Reserve { until } => {
-                self.reserve = (self.reserve.0.max(until), Lsn(0));
-                self.forced = self.reserve.0;
+                self.reserve.restore(until);
             }
             Record::Own {
                 slot,
@@ -129,11 +121,12 @@ impl Replica {
     fn resume(&mut self, out: &mut Out<Self>) {
         for offset in 0..self.slots.len() {
             let slot = Slot(self.ap.0 + offset as u64);
-            let Some(prop) = self.slots[offset].own().prop else {
+            let prop = self.slots[offset].own().prop;
+            if !prop.is_heard() {
                 continue;
-            };
-            if let Some(id) = prop {
-                self.lack(id, 0, out);
+            }
+            if let Some(id) = prop.request() {
+                self.lack(id, MemberSet::EMPTY, out);
             }
             self.say(slot, Peers::All, true, out);
             self.progress(slot, false, out);

@@ -23,13 +23,13 @@
 
 use super::Replica;
 use super::messages::{Message, Record};
-use quorate_core::{Boot, Event, Lsn, Out, Peers, Slot};
+use quorate_core::{Boot, Event, Lsn, MemberIndex, MemberSet, Out, Peers, Slot};
 
 /// A recovery under way.
 #[derive(Clone, Copy, Default, Hash, Debug)]
 pub(super) struct Rejoin {
     /// Members that have answered.
-    heard: u64,
+    heard: MemberSet,
     /// The first slot behind all that those had started.
     started: Slot,
     /// The first slot this replica may vote in, once known.
@@ -41,7 +41,7 @@ pub(super) struct Rejoin {
 impl Rejoin {
     /// For people: what the recovery waits for.
     pub(super) fn describe(&self) -> String {
-        let heard = self.heard.count_ones();
+        let heard = self.heard.len();
         match self.floor {
             None => format!("asks how far it may have gone, {heard} answered"),
             Some(floor) => format!("waits for all slots before {floor} to be delivered"),
@@ -87,7 +87,13 @@ impl Replica {
     }
 
     /// A member that lost its promises asks how far it may have gone.
-    pub(super) fn on_recover(&mut self, j: usize, boot: Boot, from: Slot, out: &mut Out<Self>) {
+    pub(super) fn on_recover(
+        &mut self,
+        j: MemberIndex,
+        boot: Boot,
+        from: Slot,
+        out: &mut Out<Self>,
+    ) {
         if self.is_voting() {
             let started = self.started();
             let to = Peers::One(self.config.members[j]);
@@ -97,14 +103,20 @@ impl Replica {
     }
 
     /// A recovering member needs slots to end that nobody may have begun.
-    pub(super) fn on_nudge(&mut self, j: usize, until: Slot, from: Slot, out: &mut Out<Self>) {
+    pub(super) fn on_nudge(
+        &mut self,
+        j: MemberIndex,
+        until: Slot,
+        from: Slot,
+        out: &mut Out<Self>,
+    ) {
         if self.is_voting() {
             self.nudge(until);
             self.inform_recovering(j, from, out);
         }
     }
 
-    fn inform_recovering(&self, j: usize, from: Slot, out: &mut Out<Self>) {
+    fn inform_recovering(&self, j: MemberIndex, from: Slot, out: &mut Out<Self>) {
         if from < self.ap {
             out.inform(self.config.members[j], from);
         }
@@ -114,16 +126,15 @@ impl Replica {
     fn started(&self) -> Slot {
         let begun = self.slots.iter().rposition(|slot| slot.is_proposed());
         let begun = begun.map_or(self.ap, |offset| Slot(self.ap.0 + offset as u64 + 1));
-        begun.max(self.floor).max(self.forced)
+        begun.max(self.floor).max(self.reserve.forced)
     }
 
     /// A member's answer.
-    pub(super) fn on_recover_a(&mut self, from: usize, boot: Boot, started: Slot) {
+    pub(super) fn on_recover_a(&mut self, from: MemberIndex, boot: Boot, started: Slot) {
         if let Some(rejoin) = &mut self.rejoin
             && boot == self.config.boot
-            && rejoin.heard & 1 << from == 0
+            && rejoin.heard.insert(from)
         {
-            rejoin.heard |= 1 << from;
             rejoin.started = rejoin.started.max(started);
         }
     }
@@ -134,7 +145,7 @@ impl Replica {
             return;
         };
         let enough = self.config.thresholds.rejoin;
-        if rejoin.floor.is_none() && rejoin.heard.count_ones() as usize >= enough {
+        if rejoin.floor.is_none() && rejoin.heard.len() >= enough {
             let window = self.config.window as u64;
             let floor = Slot(rejoin.started.0.saturating_add(window));
             rejoin.floor = Some(floor);
@@ -156,7 +167,8 @@ impl Replica {
             let slot = rejoin.floor;
             rejoin.written = Some(out.persist(Record::Floor { slot }));
         }
-        let is_over = |rejoin: &mut Rejoin| rejoin.written.is_some_and(|lsn| lsn <= self.durable);
+        let is_over =
+            |rejoin: &mut Rejoin| rejoin.written.is_some_and(|lsn| self.disk.is_durable(lsn));
         if let Some(rejoin) = self.rejoin.take_if(is_over) {
             assert_eq!(rejoin.floor, Some(self.floor), "the floor is known (I9)");
             assert!(self.ap >= self.floor, "and everything before it (I9)");

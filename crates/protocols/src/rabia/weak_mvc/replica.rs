@@ -1,21 +1,26 @@
 //! A replica's state, and what every input does to it.
 
 use super::config::Config;
-use super::messages::{Bits, Message, Record, Timer};
+use super::deliver::OwnValues;
+use super::lanes::Lanes;
+use super::messages::{Message, Record, Timer};
+use super::needs::Needs;
 use super::pool::Pool;
-use super::queue::{Offer, Queue};
+use super::queue::{Names, Offer, Queue};
 use super::reads::Reads;
 use super::rejoin::Rejoin;
-use super::repair::Need;
+use super::repair::{Behind, Retransmission};
+use super::reserve::Reserve;
 use super::slot::Instance;
+use super::waits::Presence;
 use crate::shared::decided::DecidedSet;
+use crate::shared::disk::Disk;
 use crate::shared::under_way::Line;
-use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Input, Introspect, Lsn, Machine, Now, Out, Past, ReplicaId, Slot, Wire,
-    WireError,
+    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, Now, Out, Past,
+    ReplicaId, Slot, Wire, WireError,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -35,12 +40,12 @@ pub struct Replica {
     pub(super) done: DecidedSet,
     /// The slots from `ap` on, as far as anything is known of them.
     pub(super) slots: VecDeque<Instance>,
-    /// Slots of the past, for their memory.
-    pub(super) spare: Vec<Instance>,
-    /// PQ.
+    /// Cleared instances of past slots, kept for their allocations.
+    pub(super) free_instances: Vec<Instance>,
+    /// PQ, the queue of pending requests.
     pub(super) pool: Pool,
     /// Batches named in a slot and not held.
-    pub(super) needs: BTreeMap<EntryId, Need>,
+    pub(super) needs: Needs,
     /// Commands, and reads that go through the log, without a batch.
     pub(super) queue: Queue,
     /// Reads that do not go through the log.
@@ -52,56 +57,30 @@ pub struct Replica {
     pub(super) nudged: Slot,
     /// Own batches not delivered.
     pub(super) offers: Vec<Offer>,
-    /// By lane: whether its last outcome was NULL in spite of a request proposed here. Then one
-    /// slot of it at a time, or replicas that assign the same requests to the slots of the window
-    /// in different orders may go on forfeiting for ever.
-    pub(super) narrow: u64,
-    /// Members that said they have more than they have proposed.
-    pub(super) more: u64,
+    /// What outcomes and members say of the lanes.
+    pub(super) lanes: Lanes,
     /// What was made void, and the protocol around this machine was not told of.
     pub(super) voided: Vec<EntryId>,
-    /// Every slot in which NULL was proposed without a record is before this one, and the record
-    /// that says so.
-    pub(super) reserve: (Slot, Lsn),
-    /// Slots before this one and without a record may have been NULL in a former life, and are
-    /// NULL again.
-    pub(super) forced: Slot,
-    /// NULL below this has a record of its own: another proposal may lie in the log that this start left out,
-    /// and a later one would take it up when what it rests on is there again.
-    pub(super) doubtful: Slot,
-    /// Slots, from `ap`, whose NULL is to be said at the end of the step.
-    pub(super) unsaid: Bits,
+    /// What covers proposals of NULL without a record of their own.
+    pub(super) reserve: Reserve,
+    /// Names and stamps of own entries.
+    pub(super) names: Names,
+    /// The members that may speak at any moment.
+    pub(super) presence: Presence,
     /// The last record of earlier steps.
     pub(super) written: Lsn,
-    /// Sequence number of the last own batch.
-    pub(super) seq: u64,
-    /// The hybrid clock: the last stamp given, or seen if that was later.
-    pub(super) hlc: u64,
-    /// Members whose link is not known to be down.
-    pub(super) up: u64,
-    /// Members not waited for until they are in time for a probe.
-    pub(super) late: u64,
-    /// The slot in which late members are given a chance: one at a time, while the timer runs.
-    pub(super) probe: Option<Slot>,
-    /// Own values written and not durable: record, slot, length of the trail.
-    pub(super) unflushed: VecDeque<(Lsn, Slot, usize)>,
-    /// Records up to here are durable.
-    pub(super) durable: Lsn,
-    /// A peer beyond the window, and the slot it was seen in.
-    pub(super) ahead: Option<(ReplicaId, Slot)>,
+    /// How far records are durable, and the own values that wait for that.
+    pub(super) disk: Disk<OwnValues>,
+    /// A peer beyond the window.
+    pub(super) behind: Behind,
     /// A batch whose origin is to be told that it came.
-    pub(super) acknowledge: Option<(usize, EntryId)>,
+    pub(super) acknowledge: Option<(MemberIndex, EntryId)>,
     /// What the own links have to move.
     pub(super) line: Line,
-    /// How long batches take that others name before they come.
-    pub(super) pace: Pace,
     /// The own clock at this step.
     pub(super) now_ns: u64,
-    pub(super) retransmit_armed: bool,
-    pub(super) need_armed: bool,
-    pub(super) catch_up_armed: bool,
-    /// Retransmissions since the last delivery.
-    pub(super) backoff: u32,
+    /// The timer that says again what went unanswered.
+    pub(super) retransmission: Retransmission,
 }
 
 impl Machine for Replica {
@@ -137,7 +116,7 @@ impl Machine for Replica {
             // It orders everything whole, and has nothing executed ahead.
             Input::Held(_) | Input::Applied { .. } => {}
         }
-        self.settle(now, out);
+        self.run_to_fixpoint(now, out);
     }
 
     fn room(&self) -> usize {
@@ -157,22 +136,13 @@ impl Machine for Replica {
 impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.rejoin, self.is_rejoin_delayed, self.floor).hash(to);
-        (self.ap, self.seq, self.hlc).hash(to);
-        (self.narrow, self.more, self.up, self.late).hash(to);
-        let reserve = (self.reserve.0, self.reserve.1 <= self.durable, self.forced);
-        (reserve, self.doubtful).hash(to);
+        (self.ap, self.names, self.lanes, self.presence).hash(to);
+        self.reserve.fingerprint(self.disk.durable(), to);
         self.done.to_bytes().hash(to);
-        self.slots.hash(to);
-        self.pool.hash(to);
-        self.needs.hash(to);
-        self.queue.hash(to);
-        (&self.reads, self.mark, self.nudged).hash(to);
-        self.offers.hash(to);
-        for (lsn, slot, trail_len) in &self.unflushed {
-            (lsn.0 - self.durable.0, slot, trail_len).hash(to);
-        }
-        (self.ahead, self.acknowledge, self.backoff, self.probe).hash(to);
-        (self.retransmit_armed, self.need_armed, self.catch_up_armed).hash(to);
+        (&self.slots, &self.pool, &self.needs).hash(to);
+        (&self.queue, &self.reads, self.mark, self.nudged).hash(to);
+        (&self.offers, &self.disk, self.behind).hash(to);
+        (self.acknowledge, self.retransmission).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -191,9 +161,12 @@ impl Introspect for Replica {
 
 impl Replica {
     fn on_message(&mut self, now: Now, from: ReplicaId, message: Message, out: &mut Out<Self>) {
-        let Some(from) = self.member(from).filter(|member| *member != self.config.me) else {
-            let what = "a message from no other member";
-            return out.emit(quorate_core::Event::Misbehaved { peer: from, what });
+        let from = match self.config.member(from) {
+            Some(member) if member != self.config.me => member,
+            _ => {
+                let what = "a message from no other member";
+                return out.emit(Event::Misbehaved { peer: from, what });
+            }
         };
         match message {
             Message::Batch { entry } => self.on_batch(now, from, entry, out),
@@ -207,7 +180,7 @@ impl Replica {
             Message::Nudge { until, from: slot } => self.on_nudge(from, until, slot, out),
             Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
             Message::ReadA { boot, number, mark } => {
-                self.on_read_a(from, (boot, number), mark, out);
+                self.on_read_a(from, boot, number, mark, out);
             }
         }
     }
@@ -221,12 +194,12 @@ impl Replica {
             Timer::Adopt(slot) => self.on_adopt(slot, out),
             Timer::Grace(slot) => self.on_grace(slot, out),
             Timer::Thaw(id) => self.pool.thaw(id),
-            Timer::Probe => self.probe = None,
+            Timer::Probe => self.presence.end_probe(),
         }
     }
 
     /// Does all that became possible: every input ends here.
-    pub(super) fn settle(&mut self, now: Now, out: &mut Out<Self>) {
+    pub(super) fn run_to_fixpoint(&mut self, now: Now, out: &mut Out<Self>) {
         self.ask_marks(out);
         self.recover_further(out);
         loop {
@@ -239,13 +212,10 @@ impl Replica {
             self.recover_further(out);
         }
         self.acknowledge(out);
-        self.tend(out);
+        self.rearm_timers(out);
     }
 
-    pub(super) fn member(&self, id: ReplicaId) -> Option<usize> {
-        self.config.members.iter().position(|member| *member == id)
-    }
-
+    /// The distance of a stored slot from `ap`.
     pub(super) fn offset(&self, slot: Slot) -> Option<usize> {
         let offset = slot.0.checked_sub(self.ap.0)? as usize;
         (offset < self.slots.len()).then_some(offset)
@@ -262,8 +232,8 @@ impl Replica {
     /// The slot at an offset from `ap`, made if nothing was known of it.
     pub(super) fn instance_grown(&mut self, offset: usize) -> &mut Instance {
         while self.slots.len() <= offset {
-            let spare = self.spare.pop();
-            let instance = spare.unwrap_or_else(|| Instance::new(&self.config));
+            let free = self.free_instances.pop();
+            let instance = free.unwrap_or_else(|| Instance::new(&self.config));
             self.slots.push_back(instance);
         }
         &mut self.slots[offset]

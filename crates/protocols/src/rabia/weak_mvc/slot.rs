@@ -6,22 +6,15 @@
 use super::config::{Config, Thresholds};
 use super::messages::SlotMessage;
 use super::trail::{Mode, Step, Trail, Value};
-use quorate_core::{EntryId, Slot, coin};
-
-/// What one replica has said in a slot.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Voice {
-    /// Its proposal once heard; the inner `None` is NULL.
-    pub(crate) prop: Option<Option<EntryId>>,
-    /// Its values in the binary stage.
-    pub(crate) trail: Trail,
-}
+use super::voice::{SlotValue, Voice};
+use super::waits::Wait;
+use quorate_core::{EntryId, MemberIndex, MemberSet, Slot, coin};
 
 /// The state of one slot.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Instance {
-    me: usize,
-    /// By member; the own one included.
+    me: MemberIndex,
+    /// What each member has said, by member, this replica included.
     pub(crate) voices: Vec<Voice>,
     /// The request that has the slot if anyone has.
     pub(crate) q: Option<EntryId>,
@@ -29,30 +22,19 @@ pub(crate) struct Instance {
     pub(crate) prop_durable: bool,
     /// How many of the own trail's values survive a crash.
     pub(crate) trail_durable: usize,
-    /// The outcome; the inner `None` is NULL.
-    pub(crate) decided: Option<Option<EntryId>>,
+    /// The outcome of the slot.
+    pub(crate) decided: SlotValue,
     /// The first vote's wait for a faster decision.
     pub(crate) hold: Wait,
     /// The proposal's wait for a batch that peers proposed.
     pub(crate) adopt: Wait,
-    /// The wait of a step for more values than it needs, and which value of the trail it is for.
+    /// The index in the trail of the value that waited last for more values than it needs, and that wait.
     pub(crate) grace: (usize, Wait),
     /// Whether something was said here since the last retransmission timer.
     pub(crate) fresh: bool,
 }
 
-/// A wait that happens at most once.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Wait {
-    /// Not begun.
-    Ahead,
-    /// The timer runs.
-    Running,
-    /// DecidedSet.
-    Over,
-}
-
-/// Whose account of this replica's own values to believe.
+/// The account of this replica's own values that is believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum View {
     /// Everything in memory: right for choosing the next own value.
@@ -61,10 +43,10 @@ pub(crate) enum View {
     Durable,
 }
 
-/// An outcome.
+/// A decision that follows from what was heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Verdict {
-    /// The request, or NULL.
+    /// The request that the slot is decided for; `None` is NULL.
     pub(crate) value: Option<EntryId>,
     /// Whether no round after the first vote was needed.
     pub(crate) fast: bool,
@@ -72,19 +54,19 @@ pub(crate) struct Verdict {
     pub(crate) delays: u32,
 }
 
-/// The next own value.
+/// What to do about the next own value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
-    /// Take this one; more values would not change it.
+    /// Take this value; more of the others' values would not change it.
     Take(Value),
-    /// Take this one for want of a decisive one; rare ways to it have a name.
+    /// Take this value for want of a decisive one; rare ways to it have a name.
     Settle(Value, Option<&'static str>),
-    /// It could be taken, but a faster decision may be near.
+    /// A value could be taken, but a faster decision may be near.
     Hold,
-    /// It could be taken, but says nothing decisive, and members that may still speak could change
+    /// A value could be taken, but says nothing decisive, and members that may still speak could change
     /// that.
     Grace,
-    /// Not enough was heard.
+    /// Not enough was heard to take a value.
     Wait,
 }
 
@@ -105,9 +87,9 @@ struct Proposals {
 
 /// The values heard at one index of the trails.
 #[derive(Default)]
-struct Tally {
-    zeros: usize,
-    ones: usize,
+pub(super) struct Tally {
+    pub(super) zeros: usize,
+    pub(super) ones: usize,
     unsure: usize,
 }
 
@@ -120,7 +102,7 @@ impl Tally {
 impl Instance {
     pub(crate) fn new(config: &Config) -> Instance {
         let silent = Voice {
-            prop: None,
+            prop: SlotValue::Unheard,
             trail: Trail::new(config.mode),
         };
         Instance {
@@ -129,7 +111,7 @@ impl Instance {
             q: None,
             prop_durable: false,
             trail_durable: 0,
-            decided: None,
+            decided: SlotValue::Unheard,
             hold: Wait::Ahead,
             adopt: Wait::Ahead,
             grace: (0, Wait::Ahead),
@@ -140,13 +122,13 @@ impl Instance {
     /// Forgets everything, keeping the allocation.
     pub(crate) fn clear(&mut self, mode: Mode) {
         for voice in &mut self.voices {
-            voice.prop = None;
+            voice.prop = SlotValue::Unheard;
             voice.trail = Trail::new(mode);
         }
         self.q = None;
         self.prop_durable = false;
         self.trail_durable = 0;
-        self.decided = None;
+        self.decided = SlotValue::Unheard;
         self.hold = Wait::Ahead;
         self.adopt = Wait::Ahead;
         self.grace = (0, Wait::Ahead);
@@ -160,69 +142,75 @@ impl Instance {
 
     /// Whether this replica has proposed.
     pub(crate) fn is_proposed(&self) -> bool {
-        self.own().prop.is_some()
+        self.own().prop.is_heard()
     }
 
     /// Whether this replica has said NULL and nothing else.
     pub(crate) fn is_plain_null(&self) -> bool {
         let own = self.own();
-        own.prop == Some(None) && own.trail.is_empty()
+        own.prop == SlotValue::Null && own.trail.is_empty()
+    }
+
+    /// Whether the outcome is known.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.decided.is_heard()
     }
 
     /// Whether this replica takes part and the outcome is open.
     pub(crate) fn is_working(&self) -> bool {
-        self.is_proposed() && self.decided.is_none()
+        self.is_proposed() && !self.is_decided()
     }
 
     /// Whether anybody, this replica included, has started the slot.
     pub(crate) fn is_started(&self) -> bool {
-        self.decided.is_some() || self.voices.iter().any(|voice| voice.prop.is_some())
+        self.is_decided() || self.voices.iter().any(|voice| voice.prop.is_heard())
     }
 
-    /// Members not heard on what the next own value is made of, as a mask.
-    pub(crate) fn silent(&self) -> u64 {
-        let Some(before) = self.own().trail.len().checked_sub(1) else {
-            return self.unheard();
-        };
-        let voices = self.voices.iter().enumerate();
-        let silent = voices.filter(|(_, voice)| voice.trail.len() <= before);
-        silent.fold(0, |mask, (member, _)| mask | 1 << member)
+    /// Members not heard on what the next own value is made of.
+    pub(crate) fn silent(&self) -> MemberSet {
+        match self.own().trail.len().checked_sub(1) {
+            Some(before) => self.members_where(|voice| voice.trail.len() <= before),
+            None => self.unheard(),
+        }
     }
 
-    /// Members whose proposal was not heard, as a mask.
-    pub(crate) fn unheard(&self) -> u64 {
-        let silent = self
-            .voices
-            .iter()
-            .enumerate()
-            .filter(|(_, v)| v.prop.is_none());
-        silent.fold(0, |mask, (member, _)| mask | 1 << member)
+    /// Members whose proposal was not heard.
+    pub(crate) fn unheard(&self) -> MemberSet {
+        self.members_where(|voice| !voice.prop.is_heard())
     }
 
-    /// How many propose `id` as far as heard.
+    /// Members that have proposed this value.
+    pub(crate) fn supporters(&self, value: SlotValue) -> MemberSet {
+        self.members_where(|voice| voice.prop == value)
+    }
+
+    fn members_where(&self, holds: impl Fn(&Voice) -> bool) -> MemberSet {
+        let members = self.members();
+        members
+            .filter(|member| holds(&self.voices[*member]))
+            .collect()
+    }
+
+    /// How many members have proposed a request, as far as heard.
     pub(crate) fn support(&self, id: EntryId) -> usize {
-        self.voices
-            .iter()
-            .filter(|v| v.prop == Some(Some(id)))
-            .count()
+        let voices = self.voices.iter();
+        voices.filter(|v| v.prop == SlotValue::Request(id)).count()
     }
 
     /// Whether the slot may still go to `id`, which somebody proposed in it.
     pub(crate) fn may_choose(&self, id: EntryId, thresholds: &Thresholds) -> bool {
-        match self.decided {
-            Some(value) => value == Some(id),
-            None => {
-                let support = self.support(id);
-                let unheard = self.unheard().count_ones() as usize;
-                support > 0 && support + unheard >= thresholds.proposal
-            }
+        if self.is_decided() {
+            return self.decided == SlotValue::Request(id);
         }
+        let support = self.support(id);
+        let unheard = self.unheard().len();
+        support > 0 && support + unheard >= thresholds.proposal
     }
 
     /// Makes the own proposal.
     pub(crate) fn propose(&mut self, prop: Option<EntryId>) {
         assert!(!self.is_proposed(), "one proposal per slot (I1)");
-        self.voices[self.me].prop = Some(prop);
+        self.voices[self.me].prop = prop.into();
         self.fresh = true;
     }
 
@@ -251,10 +239,10 @@ impl Instance {
     pub(crate) fn restore(&mut self, prop: Option<EntryId>, trail: Trail, q: Option<EntryId>) {
         let own = &mut self.voices[self.me];
         assert!(
-            own.prop.is_none_or(|before| before == prop) && own.trail.is_prefix_of(&trail),
+            (!own.prop.is_heard() || own.prop == prop.into()) && own.trail.is_prefix_of(&trail),
             "records of a slot extend each other (I1)"
         );
-        own.prop = Some(prop);
+        own.prop = prop.into();
         own.trail = trail;
         self.q = self.q.or(q);
         self.harden(trail.len());
@@ -262,9 +250,13 @@ impl Instance {
 
     /// Adds what a peer says to what it said before. Two statements of one replica, in whatever
     /// order they come, extend one another; an error says how these do not.
-    pub(crate) fn merge(&mut self, from: usize, message: &SlotMessage) -> Result<(), &'static str> {
+    pub(crate) fn merge(
+        &mut self,
+        from: MemberIndex,
+        message: &SlotMessage,
+    ) -> Result<(), &'static str> {
         let voice = &self.voices[from];
-        if voice.prop.is_some_and(|before| before != message.prop) {
+        if voice.prop.is_heard() && voice.prop != message.prop.into() {
             return Err("two proposals in one slot");
         }
         let longer = voice.trail.is_prefix_of(&message.trail);
@@ -277,7 +269,7 @@ impl Instance {
             return Err("two requests with a majority in one slot");
         }
         let voice = &mut self.voices[from];
-        voice.prop = Some(message.prop);
+        voice.prop = message.prop.into();
         if longer {
             voice.trail = message.trail;
         }
@@ -338,8 +330,8 @@ impl Instance {
         })
     }
 
-    /// The next own value. `expected` are the members that may speak at any moment, as a mask.
-    pub(crate) fn next_value(&self, config: &Config, slot: Slot, expected: u64) -> Next {
+    /// The next own value. `expected` are the members that may speak at any moment.
+    pub(crate) fn next_value(&self, config: &Config, slot: Slot, expected: MemberSet) -> Next {
         let trail = &self.own().trail;
         if trail.is_full() {
             return Next::Wait;
@@ -353,7 +345,7 @@ impl Instance {
             }
         };
         let may_wait = config.grace_ns > 0 && self.grace != (index, Wait::Over);
-        if may_wait && next.is_indecisive() && self.silent() & expected != 0 {
+        if may_wait && next.is_indecisive() && self.silent().intersects(expected) {
             return Next::Grace;
         }
         next
@@ -361,9 +353,9 @@ impl Instance {
 
     /// Algorithm 2, lines 3 to 7. A vote is decisive as soon as `T` requests or `M` NULLs are
     /// heard; only a value that says "nothing decisive" has to wait for `n - f`.
-    fn first_value(&self, config: &Config, step: Step, expected: u64) -> Next {
+    fn first_value(&self, config: &Config, step: Step, expected: MemberSet) -> Next {
         let t = &config.thresholds;
-        let awaited = (self.unheard() & expected).count_ones() as usize;
+        let awaited = (self.unheard() & expected).len();
         let proposals = self.proposals(View::All);
         let has_sample = proposals.seen >= t.wait;
         let unheard = t.n - proposals.seen;
@@ -424,52 +416,16 @@ impl Instance {
         }
     }
 
-    /// The lemmas of the paper's section 5 that one replica can see (I2, I3, I4).
-    pub(crate) fn check(&self, config: &Config) {
-        let t = &config.thresholds;
-        for voice in &self.voices {
-            if let Some(Some(id)) = voice.prop
-                && self.support(id) >= t.proposal
-            {
-                assert_eq!(self.q, Some(id), "one request has T proposals (I2, I4)");
-            }
-        }
-        for index in 0..self.longest_trail() {
-            let tally = self.tally(index, View::All);
-            assert!(
-                tally.ones == 0 || self.q.is_some(),
-                "whoever hears a 1 knows the request (I4)"
-            );
-            assert!(
-                matches!(config.mode.step(index), Step::State(_))
-                    || tally.ones == 0
-                    || tally.zeros == 0,
-                "votes 0 and 1 exclude each other in a phase (I3): {self:?}"
-            );
-        }
-        let own = self.own();
-        assert!(
-            own.prop.is_some() || own.trail.is_empty(),
-            "who votes has proposed"
-        );
-        assert!(
-            self.prop_durable <= own.prop.is_some(),
-            "only what exists is durable"
-        );
-        assert!(
-            self.trail_durable <= own.trail.len(),
-            "only what exists is durable"
-        );
-    }
-
-    fn longest_trail(&self) -> usize {
+    pub(super) fn longest_trail(&self) -> usize {
         self.voices.iter().map(|v| v.trail.len()).max().unwrap_or(0)
     }
 
-    fn prop_of(&self, member: usize, view: View) -> Option<Option<EntryId>> {
-        self.voices[member]
-            .prop
-            .filter(|_| self.counts(member, view))
+    /// A member's proposal, as far as it counts.
+    fn prop_of(&self, member: MemberIndex, view: View) -> SlotValue {
+        match self.counts(member, view) {
+            true => self.voices[member].prop,
+            false => SlotValue::Unheard,
+        }
     }
 
     /// One pass if all requests proposed are the same, as they mostly are.
@@ -481,19 +437,17 @@ impl Instance {
             best_count: 0,
         };
         let mut is_contested = false;
-        for (member, voice) in self.voices.iter().enumerate() {
-            let Some(prop) = voice.prop.filter(|_| self.counts(member, view)) else {
-                continue;
-            };
-            all.seen += 1;
-            match (prop, all.best) {
-                (None, _) => all.nulls += 1,
-                (Some(id), Some(best)) if id != best => is_contested = true,
-                (Some(_), _) => {
-                    all.best = prop;
+        for member in self.members() {
+            match (self.prop_of(member, view), all.best) {
+                (SlotValue::Unheard, _) => continue,
+                (SlotValue::Null, _) => all.nulls += 1,
+                (SlotValue::Request(id), Some(best)) if id != best => is_contested = true,
+                (SlotValue::Request(id), _) => {
+                    all.best = Some(id);
                     all.best_count += 1;
                 }
             }
+            all.seen += 1;
         }
         if is_contested {
             self.find_best(view, &mut all);
@@ -503,25 +457,30 @@ impl Instance {
 
     fn find_best(&self, view: View, all: &mut Proposals) {
         all.best_count = 0;
-        for member in 0..self.voices.len() {
-            let Some(Some(id)) = self.prop_of(member, view) else {
+        for member in self.members() {
+            let SlotValue::Request(id) = self.prop_of(member, view) else {
                 continue;
             };
-            let same = |other: &usize| self.prop_of(*other, view) == Some(Some(id));
-            let count = (0..=member).filter(same).count();
+            let same = |other: &MemberIndex| self.prop_of(*other, view) == SlotValue::Request(id);
+            let up_to = self.members().take(member.position() + 1);
+            let count = up_to.filter(same).count();
             if count > all.best_count {
                 (all.best, all.best_count) = (Some(id), count);
             }
         }
     }
 
-    fn counts(&self, member: usize, view: View) -> bool {
+    fn members(&self) -> impl Iterator<Item = MemberIndex> {
+        MemberSet::first(self.voices.len()).iter()
+    }
+
+    fn counts(&self, member: MemberIndex, view: View) -> bool {
         member != self.me || view == View::All || self.prop_durable
     }
 
-    fn tally(&self, index: usize, view: View) -> Tally {
+    pub(super) fn tally(&self, index: usize, view: View) -> Tally {
         let mut tally = Tally::default();
-        for (member, voice) in self.voices.iter().enumerate() {
+        for (member, voice) in self.members().zip(&self.voices) {
             if member == self.me && view == View::Durable && index >= self.trail_durable {
                 continue;
             }

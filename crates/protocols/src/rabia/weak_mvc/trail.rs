@@ -21,7 +21,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Which step the value at `index` of a trail belongs to. The modes differ only in where
+    /// The step that the value at `index` of a trail belongs to. The modes differ only in where
     /// they enter the sequence `Vote 0, State 1, Vote 1, State 2, ...`.
     #[must_use]
     pub fn step(self, index: usize) -> Step {
@@ -93,7 +93,7 @@ impl Trail {
         }
     }
 
-    /// Which step the list begins with.
+    /// The step that the list begins with.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode

@@ -7,8 +7,83 @@
 use super::Replica;
 use super::config::Config;
 use super::messages::Timer;
-use super::slot::{Instance, Next, Wait};
-use quorate_core::{Due, Event, Out, Slot};
+use super::slot::{Instance, Next};
+use quorate_core::{Due, Event, MemberIndex, MemberSet, Out, Slot};
+
+/// A wait that happens at most once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Wait {
+    /// The wait has not begun.
+    Ahead,
+    /// The timer of the wait runs.
+    Running,
+    /// The wait is over.
+    Over,
+}
+
+/// The members that may speak at any moment, as far as this replica can tell.
+#[derive(Clone, Copy, Hash, Debug)]
+pub(super) struct Presence {
+    /// Members whose link is not known to be down.
+    up: MemberSet,
+    /// Members not waited for until they are in time for a probe.
+    late: MemberSet,
+    /// The slot in which late members are given a chance: one at a time, while the timer runs.
+    probe: Option<Slot>,
+}
+
+impl Presence {
+    /// At a start, all these members are expected to speak.
+    pub(super) fn of(members: MemberSet) -> Presence {
+        Presence {
+            up: members,
+            late: MemberSet::EMPTY,
+            probe: None,
+        }
+    }
+
+    /// Members whose link is not known to be down.
+    pub(super) fn up(&self) -> MemberSet {
+        self.up
+    }
+
+    /// Members that may speak at any moment.
+    pub(super) fn expected(&self) -> MemberSet {
+        self.up - self.late
+    }
+
+    /// A member's link went up or down.
+    pub(super) fn set_up(&mut self, member: MemberIndex, is_up: bool) {
+        self.up.remove(member);
+        self.up.insert_if(member, is_up);
+    }
+
+    /// Members were waited for in vain; a link that is down is no fault of theirs.
+    fn were_late(&mut self, members: MemberSet) {
+        self.late |= members & self.up;
+    }
+
+    /// A member has spoken in a slot: in time, if it is the slot of the probe.
+    pub(super) fn spoke_in(&mut self, slot: Slot, member: MemberIndex) {
+        if self.probe == Some(slot) {
+            self.late.remove(member);
+        }
+    }
+
+    /// Makes a slot the probe, if a late member needs a chance and no probe runs. Says whether it did.
+    pub(super) fn probe_in(&mut self, slot: Slot) -> bool {
+        let is_needed = self.late.intersects(self.up) && self.probe.is_none();
+        if is_needed {
+            self.probe = Some(slot);
+        }
+        is_needed
+    }
+
+    /// Whoever is in time for the slot of the probe has been heard by now.
+    pub(super) fn end_probe(&mut self) {
+        self.probe = None;
+    }
+}
 
 impl Replica {
     /// A slot waits for a batch that peers named, or for the owner of its lane.
@@ -40,7 +115,7 @@ impl Replica {
         if instance.hold == Wait::Running && instance.is_working() {
             instance.hold = Wait::Over;
             let unheard = instance.unheard();
-            self.late |= unheard & self.up;
+            self.presence.were_late(unheard);
             out.emit(Event::Branch("vote hold expired"));
             self.progress(slot, false, out);
         }
@@ -55,7 +130,7 @@ impl Replica {
         if instance.grace == (index, Wait::Running) && instance.is_working() {
             instance.grace = (index, Wait::Over);
             let silent = instance.silent();
-            self.late |= silent & self.up;
+            self.presence.were_late(silent);
             out.emit(Event::Branch("grace expired"));
             self.progress(slot, false, out);
         }

@@ -5,7 +5,7 @@ mod segments;
 
 pub(super) use super::dice::Dice;
 use crate::rabia::weak_mvc;
-use crate::racos::{Config, Message, Racos, Record, Replica, Timer};
+use crate::racos::{Config, Message, Racos, Record, Replica, Spread, Timer};
 use crate::registry::{Protocol, Sabotage};
 use crate::shared::seat::seat;
 use crate::{DecidedSet, rabia};
@@ -33,7 +33,7 @@ pub(super) struct Node {
     kept: BTreeSet<EntryId>,
     gathers: Vec<Entry>,
     boots: u64,
-    /// It lost its disk, and does not vote yet.
+    /// The node lost its disk, and does not vote yet.
     pub(super) is_lost: bool,
 }
 
@@ -212,12 +212,12 @@ impl Net {
         assert!(!receivers.is_empty() || self.nodes.len() == 1, "to itself");
         if let Message::Mvc(weak_mvc::Message::Batch { entry }) = message
             && entry.bulk_len() > 0
-            && !self.nodes[0].config.rules.merged
+            && !self.nodes[0].config.merged
         {
             self.check_holders(entry, "is a candidate");
         }
         // Whoever lost its disk may not know that a value was dead, and spreads it anew.
-        if let Message::Spread { manifest, .. } = message {
+        if let Message::Spread(Spread { manifest, .. }) = message {
             self.forgotten.remove(&manifest.entry.id);
             self.codes.insert(manifest.entry.id, manifest.code);
         }
@@ -321,7 +321,7 @@ impl Net {
         );
     }
 
-    /// It comes back with an empty disk.
+    /// A node comes back with an empty disk.
     pub(super) fn lose(&mut self, me: usize) {
         let node = &mut self.nodes[me];
         node.disk.clear();

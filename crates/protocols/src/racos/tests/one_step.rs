@@ -12,7 +12,7 @@ use crate::rabia::weak_mvc::{Config, Mode, Thresholds, Trail, Value};
 use crate::racos::Racos;
 use crate::registry::Protocol;
 use crate::shared::seat::seat;
-use quorate_core::{Boot, EntryId, ReplicaId, Slot, coin};
+use quorate_core::{Boot, EntryId, MemberSet, ReplicaId, Slot, coin};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many members said each of three things: requests A and B, and NULL; or 0, 1, and `?`.
@@ -114,7 +114,7 @@ impl Search {
         for (member, what) in all {
             let voice = &mut instance.voices[member];
             if step == Step::Proposals {
-                voice.prop = Some(request(what));
+                voice.prop = request(what).into();
                 continue;
             }
             let (mode, at) = step.place(self.mode);
@@ -142,7 +142,7 @@ impl Search {
                 let verdict = instance.decision(&self.config, View::All);
                 follow.decided.extend(verdict.map(|verdict| verdict.value));
                 for (next, slot) in follow.next.iter_mut().zip(self.coins) {
-                    match instance.next_value(&self.config, slot, 0) {
+                    match instance.next_value(&self.config, slot, MemberSet::EMPTY) {
                         Next::Take(value) | Next::Settle(value, _) => {
                             next[own].extend(VALUES.iter().position(|one| *one == value));
                         }

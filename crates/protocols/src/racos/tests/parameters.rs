@@ -1,4 +1,4 @@
-//! Which codes there are.
+//! The codes that parameters allow.
 
 use crate::racos::Racos;
 use crate::registry::Protocol;

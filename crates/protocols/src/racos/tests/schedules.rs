@@ -3,7 +3,7 @@
 use super::net::{Dice, Net};
 use super::random::settle;
 use crate::rabia::weak_mvc;
-use crate::racos::{Config, Message, Racos, Record, Replica};
+use crate::racos::{Config, Message, Racos, Record, Replica, Spread};
 use crate::registry::{Protocol, Sabotage};
 use quorate_core::{EntryId, Output};
 use std::any::Any;
@@ -57,7 +57,7 @@ impl Net {
         }
     }
 
-    /// It stops, with everything that it wrote on its disk, and starts again.
+    /// A node stops, with everything that it wrote on its disk, and starts again.
     pub(super) fn start_again(&mut self, me: usize) {
         self.flush(me);
         self.crash(me, &mut Dice::new(1));
@@ -92,7 +92,7 @@ impl Net {
             .flying
             .iter()
             .filter_map(|(.., message)| match message {
-                Message::Spread { manifest, .. } => Some(manifest.entry.id),
+                Message::Spread(Spread { manifest, .. }) => Some(manifest.entry.id),
                 _ => None,
             });
         ids.last().expect("something is spread")
