@@ -1,7 +1,8 @@
 //! Deliberate faults of Multi-Paxos, and what finds each.
 
 use crate::registry::{Catcher, Mutant, Sabotage};
-use crate::rs_paxos::{Config, Message, Record, Replica};
+use crate::rs_paxos::{Config, Fault, Message, Record, Replica};
+use crate::shared::faults::Faults;
 use quorate_core::Output;
 
 /// All of them.
@@ -92,7 +93,7 @@ fn omissions() -> Vec<Mutant<Replica>> {
         Mutant::new(
             "forgotten-grants",
             "a replica that starts again helps another leader while a lease that it granted runs",
-            Sabotage::Config(|config: &mut Config| config.rules.bars_after_start = false),
+            Sabotage::Config(|c: &mut Config| c.faults = Faults::only(Fault::ForgetGrants)),
             Catcher::Test(
                 "crates/protocols/src/rs_paxos/tests/leases.rs: \
                  grants_forgotten_at_a_restart_let_a_leader_read_stale",
@@ -101,7 +102,7 @@ fn omissions() -> Vec<Mutant<Replica>> {
         Mutant::new(
             "late-lease",
             "a lease runs from when the last grant came, not from when it was asked for",
-            Sabotage::Config(|config: &mut Config| config.rules.counts_from_question = false),
+            Sabotage::Config(|c: &mut Config| c.faults = Faults::only(Fault::CountFromGrant)),
             Catcher::Test(
                 "crates/protocols/src/rs_paxos/tests/leases.rs: \
                  a_lease_runs_from_when_it_was_asked_for",
@@ -110,7 +111,7 @@ fn omissions() -> Vec<Mutant<Replica>> {
         Mutant::new(
             "hasty-reads",
             "a leader's reads do not wait for an order, which may end the epoch",
-            Sabotage::Config(|config: &mut Config| config.rules.reads_wait_for_orders = false),
+            Sabotage::Config(|c: &mut Config| c.faults = Faults::only(Fault::ReadPastOrders)),
             Catcher::Test(
                 "crates/protocols/src/rs_paxos/tests/leases.rs: \
                  reads_wait_for_orders_even_under_a_lease",

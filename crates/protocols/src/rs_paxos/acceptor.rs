@@ -3,15 +3,17 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::fragments::Fragments;
+use super::leadership::Trust;
 use super::messages::{Accept, Message, Promise, Record, SlotVote};
-use super::role::{Proposal, Trust};
-use quorate_core::{ENTRY_BYTES_MAX, Entry, Event, Out, Slot};
+use super::mutants::Fault;
+use super::role::Proposal;
+use quorate_core::{ENTRY_BYTES_MAX, Entry, Event, MemberIndex, Out, Slot};
 
 impl Replica {
     /// Phase 1(a) of a candidate, for every slot from `first` on.
     pub(super) fn on_prepare(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         ballot: Ballot,
         first: Slot,
         out: &mut Out<Self>,
@@ -33,21 +35,21 @@ impl Replica {
             self.promised = ballot;
             out.persist(Record::Promise { ballot });
             // Somebody is becoming the leader: give it time.
-            self.trust = Trust::Fresh;
+            self.leadership.trust = Trust::Fresh;
             self.postpone_election(out);
         }
         self.say_promise(from, first, out);
     }
 
     /// A ballot is over: a higher one was promised.
-    pub(super) fn refuse(&self, to: usize, ballot: Ballot, out: &mut Out<Self>) {
+    pub(super) fn refuse(&self, to: MemberIndex, ballot: Ballot, out: &mut Out<Self>) {
         let promised = self.promised;
         out.send(self.peer(to), Message::Nack { ballot, promised });
     }
 
     /// Phase 1(b): all that was accepted, in parts of a bounded size. What was decided before the
     /// first of them the candidate gets from the log.
-    fn say_promise(&self, to: usize, first: Slot, out: &mut Out<Self>) {
+    fn say_promise(&self, to: MemberIndex, first: Slot, out: &mut Out<Self>) {
         if first < self.ap {
             out.inform(self.config.members[to], first);
         }
@@ -80,7 +82,7 @@ impl Replica {
 
     fn say_part(
         &self,
-        to: usize,
+        to: MemberIndex,
         from: Slot,
         until: Option<Slot>,
         votes: Vec<SlotVote>,
@@ -98,7 +100,7 @@ impl Replica {
     }
 
     /// Phase 2(a) of a leader.
-    pub(super) fn on_accept(&mut self, from: usize, accept: Accept, out: &mut Out<Self>) {
+    pub(super) fn on_accept(&mut self, from: MemberIndex, accept: Accept, out: &mut Out<Self>) {
         let Accept {
             ballot,
             slot,
@@ -135,7 +137,13 @@ impl Replica {
     }
 
     /// Phase 2(b), if the own fragment is here.
-    fn accept(&mut self, from: usize, offset: usize, mut accept: Accept, out: &mut Out<Self>) {
+    fn accept(
+        &mut self,
+        from: MemberIndex,
+        offset: usize,
+        mut accept: Accept,
+        out: &mut Out<Self>,
+    ) {
         self.attach_parked(&mut accept);
         let (slot, ballot, code) = (accept.slot, accept.ballot, accept.code);
         let name = accept.value.as_ref().map(|entry| entry.id);
@@ -151,7 +159,7 @@ impl Replica {
             return self.say_lacks(from, &accept, out);
         }
         if !is_known || !held.has(code) {
-            self.store(offset, (ballot, accept.value), code, out);
+            self.store(offset, ballot, accept.value, code, out);
         }
         if let Some(id) = name {
             self.parked.forget(id);
@@ -169,7 +177,7 @@ impl Replica {
     }
 
     /// The leader takes this replica to hold a fragment that it does not.
-    fn say_lacks(&self, to: usize, accept: &Accept, out: &mut Out<Self>) {
+    fn say_lacks(&self, to: MemberIndex, accept: &Accept, out: &mut Out<Self>) {
         if self.is_voting() {
             let (ballot, slot, code) = (accept.ballot, accept.slot, accept.code);
             out.emit(Event::Branch("fragment missing"));
@@ -184,14 +192,15 @@ impl Replica {
     pub(super) fn store(
         &mut self,
         offset: usize,
-        (ballot, value): (Ballot, Option<Entry>),
+        ballot: Ballot,
+        value: Option<Entry>,
         code: u8,
         out: &mut Out<Self>,
     ) {
         let (slot, is_voting) = (self.slot_at(offset), self.is_voting());
         // Who leads sends fragments of it; what is not written here is kept here.
         let is_kept = self.is_leader() || !is_voting;
-        let keeps_fragments = self.config.rules.keeps_fragments;
+        let drops_fragments = self.config.faults.is(Fault::DropFragments);
         let instance = self.instance_grown(offset);
         let name = value.as_ref().map(|entry| entry.id);
         let before = instance.accepted.take();
@@ -205,7 +214,7 @@ impl Replica {
         let record = if fragments.has(code) {
             Record::Again { slot, ballot }
         } else {
-            if !keeps_fragments {
+            if drops_fragments {
                 fragments = Fragments::default();
             }
             fragments.add(code);

@@ -76,9 +76,9 @@ impl Replica {
                 own.fragments.had(tally.code),
                 "a leader accepts what it proposes"
             );
-            let enough = self.config.thresholds.write_of(tally.code) as u32;
+            let enough = self.config.thresholds.write_of(tally.code);
             assert!(
-                tally.acks.count_ones() < enough,
+                tally.acks.len() < enough,
                 "what QW(X) members accepted under one code is chosen (I3)"
             );
         }

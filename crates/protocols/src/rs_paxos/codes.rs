@@ -8,14 +8,15 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::messages::has_bulk;
+use super::mutants::Fault;
 use super::role::{Gathering, Leader, Recovered, Role, is_whole};
 use super::spread::Spreading;
-use quorate_core::{Entry, EntryId, Event, Out, Slot};
+use quorate_core::{Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
-    /// Members that can be expected to accept, this one included.
+    /// How many members can be expected to accept, this one included.
     pub(super) fn alive(&self) -> usize {
-        (self.up & !self.silent).count_ones() as usize + 1
+        self.presence.alive().len() + 1
     }
 
     /// `X` for a value.
@@ -54,7 +55,7 @@ impl Replica {
             _ => self.code_of(recovered.value.as_ref()),
         };
         let holders = recovered.holders_of(code);
-        self.propose(recovered.slot, recovered.value, (code, holders), out);
+        self.propose(recovered.slot, recovered.value, code, holders, out);
     }
 
     /// Payloads that were gathered are here.
@@ -88,7 +89,7 @@ impl Replica {
     /// be gone; that proves nothing about the value.
     pub(super) fn is_out_of_reach(&mut self, out: &mut Out<Self>) -> bool {
         let patience = self.patience();
-        let others = u64::from(self.config.others().count_ones());
+        let others = self.config.others().len() as u64;
         let Role::Leader(leader) = &mut self.role else {
             return false;
         };
@@ -107,14 +108,14 @@ impl Replica {
                 late.push(*slot);
             }
         }
-        if late.is_empty() || self.config.rules.waits_for_fragments {
+        if late.is_empty() || !self.config.faults.is(Fault::GiveUpFragments) {
             return is_spread_late || !late.is_empty();
         }
         for slot in late {
             if let Role::Leader(leader) = &mut self.role {
                 leader.gathering.remove(&slot);
             }
-            self.propose(slot, None, (1, 0), out);
+            self.propose(slot, None, 1, MemberSet::EMPTY, out);
         }
         false
     }
@@ -122,16 +123,16 @@ impl Replica {
     /// A member has no fragment of a value: it gets one, if none is on its way.
     pub(super) fn on_lacks(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         ballot: Ballot,
-        (slot, code): (Slot, u8),
+        slot: Slot,
+        code: u8,
         out: &mut Out<Self>,
     ) {
         if !self.is_leader() || ballot != self.promised {
             return;
         }
-        self.heard |= 1 << from;
-        self.silent &= !(1 << from);
+        self.presence.hear(from);
         let now_ns = self.now_ns();
         let Some(instance) = self.instance_mut(slot) else {
             return;
@@ -141,25 +142,26 @@ impl Replica {
         let Some(proposal) = accepted.filter(|accepted| accepted.ballot == ballot) else {
             return;
         };
-        if is_proposed && !instance.attached.is_to(from) {
-            let until_ns = self
-                .line
-                .put(proposal.value.as_ref(), (code, 1 << from), now_ns);
+        if is_proposed && !instance.attached.is_to(from.position()) {
+            let it = MemberSet::only(from);
+            let value = proposal.value;
+            let until_ns = self.line.put(value.as_ref(), (code, it.bits()), now_ns);
             if let Some(instance) = self.instance_mut(slot) {
-                instance.attached.sent(1 << from, until_ns);
+                instance.attached.sent(it.bits(), until_ns);
             }
-            self.say_accept(1 << from, slot, proposal.value, (code, true), out);
+            self.say_accept(it, slot, value, code, true, out);
         }
     }
 
     /// Proposes values under smaller codes for which too few members answer. Whether they do their
     /// links tell; and after some retransmissions in vain, whom was heard since the last one.
     pub(super) fn shrink_codes(&mut self, out: &mut Out<Self>) {
-        let heard = std::mem::take(&mut self.heard);
+        let heard = self.presence.take_heard();
         // Who is busy with what was sent to it is not silent.
-        let is_silence = self.backoff >= BACKOFF_SILENT && self.line.is_through(self.now_ns());
+        let is_silence =
+            self.progress.backoff >= BACKOFF_SILENT && self.line.is_through(self.now_ns());
         if is_silence {
-            self.hush(heard);
+            self.mark_silent(heard);
         }
         for offset in 0..self.slots.len() {
             let instance = &self.slots[offset];
@@ -172,7 +174,8 @@ impl Replica {
                 continue;
             }
             if is_silence {
-                self.silent = self.config.others() & !tally.acks & !heard;
+                let others = self.config.others();
+                self.presence.mark_silent(others - tally.acks - heard);
             }
             let code = self.config.code_for(self.alive());
             if code < tally.code && self.config.thresholds.write_of(code) <= self.alive() {
@@ -182,24 +185,27 @@ impl Replica {
     }
 
     /// Nothing was delivered for long: takes those for silent that have not answered what is spread.
-    fn hush(&mut self, heard: u64) {
+    fn mark_silent(&mut self, heard: MemberSet) {
         if let Role::Leader(leader) = &self.role
             && let Some(spreading) = leader
                 .spreading
                 .iter()
                 .find(|spreading| !spreading.is_fresh)
         {
-            self.silent = self.config.others() & !spreading.holders & !heard;
+            let others = self.config.others();
+            self.presence
+                .mark_silent(others - spreading.holders - heard);
         }
     }
 
-    /// The same value in the same ballot, cut into fewer and larger fragments.
+    /// Proposes a value again in the same ballot, cut into fewer and larger fragments.
     fn propose_smaller(&mut self, offset: usize, code: u8, out: &mut Out<Self>) {
         let Some(proposal) = self.slots[offset].accepted.clone() else {
             return;
         };
         out.emit(Event::Branch("smaller code"));
-        self.propose(self.slot_at(offset), proposal.value, (code, 0), out);
+        let (slot, nobody) = (self.slot_at(offset), MemberSet::EMPTY);
+        self.propose(slot, proposal.value, code, nobody, out);
     }
 }
 
@@ -209,7 +215,7 @@ impl Replica {
     pub(super) fn is_stuck(&mut self) -> bool {
         let unchosen = self.slots.iter().filter(|instance| !instance.is_chosen);
         let values = unchosen.filter_map(|instance| instance.accepted.as_ref()?.value.as_ref());
-        let others = u64::from(self.config.others().count_ones());
+        let others = self.config.others().len() as u64;
         let sent = |value| Entry::bulk_len(value) * others / u64::from(self.code_of(Some(value)));
         let bytes = values.map(sent).sum();
         let (has_unchosen, patience) = (self.has_unchosen(), self.patience());
@@ -232,8 +238,8 @@ impl Replica {
         let holders = leader.spreading.iter().map(|spreading| spreading.holders);
         let answered = acks
             .chain(holders)
-            .fold(1 << self.config.me, |all, mask| all | mask);
-        if answered.count_ones() as usize >= self.config.thresholds.write_of(1) {
+            .fold(MemberSet::only(self.config.me), MemberSet::union);
+        if answered.len() >= self.config.thresholds.write_of(1) {
             TIMEOUTS_HEARD
         } else {
             0
@@ -241,12 +247,12 @@ impl Replica {
     }
 
     /// The connection to a member broke, with what was on its way.
-    pub(super) fn lose_fragments_to(&mut self, member: usize) {
+    pub(super) fn lose_fragments_to(&mut self, member: MemberIndex) {
         let slots = self.slots.iter_mut();
-        slots.for_each(|instance| instance.attached.lose(member));
+        slots.for_each(|instance| instance.attached.lose(member.position()));
         if let Role::Leader(leader) = &mut self.role {
             let spreading = leader.spreading.iter_mut();
-            spreading.for_each(|spreading| spreading.attached.lose(member));
+            spreading.for_each(|spreading| spreading.attached.lose(member.position()));
         }
     }
 }

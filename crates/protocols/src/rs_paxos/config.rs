@@ -1,9 +1,13 @@
 //! Parameters, and the quorums in force.
 
 use super::coding::{self, Coding};
+use super::mutants::Fault;
 use super::quorum::Quorums;
+use crate::shared::faults::Faults;
 use crate::shared::params::Params;
-use quorate_core::{Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, ReplicaId, Seat, Slot};
+use quorate_core::{
+    Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
+};
 
 /// Most slots that may be proposed and not delivered.
 pub(super) const WINDOW_MAX: usize = 1024;
@@ -41,50 +45,21 @@ impl Thresholds {
     }
 }
 
-/// What keeps agreement besides the numbers. Everything holds; a mutant breaks one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
-    /// Phase 1(c) counts fragments by the value they belong to, not by ballot.
-    pub counts_by_value: bool,
-    /// A value accepted again under another code keeps its earlier fragments.
-    pub keeps_fragments: bool,
-    /// A commit notice speaks of accepts in its own ballot alone.
-    pub claims_own_ballot: bool,
-    /// A value that may have been chosen is waited for, however long its fragments take.
-    pub waits_for_fragments: bool,
-    /// After a start nobody is helped to lead while what was granted before may run.
-    pub bars_after_start: bool,
-    /// A lease runs from when it was asked for.
-    pub counts_from_question: bool,
-    /// A leader's reads wait for the orders it has accepted: one of them may end the epoch.
-    pub reads_wait_for_orders: bool,
-}
-
-const RULES: Rules = Rules {
-    counts_by_value: true,
-    keeps_fragments: true,
-    claims_own_ballot: true,
-    waits_for_fragments: true,
-    bars_after_start: true,
-    counts_from_question: true,
-    reads_wait_for_orders: true,
-};
-
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The members, ascending.
     pub members: Vec<ReplicaId>,
     /// Position of this replica among them.
-    pub me: usize,
+    pub me: MemberIndex,
     /// This start of the process.
     pub boot: Boot,
     /// First slot of the epoch.
     pub first_slot: Slot,
-    /// The quorums.
+    /// The quorums in force.
     pub thresholds: Thresholds,
-    /// The rules.
-    pub rules: Rules,
+    /// The fault of a mutant.
+    pub faults: Faults<Fault>,
     /// The largest `X` (`k`): 1 for Multi-Paxos.
     pub code_max: u8,
     /// Values of so many bytes are payloads (`payload_min`).
@@ -106,7 +81,8 @@ pub struct Config {
     pub batch_commands_max: usize,
     /// Bytes in an entry, at most unless one command is larger (`batch_bytes`).
     pub batch_bytes_max: usize,
-    /// The same of an entry of values that are large enough to be spread (`spread_bytes`).
+    /// Bytes in an entry of values that are large enough to be spread, at most unless one is larger
+    /// (`spread_bytes`).
     pub spread_bytes_max: usize,
     /// Bytes of entries in one part of a promise, about at most (`promise_bytes`).
     pub promise_bytes_max: usize,
@@ -159,7 +135,7 @@ impl Config {
     /// The configuration of one seat with these quorums and codes.
     pub(crate) fn new(seat: &Seat, params: &Params<'_>, coding: Coding) -> Result<Config, String> {
         let epoch = &seat.epoch;
-        let me = epoch.index_of(seat.me);
+        let me = epoch.index_of(seat.me).map(MemberIndex::new);
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let window = params.number("window", 8, 1..=WINDOW_MAX)?;
         let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
@@ -167,7 +143,7 @@ impl Config {
         let drift_ppm = params.number("drift_ppm", 500, 0..=100_000)? as u64;
         Ok(Config {
             thresholds: Thresholds::new(coding.quorums),
-            rules: RULES,
+            faults: Faults::default(),
             code_max: coding.code_max,
             payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
             members: epoch.members.iter().map(|m| m.id).collect(),
@@ -194,9 +170,9 @@ impl Config {
         })
     }
 
-    /// Members other than this replica, as a mask.
-    pub(super) fn others(&self) -> u64 {
-        u64::MAX >> (64 - self.members.len()) & !(1 << self.me)
+    /// All members but this replica.
+    pub(super) fn others(&self) -> MemberSet {
+        MemberSet::first(self.members.len()) - MemberSet::only(self.me)
     }
 
     /// The largest `X` under which so many members can choose a value; 1 if they cannot at all.
@@ -206,8 +182,9 @@ impl Config {
     }
 
     /// Position of a member.
-    pub(super) fn member(&self, id: ReplicaId) -> Option<usize> {
-        self.members.iter().position(|member| *member == id)
+    pub(super) fn member(&self, id: ReplicaId) -> Option<MemberIndex> {
+        let position = self.members.iter().position(|member| *member == id);
+        position.map(MemberIndex::new)
     }
 
     /// This replica's number.

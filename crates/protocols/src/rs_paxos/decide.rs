@@ -28,7 +28,7 @@ pub(super) struct Vote {
     pub(super) ballot: Ballot,
     /// The name of the value; `None` is the no-op, which every acceptor holds whole.
     pub(super) value: Option<EntryId>,
-    /// What it holds of the value.
+    /// The fragments that the acceptor holds of the value.
     pub(super) fragments: Fragments,
 }
 

@@ -3,14 +3,14 @@
 
 use super::Replica;
 use super::ballot::Ballot;
+use super::leadership::Trust;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
-use super::role::{Instance, Role, Trust};
+use super::role::{Instance, Role};
 use crate::shared::lives::Lives;
-use crate::shared::masks;
 use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;
 
-/// A message.
+/// A message on one line.
 pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Forward { entry } => format!("forward {:?}", entry.id),
@@ -128,7 +128,7 @@ fn promise(part: &Promise) -> String {
     }
 }
 
-/// A record.
+/// A record on one line.
 pub(crate) fn record(record: &Record) -> String {
     match record {
         Record::Promise { ballot } => format!("promise {ballot:?}"),
@@ -154,11 +154,11 @@ pub(crate) fn record(record: &Record) -> String {
 /// What a replica is and knows, then a line per slot.
 pub(crate) fn state(replica: &Replica) -> Vec<String> {
     let role = match &replica.role {
-        Role::Follower => match replica.leader {
-            Some(leader) => format!("follows {} in {:?}", leader + 1, replica.led),
+        Role::Follower => match replica.leadership.leader {
+            Some(leader) => format!("follows {leader} in {:?}", replica.leadership.ballot),
             None => "follows nobody".into(),
         },
-        Role::Canvassing { granted } => format!("asks for votes, has {}", masks::words(*granted)),
+        Role::Canvassing { granted } => format!("asks for votes, has {granted}"),
         Role::Candidate(candidate) => {
             let wanted = candidate.wanted.iter();
             let wanted = wanted.filter(|(_, whole)| whole.is_none());
@@ -168,7 +168,7 @@ pub(crate) fn state(replica: &Replica) -> Vec<String> {
         }
         Role::Leader(leader) => format!("leads, next {:?}", leader.next),
     };
-    let trust = match replica.trust {
+    let trust = match replica.leadership.trust {
         Trust::Stale => ", doubts",
         Trust::None | Trust::Fresh => "",
     };
@@ -189,13 +189,17 @@ fn slot_state(slot: Slot, instance: &Instance) -> String {
     if has_bulk {
         let _ = write!(said, " {:?}", accepted.fragments);
     }
-    for tally in instance.tallies.iter().filter(|tally| tally.acks != 0) {
+    for tally in instance
+        .tallies
+        .iter()
+        .filter(|tally| !tally.acks.is_empty())
+    {
         let code = if has_bulk {
             format!("X{} ", tally.code)
         } else {
             String::new()
         };
-        let _ = write!(said, ", {code}durable at {}", masks::words(tally.acks));
+        let _ = write!(said, ", {code}durable at {}", tally.acks);
     }
     said + chosen
 }

@@ -9,16 +9,18 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::decide::{Choice, Vote, decide};
 use super::fragments::Fragments;
+use super::leadership::Trust;
 use super::messages::{Message, Promise, Record, Timer};
-use super::role::{Candidate, Gathered, Proposal, Recovered, Role, Trust};
+use super::mutants::Fault;
+use super::role::{Candidate, Gathered, Proposal, Recovered, Role};
 use crate::shared::masks::each_peer;
-use quorate_core::{Due, Entry, EntryId, Event, Out, Peers, Slot};
+use quorate_core::{Boot, Due, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Peers, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
 
 impl Replica {
     /// The leader of a ballot gave a sign of life.
-    pub(super) fn follow(&mut self, from: usize, ballot: Ballot, out: &mut Out<Self>) {
+    pub(super) fn follow(&mut self, from: MemberIndex, ballot: Ballot, out: &mut Out<Self>) {
         if ballot < self.promised {
             return;
         }
@@ -26,10 +28,7 @@ impl Replica {
             self.step_down();
         }
         self.promised = ballot;
-        self.trust = Trust::Fresh;
-        self.is_wanted = false;
-        if self.leader != Some(from) || self.led != ballot {
-            (self.leader, self.led) = (Some(from), ballot);
+        if self.leadership.follow(from, ballot) {
             self.forward_all(out);
             self.ask_mark_of(from, out);
         }
@@ -38,8 +37,7 @@ impl Replica {
     /// Leads no more, and wants to no more.
     pub(super) fn step_down(&mut self) {
         self.role = Role::Follower;
-        self.leader = None;
-        self.trust = Trust::None;
+        self.leadership.give_up();
     }
 
     /// The time for a sign of life is over.
@@ -58,25 +56,20 @@ impl Replica {
             }
             return;
         }
-        self.trust = match self.trust {
-            Trust::Fresh => Trust::Stale,
-            Trust::Stale | Trust::None => Trust::None,
-        };
-        if self.trust == Trust::None {
-            self.leader = None;
-            self.role = Role::Follower;
+        if self.leadership.decay() {
+            self.step_down();
             let may_stand = self.is_voting() && !self.is_barred(self.config.me);
-            if may_stand && (self.is_waiting() || self.is_wanted) {
+            if may_stand && (self.is_waiting() || self.leadership.is_wanted) {
                 self.campaign(out);
             }
         }
-        self.is_wanted = false;
+        self.leadership.is_wanted = false;
     }
 
     /// Asks the others whether they would follow.
     fn campaign(&mut self, out: &mut Out<Self>) {
-        self.campaign += 1;
-        let granted = 1 << self.config.me;
+        self.leadership.campaign += 1;
+        let granted = MemberSet::only(self.config.me);
         self.role = Role::Canvassing { granted };
         self.postpone_election(out);
         self.say_pre_vote(self.config.others(), out);
@@ -84,10 +77,10 @@ impl Replica {
     }
 
     /// Asks members for their vote.
-    pub(super) fn say_pre_vote(&self, to: u64, out: &mut Out<Self>) {
+    pub(super) fn say_pre_vote(&self, to: MemberSet, out: &mut Out<Self>) {
         let message = Message::PreVote {
             boot: self.config.boot,
-            campaign: self.campaign,
+            campaign: self.leadership.campaign,
             next: self.ap,
         };
         self.send_to(to, &message, |to, message| out.send_early(to, message));
@@ -96,12 +89,14 @@ impl Replica {
     /// A peer asks whether this replica would follow it.
     pub(super) fn on_pre_vote(
         &mut self,
-        from: usize,
-        (boot, campaign): (quorate_core::Boot, u64),
+        from: MemberIndex,
+        boot: Boot,
+        campaign: u64,
         next: Slot,
         out: &mut Out<Self>,
     ) {
-        let is_led = self.trust != Trust::None && self.leader != Some(from);
+        let known = &self.leadership;
+        let is_led = known.trust != Trust::None && known.leader != Some(from);
         if is_led || self.is_barred(from) || matches!(self.role, Role::Leader(_)) {
             return self.tell(from, next, out);
         }
@@ -113,7 +108,7 @@ impl Replica {
         }
         if self.is_far_behind(next) {
             // It would have to learn much before it could lead.
-            self.is_wanted = true;
+            self.leadership.is_wanted = true;
             return;
         }
         let promised = self.promised;
@@ -131,17 +126,18 @@ impl Replica {
     /// A peer would follow.
     pub(super) fn on_pre_vote_ok(
         &mut self,
-        from: usize,
-        (boot, campaign): (quorate_core::Boot, u64),
+        from: MemberIndex,
+        boot: Boot,
+        campaign: u64,
         promised: Ballot,
         out: &mut Out<Self>,
     ) {
-        self.round_seen = self.round_seen.max(promised.round);
-        let is_mine = boot == self.config.boot && campaign == self.campaign;
+        self.leadership.see_round(promised.round);
+        let is_mine = boot == self.config.boot && campaign == self.leadership.campaign;
         if let Role::Canvassing { granted } = &mut self.role
             && is_mine
         {
-            *granted |= 1 << from;
+            granted.insert(from);
             self.stand_if_granted(out);
         }
     }
@@ -151,12 +147,17 @@ impl Replica {
         let Role::Canvassing { granted } = self.role else {
             return;
         };
-        let is_enough = granted.count_ones() as usize >= self.config.thresholds.read;
+        let is_enough = granted.len() >= self.config.thresholds.read;
         if !is_enough || self.is_barred(self.config.me) {
             return;
         }
         // Nobody gets there but by words that no replica says.
-        let Some(round) = self.promised.round.max(self.round_seen).checked_add(1) else {
+        let Some(round) = self
+            .promised
+            .round
+            .max(self.leadership.round_seen)
+            .checked_add(1)
+        else {
             return;
         };
         let node = self.config.my_id();
@@ -174,21 +175,20 @@ impl Replica {
     }
 
     /// Phase 1(a), to members that have not promised.
-    pub(super) fn say_prepare(&self, to: u64, out: &mut Out<Self>) {
+    pub(super) fn say_prepare(&self, to: MemberSet, out: &mut Out<Self>) {
         if let Role::Candidate(candidate) = &self.role {
-            let members = candidate.promises.iter().enumerate();
-            let silent = members.filter(|(_, promise)| !promise.is_complete);
-            let silent = silent.fold(0, |mask, (member, _)| mask | 1 << member);
+            let is_silent = |member: &MemberIndex| !candidate.promises[*member].is_complete;
+            let silent: MemberSet = to.iter().filter(is_silent).collect();
             let message = Message::Prepare {
                 ballot: self.promised,
                 from: candidate.from,
             };
-            self.send_to(to & silent, &message, |to, message| out.send(to, message));
+            self.send_to(silent, &message, |to, message| out.send(to, message));
         }
     }
 
     /// A part of a promise. One that leaves a gap is dropped: it comes again.
-    pub(super) fn on_promise(&mut self, from: usize, part: Promise, out: &mut Out<Self>) {
+    pub(super) fn on_promise(&mut self, from: MemberIndex, part: Promise, out: &mut Out<Self>) {
         if !self.is_present(from, &part.lives, out) {
             return out.emit(Event::Branch("promise of a former life"));
         }
@@ -219,7 +219,7 @@ impl Replica {
 
     /// A ballot is over.
     pub(super) fn on_nack(&mut self, ballot: Ballot, promised: Ballot) {
-        self.round_seen = self.round_seen.max(promised.round);
+        self.leadership.see_round(promised.round);
         let is_own = matches!(self.role, Role::Candidate(_) | Role::Leader(_));
         if is_own && ballot == self.promised && promised > ballot {
             self.step_down();
@@ -232,14 +232,8 @@ impl Replica {
         let Role::Candidate(candidate) = &self.role else {
             return;
         };
-        let complete = || {
-            candidate
-                .promises
-                .iter()
-                .enumerate()
-                .filter(|(_, p)| p.is_complete)
-        };
-        let own = usize::from(candidate.written <= self.durable);
+        let complete = || candidate.complete();
+        let own = usize::from(self.disk.is_durable(candidate.written));
         if complete().count() + own < self.config.thresholds.read {
             return;
         }
@@ -276,7 +270,7 @@ impl Replica {
     /// before anything is proposed.
     fn recover_slots(&self) -> Result<Vec<Recovered>, Vec<Entry>> {
         let mut gathered = &BTreeMap::new();
-        let mut votes: BTreeMap<Slot, Vec<(usize, Proposal)>> = BTreeMap::new();
+        let mut votes: BTreeMap<Slot, Vec<(MemberIndex, Proposal)>> = BTreeMap::new();
         for (offset, instance) in self.slots.iter().enumerate() {
             if let Some(mut own) = instance.accepted.clone() {
                 if own.is_whole() {
@@ -288,8 +282,7 @@ impl Replica {
         }
         if let Role::Candidate(candidate) = &self.role {
             gathered = &candidate.wanted;
-            let members = candidate.promises.iter().enumerate();
-            let complete = members.filter(|(_, promise)| promise.is_complete);
+            let complete = candidate.complete();
             let told = complete.flat_map(|(m, promise)| promise.votes.iter().map(move |v| (m, v)));
             for (member, vote) in told.filter(|(_, vote)| vote.slot >= self.ap) {
                 let accepted = Proposal {
@@ -304,7 +297,7 @@ impl Replica {
         let end = votes
             .last_key_value()
             .map_or(self.ap, |(slot, _)| slot.next());
-        let by_value = self.config.rules.counts_by_value;
+        let by_value = !self.config.faults.is(Fault::CountByBallot);
         let (mut recovered, mut missing) = (Vec::new(), Vec::new());
         for slot in (self.ap.0..end.0).map(Slot) {
             let votes = votes.remove(&slot).unwrap_or_default();
@@ -351,12 +344,15 @@ impl Replica {
                 let is_moving = !leader.gathering.is_empty() || !leader.spreading.is_empty();
                 is_moving || self.has_unchosen()
             }
-            _ => self.trust != Trust::None || self.is_waiting() || self.is_wanted,
+            _ => {
+                let known = &self.leadership;
+                known.trust != Trust::None || self.is_waiting() || known.is_wanted
+            }
         };
         if !is_needed || self.armed.election {
             return;
         }
-        let is_free = self.trust == Trust::None && matches!(self.role, Role::Follower);
+        let is_free = self.leadership.trust == Trust::None && matches!(self.role, Role::Follower);
         if is_free && self.is_voting() {
             self.armed.election = true;
             let (left, spread) = (self.bar_left_ns(), self.config.election_ns / 8);
@@ -367,9 +363,16 @@ impl Replica {
     }
 
     /// Sends to some members; to all others as a broadcast.
-    pub(super) fn send_to(&self, to: u64, message: &Message, mut send: impl FnMut(Peers, Message)) {
+    pub(super) fn send_to(
+        &self,
+        to: MemberSet,
+        message: &Message,
+        mut send: impl FnMut(Peers, Message),
+    ) {
         let (others, ids) = (self.config.others(), &self.config.members);
-        each_peer(to, others, ids, |peers| send(peers, message.clone()));
+        each_peer(to.bits(), others.bits(), ids, |peers| {
+            send(peers, message.clone())
+        });
     }
 }
 
@@ -377,7 +380,7 @@ impl Replica {
 /// those that have accepted it the candidate comes first: it may have all of the value.
 fn choose(
     slot: Slot,
-    votes: Vec<(usize, Proposal)>,
+    votes: Vec<(MemberIndex, Proposal)>,
     by_value: bool,
     gathered: &BTreeMap<EntryId, Option<Entry>>,
 ) -> Result<Recovered, Entry> {

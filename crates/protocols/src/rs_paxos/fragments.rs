@@ -1,4 +1,4 @@
-//! Which fragments of a value an acceptor has.
+//! The fragments of a value that an acceptor has.
 
 use super::quorum::CODED_MEMBERS_MAX;
 use quorate_core::{Decoder, Encoder, Wire, WireError};

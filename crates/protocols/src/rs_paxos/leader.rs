@@ -3,12 +3,19 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Accept, Claim, Message, has_bulk};
-use super::role::{Instance, Leader, Recovered, Role, Tally, Trust, is_whole};
+use super::role::{Instance, Leader, Recovered, Role, Tally, is_whole};
 use crate::shared::lives::Lives;
 use crate::shared::under_way::{UnderWay, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
-use quorate_core::{Entry, Event, Out, Slot};
+use quorate_core::{Entry, Event, MemberIndex, MemberSet, Out, Slot};
 use std::collections::{BTreeMap, VecDeque};
+
+/// A proposal of the own ballot, under a code.
+#[derive(Clone, Copy, Hash, Debug)]
+pub(super) struct OwnProposal {
+    pub(super) slot: Slot,
+    pub(super) code: u8,
+}
 
 impl Replica {
     /// Begins to lead. `least` is the first slot that some member of the quorum has not delivered.
@@ -25,9 +32,9 @@ impl Replica {
             is_effective: true,
             timeouts: 0,
         });
-        (self.leader, self.trust, self.is_wanted) = (None, Trust::None, false);
+        self.leadership.lead();
         // What waits for the disk was proposed in an earlier ballot.
-        self.unflushed.clear();
+        self.disk.clear();
         out.emit(Event::Branch("elected"));
         self.say_commit(self.config.others(), least, out);
         for recovered in recovered {
@@ -76,7 +83,7 @@ impl Replica {
 
     /// An entry for the leader. A follower passes on what it got from its origin, which may not
     /// reach the leader itself.
-    pub(super) fn on_forward(&mut self, from: usize, entry: Entry, out: &mut Out<Self>) {
+    pub(super) fn on_forward(&mut self, from: MemberIndex, entry: Entry, out: &mut Out<Self>) {
         if self.config.member(entry.id.origin).is_none() {
             return self.misbehaved(from, "an entry of no member", out);
         }
@@ -97,6 +104,7 @@ impl Replica {
             _ => {
                 let is_from_origin = self.config.members[from] == entry.id.origin;
                 let leader = self
+                    .leadership
                     .leader
                     .filter(|leader| *leader != from && is_from_origin);
                 if let Some(leader) = leader {
@@ -123,14 +131,14 @@ impl Replica {
             leader.next = slot.next();
             let Some(code) = spread else {
                 let code = self.code_of(Some(&entry));
-                self.propose(slot, Some(entry), (code, 0), out);
+                self.propose(slot, Some(entry), code, MemberSet::EMPTY, out);
                 continue;
             };
             // What was spread is there or on its way; who lost it says so later.
             let (others, now_ns) = (self.config.others(), self.now_ns());
             let mut attached = UnderWay::default();
-            attached.sent(others, self.line.through_ns(now_ns));
-            self.propose(slot, Some(entry), (code, others), out);
+            attached.sent(others.bits(), self.line.through_ns(now_ns));
+            self.propose(slot, Some(entry), code, others, out);
             self.instance_grown((slot.0 - self.ap.0) as usize).attached = attached;
         }
     }
@@ -144,7 +152,7 @@ impl Replica {
             let slot = leader.next;
             leader.next = slot.next();
             out.emit(Event::Branch("slot ended for a peer"));
-            self.propose(slot, None, (1, 0), out);
+            self.propose(slot, None, 1, MemberSet::EMPTY, out);
         }
     }
 
@@ -153,42 +161,49 @@ impl Replica {
         &mut self,
         slot: Slot,
         value: Option<Entry>,
-        (code, holders): (u8, u64),
+        code: u8,
+        holders: MemberSet,
         out: &mut Out<Self>,
     ) {
         let offset = (slot.0 - self.ap.0) as usize;
         let others = self.config.others();
         let lacking = if has_bulk(value.as_ref()) {
-            others & !holders
+            others - holders
         } else {
             others
         };
-        self.say_accept(lacking, slot, value.clone(), (code, true), out);
-        self.say_accept(others & !lacking, slot, value.clone(), (code, false), out);
+        self.say_accept(lacking, slot, value.clone(), code, true, out);
+        self.say_accept(others - lacking, slot, value.clone(), code, false, out);
         if let Role::Leader(leader) = &mut self.role {
             leader.announced = self.ap;
         }
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        let mut until_ns = self.line.put(value.as_ref(), (code, lacking), now_ns);
+        let mut until_ns = self
+            .line
+            .put(value.as_ref(), (code, lacking.bits()), now_ns);
         if let Some(entry) = value.as_ref().filter(|entry| is_long(entry)) {
-            until_ns = now_ns + alone_ns(entry, lacking) + self.pace.patience_ns();
+            until_ns = now_ns + alone_ns(entry, lacking.bits()) + self.pace.patience_ns();
         }
-        attached.begin(now_ns, lacking, until_ns);
-        self.store(offset, (self.promised, value), code, out);
+        attached.begin(now_ns, lacking.bits(), until_ns);
+        self.store(offset, self.promised, value, code, out);
         let instance = self.instance_grown(offset);
         (instance.is_fresh, instance.attached) = (true, attached);
-        instance.tallies.push(Tally { code, acks: 0 });
-        self.unflushed.push_back((out.persisted(), slot, code));
+        instance.tallies.push(Tally {
+            code,
+            acks: MemberSet::EMPTY,
+        });
+        self.disk.push(out.persisted(), OwnProposal { slot, code });
     }
 
     /// Asks members to accept, with their fragments or on the strength of those they have.
     pub(super) fn say_accept(
         &self,
-        to: u64,
+        to: MemberSet,
         slot: Slot,
         value: Option<Entry>,
-        (code, is_attached): (u8, bool),
+        code: u8,
+        is_attached: bool,
         out: &mut Out<Self>,
     ) {
         let is_attached = is_attached || !has_bulk(value.as_ref());
@@ -208,9 +223,14 @@ impl Replica {
         self.send_to(to, &message, |to, message| out.send_early(to, message));
     }
 
-    /// Proposes again, to members of a mask that have not accepted. They may have the fragment
+    /// Proposes again, to those of these members that have not accepted. They may have the fragment
     /// already, and say so if they do not. A long batch goes again only when it had its time.
-    pub(super) fn repeat_proposals(&mut self, to: u64, only_stale: bool, out: &mut Out<Self>) {
+    pub(super) fn repeat_proposals(
+        &mut self,
+        to: MemberSet,
+        only_stale: bool,
+        out: &mut Out<Self>,
+    ) {
         let (ballot, now_ns) = (self.promised, self.now_ns());
         for offset in 0..self.slots.len() {
             let instance = &mut self.slots[offset];
@@ -226,11 +246,11 @@ impl Replica {
                 .as_ref()
                 .and_then(|own| own.value.as_ref());
             let is_long = value.is_some_and(is_long);
-            let mut silent = to & !tally.acks;
+            let mut silent = to - tally.acks;
             if is_long {
-                silent &= !instance.attached.members();
+                silent -= MemberSet::from_bits(instance.attached.members());
             }
-            if instance.is_chosen || silent == 0 || only_stale && is_fresh {
+            if instance.is_chosen || silent.is_empty() || only_stale && is_fresh {
                 continue;
             }
             let accepted = instance.accepted.clone();
@@ -240,44 +260,45 @@ impl Replica {
             if is_long {
                 let attached = &mut instance.attached;
                 let again_ns = self.pace.again_ns(attached.since_ns(), now_ns);
-                attached.sent(silent, again_ns);
+                attached.sent(silent.bits(), again_ns);
             }
             let slot = self.slot_at(offset);
-            self.say_accept(silent, slot, proposal.value, (tally.code, false), out);
+            self.say_accept(silent, slot, proposal.value, tally.code, false, out);
         }
     }
 
     /// The own accept in a slot is durable.
     pub(super) fn accepted_here(&mut self, slot: Slot, code: u8, out: &mut Out<Self>) {
         let ballot = self.promised;
-        self.count_accept(self.config.me, ballot, (slot, code), out);
+        self.count_accept(self.config.me, ballot, slot, code, out);
     }
 
     /// Phase 2(b) of a member.
     pub(super) fn on_accepted(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         ballot: Ballot,
-        (slot, code): (Slot, u8),
+        slot: Slot,
+        code: u8,
         lives: &Lives,
         out: &mut Out<Self>,
     ) {
         if self.is_present(from, lives, out) && ballot == self.promised {
-            self.heard |= 1 << from;
-            self.silent &= !(1 << from);
-            self.count_accept(from, ballot, (slot, code), out);
+            self.presence.hear(from);
+            self.count_accept(from, ballot, slot, code, out);
         }
     }
 
     /// Accepts count by code: fragments of different codes do not rebuild a value together.
     fn count_accept(
         &mut self,
-        member: usize,
+        member: MemberIndex,
         ballot: Ballot,
-        (slot, code): (Slot, u8),
+        slot: Slot,
+        code: u8,
         out: &mut Out<Self>,
     ) {
-        let enough = self.config.thresholds.write_of(code) as u32;
+        let enough = self.config.thresholds.write_of(code);
         let (me, now_ns) = (self.config.me, self.now_ns());
         if !matches!(self.role, Role::Leader(_)) {
             return;
@@ -293,9 +314,8 @@ impl Replica {
         let Some(tally) = tally else {
             return;
         };
-        let is_news = member != me && tally.acks & 1 << member == 0;
-        tally.acks |= 1 << member;
-        let is_enough = tally.acks.count_ones() >= enough && !instance.is_chosen;
+        let is_news = tally.acks.insert(member) && member != me;
+        let is_enough = tally.acks.len() >= enough && !instance.is_chosen;
         let is_paced = is_news && proposal.value.as_ref().is_some_and(is_long);
         let took_ns = now_ns.saturating_sub(instance.attached.since_ns());
         instance.is_chosen |= is_enough;
@@ -352,7 +372,7 @@ impl Replica {
     }
 
     /// Tells members what is chosen; by name what was before this leader, from `next` on.
-    pub(super) fn say_commit(&self, to: u64, next: Slot, out: &mut Out<Self>) {
+    pub(super) fn say_commit(&self, to: MemberSet, next: Slot, out: &mut Out<Self>) {
         let claim = self.own_claim();
         let message = Message::Commit {
             ballot: self.promised,
@@ -363,16 +383,16 @@ impl Replica {
     }
 
     /// Somebody waits for something: says who leads, and what it has missed.
-    pub(super) fn tell(&mut self, to: usize, next: Slot, out: &mut Out<Self>) {
+    pub(super) fn tell(&mut self, to: MemberIndex, next: Slot, out: &mut Out<Self>) {
         let since = match &self.role {
             Role::Leader(leader) => {
                 let since = leader.since;
-                self.say_commit(1 << to, next, out);
+                self.say_commit(MemberSet::only(to), next, out);
                 since
             }
             _ => {
                 let (ballot, claim) = self.claim;
-                if self.is_led() || next < claim.upto {
+                if self.leadership.is_led() || next < claim.upto {
                     let earlier = Vec::new();
                     let message = Message::Commit {
                         ballot,

@@ -9,15 +9,16 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Claim, Timer};
+use super::mutants::Fault;
 use super::role::{Instance, Role};
 use crate::shared::decided::DecidedSet;
-use quorate_core::{Base, Due, EntryId, Event, Out, Slot};
+use quorate_core::{Base, Due, EntryId, Event, MemberIndex, Out, Slot};
 
 impl Replica {
     /// A leader's commit notice, maybe passed on by another.
     pub(super) fn on_commit(
         &mut self,
-        from: usize,
+        from: MemberIndex,
         ballot: Ballot,
         claim: Claim,
         earlier: &[Option<EntryId>],
@@ -30,7 +31,7 @@ impl Replica {
             }
             self.follow(from, ballot, out);
             self.learn_names(claim.since, earlier, out);
-        } else if ballot >= self.promised && self.leader.is_none() {
+        } else if ballot >= self.promised && self.leadership.leader.is_none() {
             self.hear_of(from, ballot, out);
         }
         self.learn(ballot, claim);
@@ -38,10 +39,10 @@ impl Replica {
     }
 
     /// A peer follows somebody that is not heard here: what is given to it gets there.
-    fn hear_of(&mut self, from: usize, ballot: Ballot, out: &mut Out<Self>) {
+    fn hear_of(&mut self, from: MemberIndex, ballot: Ballot, out: &mut Out<Self>) {
         let is_free = matches!(self.role, Role::Follower | Role::Canvassing { .. });
         if is_free && ballot.node != self.config.my_id() {
-            (self.leader, self.led) = (Some(from), ballot);
+            self.leadership.hear_of(from, ballot);
             self.forward_all(out);
         }
     }
@@ -77,8 +78,8 @@ impl Replica {
     pub(super) fn is_chosen(&self, slot: Slot, instance: &Instance) -> bool {
         let (ballot, claim) = self.claim;
         let is_claimed = claim.since <= slot && slot < claim.upto;
-        let is_of_ballot =
-            |accepted: Ballot| accepted == ballot || !self.config.rules.claims_own_ballot;
+        let is_over_ballots = self.config.faults.is(Fault::ClaimOverBallots);
+        let is_of_ballot = |accepted: Ballot| accepted == ballot || is_over_ballots;
         let accepted = instance.accepted.as_ref();
         instance.is_chosen
             || is_claimed && accepted.is_some_and(|proposal| is_of_ballot(proposal.ballot))
@@ -109,7 +110,7 @@ impl Replica {
             if let Some(id) = name {
                 self.parked.forget(id);
             }
-            (self.backoff, self.is_stirring, self.is_serving_requests) = (0, true, true);
+            self.progress.moved();
         }
         if let Role::Leader(leader) = &mut self.role {
             // What a former leader told of meanwhile is not proposed again, and not claimed.
@@ -171,7 +172,7 @@ impl Replica {
         self.recent.clear();
         self.drop_done_offers();
         let done = &self.done;
-        (self.backoff, self.is_stirring, self.is_serving_requests) = (0, true, true);
+        self.progress.moved();
         if let Role::Leader(leader) = &mut self.role {
             out.emit(Event::Branch("leader overtaken"));
             leader.since = next;

@@ -20,7 +20,8 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::config::Config;
-use quorate_core::Slot;
+use super::mutants::Fault;
+use quorate_core::{MemberIndex, MemberSet, Slot};
 use std::hash::{Hash, Hasher};
 
 /// What was granted, and what this replica was granted.
@@ -29,7 +30,7 @@ pub(super) struct Lease {
     /// The ballot that this replica leads under a lease, and when that ends on its own clock, in ns.
     own: Option<(Ballot, u64)>,
     /// The only member that is helped to lead until then; after a restart there is none.
-    granted: Option<usize>,
+    granted: Option<MemberIndex>,
     until_ns: u64,
     /// Reads came since the lease was asked for last.
     is_used: bool,
@@ -48,10 +49,10 @@ impl Hash for Lease {
 impl Lease {
     /// After a start: nobody is helped for as long as what was granted before could run.
     pub(super) fn after_start(config: &Config, now_ns: u64) -> Lease {
-        let bar_ns = if config.rules.bars_after_start {
-            config.hold_ns
-        } else {
+        let bar_ns = if config.faults.is(Fault::ForgetGrants) {
             0
+        } else {
+            config.hold_ns
         };
         Lease {
             until_ns: now_ns + bar_ns,
@@ -73,7 +74,7 @@ impl Replica {
     }
 
     /// Whether a grant forbids to help this member to lead.
-    pub(super) fn is_barred(&self, member: usize) -> bool {
+    pub(super) fn is_barred(&self, member: MemberIndex) -> bool {
         self.lease.granted != Some(member) && self.bar_left_ns() > 0
     }
 
@@ -83,7 +84,7 @@ impl Replica {
     }
 
     /// Grants a lease to a member that leads the ballot promised last, unless another's still runs.
-    pub(super) fn grant(&mut self, to: usize) -> bool {
+    pub(super) fn grant(&mut self, to: MemberIndex) -> bool {
         let is_its = self.promised.node == self.config.members[to];
         if self.config.lease_ns == 0 || !is_its || self.is_barred(to) {
             return false;
@@ -93,11 +94,11 @@ impl Replica {
         true
     }
 
-    /// The members of this mask have granted what was asked for at this time, leading this ballot.
-    pub(super) fn take_lease(&mut self, ballot: Ballot, asked_ns: u64, granted: u64) {
+    /// These members have granted what was asked for at this time, leading this ballot.
+    pub(super) fn take_lease(&mut self, ballot: Ballot, asked_ns: u64, granted: MemberSet) {
         let enough = self.config.thresholds.leader;
         let is_mine = self.is_leader() && self.promised == ballot;
-        if is_mine && granted.count_ones() as usize >= enough {
+        if is_mine && granted.len() >= enough {
             self.lease.own = Some((ballot, asked_ns + self.config.lease_ns));
         }
     }
@@ -117,7 +118,7 @@ impl Replica {
         self.own_mark().filter(|_| self.lease_left_ns() > 0)
     }
 
-    /// Reads came.
+    /// Reads came that a lease would answer.
     pub(super) fn use_lease(&mut self) {
         self.lease.is_used = self.config.lease_ns > 0;
     }
@@ -128,7 +129,7 @@ impl Replica {
         self.lease.is_used && self.is_leader() && is_late
     }
 
-    /// It was asked for.
+    /// A lease was asked for.
     pub(super) fn asked_for_lease(&mut self) {
         self.lease.is_used = false;
     }

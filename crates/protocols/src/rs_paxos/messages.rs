@@ -11,7 +11,7 @@ pub enum Message {
     /// An entry for the leader to propose, from the replica that formed it or from one it reaches
     /// the leader through; its payloads go along whole. Promises nothing.
     Forward {
-        /// The entry.
+        /// The entry, with its payloads.
         entry: Entry,
     },
     /// "Would you follow me?" Changes nothing at who hears it.
@@ -23,11 +23,11 @@ pub enum Message {
         /// The asker's first slot not delivered.
         next: Slot,
     },
-    /// "I would, for I hear of no leader."
+    /// "I would follow you, for I hear of no leader."
     PreVoteOk {
-        /// As in the question.
+        /// The asker's start of the process.
         boot: Boot,
-        /// As in the question.
+        /// The number of the asker's campaign.
         campaign: u64,
         /// The highest ballot the sender has promised.
         promised: Ballot,
@@ -45,7 +45,7 @@ pub enum Message {
     Nack {
         /// The ballot that is over.
         ballot: Ballot,
-        /// The one promised.
+        /// The higher ballot that was promised.
         promised: Ballot,
     },
     /// Phase 2(a). Promises nothing.
@@ -55,7 +55,7 @@ pub enum Message {
     Accepted {
         /// The leader's ballot.
         ballot: Ballot,
-        /// Which slot.
+        /// The slot of the value.
         slot: Slot,
         /// `X`: any so many fragments rebuild the value.
         code: u8,
@@ -66,35 +66,36 @@ pub enum Message {
     Lacks {
         /// The leader's ballot.
         ballot: Ballot,
-        /// Which slot.
+        /// The slot of the value.
         slot: Slot,
-        /// The code.
+        /// `X`: any so many fragments rebuild the value.
         code: u8,
     },
     /// A large value ahead of its slot, with the receiver's fragment or to ask whether it is there.
     /// Promises nothing.
     Spread {
-        /// The entry.
+        /// The entry that holds the value.
         entry: Entry,
         /// `X`: any so many fragments rebuild its payloads.
         code: u8,
         /// Whether the receiver's fragment goes along.
         is_attached: bool,
     },
-    /// The answer. Promises nothing: it may be forgotten again.
+    /// Whether the sender has a fragment of a value that is spread. Promises nothing: the fragment may be
+    /// forgotten again.
     Has {
-        /// Which entry.
+        /// The name of the entry.
         entry: EntryId,
-        /// Under which code.
+        /// `X`: any so many fragments rebuild the payloads.
         code: u8,
         /// Whether the fragment is here.
         is_here: bool,
     },
     /// What is chosen (the paper's commit notice).
     Commit {
-        /// By whose count.
+        /// The ballot of the leader that counted.
         ballot: Ballot,
-        /// In which slots that leader's own values are chosen.
+        /// The slots in which that leader's own values are chosen.
         claim: Claim,
         /// The names of values chosen in earlier ballots, in the slots that end where the claim
         /// begins: whoever has accepted a value of that name has the chosen one.
@@ -116,23 +117,23 @@ pub enum Message {
         /// The asker leads, and would lead under a lease.
         wants_lease: bool,
     },
-    /// The answer.
+    /// "I follow this ballot", for reads.
     ReadA {
-        /// As in the question.
+        /// The asker's start of the process.
         boot: Boot,
-        /// As in the question.
+        /// The number of the asker's query.
         number: u64,
-        /// Whom the sender follows.
+        /// The leader that the sender follows.
         answer: Lead,
     },
     /// "I lost my promises, and begin this life: how far have you gone?"
     Rejoin {
-        /// The life.
+        /// The life that begins.
         life: Life,
         /// The sender's first slot not delivered.
         next: Slot,
     },
-    /// The answer.
+    /// How far the sender has gone, for a member that begins a life.
     RejoinA {
         /// The asker's start of the process.
         boot: Boot,
@@ -145,16 +146,16 @@ pub enum Message {
     },
 }
 
-/// Whom a member follows, for reads.
+/// The leader that a member follows, for reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lead {
-    /// The highest ballot it has promised.
+    /// The highest ballot the member has promised.
     pub promised: Ballot,
-    /// If it leads that ballot: the first slot behind all that may hold a completed write.
+    /// If the member leads that ballot: the first slot behind all that may hold a completed write.
     pub mark: Option<Slot>,
-    /// If so, whether under a lease: nobody else need confirm it.
+    /// Whether the member leads that ballot under a lease: nobody else need confirm it.
     pub is_leased: bool,
-    /// Whether it grants the asker a lease.
+    /// Whether the member grants the asker a lease.
     pub is_granted: bool,
 }
 
@@ -163,7 +164,7 @@ pub struct Lead {
 pub struct Accept {
     /// The leader's ballot.
     pub ballot: Ballot,
-    /// Which slot.
+    /// The slot of the value.
     pub slot: Slot,
     /// The value; `None` is the no-op.
     pub value: Option<Entry>,
@@ -180,9 +181,9 @@ pub struct Accept {
 /// an accept of its ballot there proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Claim {
-    /// The first slot.
+    /// The first slot claimed.
     pub since: Slot,
-    /// The first slot behind them; every slot before it is decided.
+    /// The first slot behind the slots claimed; every slot before it is decided.
     pub upto: Slot,
 }
 
@@ -198,7 +199,7 @@ pub struct Promise {
     pub from: Slot,
     /// The first slot behind the range; `None` for the last part.
     pub until: Option<Slot>,
-    /// What was accepted in it, by slot.
+    /// What was accepted in the range, by slot.
     pub votes: Vec<SlotVote>,
     /// The lives the sender knows of.
     pub lives: Lives,
@@ -207,13 +208,13 @@ pub struct Promise {
 /// What an acceptor has accepted in a slot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlotVote {
-    /// Which slot.
+    /// The slot voted in.
     pub slot: Slot,
-    /// The last ballot it accepted in.
+    /// The last ballot the acceptor accepted in.
     pub ballot: Ballot,
     /// The value; `None` is the no-op.
     pub value: Option<Entry>,
-    /// What it holds of the value.
+    /// What the acceptor holds of the value.
     pub fragments: Fragments,
 }
 
@@ -222,20 +223,21 @@ pub struct SlotVote {
 pub enum Record {
     /// No lower ballot is accepted or promised any more.
     Promise {
-        /// The ballot.
+        /// The ballot that is promised.
         ballot: Ballot,
     },
-    /// The same of an own ballot, before it is used: no later life uses it again.
+    /// An own ballot, before it is used: no lower one is accepted or promised any more, and no later life
+    /// uses this one again.
     Candidacy {
-        /// The ballot.
+        /// The own ballot.
         ballot: Ballot,
     },
     /// A value accepted in a slot, with the own fragment of it. If it is the one accepted there
     /// before, the fragments written then remain.
     Accept {
-        /// Which slot.
+        /// The slot of the value.
         slot: Slot,
-        /// In which ballot; promised with it.
+        /// The ballot of the accept, promised with it.
         ballot: Ballot,
         /// The value; `None` is the no-op.
         value: Option<Entry>,
@@ -247,14 +249,14 @@ pub enum Record {
     /// The value accepted there before was accepted again, under a code of which the fragment was
     /// written.
     Again {
-        /// Which slot.
+        /// The slot of the value.
         slot: Slot,
-        /// In which ballot; promised with it.
+        /// The ballot of the accept, promised with it.
         ballot: Ballot,
     },
-    /// The lives known.
+    /// The lives of members, as far as known.
     Lives {
-        /// Of all members.
+        /// The lives of all members.
         lives: Lives,
         /// Whether this replica has not lost its promises, or has begun a new life since. If not,
         /// it accepts nothing and promises nothing.

@@ -5,7 +5,27 @@ use super::Replica;
 use super::config::Config;
 use super::messages::{Message, Record};
 use crate::registry::{Catcher, Mutant, Sabotage};
+use crate::shared::faults::Faults;
 use quorate_core::Output;
+
+/// A rule of RS-Paxos or Multi-Paxos that a mutant breaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Phase 1(c) counts fragments by ballot, not by the value they belong to.
+    CountByBallot,
+    /// A value accepted again under another code loses its earlier fragments.
+    DropFragments,
+    /// A commit notice is taken for a word about accepts in older ballots.
+    ClaimOverBallots,
+    /// A value that cannot be gathered is taken for one that was not chosen.
+    GiveUpFragments,
+    /// A start forgets what was granted before, and helps another leader.
+    ForgetGrants,
+    /// A lease runs from when the last grant came, not from when it was asked for.
+    CountFromGrant,
+    /// A leader's reads do not wait for the orders it has accepted, one of which may end the epoch.
+    ReadPastOrders,
+}
 
 /// All of them.
 pub(super) fn all() -> Vec<Mutant<Replica>> {
@@ -16,7 +36,7 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
         broken(
             "count-by-ballot",
             "phase 1(c) as the paper can be read: fragments count by ballot, not by value",
-            |c| c.rules.counts_by_value = false,
+            |c| c.faults = Faults::only(Fault::CountByBallot),
             Catcher::Conversation("t1-mutant.txt"),
         ),
         broken(
@@ -40,7 +60,7 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
         broken(
             "no-retention",
             "a value accepted again under another code loses the fragment it had",
-            |c| c.rules.keeps_fragments = false,
+            |c| c.faults = Faults::only(Fault::DropFragments),
             Catcher::Test(
                 "crates/protocols/src/rs_paxos/tests/exhaustive.rs: \
                  without_the_retention_rule_two_values_are_chosen",
@@ -49,7 +69,7 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
         broken(
             "index-over-ballots",
             "a commit index is taken for a word about accepts of older ballots",
-            |c| c.rules.claims_own_ballot = false,
+            |c| c.faults = Faults::only(Fault::ClaimOverBallots),
             Catcher::Test(
                 "crates/protocols/src/rs_paxos/tests/coded.rs: \
                  an_index_over_older_accepts_delivers_what_was_not_chosen",
@@ -58,7 +78,7 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
         broken(
             "missing-is-no-op",
             "a value that cannot be gathered is taken for one that was not chosen",
-            |c| c.rules.waits_for_fragments = false,
+            |c| c.faults = Faults::only(Fault::GiveUpFragments),
             Catcher::Test(
                 "crates/protocols/src/rs_paxos/tests/coded.rs: \
                  a_no_op_for_what_is_out_of_reach_loses_a_chosen_value",

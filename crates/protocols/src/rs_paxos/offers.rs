@@ -2,12 +2,12 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
-use super::role::Trust;
 use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::under_way::{Line, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Now, Out, Outcome, Refusal, RequestId,
+    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, MemberIndex, MemberSet, Now, Out,
+    Outcome, Refusal, RequestId,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -117,7 +117,7 @@ impl Replica {
         let now_ns = self.now_ns();
         if self.is_leader() {
             self.enqueue(entry.clone(), out);
-        } else if let Some(leader) = self.leader {
+        } else if let Some(leader) = self.leadership.leader {
             let until_ns = self.back_ns(entry, leader, now_ns);
             let entry = entry.clone();
             out.send_early(self.peer(leader), Message::Forward { entry });
@@ -128,16 +128,19 @@ impl Replica {
 
     /// When the payloads of an entry that is given to the leader are there, and what that spreads of them
     /// is here.
-    fn back_ns(&mut self, entry: &Entry, leader: usize, now_ns: u64) -> u64 {
+    fn back_ns(&mut self, entry: &Entry, leader: MemberIndex, now_ns: u64) -> u64 {
         if is_long(entry) {
-            let under_way_ns = alone_ns(entry, 1 << leader) + alone_ns(entry, self.config.others());
+            let (there, back) = (MemberSet::only(leader), self.config.others());
+            let under_way_ns = alone_ns(entry, there.bits()) + alone_ns(entry, back.bits());
             return now_ns + under_way_ns + self.forward_pace.patience_ns();
         }
         if entry.bulk_len() == 0 {
             return now_ns;
         }
-        let there_ns = self.line.put(Some(entry), (1, 1 << leader), now_ns);
-        let spread = (self.code_of(Some(entry)), self.config.others());
+        let there_ns = self
+            .line
+            .put(Some(entry), (1, MemberSet::only(leader).bits()), now_ns);
+        let spread = (self.code_of(Some(entry)), self.config.others().bits());
         Line::default().put(Some(entry), spread, there_ns)
     }
 
@@ -175,7 +178,9 @@ impl Replica {
     /// Whether the leader followed has proposed an entry.
     fn is_proposed(&self, id: EntryId) -> bool {
         let mut accepted = self.slots.iter().filter_map(|slot| slot.accepted.as_ref());
-        accepted.any(|proposal| proposal.name() == Some(id) && proposal.ballot == self.led)
+        accepted.any(|proposal| {
+            proposal.name() == Some(id) && proposal.ballot == self.leadership.ballot
+        })
     }
 
     /// Drops own entries that are delivered.
@@ -222,7 +227,7 @@ impl Replica {
     /// quorum is back, and would be ever more.
     pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
         self.armed.patience = false;
-        if std::mem::take(&mut self.is_serving_requests) {
+        if std::mem::take(&mut self.progress.is_serving_requests) {
             return;
         }
         for command in self.backlog.drain().chain(self.large.drain()) {
@@ -235,13 +240,8 @@ impl Replica {
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
         if self.has_requests() && !self.armed.patience {
             self.armed.patience = true;
-            self.is_serving_requests = false;
+            self.progress.is_serving_requests = false;
             out.arm(Timer::Patience, Due::After(self.config.patience_ns));
         }
-    }
-
-    /// Whether a leader is known that may still be alive.
-    pub(super) fn is_led(&self) -> bool {
-        self.leader.is_some() && self.trust != Trust::None
     }
 }

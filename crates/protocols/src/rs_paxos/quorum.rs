@@ -13,7 +13,7 @@ pub(super) const CODED_MEMBERS_MAX: usize = 9;
 /// The numbers that an epoch fixes: `QR` may not change within it, `X` may with every proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quorums {
-    /// Members.
+    /// Members of the epoch.
     pub n: usize,
     /// `QR`: promises that end phase 1.
     pub read: usize,
@@ -51,11 +51,11 @@ impl Quorums {
 /// A line of Table 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Row {
-    /// Failures survived.
+    /// How many failures the epoch survives.
     pub f: usize,
-    /// `QR`.
+    /// `QR`, the read quorum.
     pub read: usize,
-    /// `QW`.
+    /// `QW`, the write quorum.
     pub write: usize,
     /// Fragments that rebuild a value.
     pub x: usize,

@@ -13,9 +13,10 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Lead, Message};
-use super::role::{Role, Trust};
+use super::mutants::Fault;
+use super::role::Role;
 use crate::shared::backlog::withdraw_reads;
-use quorate_core::{Boot, Out, Outcome, Refusal, RequestId, Slot};
+use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Refusal, RequestId, Slot};
 use std::collections::BTreeSet;
 
 /// Reads: those asked about, and those that came meanwhile.
@@ -40,7 +41,7 @@ struct Query {
     /// The ballot that this replica led when it asked, and when that was on its own clock, in ns.
     asked: Option<(Ballot, u64)>,
     /// Members that grant it a lease, itself included.
-    granted: u64,
+    granted: MemberSet,
     /// Whether it was asked since the last retransmission timer.
     is_fresh: bool,
 }
@@ -61,7 +62,7 @@ impl Reads {
         withdraw_reads(&mut self.waiting, ids)
     }
 
-    /// Refuses all.
+    /// Refuses all reads without an answer.
     pub(super) fn refuse(&mut self, out: &mut Out<Replica>) {
         let asked = self.query.take().map_or(Vec::new(), |query| query.reads);
         for id in asked.into_iter().chain(self.waiting.drain(..)) {
@@ -79,7 +80,7 @@ impl Replica {
         }
         if let Some(mark) = self.leased_mark() {
             let reads = std::mem::take(&mut self.reads.waiting);
-            self.is_serving_requests |= !reads.is_empty();
+            self.progress.is_serving_requests |= !reads.is_empty();
             answer(reads, mark, out);
         }
         let is_wanted = |replica: &Self| !replica.reads.waiting.is_empty() || replica.wants_lease();
@@ -93,7 +94,7 @@ impl Replica {
                 mark: None,
                 is_leased: false,
                 asked: ballot.map(|ballot| (ballot, self.now_ns())),
-                granted: 1 << self.config.me,
+                granted: MemberSet::only(self.config.me),
                 is_fresh: true,
             });
             self.say_query(self.config.others(), out);
@@ -101,7 +102,7 @@ impl Replica {
         }
     }
 
-    fn say_query(&self, to: u64, out: &mut Out<Self>) {
+    fn say_query(&self, to: MemberSet, out: &mut Out<Self>) {
         let (boot, number) = (self.config.boot, self.reads.number);
         let asked = self.reads.query.as_ref().and_then(|query| query.asked);
         let is_still_so = |(ballot, _)| self.is_leader() && self.promised == ballot;
@@ -119,9 +120,9 @@ impl Replica {
     /// no lease and no promise here tells of. So reads wait for orders, whose slots say what became of
     /// them.
     pub(super) fn own_mark(&self) -> Option<Slot> {
-        let orders_end = match self.config.rules.reads_wait_for_orders {
-            true => self.orders_end,
-            false => Slot(0),
+        let orders_end = match self.config.faults.is(Fault::ReadPastOrders) {
+            true => Slot(0),
+            false => self.orders_end,
         };
         match &self.role {
             Role::Leader(leader) => Some(self.ap.max(leader.recovered).max(orders_end)),
@@ -141,8 +142,9 @@ impl Replica {
     /// A peer asks whom this replica follows. One that lost its promises cannot tell.
     pub(super) fn on_read_q(
         &mut self,
-        from: usize,
-        (boot, number): (Boot, u64),
+        from: MemberIndex,
+        boot: Boot,
+        number: u64,
         wants_lease: bool,
         out: &mut Out<Self>,
     ) {
@@ -155,7 +157,7 @@ impl Replica {
                 answer: self.answer_query(is_granted),
             };
             out.send_early(self.peer(from), message);
-            self.is_wanted |= !self.is_leader() && self.trust == Trust::None;
+            self.note_wanted();
         }
     }
 
@@ -171,8 +173,9 @@ impl Replica {
     /// A member's answer, given after the question was asked.
     pub(super) fn on_read_a(
         &mut self,
-        from: usize,
-        (boot, number): (Boot, u64),
+        from: MemberIndex,
+        boot: Boot,
+        number: u64,
         answer: Lead,
         out: &mut Out<Self>,
     ) {
@@ -190,7 +193,7 @@ impl Replica {
         self.conclude_query(out);
     }
 
-    fn note_answer(&mut self, member: usize, answer: Lead) {
+    fn note_answer(&mut self, member: MemberIndex, answer: Lead) {
         let Some(query) = &mut self.reads.query else {
             return;
         };
@@ -202,14 +205,13 @@ impl Replica {
         }
         // The own lease may end while more of it is asked for.
         query.is_leased |= answer.is_leased && mark.is_some() && member != self.config.me;
-        query.granted |= u64::from(answer.is_granted) << member;
+        query.granted.insert_if(member, answer.is_granted);
         let (asked, granted) = (query.asked, query.granted);
         if let Some((ballot, asked_ns)) = asked {
-            let counts_from_question = self.config.rules.counts_from_question;
-            let since_ns = if counts_from_question {
-                asked_ns
-            } else {
+            let since_ns = if self.config.faults.is(Fault::CountFromGrant) {
                 self.now_ns()
+            } else {
+                asked_ns
             };
             self.take_lease(ballot, since_ns, granted);
         }
@@ -227,7 +229,7 @@ impl Replica {
         if let Some(query) = self.reads.query.take_if(is_over)
             && let Some((_, mark)) = query.mark
         {
-            self.is_serving_requests |= !query.reads.is_empty();
+            self.progress.is_serving_requests |= !query.reads.is_empty();
             answer(query.reads, mark, out);
         }
     }
@@ -243,14 +245,14 @@ impl Replica {
     }
 
     /// Asks a member that can hear again, or has begun to lead.
-    pub(super) fn ask_mark_of(&mut self, member: usize, out: &mut Out<Self>) {
+    pub(super) fn ask_mark_of(&mut self, member: MemberIndex, out: &mut Out<Self>) {
         if self.reads.query.is_none() {
             return;
         }
         if member == self.config.me {
             self.answer_own_query(out);
         } else {
-            self.say_query(1 << member, out);
+            self.say_query(MemberSet::only(member), out);
         }
     }
 }

@@ -4,16 +4,21 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::config::Config;
 use super::fragments::Fragments;
+use super::leadership::Leadership;
 use super::lease::Lease;
 use super::messages::{Record, has_bulk};
+use super::mutants::Fault;
 use super::offers::Offer;
+use super::presence::Presence;
 use super::reads::Reads;
-use super::role::{Armed, Proposal, Role, Trust};
+use super::repair::Progress;
+use super::role::{Armed, Proposal, Role};
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
+use crate::shared::disk::Disk;
 use crate::shared::lives::Lives;
 use crate::shared::under_way::Line;
-use quorate_core::{Entry, Lsn, Now, Out, Past, Slot};
+use quorate_core::{Entry, Now, Out, Past, Slot};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -43,7 +48,7 @@ impl Replica {
             }
         };
         replica.say_rejoin(config.others(), out);
-        replica.settle(now, out);
+        replica.run_to_fixpoint(now, out);
         replica
     }
 
@@ -59,32 +64,22 @@ impl Replica {
             claim: Default::default(),
             recent: VecDeque::with_capacity(config.window),
             role: Role::Follower,
-            trust: Trust::None,
-            leader: None,
-            led: Default::default(),
-            round_seen: 0,
-            campaign: 0,
-            is_wanted: false,
+            leadership: Leadership::default(),
             backlog: Backlog::default(),
             offers: Vec::<Offer>::new(),
             large_offers: 0,
             seq: 0,
             reads: Reads::default(),
             lease: Lease::after_start(config, now.mono_ns),
-            up: config.others(),
+            presence: Presence::of(config.others()),
             parked: Default::default(),
             large: Backlog::default(),
-            silent: 0,
-            heard: 0,
             line: Line::default(),
             pace: Default::default(),
             forward_pace: Default::default(),
-            unflushed: VecDeque::new(),
-            durable: Lsn(out.persisted().0),
+            disk: Disk::at_start(out.persisted()),
             armed: Armed::default(),
-            backoff: 0,
-            is_stirring: false,
-            is_serving_requests: false,
+            progress: Progress::default(),
             config: Arc::new(config.clone()),
         }
     }
@@ -105,7 +100,7 @@ impl Replica {
                 if let Some(offset) = slot.0.checked_sub(self.ap.0) {
                     let is_held = is_held || !has_bulk(value.as_ref());
                     let value = value.map(|entry| entry.with_share(None));
-                    self.restore_accept(offset as usize, (ballot, value), (code, is_held));
+                    self.restore_accept(offset as usize, ballot, value, code, is_held);
                 }
             }
             Record::Again { slot, ballot } => {
@@ -123,10 +118,12 @@ impl Replica {
     fn restore_accept(
         &mut self,
         offset: usize,
-        (ballot, value): (Ballot, Option<Entry>),
-        (code, is_held): (u8, bool),
+        ballot: Ballot,
+        value: Option<Entry>,
+        code: u8,
+        is_held: bool,
     ) {
-        let keeps_fragments = self.config.rules.keeps_fragments;
+        let keeps_fragments = !self.config.faults.is(Fault::DropFragments);
         let name = value.as_ref().map(|entry| entry.id);
         let instance = self.instance_grown(offset);
         let before = instance.accepted.take();

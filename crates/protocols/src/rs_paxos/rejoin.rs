@@ -30,10 +30,10 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::messages::{Message, Record};
-use super::role::{Gathered, Role, Trust};
+use super::role::{Gathered, Role};
 use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::{Heard, Rejoin};
-use quorate_core::{Boot, Event, Out, Slot};
+use quorate_core::{Boot, Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
     /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
@@ -43,7 +43,7 @@ impl Replica {
 
     /// Begins a rejoin; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me)));
+        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me.position())));
         self.write_lives(false, out);
     }
 
@@ -53,21 +53,28 @@ impl Replica {
     }
 
     /// Asks those that have not answered.
-    pub(super) fn say_rejoin(&self, to: u64, out: &mut Out<Self>) {
+    pub(super) fn say_rejoin(&self, to: MemberSet, out: &mut Out<Self>) {
         let rejoin = self.rejoin.as_ref();
-        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to, self.config.boot)) {
+        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to.bits(), self.config.boot))
+        {
             let message = Message::Rejoin {
                 life,
                 next: self.ap,
             };
-            self.send_to(to, &message, |to, message| {
+            self.send_to(MemberSet::from_bits(to), &message, |to, message| {
                 out.send(to, message);
             });
         }
     }
 
     /// A member begins a new life. A number that is taken is answered with the life that has it.
-    pub(super) fn on_rejoin(&mut self, from: usize, life: Life, next: Slot, out: &mut Out<Self>) {
+    pub(super) fn on_rejoin(
+        &mut self,
+        from: MemberIndex,
+        life: Life,
+        next: Slot,
+        out: &mut Out<Self>,
+    ) {
         if !self.is_voting() {
             return;
         }
@@ -75,11 +82,11 @@ impl Replica {
             out.inform(self.config.members[from], next);
         }
         let mut lives = Lives::default();
-        lives.note(from, life);
+        lives.note(from.position(), life);
         if self.note_lives(&lives, out) {
             self.write_lives(true, out);
-            if self.leader == Some(from) {
-                (self.leader, self.trust) = (None, Trust::None);
+            if self.leadership.leader == Some(from) {
+                self.leadership.give_up();
             }
         }
         let answer = Message::RejoinA {
@@ -103,8 +110,9 @@ impl Replica {
     /// A member's answer.
     pub(super) fn on_rejoin_a(
         &mut self,
-        from: usize,
-        (boot, lives): (Boot, &Lives),
+        from: MemberIndex,
+        boot: Boot,
+        lives: &Lives,
         promised: Ballot,
         end: Slot,
         out: &mut Out<Self>,
@@ -114,7 +122,11 @@ impl Replica {
             return;
         };
         let said = (promised, end);
-        match rejoin.hear((from, needed), (boot, lives.of(me)), said) {
+        match rejoin.hear(
+            (from.position(), needed),
+            (boot, lives.of(me.position())),
+            said,
+        ) {
             Heard::Nothing => return,
             Heard::Taken => return self.say_rejoin(self.config.others(), out),
             Heard::Noted => {}
@@ -131,8 +143,8 @@ impl Replica {
         if rejoin.is_due(needed, self.ap) {
             let life = rejoin.life(self.config.boot);
             self.promised = self.promised.max(rejoin.floor);
-            self.round_seen = self.round_seen.max(self.promised.round);
-            self.lives.note(self.config.me, life);
+            self.leadership.see_round(self.promised.round);
+            self.lives.note(self.config.me.position(), life);
             let ballot = self.promised;
             out.persist(Record::Promise { ballot });
             self.write_lives(true, out);
@@ -140,7 +152,9 @@ impl Replica {
                 rejoin.written = Some(out.persisted());
             }
         }
-        let ended = self.rejoin.take_if(|rejoin| rejoin.is_over(self.durable));
+        let ended = self
+            .rejoin
+            .take_if(|rejoin| rejoin.is_over(self.disk.durable()));
         if ended.is_some() {
             // What was overheard meanwhile was not written.
             self.slots.clear();
@@ -151,10 +165,11 @@ impl Replica {
     /// Notes later lives of members, and takes back what their former ones said.
     fn note_lives(&mut self, lives: &Lives, out: &mut Out<Self>) -> bool {
         let reborn = self.lives.merge(lives, self.config.members.len());
-        if reborn == 0 {
+        let reborn = MemberSet::from_bits(reborn);
+        if reborn.is_empty() {
             return false;
         }
-        if reborn & 1 << self.config.me != 0 && self.is_voting() {
+        if reborn.contains(self.config.me) && self.is_voting() {
             // A life of this replica that died early had a higher number: what this one says is
             // not counted where that is known.
             out.emit(Event::Branch("life outnumbered"));
@@ -165,14 +180,12 @@ impl Replica {
             instance
                 .tallies
                 .iter_mut()
-                .for_each(|tally| tally.acks &= !reborn);
+                .for_each(|tally| tally.acks -= reborn);
         }
         if let Role::Candidate(candidate) = &mut self.role {
             let from = candidate.from;
-            for (member, promise) in candidate.promises.iter_mut().enumerate() {
-                if reborn & 1 << member != 0 {
-                    *promise = Gathered::untold(from);
-                }
+            for member in reborn {
+                candidate.promises[member] = Gathered::untold(from);
             }
         }
         true
@@ -180,14 +193,19 @@ impl Replica {
 
     /// Takes note of what a vote knows of lives. Says whether its sender's life is the present
     /// one.
-    pub(super) fn is_present(&mut self, from: usize, lives: &Lives, out: &mut Out<Self>) -> bool {
+    pub(super) fn is_present(
+        &mut self,
+        from: MemberIndex,
+        lives: &Lives,
+        out: &mut Out<Self>,
+    ) -> bool {
         self.note_lives(lives, out);
-        lives.of(from).number >= self.lives.of(from).number
+        lives.of(from.position()).number >= self.lives.of(from.position()).number
     }
 
     /// Takes up the lives known before a restart, and a rejoin that it interrupted.
     pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
         self.lives = lives;
-        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me)));
+        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me.position())));
     }
 }

@@ -3,8 +3,26 @@
 use super::Replica;
 use super::codes::BACKOFF_SILENT;
 use super::messages::{Message, Timer};
-use super::role::{Instance, Role, Trust};
-use quorate_core::{Due, Out, ReplicaId, Slot};
+use super::role::{Instance, Role};
+use quorate_core::{Due, MemberIndex, MemberSet, Out, ReplicaId, Slot};
+
+/// What moved since timers came due.
+#[derive(Clone, Copy, Hash, Debug, Default)]
+pub(super) struct Progress {
+    /// Retransmissions since the last delivery.
+    pub(super) backoff: u32,
+    /// Something was delivered since the last retransmission timer.
+    pub(super) is_stirring: bool,
+    /// Something was delivered, or a read answered, since the last patience timer.
+    pub(super) is_serving_requests: bool,
+}
+
+impl Progress {
+    /// Something was delivered.
+    pub(super) fn moved(&mut self) {
+        (self.backoff, self.is_stirring, self.is_serving_requests) = (0, true, true);
+    }
+}
 
 impl Replica {
     /// Says again what went unanswered since the last time.
@@ -14,21 +32,25 @@ impl Replica {
         match self.role {
             Role::Leader(_) => {
                 // That a link is down is a hint, and may be wrong.
-                let is_silent = self.backoff >= BACKOFF_SILENT;
-                let up = if is_silent { others } else { self.up };
+                let is_silent = self.progress.backoff >= BACKOFF_SILENT;
+                let up = if is_silent {
+                    others
+                } else {
+                    self.presence.up()
+                };
                 self.repeat_proposals(others & up, true, out);
                 self.shrink_codes(out);
                 self.repeat_spreading(out);
             }
-            Role::Canvassing { granted } => self.say_pre_vote(others & !granted, out),
+            Role::Canvassing { granted } => self.say_pre_vote(others - granted, out),
             Role::Candidate(_) => {
                 self.say_prepare(others, out);
                 self.lead_if_elected(out);
             }
             Role::Follower => {}
         }
-        if !std::mem::take(&mut self.is_stirring) {
-            self.backoff += 1;
+        if !std::mem::take(&mut self.progress.is_stirring) {
+            self.progress.backoff += 1;
             self.say_rejoin(others, out);
             self.ask(out);
             self.forward_stale(out);
@@ -42,8 +64,9 @@ impl Replica {
         if self.is_leader() || !self.is_waiting() {
             return;
         }
-        let to = match self.leader.filter(|_| self.is_led()) {
-            Some(leader) => 1 << leader,
+        let known = &self.leadership;
+        let to = match known.leader.filter(|_| known.is_led()) {
+            Some(leader) => MemberSet::only(leader),
             None => self.config.others(),
         };
         let message = self.question();
@@ -67,14 +90,20 @@ impl Replica {
 
     /// A peer waits for something. What it has accepted beyond the end of the log of a leader that
     /// did not hear of it was not chosen; its slot ends as a no-op.
-    pub(super) fn on_ask(&mut self, from: usize, next: Slot, until: Slot, out: &mut Out<Self>) {
+    pub(super) fn on_ask(
+        &mut self,
+        from: MemberIndex,
+        next: Slot,
+        until: Slot,
+        out: &mut Out<Self>,
+    ) {
         self.tell(from, next, out);
         self.fill(until, out);
-        self.is_wanted |= !self.is_leader() && self.trust == Trust::None;
+        self.note_wanted();
     }
 
     /// Arms what is needed, and nothing where nobody waits.
-    pub(super) fn tend(&mut self, out: &mut Out<Self>) {
+    pub(super) fn rearm_timers(&mut self, out: &mut Out<Self>) {
         let is_busy = match self.role {
             Role::Leader(ref leader) => {
                 self.has_unchosen() || self.reads.count() > 0 || !leader.spreading.is_empty()
@@ -84,7 +113,7 @@ impl Replica {
         };
         if is_busy && !self.armed.retransmit {
             self.armed.retransmit = true;
-            let wait = self.config.rtx_min_ns << self.backoff.min(16);
+            let wait = self.config.rtx_min_ns << self.progress.backoff.min(16);
             let wait = wait.min(self.config.rtx_max_ns);
             out.arm(Timer::Retransmit, Due::Within(wait..=wait + wait / 4));
         }
@@ -98,27 +127,25 @@ impl Replica {
         let Some(member) = self.config.member(peer).filter(|m| *m != self.config.me) else {
             return;
         };
-        let bit = 1 << member;
         if !up {
-            self.up &= !bit;
+            self.presence.lose(member);
             self.lose_fragments_to(member);
-            if self.leader == Some(member) {
-                self.leader = None;
-                self.trust = Trust::None;
+            if self.leadership.leader == Some(member) {
+                self.leadership.give_up();
                 self.armed.election = false;
             }
             return;
         }
-        self.up |= bit;
-        self.silent &= !bit;
-        self.say_rejoin(bit, out);
+        self.presence.regain(member);
+        let it = MemberSet::only(member);
+        self.say_rejoin(it, out);
         match self.role {
             Role::Leader(_) => {
-                self.say_commit(bit, self.ap, out);
-                self.repeat_proposals(bit, false, out);
+                self.say_commit(it, self.ap, out);
+                self.repeat_proposals(it, false, out);
             }
-            Role::Canvassing { .. } => self.say_pre_vote(bit, out),
-            Role::Candidate(_) => self.say_prepare(bit, out),
+            Role::Canvassing { .. } => self.say_pre_vote(it, out),
+            Role::Candidate(_) => self.say_prepare(it, out),
             Role::Follower if self.is_waiting() => {
                 let message = self.question();
                 out.send_early(self.peer(member), message);

@@ -3,21 +3,26 @@
 use super::ballot::Ballot;
 use super::config::Config;
 use super::describe;
+use super::leader::OwnProposal;
+use super::leadership::Leadership;
 use super::lease::Lease;
 use super::messages::{Claim, Message, Record, Timer};
 use super::offers::Offer;
+use super::presence::Presence;
 use super::reads::Reads;
-use super::role::{Armed, Instance, Role, Trust};
+use super::repair::Progress;
+use super::role::{Armed, Instance, Role};
 use super::spread::Parked;
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
+use crate::shared::disk::Disk;
 use crate::shared::lives::Lives;
 use crate::shared::rejoin::Rejoin;
 use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, Now, Out, Past, PayloadRule, Peers,
-    ReplicaId, Slot, Wire, WireError,
+    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, Now, Out, Past,
+    PayloadRule, Peers, ReplicaId, Slot, Wire, WireError,
 };
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -45,56 +50,40 @@ pub struct Replica {
     pub(super) claim: (Ballot, Claim),
     /// Names of the values chosen in the last slots before `ap`.
     pub(super) recent: VecDeque<Option<EntryId>>,
+    /// What this replica is to the others.
     pub(super) role: Role,
-    /// Whether there seems to be a leader, or somebody becoming one.
-    pub(super) trust: Trust,
-    /// Who takes entries: the leader that was heard last, unless given up, or who hears it.
-    pub(super) leader: Option<usize>,
-    /// The leader's ballot.
-    pub(super) led: Ballot,
-    /// The highest round heard of.
-    pub(super) round_seen: u64,
-    /// Counts own campaigns, to tell their answers apart.
-    pub(super) campaign: u64,
-    /// A peer waits for a leader.
-    pub(super) is_wanted: bool,
+    /// The leader as far as known.
+    pub(super) leadership: Leadership,
     /// Commands without an entry.
     pub(super) backlog: Backlog,
-    /// Those with so much bulk that others pass them.
+    /// Commands without an entry that have so much bulk that others pass them.
     pub(super) large: Backlog,
     /// Fragments that came ahead of their slots.
     pub(super) parked: Parked,
     /// Own entries not delivered.
     pub(super) offers: Vec<Offer>,
-    /// How many of them others pass.
+    /// How many own entries others pass.
     pub(super) large_offers: usize,
     /// Sequence number of the last own entry.
     pub(super) seq: u64,
     /// Reads; none goes through the log.
     pub(super) reads: Reads,
-    /// What was granted for reads.
+    /// Leases for reads, granted and held.
     pub(super) lease: Lease,
-    /// Members whose link is not known to be down.
-    pub(super) up: u64,
-    /// Members that did not answer when a value went out again and again.
-    pub(super) silent: u64,
-    /// Members that answered a proposal since the last retransmission timer.
-    pub(super) heard: u64,
+    /// The members that answer.
+    pub(super) presence: Presence,
+    /// What the own links have to move.
     pub(super) line: Line,
-    /// How long accepts of long batches take, and others' long batches from here until they are delivered.
+    /// How long accepts of long batches take.
     pub(super) pace: Pace,
+    /// How long others' long batches take from here until they are delivered.
     pub(super) forward_pace: Pace,
-    /// Own proposals written and not durable, and their codes.
-    pub(super) unflushed: VecDeque<(Lsn, Slot, u8)>,
-    /// Records up to here are durable.
-    pub(super) durable: Lsn,
+    /// How far records are durable, and the own proposals that wait for that.
+    pub(super) disk: Disk<OwnProposal>,
+    /// The timers that run.
     pub(super) armed: Armed,
-    /// Retransmissions since the last delivery.
-    pub(super) backoff: u32,
-    /// Something was delivered since the last retransmission timer.
-    pub(super) is_stirring: bool,
-    /// Something was delivered since the last patience timer.
-    pub(super) is_serving_requests: bool,
+    /// What moved since timers came due.
+    pub(super) progress: Progress,
 }
 
 impl Machine for Replica {
@@ -130,7 +119,7 @@ impl Machine for Replica {
             // It has nothing executed ahead.
             Input::Applied { .. } => {}
         }
-        self.settle(now, out);
+        self.run_to_fixpoint(now, out);
     }
 
     fn room(&self) -> usize {
@@ -159,20 +148,13 @@ impl Introspect for Replica {
         self.done.to_bytes().hash(to);
         (&self.slots, self.claim, &self.recent).hash(to);
         self.orders_end.max(self.ap).hash(to);
-        (&self.role, self.trust, self.leader, self.led).hash(to);
-        (self.round_seen, self.campaign, self.is_wanted).hash(to);
+        (&self.role, self.leadership).hash(to);
         (&self.large, &self.parked, &self.lease).hash(to);
         (&self.backlog, &self.offers, self.seq, &self.reads).hash(to);
-        for (lsn, slot, code) in &self.unflushed {
-            (lsn.0 - self.durable.0, slot, code).hash(to);
-        }
-        self.role
-            .candidacy_lsn()
-            .map(|lsn| lsn <= self.durable)
-            .hash(to);
-        (self.up, self.silent, self.heard).hash(to);
-        (self.armed, self.backoff).hash(to);
-        (self.is_stirring, self.is_serving_requests).hash(to);
+        self.disk.hash(to);
+        let candidacy = self.role.candidacy_lsn();
+        candidacy.map(|lsn| self.disk.is_durable(lsn)).hash(to);
+        (self.presence, self.armed, self.progress).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -183,7 +165,7 @@ impl Introspect for Replica {
         self.check_all();
     }
 
-    /// Ballots.
+    /// The depth of a run is counted in ballots.
     fn depth(&self) -> usize {
         self.promised.round as usize
     }
@@ -204,16 +186,12 @@ impl Replica {
                 boot,
                 campaign,
                 next,
-            } => {
-                self.on_pre_vote(from, (boot, campaign), next, out);
-            }
+            } => self.on_pre_vote(from, boot, campaign, next, out),
             Message::PreVoteOk {
                 boot,
                 campaign,
                 promised,
-            } => {
-                self.on_pre_vote_ok(from, (boot, campaign), promised, out);
-            }
+            } => self.on_pre_vote_ok(from, boot, campaign, promised, out),
             Message::Prepare {
                 ballot,
                 from: first,
@@ -226,27 +204,23 @@ impl Replica {
                 slot,
                 code,
                 lives,
-            } => self.on_accepted(from, ballot, (slot, code), &lives, out),
+            } => self.on_accepted(from, ballot, slot, code, &lives, out),
             Message::Spread {
                 entry,
                 code,
                 is_attached,
-            } => self.on_spread(from, (entry, code), is_attached, out),
+            } => self.on_spread(from, entry, code, is_attached, out),
             Message::Has {
                 entry,
                 code,
                 is_here,
-            } => self.on_has(from, (entry, code), is_here, out),
-            Message::Lacks { ballot, slot, code } => {
-                self.on_lacks(from, ballot, (slot, code), out);
-            }
+            } => self.on_has(from, entry, code, is_here, out),
+            Message::Lacks { ballot, slot, code } => self.on_lacks(from, ballot, slot, code, out),
             Message::Commit {
                 ballot,
                 claim,
                 earlier,
-            } => {
-                self.on_commit(from, ballot, claim, &earlier, out);
-            }
+            } => self.on_commit(from, ballot, claim, &earlier, out),
             Message::Ask { next, until } => self.on_ask(from, next, until, out),
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
             Message::RejoinA {
@@ -254,17 +228,17 @@ impl Replica {
                 promised,
                 end,
                 lives,
-            } => self.on_rejoin_a(from, (boot, &lives), promised, end, out),
+            } => self.on_rejoin_a(from, boot, &lives, promised, end, out),
             Message::ReadQ {
                 boot,
                 number,
                 wants_lease,
-            } => self.on_read_q(from, (boot, number), wants_lease, out),
+            } => self.on_read_q(from, boot, number, wants_lease, out),
             Message::ReadA {
                 boot,
                 number,
                 answer,
-            } => self.on_read_a(from, (boot, number), answer, out),
+            } => self.on_read_a(from, boot, number, answer, out),
         }
     }
 
@@ -278,26 +252,25 @@ impl Replica {
     }
 
     /// Does all that became possible: every input ends here.
-    pub(super) fn settle(&mut self, now: Now, out: &mut Out<Self>) {
+    pub(super) fn run_to_fixpoint(&mut self, now: Now, out: &mut Out<Self>) {
         self.rejoin_further(out);
         self.form_entries(now, out);
         self.propose_pending(out);
         self.announce(out);
         self.ask_about_reads(out);
-        self.tend(out);
+        self.rearm_timers(out);
     }
 
     /// Records up to `lsn` survive a crash: own promises and accepts count now.
     fn on_durable(&mut self, lsn: Lsn, out: &mut Out<Self>) {
-        self.durable = self.durable.max(lsn);
-        let is_done = |(written, ..): &mut (Lsn, Slot, u8)| *written <= lsn;
-        while let Some((_, slot, code)) = self.unflushed.pop_front_if(is_done) {
+        self.disk.confirm(lsn);
+        while let Some(OwnProposal { slot, code }) = self.disk.pop_durable() {
             self.accepted_here(slot, code, out);
         }
         self.lead_if_elected(out);
     }
 
-    pub(super) fn peer(&self, member: usize) -> Peers {
+    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
         Peers::One(self.config.members[member])
     }
 
@@ -326,7 +299,7 @@ impl Replica {
     }
 
     /// Counts a peer's offence; what it said is ignored.
-    pub(super) fn misbehaved(&self, from: usize, what: &'static str, out: &mut Out<Self>) {
+    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
         let peer = self.config.members[from];
         out.emit(Event::Misbehaved { peer, what });
     }

@@ -5,7 +5,7 @@ use super::fragments::Fragments;
 use super::messages::{SlotVote, has_bulk};
 use super::spread::Spreading;
 use crate::shared::under_way::UnderWay;
-use quorate_core::{Entry, EntryId, Lsn, Share, Slot};
+use quorate_core::{Entry, EntryId, Lsn, MemberIndex, MemberSet, Share, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
     pub(super) ballot: Ballot,
-    /// `None` is the no-op. Its payloads are at hand where they will be sent: whole, at a leader.
+    /// The value; `None` is the no-op. Its payloads are at hand where they will be sent: whole, at a leader.
     pub(super) value: Option<Entry>,
     /// What is on the own disk, or on its way there.
     pub(super) fragments: Fragments,
@@ -48,7 +48,7 @@ impl Hash for Proposal {
 pub(super) struct Tally {
     pub(super) code: u8,
     /// Members whose accept is durable.
-    pub(super) acks: u64,
+    pub(super) acks: MemberSet,
 }
 
 /// What is known of a slot.
@@ -56,26 +56,26 @@ pub(super) struct Tally {
 pub(super) struct Instance {
     /// What this replica has accepted.
     pub(super) accepted: Option<Proposal>,
-    /// Whether that is chosen.
+    /// Whether the accepted value is chosen.
     pub(super) is_chosen: bool,
-    /// Accepts in the own ballot, by code; the last one was proposed last.
+    /// Accepts in the own ballot, by code; the code proposed last comes last.
     pub(super) tallies: Vec<Tally>,
     /// Members to which their fragment went.
     pub(super) attached: UnderWay,
-    /// It was proposed since the last retransmission timer.
+    /// Whether a value was proposed since the last retransmission timer.
     pub(super) is_fresh: bool,
 }
 
 /// What a replica is to the others.
 #[derive(Clone, Hash, Debug)]
 pub(super) enum Role {
-    /// It follows, or waits for somebody to follow.
+    /// The replica follows, or waits for somebody to follow.
     Follower,
-    /// It asks whether the others would follow it; these would.
-    Canvassing { granted: u64 },
-    /// It gathers promises.
+    /// The replica asks whether the others would follow it; `granted` are the members that would.
+    Canvassing { granted: MemberSet },
+    /// The replica gathers promises.
     Candidate(Candidate),
-    /// It leads the ballot promised last.
+    /// The replica leads the ballot promised last.
     Leader(Leader),
 }
 
@@ -96,10 +96,19 @@ pub(super) struct Candidate {
     pub(super) from: Slot,
     /// The record of the own ballot: the own promise counts once it is durable.
     pub(super) written: Lsn,
-    /// By member.
+    /// What has come of each member's promise, by member.
     pub(super) promises: Vec<Gathered>,
-    /// Values being gathered because the promises tell of too few fragments; those that are here.
+    /// Values being gathered because the promises tell of too few fragments, with the entries that are here.
     pub(super) wanted: BTreeMap<EntryId, Option<Entry>>,
+}
+
+impl Candidate {
+    /// The members that have promised in full, and what they told.
+    pub(super) fn complete(&self) -> impl Iterator<Item = (MemberIndex, &Gathered)> {
+        let members = MemberSet::first(self.promises.len()).iter();
+        let promises = members.zip(&self.promises);
+        promises.filter(|(_, promise)| promise.is_complete)
+    }
 }
 
 impl Hash for Candidate {
@@ -116,15 +125,15 @@ impl Hash for Candidate {
 pub(super) struct Gathered {
     /// The member's first slot not delivered.
     pub(super) next: Slot,
-    /// The first slot it has not told about.
+    /// The first slot the member has not told about.
     pub(super) covered: Slot,
-    /// It has told about every slot.
+    /// The member has told about every slot.
     pub(super) is_complete: bool,
     pub(super) votes: Vec<SlotVote>,
 }
 
 impl Gathered {
-    /// Nothing, of what was asked from this slot on.
+    /// A promise of which nothing has come, for all slots from this one on.
     pub(super) fn untold(from: Slot) -> Gathered {
         Gathered {
             covered: from,
@@ -143,7 +152,7 @@ impl Hash for Gathered {
     }
 }
 
-/// Phase 2.
+/// Phase 2 under way.
 #[derive(Clone, Debug)]
 pub(super) struct Leader {
     /// The first slot not proposed in.
@@ -162,7 +171,7 @@ pub(super) struct Leader {
     pub(super) gathering: BTreeMap<Slot, Gathering>,
     /// A slot was chosen since the last election timer.
     pub(super) is_effective: bool,
-    /// Election timers that came due since.
+    /// Election timers that came due since a slot was chosen.
     pub(super) timeouts: u32,
 }
 
@@ -185,7 +194,7 @@ impl Hash for Leader {
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     pub(super) recovered: Recovered,
-    /// Election timers that came due meanwhile.
+    /// Election timers that came due while the payloads are gathered.
     pub(super) timeouts: u32,
 }
 
@@ -194,17 +203,17 @@ pub(super) struct Gathering {
 pub(super) struct Recovered {
     pub(super) slot: Slot,
     pub(super) value: Option<Entry>,
-    /// The code under which it can be rebuilt.
+    /// The code under which the value can be rebuilt.
     pub(super) code: u8,
-    /// What members said they hold of it.
-    pub(super) holders: Vec<(usize, Fragments)>,
+    /// What members said they hold of the value.
+    pub(super) holders: Vec<(MemberIndex, Fragments)>,
 }
 
 impl Recovered {
-    /// Members that hold it under a code.
-    pub(super) fn holders_of(&self, code: u8) -> u64 {
+    /// Members that hold the value under a code.
+    pub(super) fn holders_of(&self, code: u8) -> MemberSet {
         let holders = self.holders.iter().filter(|(_, held)| held.has(code));
-        holders.fold(0, |mask, (member, _)| mask | 1 << member)
+        holders.map(|(member, _)| *member).collect()
     }
 }
 
@@ -221,19 +230,7 @@ impl Hash for Gathering {
     }
 }
 
-/// Whether there seems to be a leader. Decays with the election timer, so that its last sign of
-/// life is one to two timeouts old when it is given up.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Trust {
-    /// None is known.
-    None,
-    /// The last sign of life was before the last timeout.
-    Stale,
-    /// There was one since.
-    Fresh,
-}
-
-/// Which timers run.
+/// The timers that run.
 #[derive(Clone, Copy, Hash, Debug, Default)]
 pub(super) struct Armed {
     pub(super) retransmit: bool,

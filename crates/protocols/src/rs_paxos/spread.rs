@@ -6,7 +6,7 @@ use super::Replica;
 use super::messages::{Accept, Message};
 use super::role::{Role, is_whole};
 use crate::shared::under_way::UnderWay;
-use quorate_core::{Entry, EntryId, Event, Out};
+use quorate_core::{Entry, EntryId, Event, MemberIndex, MemberSet, Out};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
@@ -16,7 +16,7 @@ pub(super) struct Spreading {
     pub(super) entry: Entry,
     pub(super) code: u8,
     /// Others that have a fragment under the code.
-    pub(super) holders: u64,
+    pub(super) holders: MemberSet,
     /// Members to which a fragment went.
     pub(super) attached: UnderWay,
     pub(super) is_fresh: bool,
@@ -56,7 +56,7 @@ impl Parked {
         self.0.iter().any(|entry| entry.id == id)
     }
 
-    /// It is on the disk now, or decided.
+    /// An entry is on the disk now, or decided.
     pub(super) fn forget(&mut self, id: EntryId) {
         self.0.retain(|entry| entry.id != id);
     }
@@ -82,16 +82,16 @@ impl Replica {
     /// Begins to spread a value.
     pub(super) fn spread(&mut self, entry: Entry, out: &mut Out<Self>) {
         let (code, others) = (self.code_of(Some(&entry)), self.config.others());
-        self.say_spread(others, &entry, (code, true), out);
+        self.say_spread(others, &entry, code, true, out);
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        let until_ns = self.line.put(Some(&entry), (code, others), now_ns);
-        attached.sent(others, until_ns);
+        let until_ns = self.line.put(Some(&entry), (code, others.bits()), now_ns);
+        attached.sent(others.bits(), until_ns);
         if let Role::Leader(leader) = &mut self.role {
             leader.spreading.push(Spreading {
                 entry,
                 code,
-                holders: 0,
+                holders: MemberSet::EMPTY,
                 attached,
                 is_fresh: true,
                 timeouts: 0,
@@ -102,9 +102,10 @@ impl Replica {
 
     fn say_spread(
         &self,
-        to: u64,
+        to: MemberSet,
         entry: &Entry,
-        (code, is_attached): (u8, bool),
+        code: u8,
+        is_attached: bool,
         out: &mut Out<Self>,
     ) {
         let entry = entry.clone();
@@ -124,8 +125,9 @@ impl Replica {
     /// A fragment of a large value, or the question whether it is here.
     pub(super) fn on_spread(
         &mut self,
-        from: usize,
-        (entry, code): (Entry, u8),
+        from: MemberIndex,
+        entry: Entry,
+        code: u8,
         is_attached: bool,
         out: &mut Out<Self>,
     ) {
@@ -166,8 +168,9 @@ impl Replica {
     /// A member has a fragment of what is spread, or has not.
     pub(super) fn on_has(
         &mut self,
-        from: usize,
-        (id, code): (EntryId, u8),
+        from: MemberIndex,
+        id: EntryId,
+        code: u8,
         is_here: bool,
         out: &mut Out<Self>,
     ) {
@@ -179,16 +182,14 @@ impl Replica {
         let Some(spreading) = leader.spreading.iter_mut().find(is_it) else {
             return;
         };
-        let bit = 1 << from;
-        self.heard |= bit;
-        self.silent &= !bit;
+        self.presence.hear(from);
         if is_here {
-            spreading.holders |= bit;
-        } else if !spreading.attached.is_to(from) {
-            let entry = spreading.entry.clone();
-            let until_ns = self.line.put(Some(&entry), (code, bit), now_ns);
-            spreading.attached.sent(bit, until_ns);
-            self.say_spread(bit, &entry, (code, true), out);
+            spreading.holders.insert(from);
+        } else if !spreading.attached.is_to(from.position()) {
+            let (entry, it) = (spreading.entry.clone(), MemberSet::only(from));
+            let until_ns = self.line.put(Some(&entry), (code, it.bits()), now_ns);
+            spreading.attached.sent(it.bits(), until_ns);
+            self.say_spread(it, &entry, code, true, out);
         }
         self.queue_spread();
     }
@@ -200,7 +201,7 @@ impl Replica {
         };
         let is_spread = |spreading: &mut Spreading| {
             let enough = self.config.thresholds.write_of(spreading.code);
-            spreading.holders.count_ones() as usize + 1 >= enough
+            spreading.holders.len() + 1 >= enough
         };
         for spread in leader.spreading.extract_if(.., is_spread) {
             leader.pending.push_back((spread.entry, Some(spread.code)));
@@ -223,25 +224,25 @@ impl Replica {
             }
             let is_smaller = code < spreading.code && is_chance;
             if is_smaller {
-                (spreading.code, spreading.holders) = (code, 0);
+                (spreading.code, spreading.holders) = (code, MemberSet::EMPTY);
             }
             spreading.is_fresh = is_smaller;
             if is_smaller {
                 let until_ns = self
                     .line
-                    .put(Some(&spreading.entry), (code, others), now_ns);
-                spreading.attached.sent(others, until_ns);
+                    .put(Some(&spreading.entry), (code, others.bits()), now_ns);
+                spreading.attached.sent(others.bits(), until_ns);
             } else {
                 spreading.attached.expire(now_ns);
             }
-            let to = others & !spreading.holders;
-            said.push((to, spreading.entry.clone(), (spreading.code, is_smaller)));
+            let to = others - spreading.holders;
+            said.push((to, spreading.entry.clone(), spreading.code, is_smaller));
         }
-        for (to, entry, how) in said {
-            if how.1 {
+        for (to, entry, code, is_smaller) in said {
+            if is_smaller {
                 out.emit(Event::Branch("smaller code"));
             }
-            self.say_spread(to, &entry, how, out);
+            self.say_spread(to, &entry, code, is_smaller, out);
         }
     }
 
@@ -253,5 +254,5 @@ impl Replica {
 
 /// Fragments kept ahead of their slots, at most.
 const PARKED_MAX: usize = 64;
-/// Their bytes, at most, unless one alone is larger.
+/// Bytes of fragments kept ahead of their slots, at most, unless one alone is larger.
 const PARKED_BYTES_MAX: usize = 256 << 20;

@@ -3,7 +3,8 @@
 
 use super::net::Net;
 use super::schedules::a_commit_index_over_an_older_accept;
-use crate::rs_paxos::{Accept, Ballot, Claim, Config, Message, Record, Timer};
+use crate::rs_paxos::{Accept, Ballot, Claim, Config, Fault, Message, Record, Timer};
+use crate::shared::faults::Faults;
 use quorate_core::{Entry, Input, Record as _, ReplicaId, RequestId, Slot, hollow_share};
 
 const A: usize = 0;
@@ -77,7 +78,7 @@ fn fragments_of_two_ballots_rebuild_a_value() {
 #[test]
 #[should_panic(expected = "one value is chosen per slot (I2)")]
 fn fragments_counted_by_ballot_lose_a_chosen_value() {
-    overwritten_by_the_same_value(|config| config.rules.counts_by_value = false);
+    overwritten_by_the_same_value(|config| config.faults = Faults::only(Fault::CountByBallot));
 }
 
 /// T2. B proposes the value again at ballot 2 under X = 2, and accepts that alone.
@@ -109,7 +110,7 @@ fn another_coding_of_a_value_leaves_the_first() {
 #[test]
 #[should_panic(expected = "one value is chosen per slot (I2)")]
 fn without_the_retention_rule_a_chosen_value_is_lost() {
-    overwritten_by_another_coding(|config| config.rules.keeps_fragments = false);
+    overwritten_by_another_coding(|config| config.faults = Faults::only(Fault::DropFragments));
 }
 
 /// E hears of a value some slots ahead, but does not get its fragment. Nobody else hears of it, and E
@@ -184,11 +185,13 @@ fn promises_of_less_than_a_read_quorum_decide_nothing() {
     assert!(net.leads(B) && net.times(E, request) == 1);
 }
 
-/// T7.
+/// Schedule T7 of the full design.
 #[test]
 #[should_panic(expected = "one value is chosen per slot (I2)")]
 fn an_index_over_older_accepts_delivers_what_was_not_chosen() {
-    a_commit_index_over_an_older_accept(|config| config.rules.claims_own_ballot = false);
+    a_commit_index_over_an_older_accept(|config| {
+        config.faults = Faults::only(Fault::ClaimOverBallots)
+    });
 }
 
 /// T12. D promises to have a fragment and dies before it is asked for it: two are left.
@@ -221,7 +224,9 @@ fn a_value_out_of_reach_is_waited_for() {
 #[test]
 #[should_panic(expected = "one value is chosen per slot (I2)")]
 fn a_no_op_for_what_is_out_of_reach_loses_a_chosen_value() {
-    a_holder_dies_between_promise_and_gathering(|config| config.rules.waits_for_fragments = false);
+    a_holder_dies_between_promise_and_gathering(|config| {
+        config.faults = Faults::only(Fault::GiveUpFragments)
+    });
 }
 
 /// Writes go on in later slots while an earlier leader's value is gathered, and take effect behind it.

@@ -7,7 +7,7 @@ use crate::multi_paxos::MultiPaxos;
 use crate::registry::{Protocol, Sabotage};
 use crate::rs_paxos::decide::{Choice, Vote, decide};
 use crate::rs_paxos::tests::net::seat;
-use crate::rs_paxos::{Ballot, Config, Fragments, RsPaxos};
+use crate::rs_paxos::{Ballot, Config, Fault, Fragments, RsPaxos};
 use quorate_core::{Boot, EntryId, ReplicaId};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -102,7 +102,7 @@ impl Scope {
         nexts
     }
 
-    /// Phase 1(b).
+    /// Phase 1(b) of some acceptors.
     fn promise(&self, state: &State, ballot: u8, nexts: &mut Vec<State>) {
         for index in distinct(&state.acceptors, |a| a.promised < ballot) {
             let mut next = state.clone();
@@ -131,7 +131,7 @@ impl Scope {
             let votes: Vec<Vote> = heard
                 .filter_map(|(_, accepted)| accepted.map(vote))
                 .collect();
-            match decide(&votes, self.config.rules.counts_by_value) {
+            match decide(&votes, !self.config.faults.is(Fault::CountByBallot)) {
                 // A value of its own, or a no-op: either is another than all before.
                 Choice::Free => values.insert(ballot),
                 Choice::Value { value, .. } => values.insert(value.map_or(0, |id| id.seq as u8)),
@@ -153,7 +153,7 @@ impl Scope {
         for index in distinct(&state.acceptors, is_open) {
             let mut next = state.clone();
             let acceptor = &mut next.acceptors[index];
-            let keeps = self.config.rules.keeps_fragments;
+            let keeps = !self.config.faults.is(Fault::DropFragments);
             let before = acceptor
                 .accepted
                 .filter(|(_, held, _)| *held == value && keeps);

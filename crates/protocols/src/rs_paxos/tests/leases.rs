@@ -3,7 +3,8 @@
 use super::net::{Net, seat};
 use crate::multi_paxos::MultiPaxos;
 use crate::registry::Protocol;
-use crate::rs_paxos::{Config, Message};
+use crate::rs_paxos::{Config, Fault, Message};
+use crate::shared::faults::Faults;
 use quorate_core::{Class, MILLIS, Outcome, Slot};
 
 const A: usize = 0;
@@ -144,7 +145,7 @@ fn a_restart_helps_nobody_until_what_was_granted_is_over() {
 
 #[test]
 fn grants_forgotten_at_a_restart_let_a_leader_read_stale() {
-    let (mut net, leads) = restarted(|config| config.rules.bars_after_start = false);
+    let (mut net, leads) = restarted(|config| config.faults = Faults::only(Fault::ForgetGrants));
     assert!(
         leads && net.nodes[B].log.len() == 2,
         "B's write is complete"
@@ -169,7 +170,7 @@ fn beside_an_order(edit: fn(&mut Config)) -> Option<Outcome> {
 fn reads_wait_for_orders_even_under_a_lease() {
     let behind_the_order = Some(Outcome::ReadAt(Slot(3)));
     assert_eq!(beside_an_order(|_| {}), behind_the_order);
-    let hasty = beside_an_order(|config| config.rules.reads_wait_for_orders = false);
+    let hasty = beside_an_order(|config| config.faults = Faults::only(Fault::ReadPastOrders));
     assert_eq!(hasty, Some(Outcome::ReadAt(Slot(2))));
 }
 
@@ -207,6 +208,6 @@ fn late_answers(edit: fn(&mut Config)) -> Option<Outcome> {
 #[test]
 fn a_lease_runs_from_when_it_was_asked_for() {
     assert_eq!(late_answers(|_| {}), None);
-    let stale = late_answers(|config| config.rules.counts_from_question = false);
+    let stale = late_answers(|config| config.faults = Faults::only(Fault::CountFromGrant));
     assert_eq!(stale, Some(Outcome::ReadAt(Slot(1))));
 }

@@ -111,7 +111,7 @@ impl Net {
         Net::new(n, params).led(leader)
     }
 
-    /// The same with a leader, and nothing on its way.
+    /// A cluster with a leader, and nothing on its way.
     pub(super) fn led(mut self, leader: usize) -> Net {
         self.write(leader);
         self.elect(leader);
@@ -214,7 +214,7 @@ impl Net {
         self.run_losing(|_, _, _| false);
     }
 
-    /// The same, but for messages that are lost.
+    /// Runs on, but for messages that are lost.
     pub(super) fn run_losing(&mut self, is_lost: impl Fn(usize, usize, &Message) -> bool) {
         loop {
             while let Some((from, to, message)) = self.wire.pop_front() {

@@ -311,7 +311,7 @@ fn an_entry_of_two_leaders_takes_effect_once() {
     assert!(net.branches.contains("double decision skipped"));
 }
 
-/// Its payloads may be gone by then: nobody wants them for its second slot.
+/// The payloads of such an entry may be gone by then: nobody wants them for its second slot.
 #[test]
 fn an_entry_delivered_already_is_a_no_op_to_a_candidate() {
     let net = an_entry_of_two_leaders(true);
@@ -403,8 +403,8 @@ fn without_a_leader_requests_are_refused_in_the_end() {
     assert_eq!(net.outcome(A, formed), None, "it stays under way");
 }
 
-/// It promises and accepts nothing, but learns, and its clients are served; when all the others
-/// know of its new life, it votes.
+/// A replica that lost its promises accepts nothing and promises nothing, but learns, and its clients are
+/// served; when all the others know of its new life, it votes.
 #[test]
 fn a_replica_that_lost_its_promises_votes_in_a_new_life() {
     let mut net = Net::led_by(A, 3, &[]);

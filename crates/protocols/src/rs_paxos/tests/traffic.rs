@@ -126,7 +126,7 @@ fn long_batches_have_time_to_arrive() {
     assert_eq!(said_again(&mut net, A, "accept"), 4);
 }
 
-/// The same of what a follower gives its leader.
+/// Of what a follower gives its leader, likewise, nothing goes out again.
 #[test]
 fn long_forwards_have_time_to_arrive() {
     let forwards = |len: usize, later_ns: u64| {
@@ -285,7 +285,7 @@ fn large_values_are_not_all_under_way_at_once() {
     assert!(requests.iter().all(|request| net.times(E, *request) == 1));
 }
 
-/// Those that do not answer shrink the code of what is spread, too.
+/// Members that do not answer shrink the code of what is spread, too.
 #[test]
 fn silence_shrinks_the_code_of_a_large_value() {
     let mut net = Net::coded(5, &[("spread_min", "10")]).led(A);

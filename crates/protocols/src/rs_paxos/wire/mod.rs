@@ -1,10 +1,12 @@
-//! The encoding of messages.
+//! The encoding of messages, and in `parts.rs` of what they are made of and of records.
+
+mod parts;
 
 use super::ballot::Ballot;
 use super::config::WINDOW_MAX;
 use super::messages::{Accept, Claim, Lead, Message, Promise};
-use super::wire_parts::{checked_code, count};
 use crate::shared::lives::{Life, Lives};
+use parts::{checked_code, count};
 use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 const NAME_BYTES_MIN: usize = 1;
