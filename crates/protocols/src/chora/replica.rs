@@ -13,7 +13,7 @@ use super::rounds::Rounds;
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
-use crate::shared::masks::each_peer;
+use crate::shared::peers::each_peer;
 use crate::shared::rejoin::Rejoin;
 use quorate_core::{
     Decoder, Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past,
@@ -345,9 +345,7 @@ impl Replica {
         mut send: impl FnMut(Peers, Message),
     ) {
         let (others, ids) = (self.config.others(), &self.config.members);
-        each_peer(to.bits(), others.bits(), ids, |peers| {
-            send(peers, message.clone())
-        });
+        each_peer(to, others, ids, |peers| send(peers, message.clone()));
     }
 
     /// Counts a peer's offence; what it said is ignored.

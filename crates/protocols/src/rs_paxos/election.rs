@@ -13,7 +13,7 @@ use super::leadership::Trust;
 use super::messages::{Message, Promise, Record, Timer};
 use super::mutants::Fault;
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role};
-use crate::shared::masks::each_peer;
+use crate::shared::peers::each_peer;
 use quorate_core::{Boot, Due, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Peers, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
@@ -370,9 +370,7 @@ impl Replica {
         mut send: impl FnMut(Peers, Message),
     ) {
         let (others, ids) = (self.config.others(), &self.config.members);
-        each_peer(to.bits(), others.bits(), ids, |peers| {
-            send(peers, message.clone())
-        });
+        each_peer(to, others, ids, |peers| send(peers, message.clone()));
     }
 }
 

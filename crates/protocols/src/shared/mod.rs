@@ -6,8 +6,8 @@ pub(crate) mod decided;
 pub(crate) mod disk;
 pub(crate) mod faults;
 pub(crate) mod lives;
-pub(crate) mod masks;
 pub(crate) mod params;
+pub(crate) mod peers;
 pub(crate) mod rejoin;
 #[cfg(test)]
 pub(crate) mod seat;

@@ -1,0 +1,39 @@
+//! The receivers of a message to some members.
+
+use quorate_core::{MemberSet, Peers, ReplicaId};
+
+/// Sends to some members, whose ids are in the order of their positions: to all others at once, or to one after
+/// the other.
+pub(crate) fn each_peer(
+    to: MemberSet,
+    others: MemberSet,
+    ids: &[ReplicaId],
+    mut send: impl FnMut(Peers),
+) {
+    if !to.is_empty() && to == others {
+        return send(Peers::All);
+    }
+    let members = MemberSet::first(ids.len()).iter().zip(ids);
+    let named = members.filter(|(member, _)| to.contains(*member));
+    named.for_each(|(_, id)| send(Peers::One(*id)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_others_are_one_receiver_and_who_is_no_member_is_none() {
+        let ids = [1, 2, 3].map(ReplicaId);
+        let receivers = |to, others| {
+            let mut all = Vec::new();
+            let [to, others] = [to, others].map(MemberSet::from_bits);
+            each_peer(to, others, &ids, |peers| all.push(peers));
+            all
+        };
+        assert_eq!(receivers(0b110, 0b110), [Peers::All]);
+        let named = [ReplicaId(1), ReplicaId(3)].map(Peers::One);
+        assert_eq!(receivers(0b1101, 0b110), named);
+        assert_eq!(receivers(0, 0), []);
+    }
+}
