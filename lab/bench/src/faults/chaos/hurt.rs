@@ -215,6 +215,8 @@ impl<'a> Hurt<'a> {
             // Nobody wants the values; what counts is that they are written.
             while !over.load(SeqCst) {
                 let Ok(mut channel) = connect(&url).await else {
+                    // A replica that is down is not asked as fast as it refuses.
+                    tokio::time::sleep(PAUSE).await;
                     continue;
                 };
                 let sent =
@@ -239,3 +241,4 @@ impl<'a> Hurt<'a> {
 const SNAPSHOT_FAILURES: &str = "quorate_snapshot_failures_total";
 const HOUR_S: i64 = 3600;
 const BALLAST_BYTES: usize = 256 << 10;
+const PAUSE: Duration = Duration::from_millis(30);
