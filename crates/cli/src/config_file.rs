@@ -21,7 +21,7 @@ pub(crate) fn over_file<T: Serialize + DeserializeOwned>(
     })?;
     let explain = |error: toml::de::Error| {
         format!(
-            "the configuration file {} is wrong: {}",
+            "the configuration file {} is not valid: {}",
             path.display(),
             error.to_string().trim()
         )

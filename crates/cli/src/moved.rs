@@ -26,8 +26,8 @@ pub(crate) fn bench(words: &[OsString]) -> Failure {
     match words.first().map(|word| word.to_string_lossy()) {
         Some(name) if IN_LAB.contains(&&*name) => to_lab("bench", words),
         name => Failure::Usage(format!(
-            "there is no bench {}: quorate bench --help lists those there are, quorate-lab bench --help those \
-             of the laboratory",
+            "there is no bench {}: `quorate bench --help` lists the benches of this program, \
+            `quorate-lab bench --help` those of the laboratory",
             name.unwrap_or_default()
         )),
     }

@@ -25,9 +25,9 @@ impl RecodeOptions {
         let rate = units::bytes(text).map_err(|why| format!("--recode-rate {text}: {why}"))?;
         match rate as u64 {
             rate if rate < RATE_MIN => Err(format!(
-                "--recode-rate {text} is less than {RATE_MIN} bytes in a second: while values are moved \
-                 the group can hardly change, and that would take for ever; without this option nothing \
-                 holds it up"
+                "--recode-rate {text} is less than {RATE_MIN} bytes a second: the group can hardly \
+                change while values are moved, which would take too long; leave the option out to move \
+                them without a limit"
             )),
             rate => Ok(rate),
         }

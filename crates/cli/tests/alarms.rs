@@ -238,7 +238,7 @@ async fn one_disk_is_full(protocol: &str) {
     let next = written + 2 * (16 << 20) / VALUE_BYTES as u32 + 30;
     write(first, written..next).await;
     let said = fs::read_to_string(home.dir.join("3/log.txt")).unwrap();
-    assert!(said.contains("has no part in decisions"), "{said}");
+    assert!(said.contains("takes no part in decisions"), "{said}");
     let mut writer = Client::connect(&urls[1]).await;
     for value in ["1", "2", "3"] {
         writer.put("news", value).await.unwrap();

@@ -110,7 +110,7 @@ fn a_replica_without_data_or_leave_does_not_take_itself_for_new() {
     expect_failure(
         &mut serve(&flags),
         1,
-        "holds no replica, and there is no leave",
+        "holds no replica, and this one was not told to begin a new cluster",
     );
     assert!(!dir.exists());
 }

@@ -120,7 +120,11 @@ async fn three_of_five_folders_make_a_cluster_with_everything() {
     assert!(up.stop().success());
 
     let one = &folders[..1];
-    expect_failure(&mut force(&into, one, &[]), 2, "nobody was asked");
+    expect_failure(
+        &mut force(&into, one, &[]),
+        2,
+        "it is not known whether the cluster still has a quorum",
+    );
     let gone = "  1 (present value, of revision 12)\n";
     expect_failure(&mut force(&into, one, &["--force"]), 1, gone);
     let made = output(&mut force(&into, &folders, &["--endpoints", &urls]));

@@ -183,7 +183,7 @@ fn what_is_wrong_is_said() {
     let waits = lines
         .by_ref()
         .map_while(Result::ok)
-        .any(|line| line.contains("no member there, retrying"));
+        .any(|line| line.contains("no member answers at the address, retrying"));
     assert!(waits, "it ended by itself");
     signal(child.id(), Signal::TERM);
     assert!(child.wait().unwrap().success());

@@ -192,7 +192,7 @@ async fn who_differs_from_a_majority_stops() {
     let mut second = Up::start(&home.dir, &["--only", "2"]);
     second.wait_for("replica 2 (process");
     let log = fs::read_to_string(home.dir.join("2/log.txt")).unwrap();
-    let odd = "a majority of the members is equal without this replica: it stops";
+    let odd = "a majority of the members agrees without this replica, which stops";
     assert!(log.contains(odd), "{log}");
     let rest = [&urls[0], &urls[2]];
     all_list(&rest, &[2]).await;

@@ -128,7 +128,7 @@ async fn a_switch_that_makes_no_sense_is_refused() {
     let up = home.start(&[]);
     for (to, code, why) in [
         (&["raft"][..], 1, "there is no protocol \"raft\""),
-        (&["rabia"], 1, "it is so already"),
+        (&["rabia"], 1, "the configuration is as asked for already"),
         (&["rabia", "--param", "window=0"], 1, "window"),
         (&["rs-paxos", "--param", "k=4"], 1, "k = 4"),
         (&["rs-paxos", "--code", "5,3"], 2, "there are 3"),

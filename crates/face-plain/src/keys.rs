@@ -14,7 +14,7 @@ pub(crate) async fn get(face: &Face, key: String, query: Option<&str>) -> Respon
     let consistency = match query {
         None | Some("") => Consistency::Linearizable,
         Some("serializable" | "serializable=true") => Consistency::Serializable,
-        Some(_) => return bad("the only question is serializable"),
+        Some(_) => return bad("the only query parameter is `serializable`"),
     };
     match face.read(vec![key.into()], consistency).await {
         Ok(items) => match items.into_iter().next().flatten() {

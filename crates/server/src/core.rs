@@ -463,8 +463,8 @@ impl<A: Application> Core<A> {
         let is_too_much = self.host.unwritten_bytes() >= HELD_BYTES_MAX;
         if self.held.is_some() && is_too_much && !self.host.is_stalled() {
             tracing::warn!(
-                "too much waits for the log to be written: until that is done, this replica has no part in decisions, \
-                 and answers reads"
+                "too many bytes wait to be written to the log: until they are written, this replica \
+                takes no part in decisions, and answers reads only"
             );
             self.host.stall();
         }
@@ -479,7 +479,9 @@ impl<A: Application> Core<A> {
             tracing::debug!("the log waits for space: {error}");
             self.metrics.storage.full.set(1.0);
         } else if self.state.held_for.is_none() {
-            tracing::warn!("the log waits, and tries again: {error}");
+            tracing::warn!(
+                "the log cannot be written at the moment, and the write is tried again: {error}"
+            );
         }
         self.held = Some(flush);
         self.state.held_for = Some(error);
@@ -543,7 +545,9 @@ impl<A: Application> Core<A> {
                 HostEvent::Sealed { next, epoch } => {
                     tracing::info!(%next, epoch, "the epoch is sealed, and the next one begins");
                 }
-                HostEvent::Began { epoch } => tracing::info!(epoch, "takes part in the epoch"),
+                HostEvent::Began { epoch } => {
+                    tracing::info!(epoch, "this replica takes part in the epoch");
+                }
                 HostEvent::Volunteered { member } => self.admit_learner(now, member),
                 HostEvent::RolledBack {
                     peer,

@@ -8,8 +8,8 @@ use quorate_host::{ALARM_LEVEL, Comparison, Verdict, is_in_doubt};
 use std::fmt;
 
 /// What follows where replicas differ and no majority is known to be equal.
-const UNDECIDED: &str = "no majority of the members is known to be equal: writes are refused, serializable reads go on. \
-    Start the other members, for a third one decides; or begin a new cluster from the replica that is right, with \
+const UNDECIDED: &str = "no majority of the members is known to agree: writes are refused, serializable reads go on. \
+    Start the other members, since a third one decides; or begin a new cluster from the replica that is right, with \
     `quorate cluster force-new`";
 
 /// A replica that differs from a majority of the members, and is about to stop.

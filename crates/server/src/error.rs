@@ -127,20 +127,21 @@ impl fmt::Display for ServerError {
             }
             ServerError::Outlier(difference) => write!(
                 f,
-                "{difference}, and a majority of the members is equal without this replica: it stops. Keep a copy \
-                 of its data folder if what it holds may matter; to have it back, delete the folder and start it \
-                 again: it takes the state of the others, and the alarm about it ends"
+                "{difference}, and a majority of the members agrees without this replica, which stops. \
+                Keep a copy of its data folder if its content may matter; to bring the replica back, \
+                delete the folder and start it again: it takes over the state of the others, and the \
+                alarm about it ends"
             ),
             ServerError::Diverged(difference) => write!(
                 f,
-                "{difference}: it stops, for one of the two is wrong; compare `etcdctl endpoint hashkv` of all \
-                 replicas and report this"
+                "{difference}: this replica stops, because one of the two is wrong; compare `etcdctl \
+                endpoint hashkv` of all replicas and report this"
             ),
             ServerError::Removed { me, epoch, dir } => write!(
                 f,
                 "replica {me} was removed from the cluster, which is in epoch {epoch} without it: its \
-                 data in {} is not needed any more. To have it back, delete that folder, add the \
-                 replica to the cluster and start it again",
+                data in {} is not needed any more. To bring the replica back, delete that folder, add \
+                the replica to the cluster and start it again",
                 dir.display()
             ),
             ServerError::Level { level, known } => write!(

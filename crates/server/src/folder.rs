@@ -498,10 +498,10 @@ impl fmt::Display for FolderError {
             }
             FolderError::NoData { dir } => write!(
                 f,
-                "data folder {} holds no replica, and there is no leave to begin an empty one: if \
-                 this cluster is new, say so with --initial-cluster-state new; if it is not, point \
-                 --data-dir at the data, or name the other replicas with --initial-cluster: from \
-                 them this one comes back",
+                "data folder {} holds no replica, and this one was not told to begin a new cluster: if \
+                the cluster is new, say so with --initial-cluster-state new; if it is not, point \
+                --data-dir at the data, or name the other replicas with --initial-cluster, and this \
+                one recovers from them",
                 dir.display()
             ),
             FolderError::MetaMissing { dir } => write!(
@@ -628,7 +628,7 @@ mod tests {
                     fs::remove_dir_all(dir).unwrap();
                     any(1)
                 },
-                "holds no replica, and there is no leave to begin an empty one",
+                "holds no replica, and this one was not told to begin a new cluster",
             ),
             (
                 |dir| {

@@ -258,8 +258,10 @@ impl<A: Application> Core<A> {
             .iter()
             .filter(|id| !addresses.iter().any(|(known, _)| known == *id))
         {
-            tracing::warn!(replica = %id, "nobody said where this replica is: --initial-cluster \
-                does not list it");
+            tracing::warn!(
+                replica = %id,
+                "no replica has told the address of this one, and --initial-cluster does not list it"
+            );
         }
         if self.group.met.as_ref().is_none_or(|met| met.0 != number) {
             self.group.lost.clear();
@@ -429,7 +431,9 @@ impl<A: Application> Core<A> {
         let epoch = self.host.epoch();
         let configuration = edit.of(epoch).map_err(|why| refused(why.to_string()))?;
         let Some(configuration) = configuration else {
-            return Err(refused("it is so already".to_owned()));
+            return Err(refused(
+                "the configuration is as asked for already".to_owned(),
+            ));
         };
         let change = Reconfigure {
             expect: Expect::of(epoch),

@@ -105,7 +105,10 @@ impl Place {
             set.set(core);
         }
         if let Err(error) = sched_setaffinity(None, &set) {
-            tracing::warn!(core, "a thread runs where the system wants it: {error}");
+            tracing::warn!(
+                core,
+                "a thread could not be pinned to its core, and runs where the system puts it: {error}"
+            );
         }
     }
 

@@ -92,7 +92,7 @@ impl<A: Application> Core<A> {
         }
         if !lost.is_empty() {
             text += &format!(
-                "; without their data, and not to be replaced by what is left: {}",
+                "; members without their data, which too few others are left to replace: {}",
                 list(&lost)
             );
         }

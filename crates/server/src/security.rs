@@ -92,11 +92,16 @@ impl Listener {
             match self.inner.accept().await {
                 Ok((connection, from)) => match admit(&connection, self.door) {
                     Ok(()) => return (connection, from),
-                    Err(error) => tracing::debug!(%from, %error, "connection lost at the door"),
+                    Err(error) => {
+                        tracing::debug!(%from, %error, "a connection was lost before it was accepted");
+                    }
                 },
                 Err(error) => {
                     if failures.is_multiple_of(ACCEPT_FAILURES_PER_WARNING) {
-                        tracing::warn!(door = ?self.door, %error, "cannot accept a connection, tries again");
+                        tracing::warn!(
+                            door = ?self.door, %error,
+                            "cannot accept connections at the moment; the next attempt follows"
+                        );
                     }
                     failures = failures.wrapping_add(1);
                     tokio::time::sleep(ACCEPT_PAUSE).await;

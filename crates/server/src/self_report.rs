@@ -39,7 +39,7 @@ impl<A: Application> Core<A> {
         if known > level && self.is_first() && self.all_know(known, &about) {
             tracing::info!(
                 level = known,
-                "all replicas know a higher feature level: it is raised"
+                "all replicas know a higher feature level: the group's level is raised"
             );
             self.order(now, Order::Level { level: known });
         }

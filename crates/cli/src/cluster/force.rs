@@ -75,8 +75,8 @@ fn open(dir: &Path) -> Result<Folder, Failure> {
 fn ask_others(endpoints: &[String], cluster: ClusterId) -> Result<(), Failure> {
     if endpoints.is_empty() {
         return Err(Failure::Usage(
-            "nobody was asked whether the cluster still has a quorum: name where the other replicas \
-             serve clients (--endpoints), or say that none is left (--force)"
+            "it is not known whether the cluster still has a quorum: name the other replicas' endpoints \
+            for clients (--endpoints), or say that none is left (--force)"
                 .to_owned(),
         ));
     }
@@ -89,8 +89,8 @@ fn ask_others(endpoints: &[String], cluster: ClusterId) -> Result<(), Failure> {
         if is_ours && page.has_quorum && page.role == Role::Voting {
             return Err(Failure::Failed(format!(
                 "replica {} at {endpoint} reaches a quorum: the cluster goes on. Start the replica that \
-                 is down, or replace it (quorate cluster replace); a new cluster would lose what is \
-                 written meanwhile (--force makes it all the same)",
+                is down, or replace it (quorate cluster replace); a new cluster would lose what is \
+                written meanwhile (--force makes one anyway)",
                 page.replica_id
             )));
         }
@@ -114,7 +114,10 @@ fn edit(
         ));
     }
     if !gone.is_empty() {
-        eprint!("given up, for too few fragments are left:\n{}", list(gone));
+        eprint!(
+            "these values were given up, because too few of their fragments are left:\n{}",
+            list(gone)
+        );
         let present = gone.iter().filter(|one| one.is_present);
         store.give_up(&present.map(|one| one.key.clone()).collect());
     }

@@ -218,7 +218,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
         (Err(failure), _) => Err(failure),
         (Ok(()), []) => Ok(()),
         (Ok(()), killed) => Err(Failure::Failed(format!(
-            "did not stop in time and had to be killed: {}",
+            "some processes did not stop in time and were killed: {}",
             killed
                 .iter()
                 .map(Who::to_string)

@@ -107,9 +107,9 @@ impl Clock {
             match &answer {
                 Ok(discipline) if discipline.is_synchronised => tracing::info!(
                     max_error_us = discipline.max_error_ns / 1_000,
-                    "the clock is kept in step, by what the kernel says"
+                    "the kernel says that a daemon keeps the clock in step"
                 ),
-                Ok(_) => tracing::info!("nobody keeps the clock in step, by what the kernel says"),
+                Ok(_) => tracing::info!("the kernel says that no daemon keeps the clock in step"),
                 Err(error) => tracing::info!("the kernel does not tell of its clock: {error}"),
             }
         }

@@ -68,8 +68,8 @@ impl fmt::Display for DiskError {
             f.write_str("; free some space on this disk and start the replica again")
         } else {
             f.write_str(
-                "; the replica stops, for what this disk holds is no longer known: check the disk \
-                 before starting it again",
+                "; the replica stops, because it no longer knows what this disk holds: check the disk \
+                before starting it again",
             )
         }
     }

@@ -178,7 +178,7 @@ impl<A: Application> Core<A> {
             if let Some(left_out) = self.log.admit("other cluster") {
                 tracing::warn!(
                     member = %from, left_out,
-                    "it is of cluster {cluster}, the others are of {known}"
+                    "the member is of cluster {cluster}, the others are of {known}"
                 );
             }
             return;
@@ -227,7 +227,7 @@ impl<A: Application> Core<A> {
     /// for it may have had ordered, so nobody knows.
     fn rename(&mut self) -> Result<(), ServerError> {
         let hello = self.settings.hello()?;
-        tracing::info!(gateway = %hello.me, "another gateway had its number");
+        tracing::info!(gateway = %hello.me, "another gateway has the number of this one, which draws a new one");
         let now = self.clock.now();
         self.replies.fail_all();
         self.members.rename(hello.clone());

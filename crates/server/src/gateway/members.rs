@@ -252,7 +252,7 @@ impl Dialer {
                         let why = if was_only {
                             &why
                         } else {
-                            "it is reached by another address"
+                            "the member is reached by another address"
                         };
                         tracing::info!(%member, address, left_out, "connection to a member ended: {why}");
                     }
@@ -268,7 +268,10 @@ impl Dialer {
                     }
                     let text = error.to_string();
                     if text != complaint {
-                        tracing::warn!(address = self.address, "no member there, retrying: {text}");
+                        tracing::warn!(
+                            address = self.address,
+                            "no member answers at the address, retrying: {text}"
+                        );
                         complaint = text;
                     }
                 }

@@ -395,10 +395,10 @@ impl fmt::Display for JoinError {
         match self {
             JoinError::TooManyLost { empty, n, quorum } => write!(
                 f,
-                "{} of {n} have empty data folders: there is no leave to begin anew, and too few are \
-                 left to know what the cluster had promised; restore the folders of all but {} from \
-                 where they went, make a cluster of what is left (quorate cluster force-new), or begin a new \
-                 one with --initial-cluster-state new on empty folders",
+                "{} of {n} have empty data folders: none was told to begin a new cluster, and too few \
+                are left to know what the cluster had promised; restore the folders of all but {} from \
+                where they went, make a cluster of what is left (quorate cluster force-new), or begin \
+                a new one with --initial-cluster-state new on empty folders",
                 list(empty),
                 n - quorum
             ),

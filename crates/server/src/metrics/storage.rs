@@ -63,7 +63,8 @@ impl StorageMetrics {
         StorageMetrics {
             damaged: on.counter(
                 "quorate_storage_damage_total",
-                "Places in log, bulk store, snapshots and identity that were found damaged or could not be read.",
+                "Places in log, fragment store, snapshots and identity that were found damaged or could \
+                not be read.",
             ),
             repaired: on.counter(
                 "quorate_storage_repaired_slots_total",
@@ -79,7 +80,7 @@ impl StorageMetrics {
             ),
             bulk_bytes: on.counter(
                 "quorate_bulk_bytes_total",
-                "Bytes written to the bulk store, headers and moved fragments included.",
+                "Bytes written to the fragment store, headers and moved fragments included.",
             ),
             bulk_moved: on.counter(
                 "quorate_bulk_moved_bytes_total",
@@ -91,7 +92,7 @@ impl StorageMetrics {
             ),
             bulk_size: on.gauge(
                 "quorate_bulk_size_bytes",
-                "Size of the bulk store on disk.",
+                "Size of the fragment store on disk.",
             ),
             turnover: ["log", "bulk"].map(|store| TurnoverMetrics::new(on, store)),
             gathered: on.counter(

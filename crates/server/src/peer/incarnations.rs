@@ -50,7 +50,8 @@ impl Incarnations {
         for (peer, life) in &none {
             tracing::warn!(
                 %peer, %life,
-                "a life that no replica can be in had been noted on a stranger's word; it is forgotten"
+                "the data folder had noted, on a stranger's word, an incarnation that no replica can be \
+                in; it is forgotten"
             );
         }
         if !found.copies_agree || !none.is_empty() {
@@ -129,7 +130,7 @@ impl Incarnations {
             return Ok(());
         }
         match self.first.get(&peer) {
-            Some(_) => tracing::warn!(%peer, %incarnation, "the peer is back in a new life"),
+            Some(_) => tracing::warn!(%peer, %incarnation, "the peer is back in a new incarnation"),
             None => tracing::info!(%peer, %incarnation, "a new replica"),
         }
         later.insert(peer, incarnation);
@@ -143,7 +144,7 @@ impl Incarnations {
                 };
                 Err(Rejection {
                     code: RejectCode::Incarnation,
-                    text: format!("its new life could not be noted: {error}"),
+                    text: format!("the peer's new incarnation could not be written down: {error}"),
                 })
             }
         }

@@ -149,7 +149,7 @@ async fn meet(hello: &Hello, context: &PeerContext) -> Result<(ReplicaId, Lane),
 fn no_datagrams() -> Rejection {
     Rejection {
         code: RejectCode::Datagrams,
-        text: "it takes none: start it with --peer-transport udp, too".to_owned(),
+        text: "this replica takes no datagrams: start it with --peer-transport udp, too".to_owned(),
     }
 }
 

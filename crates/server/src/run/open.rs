@@ -140,7 +140,7 @@ fn log_damage(found: &OpenedHost, disk: Option<&Disk>) {
             offset = from.offset,
             to_segment = to.segment,
             to_offset = to.offset,
-            "the log is damaged here: check this disk"
+            "the log is damaged: check this disk"
         );
     }
     for (from, to) in &found.bulk.damage {
@@ -148,7 +148,7 @@ fn log_damage(found: &OpenedHost, disk: Option<&Disk>) {
             segment = from.segment,
             from = from.offset,
             to = to.offset,
-            "the bulk store is damaged here: check this disk; what is lost is rebuilt from peers"
+            "the fragment store is damaged: check this disk; lost fragments are rebuilt from peers"
         );
     }
     for (from, to) in &found.missing {

@@ -112,8 +112,7 @@ impl SnapshotThread {
         } else {
             tracing::warn!(
                 %slot,
-                "a snapshot failed: {why}; this replica serves on with what it has, and tries again \
-                 later"
+                "a snapshot failed: {why}; this replica goes on serving, and takes the next one later"
             );
         }
         self.failing = true;

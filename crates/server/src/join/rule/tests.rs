@@ -107,7 +107,11 @@ fn it_waits_for_a_quorum_of_others_and_gives_up_when_there_can_be_none() {
         "{error}"
     );
     let texts = [lost.to_string()];
-    assert!(texts[0].contains("no leave to begin anew"), "{}", texts[0]);
+    assert!(
+        texts[0].contains("none was told to begin a new cluster"),
+        "{}",
+        texts[0]
+    );
 }
 
 /// Scenario: a replica that the group does not list: one to be added, or one that was removed. Then one
