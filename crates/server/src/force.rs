@@ -61,7 +61,7 @@ pub fn force_new_cluster<A: Application>(
     }
     check(survivors)?;
     let folders = begin_folder(into)?;
-    let forced = make(survivors, (into, &folders), app, edit);
+    let forced = make(survivors, into, &folders, app, edit);
     if forced.is_err() {
         // Nobody should take what is there for half a replica; that it cannot be removed is no worse.
         for made in [&folders.log, &folders.bulk, &folders.snapshots] {
@@ -73,7 +73,8 @@ pub fn force_new_cluster<A: Application>(
 
 fn make<A: Application>(
     survivors: &[Folder],
-    (into, folders): (&Path, &Folders),
+    into: &Path,
+    folders: &Folders,
     app: &A,
     edit: impl FnOnce(&mut A, &BTreeSet<PayloadId>) -> Result<(), String>,
 ) -> Result<Forced, ServerError> {

@@ -389,7 +389,8 @@ impl<A: Application> Replica<A> {
         let incarnations = Incarnations::open(self.folder.dir(), &self.folder.meta().epoch)?;
         let (links, arrivals) = Links::start(
             way,
-            (self.identity, incarnations),
+            self.identity,
+            incarnations,
             &self.peer_addresses,
             // What a later epoch's protocol orders may be long.
             self.disk.is_some(),

@@ -241,7 +241,7 @@ impl LongRead {
     /// Reads it; says what that was.
     pub(crate) fn perform(self) -> (LogRead, Result<Bytes, DiskError>) {
         let LogRead { at, len, .. } = self.read;
-        let bytes = read_range(&self.path, &self.file, (at.offset, len));
+        let bytes = read_range(&self.path, &self.file, at.offset, len);
         (self.read, bytes)
     }
 }

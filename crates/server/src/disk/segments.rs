@@ -146,7 +146,7 @@ impl Segments {
     /// Reads a range.
     pub(super) fn read_at(&mut self, at: Position, len: u32) -> Result<Bytes, DiskError> {
         let (path, file) = self.file_of(at.segment)?;
-        read_range(&path, &file, (at.offset, len))
+        read_range(&path, &file, at.offset, len)
     }
 
     pub(super) fn write(&mut self, write: &Write) -> Result<(), DiskError> {
@@ -256,7 +256,8 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<u64>> {
 pub(super) fn read_range(
     path: &Path,
     file: &File,
-    (offset, len): (u32, u32),
+    offset: u32,
+    len: u32,
 ) -> Result<Bytes, DiskError> {
     let failed = |error: io::Error| DiskError::new("read", path, &error);
     let size = file.metadata().map_err(failed)?.len();

@@ -5,7 +5,7 @@ use super::core::Settings;
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metrics, PeerMetrics};
 use crate::peer::gateways::{GatewayHello, GatewayWelcome, Inlet, LastHeard, call, converse};
-use crate::peer::handshake::{Lane, RejectCode};
+use crate::peer::handshake::{Lane, PeerLane, RejectCode};
 use crate::peer::long_frames::LongFrames;
 use crate::peer::opening::HandshakeError;
 use crate::peer::outgoing::{Framed, Outgoing, Shared};
@@ -227,14 +227,13 @@ impl Dialer {
                     self.reached.send_modify(|reached| {
                         reached.insert(member, place);
                     });
-                    let peer = (member, version);
                     let inlet = Inlet {
                         arrivals: &self.arrivals,
                         metrics: &metrics,
                         long_frames: &self.long_frames,
                         heard: &LastHeard::now(),
                     };
-                    let talk = converse(&shared, connection, peer, inlet);
+                    let talk = converse(&shared, connection, member, version, inlet);
                     let why = tokio::select! {
                         why = talk => why,
                         () = self.again.notified() => "to ask anew".to_owned(),
@@ -283,7 +282,10 @@ impl Dialer {
     }
 
     fn attach(&self, member: ReplicaId, metrics: &PeerMetrics) -> Arc<Shared> {
-        let to = (member, Lane::Messages);
+        let to = PeerLane {
+            peer: member,
+            lane: Lane::Messages,
+        };
         let link = Arc::new(Outgoing::new(to, self.address.clone(), metrics.clone()));
         let shared = link.shared();
         *lock(&self.link) = Some(link);

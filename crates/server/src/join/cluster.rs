@@ -48,7 +48,7 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    fn of((peer, answer): (&ReplicaId, &'a JoinAnswer)) -> Option<Running<'a>> {
+    fn of(peer: ReplicaId, answer: &'a JoinAnswer) -> Option<Running<'a>> {
         let Stage::Begun {
             epoch, addresses, ..
         } = &answer.stage
@@ -56,7 +56,7 @@ impl<'a> Running<'a> {
             return None;
         };
         Some(Running {
-            peer: *peer,
+            peer,
             cluster: answer.cluster,
             first: epoch,
             newest: answer.newest.as_ref().unwrap_or(epoch),
@@ -72,7 +72,9 @@ impl Claim {
     /// Addresses that lead elsewhere or to two clusters, and a number that another replica has.
     pub(super) fn judge(&self, answers: &Answers) -> Result<Found, JoinError> {
         let said = || answers.iter().map(|(peer, found)| (peer, &found.answer));
-        let running: Vec<Running<'_>> = said().filter_map(Running::of).collect();
+        let running: Vec<Running<'_>> = said()
+            .filter_map(|(peer, answer)| Running::of(*peer, answer))
+            .collect();
         // A cluster that was made from this very token and list is none that was only come across.
         let is_proven = !self.is_guess || running.iter().any(|one| one.cluster == self.cluster);
         let Some(cluster) = (match is_proven {

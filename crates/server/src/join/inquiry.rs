@@ -59,7 +59,8 @@ impl Inquiry {
     }
 
     /// Decides on the answers of a round. `mine` is what this replica wrote before, and `hears_itself` says whether a
-    /// question to an address of its number came back to it.
+    /// question to an address of its number came back to it. A later incarnation is numbered `now_ms` (of the wall clock) or
+    /// more, and made unique by `random`.
     ///
     /// # Errors
     /// Why it will never begin like this.
@@ -68,7 +69,8 @@ impl Inquiry {
         mine: Option<&Meta>,
         hears_itself: bool,
         answers: &Answers,
-        (now_ms, dice): (u64, u64),
+        now_ms: u64,
+        random: u64,
     ) -> Result<Step, JoinError> {
         let claim = Claim {
             me: self.me,
@@ -84,7 +86,7 @@ impl Inquiry {
         }
         let next = match found.doubt.clone() {
             Some(doubt) => Next::Wait(doubt),
-            None => self.joiner(mine, &found, answers).next(now_ms, dice)?,
+            None => self.joiner(mine, &found, answers).next(now_ms, random)?,
         };
         Ok(Step::Next(next, Box::new(found)))
     }

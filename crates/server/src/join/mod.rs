@@ -151,8 +151,10 @@ impl Asking {
             };
             let mine = self.folder.as_ref().map(Folder::meta);
             let hears_itself = self.hears_itself.load(Ordering::Relaxed);
-            let dice = (now_ms(), random_u64()?);
-            let step = self.inquiry.decide(mine, hears_itself, &answers, dice);
+            let random = random_u64()?;
+            let step = self
+                .inquiry
+                .decide(mine, hears_itself, &answers, now_ms(), random);
             match step.map_err(ServerError::Join)? {
                 Step::AskMore => continue,
                 Step::Next(Next::Wait(why), _) => say_once(why, &mut last),

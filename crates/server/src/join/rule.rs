@@ -126,12 +126,12 @@ pub enum JoinError {
 
 impl Joiner {
     /// Decides on what was heard. A later incarnation is numbered `now_ms` (of the wall clock) or more, and
-    /// made unique by `dice`.
-    pub(super) fn next(&self, now_ms: u64, dice: u64) -> Result<Next, JoinError> {
+    /// made unique by `random`.
+    pub(super) fn next(&self, now_ms: u64, random: u64) -> Result<Next, JoinError> {
         if let Some(next) = self.begun_with_me() {
             return Ok(next);
         }
-        if let Some(next) = self.comes_back(now_ms, dice)? {
+        if let Some(next) = self.comes_back(now_ms, random)? {
             return Ok(next);
         }
         match &self.mine {
@@ -154,7 +154,7 @@ impl Joiner {
     }
 
     /// The way back of a replica that others have known, or into a cluster that runs, or `None` if nobody runs.
-    fn comes_back(&self, now_ms: u64, dice: u64) -> Result<Option<Next>, JoinError> {
+    fn comes_back(&self, now_ms: u64, random: u64) -> Result<Option<Next>, JoinError> {
         let begun: Vec<Begun<'_>> = self
             .said()
             .filter_map(|(_, stage)| match stage {
@@ -201,7 +201,7 @@ impl Joiner {
             of_first != Some(*life)
         };
         let listed = listed.map(|member| member.incarnation);
-        let incarnation = later_incarnation(&begun, listed.filter(is_later), now_ms, dice);
+        let incarnation = later_incarnation(&begun, listed.filter(is_later), now_ms, random);
         // In memory nobody keeps who it is: there the former incarnation's place is all there is.
         let in_place = self.rejoin == Rejoin::Protocol || first.durability == Durability::Memory;
         let (listed_as, state) = match listed {
@@ -306,18 +306,18 @@ impl Joiner {
 /// The first epoch of a peer that runs, and the latest incarnation in which it knew this replica.
 pub(super) type Begun<'a> = (&'a Epoch, Option<Incarnation>);
 
-/// An incarnation later than any that peers have known and than the one `listed`, made unique by `dice`. One that no
+/// An incarnation later than any that peers have known and than the one `listed`, made unique by `random`. One that no
 /// replica can be in is only what a stranger told an older program.
 pub(super) fn later_incarnation(
     begun: &[Begun<'_>],
     listed: Option<Incarnation>,
     now_ms: u64,
-    dice: u64,
+    random: u64,
 ) -> Incarnation {
     let known = begun.iter().filter_map(|(_, later)| *later).chain(listed);
     let last = known.filter(|life| is_possible(*life, now_ms)).max();
     let number = last.map_or(0, |last| number(last) + 1).max(now_ms);
-    Incarnation(u128::from(number) << 64 | u128::from(dice))
+    Incarnation(u128::from(number) << 64 | u128::from(random))
 }
 
 fn with_state(meta: &Meta, state: State) -> Meta {

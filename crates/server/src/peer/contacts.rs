@@ -2,7 +2,7 @@
 
 use super::addresses::Addresses;
 use super::call_back::Origin;
-use super::handshake::{Lane, PeerInfo};
+use super::handshake::{Lane, PeerInfo, PeerLane};
 use super::outgoing::Shared;
 use crate::metrics::PeerMetrics;
 use crate::run::random_u64;
@@ -133,7 +133,7 @@ impl Contacts {
     /// no peer by now.
     pub(super) fn called(
         &self,
-        (peer, lane): (ReplicaId, Lane),
+        PeerLane { peer, lane }: PeerLane,
     ) -> Option<(PeerMetrics, Arc<Notify>)> {
         let mut state = self.state();
         let contact = state.peers.get_mut(&peer)?;

@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn payloads_come_out_as_they_went_in_however_the_bytes_are_cut() {
-        let mut dice = fastrand::Rng::with_seed(7);
+        let mut rng = fastrand::Rng::with_seed(7);
         for _ in 0..200 {
-            let payloads: Vec<Vec<u8>> = (0..dice.usize(1..8))
-                .map(|_| (0..dice.usize(1..40_000)).map(|_| dice.u8(..)).collect())
+            let payloads: Vec<Vec<u8>> = (0..rng.usize(1..8))
+                .map(|_| (0..rng.usize(1..40_000)).map(|_| rng.u8(..)).collect())
                 .collect();
             let stream: Vec<u8> = payloads
                 .iter()
@@ -193,7 +193,7 @@ mod tests {
             let mut decoder = FrameDecoder::default();
             let (mut got, mut at) = (Vec::new(), 0);
             while at < stream.len() {
-                let end = (at + dice.usize(1..60_000)).min(stream.len());
+                let end = (at + rng.usize(1..60_000)).min(stream.len());
                 got.extend(decoder.feed(&stream[at..end]).unwrap());
                 at = end;
             }
@@ -299,16 +299,16 @@ mod tests {
     #[test]
     fn hostile_bytes_never_panic_and_never_allocate_beyond_what_arrived() {
         for seed in 0..5_000 {
-            let mut dice = fastrand::Rng::with_seed(seed);
-            let mut stream = framed(&vec![dice.u8(..); dice.usize(1..2_000)]);
-            match dice.u8(0..4) {
-                0 => stream.truncate(dice.usize(0..stream.len())),
-                1 => (0..dice.usize(1..9)).for_each(|_| {
-                    let at = dice.usize(0..stream.len());
-                    stream[at] ^= 1 << dice.u8(0..8);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut stream = framed(&vec![rng.u8(..); rng.usize(1..2_000)]);
+            match rng.u8(0..4) {
+                0 => stream.truncate(rng.usize(0..stream.len())),
+                1 => (0..rng.usize(1..9)).for_each(|_| {
+                    let at = rng.usize(0..stream.len());
+                    stream[at] ^= 1 << rng.u8(0..8);
                 }),
-                2 => stream[..4].copy_from_slice(&dice.u32(..).to_le_bytes()),
-                _ => stream.iter_mut().for_each(|byte| *byte = dice.u8(..)),
+                2 => stream[..4].copy_from_slice(&rng.u32(..).to_le_bytes()),
+                _ => stream.iter_mut().for_each(|byte| *byte = rng.u8(..)),
             }
             let mut decoder = FrameDecoder::default();
             let _ = decoder.feed(&stream);

@@ -7,7 +7,7 @@
 
 use super::addresses::{Addresses, decode_address};
 use super::frame::FrameDecoder;
-use super::handshake::{Lane, RejectCode, Rejection};
+use super::handshake::{Lane, PeerLane, RejectCode, Rejection};
 use super::long_frames::{LongFrames, Room};
 use super::opening::{self, HandshakeError, Opening};
 use super::outgoing::{Framed, Outgoing, Shared, drain};
@@ -257,7 +257,8 @@ pub(super) async fn welcome(
 /// Carries frames between a replica and a gateway that it has welcomed, until the connection ends.
 pub(super) async fn serve(
     connection: Connection,
-    (hello, version): (GatewayHello, WireVersion),
+    hello: GatewayHello,
+    version: WireVersion,
     context: &PeerContext,
     arrivals: &Arrivals,
     metrics: &PeerMetrics,
@@ -269,7 +270,14 @@ pub(super) async fn serve(
     if let Some(left_out) = is_told {
         tracing::info!(gateway = %me, address, left_out, "gateway connected");
     }
-    let link = Outgoing::new((me, Lane::Messages), address, metrics.clone());
+    let link = Outgoing::new(
+        PeerLane {
+            peer: me,
+            lane: Lane::Messages,
+        },
+        address,
+        metrics.clone(),
+    );
     let (link, ends) = (Arc::new(link), Arc::new(Notify::new()));
     let heard = Arc::new(LastHeard::now());
     let caller = GatewayConnection {
@@ -287,7 +295,7 @@ pub(super) async fn serve(
         heard: &heard,
     };
     let why = tokio::select! {
-        why = converse(&shared, connection, (me, version), inlet) => why,
+        why = converse(&shared, connection, me, version, inlet) => why,
         () = ends.notified() => "another connection has its place".to_owned(),
     };
     if is_told.is_some() {
@@ -311,7 +319,8 @@ pub(super) async fn serve(
 pub(crate) async fn converse(
     shared: &Shared,
     connection: Connection,
-    (peer, version): (ReplicaId, WireVersion),
+    peer: ReplicaId,
+    version: WireVersion,
     inlet: Inlet<'_>,
 ) -> String {
     let connection = Arc::new(connection);
@@ -460,7 +469,10 @@ mod tests {
         };
         let connect = |me, boot| {
             let link = Outgoing::new(
-                (ReplicaId(me), Lane::Messages),
+                PeerLane {
+                    peer: ReplicaId(me),
+                    lane: Lane::Messages,
+                },
                 String::new(),
                 crate::metrics::Metrics::new().gateways(),
             );

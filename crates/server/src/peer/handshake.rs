@@ -90,6 +90,15 @@ pub(crate) enum Lane {
     Datagrams,
 }
 
+/// A peer, and what one of the connections with it carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PeerLane {
+    /// The peer at the other end.
+    pub(crate) peer: ReplicaId,
+    /// What the connection carries.
+    pub(crate) lane: Lane,
+}
+
 /// The acceptor's answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Welcome {

@@ -2,7 +2,7 @@
 
 use super::frame::FrameDecoder;
 use super::gateways::{self, GatewayHello};
-use super::handshake::{Hello, Lane, RejectCode, Rejection};
+use super::handshake::{Hello, Lane, PeerLane, RejectCode, Rejection};
 use super::opening::{self, Caller, HandshakeError};
 use super::pending::Pending;
 use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
@@ -31,7 +31,7 @@ pub(super) struct Acceptor {
 
 /// A caller that was welcomed, and whose frames follow.
 enum Welcomed {
-    Peer((ReplicaId, Lane)),
+    Peer(PeerLane),
     Gateway(GatewayHello, WireVersion),
 }
 
@@ -61,8 +61,8 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
                 }
                 Ok(Some(Welcomed::Gateway(hello, version))) => {
                     let Acceptor { context, arrivals, .. } = &*acceptor;
-                    let caller = (hello, version);
-                    gateways::serve(connection, caller, context, arrivals, &acceptor.gateways).await;
+                    let metrics = &acceptor.gateways;
+                    gateways::serve(connection, hello, version, context, arrivals, metrics).await;
                 }
                 Err(error) => {
                     acceptor.strangers.increment(1);
@@ -130,7 +130,7 @@ async fn greet(
 }
 
 /// Judges a hello. Says whose frames follow it, if any may.
-async fn meet(hello: &Hello, context: &PeerContext) -> Result<(ReplicaId, Lane), Rejection> {
+async fn meet(hello: &Hello, context: &PeerContext) -> Result<PeerLane, Rejection> {
     let PeerContext {
         identity,
         contacts,
@@ -143,7 +143,10 @@ async fn meet(hello: &Hello, context: &PeerContext) -> Result<(ReplicaId, Lane),
     }
     let about = context.verify(hello).await?;
     contacts.said(hello.from, about);
-    Ok((hello.from, hello.lane))
+    Ok(PeerLane {
+        peer: hello.from,
+        lane: hello.lane,
+    })
 }
 
 fn no_datagrams() -> Rejection {
@@ -154,15 +157,11 @@ fn no_datagrams() -> Rejection {
 }
 
 /// A connection for bulk moves to the thread of these first.
-async fn serve_on_lane_thread(
-    connection: Connection,
-    caller: (ReplicaId, Lane),
-    acceptor: Arc<Acceptor>,
-) {
+async fn serve_on_lane_thread(connection: Connection, caller: PeerLane, acceptor: Arc<Acceptor>) {
     let Some(handle) = acceptor
         .bulk_handle
         .clone()
-        .filter(|_| caller.1 == Lane::Bulk)
+        .filter(|_| caller.lane == Lane::Bulk)
     else {
         return serve(connection, caller, &acceptor).await;
     };
@@ -178,8 +177,8 @@ async fn serve_on_lane_thread(
 }
 
 /// Passes a peer's frames to the core until the connection ends.
-async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acceptor) {
-    let (peer, lane) = caller;
+async fn serve(connection: Connection, caller: PeerLane, acceptor: &Acceptor) {
+    let PeerLane { peer, lane } = caller;
     let Some((metrics, ends)) = acceptor.context.contacts.called(caller) else {
         return;
     };
@@ -203,7 +202,7 @@ async fn serve(connection: Connection, caller: (ReplicaId, Lane), acceptor: &Acc
 /// Returns what was wrong with the bytes, or nothing if the connection just ended.
 async fn read(
     mut connection: Connection,
-    (peer, lane): (ReplicaId, Lane),
+    PeerLane { peer, lane }: PeerLane,
     acceptor: &Acceptor,
     metrics: &PeerMetrics,
 ) -> Option<String> {
@@ -212,8 +211,10 @@ async fn read(
         (Lane::Bulk, _) => &acceptor.bulk_arrivals,
         (Lane::Datagrams, None) => return None,
         (Lane::Datagrams, Some(datagrams)) => {
-            let sender = (peer, metrics.clone());
-            return datagrams.admit(connection, sender, &acceptor.context).await;
+            let context = &acceptor.context;
+            return datagrams
+                .admit(connection, peer, metrics.clone(), context)
+                .await;
         }
     };
     let mut decoder = FrameDecoder::default();

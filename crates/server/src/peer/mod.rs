@@ -187,7 +187,8 @@ impl Links {
     /// Must be called inside the runtime of the core.
     pub(crate) fn start(
         way: TransportSetup,
-        (identity, incarnations): (Identity, Incarnations),
+        identity: Identity,
+        incarnations: Incarnations,
         addresses: &[(ReplicaId, String)],
         bulk: bool,
         metrics: &Arc<Metrics>,
@@ -309,7 +310,7 @@ pub(crate) mod tests {
         ) -> Replica {
             let metrics = Arc::new(Metrics::new());
             let incarnations = Incarnations::of(&identity.epoch);
-            let started = Links::start(way, (identity, incarnations), peers, true, &metrics);
+            let started = Links::start(way, identity, incarnations, peers, true, &metrics);
             let (links, arrivals) = started.unwrap();
             Replica {
                 links,
@@ -538,7 +539,7 @@ pub(crate) mod tests {
         up(&mut one).await;
         up(&mut two).await;
         for seed in 0..40 {
-            let mut dice = fastrand::Rng::with_seed(seed);
+            let mut rng = fastrand::Rng::with_seed(seed);
             let mut hostile = tokio::net::TcpStream::connect(&address).await.unwrap();
             let mut bytes: Vec<u8> = Vec::new();
             if seed % 2 == 0 {
@@ -551,7 +552,7 @@ pub(crate) mod tests {
                 .await
                 .unwrap();
             }
-            bytes.extend(std::iter::repeat_with(|| dice.u8(..)).take(500));
+            bytes.extend(std::iter::repeat_with(|| rng.u8(..)).take(500));
             hostile.write_all(&bytes).await.unwrap();
             hostile.shutdown().await.unwrap();
             let mut rest = Vec::new();

@@ -3,7 +3,7 @@
 
 use super::datagrams::{self, Path, Unfit};
 use super::frame;
-use super::handshake::{Lane, RejectCode, Welcome};
+use super::handshake::{Lane, PeerLane, RejectCode, Welcome};
 use super::opening::{self, HandshakeError};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::log_limit::LogLimit;
@@ -85,7 +85,7 @@ struct Queue {
 
 impl Outgoing {
     pub(crate) fn new(
-        (peer, lane): (ReplicaId, Lane),
+        PeerLane { peer, lane }: PeerLane,
         address: String,
         metrics: PeerMetrics,
     ) -> Self {
@@ -359,7 +359,7 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, context: PeerContext, ar
                     );
                 }
                 (backoff, complaint) = (BACKOFF_MIN, String::new());
-                let why = serve(&shared, (connection, version), &context, &arrivals).await;
+                let why = serve(&shared, connection, version, &context, &arrivals).await;
                 if let Some(left_out) = log.admit("lost") {
                     tracing::warn!(peer = %shared.peer, left_out, "peer connection lost: {why}");
                 }
@@ -438,7 +438,8 @@ pub(super) async fn dial(
 /// Looks after an established connection until it ends; returns why.
 async fn serve(
     shared: &Shared,
-    (connection, version): (Connection, WireVersion),
+    connection: Connection,
+    version: WireVersion,
     context: &PeerContext,
     arrivals: &Arrivals,
 ) -> String {

@@ -14,7 +14,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::handshake::{Lane, RejectCode, Rejection};
+use super::handshake::{Lane, PeerLane, RejectCode, Rejection};
 use super::outgoing::{BULK_BYTES_MAX, QUEUE_BYTES_MAX};
 use super::threads::LinksThread;
 use super::{Arrivals, PeerContext, Transport, frame};
@@ -181,7 +181,10 @@ impl Present {
         };
         let mut receiving = lock(&self.receiving);
         let receiving = receiving.as_mut()?;
-        let (metrics, ends) = self.context.contacts.called((from, lane))?;
+        let (metrics, ends) = self
+            .context
+            .contacts
+            .called(PeerLane { peer: from, lane })?;
         let (queue, parcels) = mpsc::channel(FRAMES_MAX);
         let bytes = Arc::new(AtomicUsize::new(0));
         let outlet = Outlet {

@@ -1,7 +1,7 @@
 //! Links over sockets: each replica dials every other, and the dialled connection carries frames
 //! from the dialler to the acceptor. Short ones may go by datagram beside it.
 
-use super::handshake::Lane;
+use super::handshake::{Lane, PeerLane};
 use super::incoming::{Acceptor, accept_all};
 use super::outgoing::{Outgoing, keep_connected};
 use super::threads::LinksThread;
@@ -97,9 +97,9 @@ impl Sockets {
         })
     }
 
-    fn dial(&self, (peer, lane): (ReplicaId, Lane), address: &str) -> Outgoing {
+    fn dial(&self, PeerLane { peer, lane }: PeerLane, address: &str) -> Outgoing {
         let metrics = self.metrics.peer(peer);
-        let mut link = Outgoing::new((peer, lane), address.to_owned(), metrics.clone());
+        let mut link = Outgoing::new(PeerLane { peer, lane }, address.to_owned(), metrics.clone());
         self.context
             .contacts
             .know(peer, metrics, Some(link.shared()));
@@ -129,10 +129,22 @@ impl Transport for Sockets {
         let new = addresses.iter().filter(|(id, _)| !is_here(id));
         let new: Vec<_> = new.cloned().collect();
         for (peer, address) in new {
-            let link = self.dial((peer, Lane::Messages), &address);
+            let link = self.dial(
+                PeerLane {
+                    peer,
+                    lane: Lane::Messages,
+                },
+                &address,
+            );
             self.outgoing.push((peer, link));
             if self.bulk_thread.is_some() {
-                let link = self.dial((peer, Lane::Bulk), &address);
+                let link = self.dial(
+                    PeerLane {
+                        peer,
+                        lane: Lane::Bulk,
+                    },
+                    &address,
+                );
                 self.bulk.push((peer, link));
             }
         }

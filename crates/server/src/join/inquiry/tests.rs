@@ -37,7 +37,7 @@ struct Walk {
     lists: Vec<List>,
     /// All incarnations that were drawn.
     incarnations: BTreeSet<Incarnation>,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     now: u64,
     rejoin: Rejoin,
     returned: u32,
@@ -73,7 +73,7 @@ impl Walk {
             chain: vec![first.clone()],
             added: BTreeSet::new(),
             lists: Vec::new(),
-            dice: fastrand::Rng::with_seed(seed),
+            rng: fastrand::Rng::with_seed(seed),
             now: 0,
             rejoin: match seed % 4 {
                 0 => Rejoin::Protocol,
@@ -137,8 +137,8 @@ impl Walk {
 
     fn step(&mut self) {
         self.now += 1;
-        let machine = self.dice.u16(1..=MACHINES);
-        match self.dice.u8(..22) {
+        let machine = self.rng.u16(1..=MACHINES);
+        match self.rng.u8(..22) {
             0 => self.wipe(machine),
             1..4 => self.change(),
             4..7 => self.start(machine),
@@ -178,7 +178,7 @@ impl Walk {
         if intact.len() < majority(newest.n()) {
             return;
         }
-        let machine = self.dice.u16(1..=MACHINES);
+        let machine = self.rng.u16(1..=MACHINES);
         let listed = newest.index_of(id(machine));
         let follows = self.machines[&machine].folder.clone();
         let follows =
@@ -221,18 +221,18 @@ impl Walk {
             return;
         }
         let mut number = machine;
-        if self.dice.u8(..8) == 0 {
-            number = self.dice.u16(1..=MACHINES);
+        if self.rng.u8(..8) == 0 {
+            number = self.rng.u16(1..=MACHINES);
         }
-        let list = self.dice.choice(&self.lists).unwrap().clone();
+        let list = self.rng.choice(&self.lists).unwrap().clone();
         self.start_with(machine, number, list);
     }
 
     fn start_with(&mut self, machine: u16, number: u16, list: List) {
         // What a cluster is called follows from the list, this replica's own entry included.
         let is_first = list == self.lists[0] && list.contains(&(id(number), at(machine)));
-        let is_new = self.dice.bool();
-        let knows_cluster = !is_new && number == machine && self.dice.u8(..6) == 0;
+        let is_new = self.rng.bool();
+        let knows_cluster = !is_new && number == machine && self.rng.u8(..6) == 0;
         let others = list
             .into_iter()
             .filter(|(one, address)| *one != id(number) && *address != at(machine));
@@ -241,7 +241,7 @@ impl Walk {
             address: at(machine),
             cluster: match is_first || knows_cluster {
                 true => CLUSTER,
-                false => ClusterId(self.dice.u128(1..1 << 80)),
+                false => ClusterId(self.rng.u128(1..1 << 80)),
             },
             is_guess: !knows_cluster,
             is_new,
@@ -257,7 +257,7 @@ impl Walk {
         let joining = Meta {
             cluster: inquiry.cluster,
             replica: id(number),
-            incarnation: Incarnation(self.dice.u128(..)),
+            incarnation: Incarnation(self.rng.u128(..)),
             listed_as: None,
             state: State::Joining,
             group: meta(1).group,
@@ -277,7 +277,7 @@ impl Walk {
         let mut answers = Answers::new();
         for (_, address) in inquiry.targets() {
             let asked = (1..=MACHINES).find(|one| at(*one) == *address).unwrap();
-            let is_lost = self.dice.u8(..10) < lost_of_ten;
+            let is_lost = self.rng.u8(..10) < lost_of_ten;
             if let Some(answer) = self
                 .answer(asked, asker)
                 .filter(|_| !is_lost && asked != machine)
@@ -326,10 +326,10 @@ impl Walk {
 
     /// A replica decides on what it heard, maybe long ago. Says what it waits for.
     fn act(&mut self, machine: u16) -> Option<Waiting> {
-        let (now, dice) = (self.now, self.dice.u64(..));
+        let (now, rng) = (self.now, self.rng.u64(..));
         let own = self.machines.get_mut(&machine).unwrap();
         let (inquiry, answers) = own.asking.as_mut()?;
-        let step = inquiry.decide(own.folder.as_ref(), false, answers, (now, dice));
+        let step = inquiry.decide(own.folder.as_ref(), false, answers, now, rng);
         let inquiry = inquiry.clone();
         match step {
             Ok(Step::AskMore) => None,
@@ -391,7 +391,7 @@ impl Walk {
         }
         self.returned += 1;
         for other in self.machines.values_mut() {
-            if self.dice.bool() {
+            if self.rng.bool() {
                 other.later.insert(meta.replica, meta.incarnation);
             }
         }

@@ -194,7 +194,7 @@ struct Node {
 
 struct Walk {
     nodes: Vec<Node>,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     /// Every first boot of a new cluster: who, in which incarnation, in which epoch.
     first_boots: Vec<(ReplicaId, Incarnation, Vec<Member>)>,
     /// Incarnations that returned.
@@ -205,7 +205,7 @@ impl Walk {
     fn new(seed: u64) -> Walk {
         Walk {
             nodes: vec![Node::default(); 3],
-            dice: fastrand::Rng::with_seed(seed),
+            rng: fastrand::Rng::with_seed(seed),
             first_boots: Vec::new(),
             returns: Vec::new(),
         }
@@ -213,8 +213,8 @@ impl Walk {
 
     /// One node is wiped, asks one other, or acts on what it has heard, maybe long ago.
     fn step(&mut self, wipes: &mut u32) {
-        let index = self.dice.usize(..3);
-        match self.dice.u8(..20) {
+        let index = self.rng.usize(..3);
+        match self.rng.u8(..20) {
             0 if *wipes > 0 => {
                 *wipes -= 1;
                 self.nodes[index] = Node {
@@ -228,7 +228,7 @@ impl Walk {
     }
 
     fn ask(&mut self, index: usize) {
-        let other = (index + 1 + self.dice.usize(..2)) % 3;
+        let other = (index + 1 + self.rng.usize(..2)) % 3;
         let mut stage = Stage::of(self.nodes[other].folder.as_ref());
         if let Stage::Begun { later, .. } = &mut stage {
             *later = self.returns.iter().max().copied();
@@ -241,7 +241,7 @@ impl Walk {
 
     fn act(&mut self, index: usize) {
         let Some(mine) = self.nodes[index].folder.clone() else {
-            self.nodes[index].folder = Some(joining(index, self.dice.u128(..) | 1));
+            self.nodes[index].folder = Some(joining(index, self.rng.u128(..) | 1));
             return;
         };
         if !matches!(mine.state, State::Joining | State::Confirmed) {
@@ -259,7 +259,7 @@ impl Walk {
             mine: Some(mine),
             newest: None,
         };
-        match joiner.next(NOW_MS, self.dice.u64(..)) {
+        match joiner.next(NOW_MS, self.rng.u64(..)) {
             Ok(Next::Wait(_)) | Err(_) => {}
             Ok(Next::Agree(meta)) => self.nodes[index].folder = Some(meta),
             Ok(Next::Begin(meta)) => {

@@ -142,7 +142,8 @@ impl Datagrams {
     pub(super) async fn admit(
         &self,
         mut connection: Connection,
-        (peer, metrics): (ReplicaId, PeerMetrics),
+        peer: ReplicaId,
+        metrics: PeerMetrics,
         context: &PeerContext,
     ) -> Option<String> {
         let terms = Terms {

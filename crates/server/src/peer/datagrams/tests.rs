@@ -366,13 +366,9 @@ async fn what_has_no_secret_of_today_is_refused() {
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut hostile: Vec<Vec<u8>> = Vec::new();
     for seed in 0..100 {
-        let mut dice = fastrand::Rng::with_seed(seed);
-        let length = dice.usize(0..2000);
-        hostile.push(
-            std::iter::repeat_with(|| dice.u8(..))
-                .take(length)
-                .collect(),
-        );
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let length = rng.usize(0..2000);
+        hostile.push(std::iter::repeat_with(|| rng.u8(..)).take(length).collect());
     }
     hostile.push(packet::tests::datagram(packet::tests::HEADER, &[b"poison"]));
     let cut = |datagram: &Vec<u8>| datagram[..datagram.len() - 1].to_vec();
