@@ -64,7 +64,7 @@ pub async fn metered<E>(
         Ok(charge) => charge,
         Err(why) => return Ok(refusal(is_call, why)),
     };
-    let intake = Arc::new(Mutex::new(Intake {
+    let intake = Arc::new(Mutex::new(ReceivedRequest {
         charge,
         messages: is_call.then(Messages::default),
         is_exhausted: false,
@@ -145,7 +145,7 @@ impl Face for Metered {
 }
 
 /// What came of a request.
-struct Intake {
+struct ReceivedRequest {
     charge: Charge,
     /// `None` if the body is one piece.
     messages: Option<Messages>,
@@ -153,7 +153,7 @@ struct Intake {
     is_exhausted: bool,
 }
 
-impl Intake {
+impl ReceivedRequest {
     /// Charges the next bytes.
     fn take(&mut self, data: &[u8]) -> Result<(), Exhausted> {
         if let Some(messages) = &mut self.messages {
@@ -167,14 +167,14 @@ impl Intake {
     }
 }
 
-fn lock(intake: &Mutex<Intake>) -> MutexGuard<'_, Intake> {
+fn lock(intake: &Mutex<ReceivedRequest>) -> MutexGuard<'_, ReceivedRequest> {
     intake.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The body of a request.
 struct Received {
     inner: Body,
-    intake: Arc<Mutex<Intake>>,
+    intake: Arc<Mutex<ReceivedRequest>>,
 }
 
 impl HttpBody for Received {
@@ -212,7 +212,7 @@ struct Sent {
     /// Until room is looked for again.
     wait: Option<Pin<Box<Sleep>>>,
     /// The request lasts as long as its answer.
-    _intake: Arc<Mutex<Intake>>,
+    _intake: Arc<Mutex<ReceivedRequest>>,
 }
 
 impl Sent {
@@ -264,19 +264,19 @@ impl HttpBody for Sent {
 
 /// This body, for which something is charged until it ends.
 pub(crate) fn charged(inner: Body, charge: Charge) -> Body {
-    Body::new(Charged {
+    Body::new(ChargedBody {
         inner,
         _charge: charge,
     })
 }
 
 /// A body with what is charged for it.
-struct Charged {
+struct ChargedBody {
     inner: Body,
     _charge: Charge,
 }
 
-impl HttpBody for Charged {
+impl HttpBody for ChargedBody {
     type Data = Bytes;
     type Error = Status;
 

@@ -29,7 +29,7 @@ const AUTHORITY: u64 = 1;
 
 /// A connection whose first request may name a URL as its authority.
 #[derive(Debug)]
-pub(crate) struct Tolerant<S> {
+pub(crate) struct TolerantConnection<S> {
     inner: S,
     /// `None` once the first request has passed.
     opening: Option<Opening>,
@@ -45,9 +45,9 @@ pub(crate) struct Opening {
     preface_seen: bool,
 }
 
-impl<S> Tolerant<S> {
+impl<S> TolerantConnection<S> {
     pub(crate) fn new(inner: S) -> Self {
-        Tolerant {
+        TolerantConnection {
             inner,
             opening: Some(Opening::default()),
             ready: Vec::new(),
@@ -217,7 +217,7 @@ fn huffman_bits(text: &str) -> Vec<bool> {
     text.chars().flat_map(bits).collect()
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Tolerant<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TolerantConnection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -248,7 +248,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Tolerant<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Tolerant<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TolerantConnection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,10 +1,10 @@
 //! The face of a remote gateway: puts, deletions and transactions that write are ordered from here; everything
 //! else is passed on to a member ([`Members`]).
 
-use crate::authority::Tolerant;
+use crate::authority::TolerantConnection;
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, Limits, refused, status};
-use crate::front::{PREFIX_BYTES, ResponseBody, is_plain, receive, respond};
+use crate::fast_path::{PREFIX_BYTES, ResponseBody, is_plain, receive, respond};
 use crate::leader::requires_leader;
 use crate::serve::{MESSAGE_BYTES_EXTRA, is_stream};
 use crate::server::Kv;
@@ -41,7 +41,7 @@ pub async fn serve_gateway(
         None,
         context.listener.budget().account(),
     );
-    let gate = Gate {
+    let gate = GatewayFace {
         face: Arc::new(face.named(upstream.cluster, upstream.me)),
         members: Members::new(context.upstream, context.request_timeout),
         metrics,
@@ -51,7 +51,7 @@ pub async fn serve_gateway(
         context.listener,
         gate,
         &connections,
-        Tolerant::new,
+        TolerantConnection::new,
         shutdown,
     )
     .await;
@@ -59,7 +59,7 @@ pub async fn serve_gateway(
 
 /// Where requests go from.
 #[derive(Clone)]
-struct Gate {
+struct GatewayFace {
     face: Arc<Face>,
     members: Members,
     metrics: Metrics,
@@ -68,19 +68,19 @@ struct Gate {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
-impl quorate_face_common::Face for Gate {
+impl quorate_face_common::Face for GatewayFace {
     type Body = ResponseBody;
     type Answering = Answering;
 
     fn on_connection(&self, account: Account) -> Self {
-        Gate {
+        GatewayFace {
             face: Arc::new(self.face.on_connection(account)),
             ..self.clone()
         }
     }
 
     fn answer(self, request: Request<Body>) -> Answering {
-        Box::pin(async move { Ok(Gate::answer(self, request).await) })
+        Box::pin(async move { Ok(GatewayFace::answer(self, request).await) })
     }
 
     fn is_stream(path: &str) -> bool {
@@ -88,7 +88,7 @@ impl quorate_face_common::Face for Gate {
     }
 }
 
-impl Gate {
+impl GatewayFace {
     async fn answer(self, request: Request<Body>) -> Response<ResponseBody> {
         if request.uri().path() == "/metrics" {
             return self.metrics(request).await.map(ResponseBody::Routed);

@@ -23,7 +23,7 @@ pub(crate) struct Gatherer {
 
 /// Why a value could not be had.
 #[derive(Debug)]
-pub(crate) enum Missing {
+pub(crate) enum ValueMissing {
     /// The value was compacted since the store named it: the store has to be asked again.
     Dead,
     /// The client has to be told.
@@ -41,7 +41,10 @@ impl Gatherer {
     }
 
     /// The bytes of these, in order.
-    pub(crate) async fn gather(&self, references: Vec<ValueRef>) -> Result<Vec<Bytes>, Missing> {
+    pub(crate) async fn gather(
+        &self,
+        references: Vec<ValueRef>,
+    ) -> Result<Vec<Bytes>, ValueMissing> {
         if let [reference] = references[..] {
             let _room = self.room_for(&reference).await?;
             return Ok(vec![self.ask(reference).await?]);
@@ -65,13 +68,13 @@ impl Gatherer {
     }
 
     /// Waits until it may be asked for.
-    async fn room_for(&self, reference: &ValueRef) -> Result<OwnedSemaphorePermit, Missing> {
+    async fn room_for(&self, reference: &ValueRef) -> Result<OwnedSemaphorePermit, ValueMissing> {
         let units = (reference.len / UNIT_BYTES + 1).min(ROOM as u32);
         let room = Arc::clone(&self.room).acquire_many_owned(units).await;
         room.map_err(|closed| internal(&closed.to_string()))
     }
 
-    async fn ask(&self, reference: ValueRef) -> Result<Bytes, Missing> {
+    async fn ask(&self, reference: ValueRef) -> Result<Bytes, ValueMissing> {
         loop {
             let asked = self.handle.payload(reference.id, reference.payload());
             return match asked.await {
@@ -79,10 +82,10 @@ impl Gatherer {
                     tokio::time::sleep(RETRY).await;
                     continue;
                 }
-                Err(failure) => Err(Missing::Failed(failed(failure))),
-                Ok(Err(PayloadGone::Dead)) => Err(Missing::Dead),
+                Err(failure) => Err(ValueMissing::Failed(failed(failure))),
+                Ok(Err(PayloadGone::Dead)) => Err(ValueMissing::Dead),
                 Ok(Err(PayloadGone::Scattered { have, need })) => {
-                    Err(Missing::Failed(scattered(have, need)))
+                    Err(ValueMissing::Failed(scattered(have, need)))
                 }
                 Ok(Ok(bytes)) => Ok(bytes),
             };
@@ -98,6 +101,6 @@ fn scattered(have: u8, need: u8) -> Status {
     })
 }
 
-fn internal(why: &str) -> Missing {
-    Missing::Failed(Status::internal(why))
+fn internal(why: &str) -> ValueMissing {
+    ValueMissing::Failed(Status::internal(why))
 }

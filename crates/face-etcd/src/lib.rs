@@ -13,7 +13,7 @@ mod cluster;
 mod codec;
 mod compactor;
 mod face;
-mod front;
+mod fast_path;
 #[cfg(test)]
 mod fuzz;
 mod gateway;

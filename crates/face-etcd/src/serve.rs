@@ -1,9 +1,9 @@
 //! Listening and serving.
 
-use crate::authority::Tolerant;
+use crate::authority::TolerantConnection;
 use crate::compactor;
 use crate::face::{Face, Limits};
-use crate::front::Front;
+use crate::fast_path::FastPath;
 use crate::health;
 use crate::server::{ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer};
 use axum::Router;
@@ -55,9 +55,14 @@ pub async fn serve(
     ));
     let compaction = compactor::run(Arc::clone(&face));
     let routes = Routes::from(router(&face, message_bytes_max)).prepare();
-    let front = Front::new(face, routes, message_bytes_max);
-    let serving =
-        quorate_face_common::serve(listener, front, &connections, Tolerant::new, shutdown);
+    let front = FastPath::new(face, routes, message_bytes_max);
+    let serving = quorate_face_common::serve(
+        listener,
+        front,
+        &connections,
+        TolerantConnection::new,
+        shutdown,
+    );
     let mut serving = pin!(serving);
     tokio::select! {
         () = &mut serving => {}

@@ -2,7 +2,7 @@
 //! others have their turn; and those whose values are kept as payloads.
 
 use crate::face::{Face, RETRY, failed, mismatch, refused};
-use crate::gather::Missing;
+use crate::gather::ValueMissing;
 use crate::reply::Reply;
 use bytes::Bytes;
 use prost::Message;
@@ -102,14 +102,14 @@ impl Face {
                     charge.add_by(bytes, deadline).await.map_err(exhausted)?;
                     match (self.gatherer.gather(references).await, unfilled.query()) {
                         (Ok(values), _) => unfilled.fill(values).map_err(refused)?,
-                        (Err(Missing::Dead), Some(query)) if lost < LOST_MAX => {
+                        (Err(ValueMissing::Dead), Some(query)) if lost < LOST_MAX => {
                             lost += 1;
                             charge.give_back(charge.bytes());
                             tokio::time::sleep(RETRY).await;
                             self.handle.read(query, consistency).await.map_err(failed)?
                         }
-                        (Err(Missing::Dead), _) => return Err(compacted_again()),
-                        (Err(Missing::Failed(status)), _) => return Err(status),
+                        (Err(ValueMissing::Dead), _) => return Err(compacted_again()),
+                        (Err(ValueMissing::Failed(status)), _) => return Err(status),
                     }
                 }
                 whole => return Ok(whole),
@@ -140,10 +140,10 @@ impl Face {
                     ..applied
                 })
             }
-            Err(Missing::Dead) => Err(carried_out(&Status::data_loss(
+            Err(ValueMissing::Dead) => Err(carried_out(&Status::data_loss(
                 "etcdserver: a value to be returned was compacted since",
             ))),
-            Err(Missing::Failed(status)) => Err(carried_out(&status)),
+            Err(ValueMissing::Failed(status)) => Err(carried_out(&status)),
         }
     }
 

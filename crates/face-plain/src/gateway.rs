@@ -24,7 +24,7 @@ pub async fn serve_gateway(
     metrics: Metrics,
     shutdown: impl Future<Output = ()>,
 ) {
-    let gate = Gate {
+    let gate = GatewayFace {
         handle: context.handle,
         members: Members::new(context.upstream, context.request_timeout),
         metrics,
@@ -35,13 +35,13 @@ pub async fn serve_gateway(
 
 /// Where requests go from.
 #[derive(Clone)]
-struct Gate {
+struct GatewayFace {
     handle: Handle<Store>,
     members: Members,
     metrics: Metrics,
 }
 
-fn router(gate: Gate, request_bytes_max: usize) -> Router {
+fn router(gate: GatewayFace, request_bytes_max: usize) -> Router {
     let ordered = writes(&Face::new(gate.handle.clone()))
         .route_layer(from_fn_with_state(gate.clone(), order_or_pass));
     Router::new()
@@ -56,7 +56,7 @@ fn router(gate: Gate, request_bytes_max: usize) -> Router {
 
 /// A write: a member's where the protocol has no remote gateways.
 async fn order_or_pass(
-    State(gate): State<Gate>,
+    State(gate): State<GatewayFace>,
     Extension(account): Extension<Account>,
     request: Request,
     next: Next,
@@ -68,7 +68,7 @@ async fn order_or_pass(
 }
 
 async fn read(
-    State(gate): State<Gate>,
+    State(gate): State<GatewayFace>,
     Extension(account): Extension<Account>,
     request: Request,
 ) -> Response {
@@ -78,7 +78,7 @@ async fn read(
 }
 
 async fn read_several(
-    State(gate): State<Gate>,
+    State(gate): State<GatewayFace>,
     Extension(account): Extension<Account>,
     uri: Uri,
     body: Bytes,
@@ -92,19 +92,19 @@ async fn read_several(
     gate.read(request, &account).await
 }
 
-async fn metrics(State(gate): State<Gate>) -> Response {
+async fn metrics(State(gate): State<GatewayFace>) -> Response {
     metrics_page(&gate.handle, Some(&gate.metrics)).await
 }
 
 async fn pass(
-    State(gate): State<Gate>,
+    State(gate): State<GatewayFace>,
     Extension(account): Extension<Account>,
     request: Request,
 ) -> Response {
     gate.pass(request, &account).await
 }
 
-impl Gate {
+impl GatewayFace {
     /// To one member, as it is.
     async fn pass(&self, request: Request, account: &Account) -> Response {
         match self.members.room(account) {

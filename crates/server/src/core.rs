@@ -75,11 +75,11 @@ pub(crate) struct Core<A: Application> {
     /// Whether the core looks for work instead of sleeping.
     pub(crate) polls: bool,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) state: State<A>,
+    pub(crate) state: CoreState<A>,
 }
 
 /// What the core keeps between turns.
-pub(crate) struct State<A: Application> {
+pub(crate) struct CoreState<A: Application> {
     pub(crate) replies: Replies<A::Answer>,
     countdowns: Countdowns,
     pub(crate) links_up: BTreeSet<ReplicaId>,
@@ -103,10 +103,10 @@ pub(crate) struct State<A: Application> {
     pub(crate) log: LogLimit,
 }
 
-impl<A: Application> State<A> {
+impl<A: Application> CoreState<A> {
     /// Requests are answered after `patience` at the latest.
     pub(crate) fn new(patience: Duration) -> Self {
-        State {
+        CoreState {
             replies: Replies::new(patience),
             countdowns: Countdowns::default(),
             links_up: BTreeSet::new(),

@@ -57,30 +57,30 @@ impl Polling {
     }
 
     /// Of the core's thread.
-    pub(crate) fn core(&self) -> Place {
+    pub(crate) fn core(&self) -> ThreadPlacement {
         self.place(0)
     }
 
     /// Of the thread that sends.
-    pub(crate) fn tx(&self) -> Place {
+    pub(crate) fn tx(&self) -> ThreadPlacement {
         self.place(1)
     }
 
     /// Of the thread that receives.
-    pub(crate) fn rx(&self) -> Place {
+    pub(crate) fn rx(&self) -> ThreadPlacement {
         self.place(2)
     }
 
     /// Of the thread for clients, who come when they come.
-    pub(crate) fn service(&self) -> Place {
-        Place {
+    pub(crate) fn service(&self) -> ThreadPlacement {
+        ThreadPlacement {
             is_busy: false,
             ..self.place(3)
         }
     }
 
-    fn place(&self, at: usize) -> Place {
-        Place {
+    fn place(&self, at: usize) -> ThreadPlacement {
+        ThreadPlacement {
             core: self.cores.get(at).copied(),
             is_busy: self.is_busy,
         }
@@ -89,12 +89,12 @@ impl Polling {
 
 /// Where one thread runs, and how it waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct ThreadPlacement {
     core: Option<usize>,
     pub(crate) is_busy: bool,
 }
 
-impl Place {
+impl ThreadPlacement {
     /// Moves the calling thread there.
     pub(crate) fn take(self) {
         let Some(core) = self.core else {

@@ -26,7 +26,7 @@ const SWEEP_NS: u64 = 100_000_000;
 /// event loop would cost every request a system call and a wake-up.
 #[derive(Debug)]
 pub(crate) struct Replies<A> {
-    places: Vec<Place<A>>,
+    places: Vec<ReplySlot<A>>,
     free: Vec<usize>,
     /// Places in which somebody waits.
     waiting: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Replies<A> {
 }
 
 #[derive(Debug)]
-struct Place<A> {
+struct ReplySlot<A> {
     /// `None` once nobody waits for it any more, and in a free place.
     reply: Option<Reply<A>>,
     due_ns: u64,
@@ -80,7 +80,7 @@ impl<A> Replies<A> {
 
     /// Keeps a reply that begins to wait at `now_ns`, on the monotonic clock.
     pub(crate) fn insert(&mut self, now_ns: u64, reply: Reply<A>) -> Token {
-        let filled = Place {
+        let filled = ReplySlot {
             reply: Some(reply),
             due_ns: now_ns.saturating_add(self.patience_ns),
         };

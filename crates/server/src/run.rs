@@ -5,7 +5,7 @@ mod open;
 use crate::auto_shrink::{AutoShrink, Reaction};
 use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::clock::{Clock, ClockSource};
-use crate::core::{Core, Inputs, State as CoreState};
+use crate::core::{Core, CoreState, Inputs};
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;

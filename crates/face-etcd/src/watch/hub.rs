@@ -82,7 +82,7 @@ pub(crate) struct Delivery {
 
 /// What an inbox gives.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum FromInbox {
     /// Events that the watch asked for.
     Delivery(Delivery),
     /// There are no more changes. These watches are members no longer since the last time, and each
@@ -270,15 +270,15 @@ impl State {
 
 impl Inbox {
     /// What comes next.
-    pub(crate) fn take(&self) -> Taken {
+    pub(crate) fn take(&self) -> FromInbox {
         let mut content = self.lock();
         let Some(delivery) = content.queue.pop_front() else {
-            return Taken::Lagging(std::mem::take(&mut content.lagging));
+            return FromInbox::Lagging(std::mem::take(&mut content.lagging));
         };
         content.bytes -= delivery.bytes;
         self.queued_bytes
             .fetch_sub(delivery.bytes, Ordering::Relaxed);
-        Taken::Delivery(delivery)
+        FromInbox::Delivery(delivery)
     }
 
     /// Waits until something has arrived since it was last waited for.

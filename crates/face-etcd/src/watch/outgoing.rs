@@ -19,15 +19,15 @@ const WAITING_BYTES_MAX: usize = 16 << 10;
 /// The task's end.
 #[derive(Clone)]
 pub(crate) struct Outgoing {
-    queue: mpsc::UnboundedSender<Waiting>,
+    queue: mpsc::UnboundedSender<WaitingResponses>,
     room: Arc<Semaphore>,
 }
 
 /// A response, or how the stream ends, and the room that it takes.
-type Waiting = (Result<WatchResponse, Status>, Option<OwnedSemaphorePermit>);
+type WaitingResponses = (Result<WatchResponse, Status>, Option<OwnedSemaphorePermit>);
 
 /// The connection's end.
-pub(crate) struct Responses(mpsc::UnboundedReceiver<Waiting>);
+pub(crate) struct Responses(mpsc::UnboundedReceiver<WaitingResponses>);
 
 /// Both ends for a new stream.
 pub(crate) fn responses() -> (Outgoing, Responses) {
@@ -37,18 +37,18 @@ pub(crate) fn responses() -> (Outgoing, Responses) {
 }
 
 /// The client is gone.
-pub(crate) struct Gone;
+pub(crate) struct ClientGone;
 
 impl Outgoing {
     /// Sends a response once there is room for it.
-    pub(crate) async fn send(&self, response: WatchResponse) -> Result<(), Gone> {
+    pub(crate) async fn send(&self, response: WatchResponse) -> Result<(), ClientGone> {
         let bytes = response.encoded_len().min(WAITING_BYTES_MAX);
-        let bytes = u32::try_from(bytes).map_err(|_| Gone)?;
+        let bytes = u32::try_from(bytes).map_err(|_| ClientGone)?;
         let room = Arc::clone(&self.room).acquire_many_owned(bytes).await;
-        let room = room.map_err(|_| Gone)?;
+        let room = room.map_err(|_| ClientGone)?;
         self.queue
             .send((Ok(response), Some(room)))
-            .map_err(|_| Gone)
+            .map_err(|_| ClientGone)
     }
 
     /// Ends the stream behind what was sent.

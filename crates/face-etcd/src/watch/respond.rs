@@ -6,7 +6,7 @@ use quorate_etcd_api::mvccpb::{Event, EventType};
 
 /// How a watch wants its events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct EventOptions {
     puts: bool,
     deletes: bool,
     prev_kv: bool,
@@ -14,10 +14,10 @@ pub(crate) struct Wishes {
     fragment_bytes: Option<usize>,
 }
 
-impl Wishes {
+impl EventOptions {
     pub(crate) fn new(request: &WatchCreateRequest, fragment_bytes: usize) -> Self {
         let unwanted = |filter: FilterType| request.filters.contains(&(filter as i32));
-        Wishes {
+        EventOptions {
             puts: !unwanted(FilterType::Noput),
             deletes: !unwanted(FilterType::Nodelete),
             prev_kv: request.prev_kv,
@@ -104,9 +104,12 @@ mod tests {
             ..WatchResponse::default()
         };
         let mut request = WatchCreateRequest::default();
-        assert_eq!(Wishes::new(&request, 100).split(whole.clone()).len(), 1);
+        assert_eq!(
+            EventOptions::new(&request, 100).split(whole.clone()).len(),
+            1
+        );
         request.fragment = true;
-        let parts = Wishes::new(&request, 1000).split(whole.clone());
+        let parts = EventOptions::new(&request, 1000).split(whole.clone());
         let seen: Vec<_> = parts.iter().map(|p| (p.events.len(), p.fragment)).collect();
         assert_eq!(seen, [(2, true), (1, true), (2, false)]);
         let events: Vec<_> = parts.into_iter().flat_map(|part| part.events).collect();
@@ -130,7 +133,7 @@ mod tests {
                 prev_kv,
                 ..WatchCreateRequest::default()
             };
-            let wishes = Wishes::new(&request, 0);
+            let wishes = EventOptions::new(&request, 0);
             for (event, wanted) in [(&event(1), puts), (&deleted, deletes)] {
                 let selected = wishes.select(event);
                 assert_eq!(selected.is_some(), wanted);

@@ -2,11 +2,11 @@
 
 mod requests;
 
-use super::hub::{Delivery, Hub, Inbox, Member, Tag, Taken, read_history};
+use super::hub::{Delivery, FromInbox, Hub, Inbox, Member, Tag, read_history};
 use super::index::MemberId;
-use super::outgoing::{Gone, Outgoing};
-use super::respond::Wishes;
-use super::waiting::{Waiting, Whole};
+use super::outgoing::{ClientGone, Outgoing};
+use super::respond::EventOptions;
+use super::waiting::{WaitingResponses, Whole};
 use crate::face::{Face, failed, mismatch, refused};
 use crate::leader::LeaderWatch;
 use bytes::Bytes;
@@ -30,13 +30,13 @@ pub(crate) struct WatchStream {
     header: ResponseHeader,
     outgoing: Outgoing,
     inbox: Arc<Inbox>,
-    watches: BTreeMap<i64, Watching>,
+    watches: BTreeMap<i64, OpenWatch>,
     /// Watches that have to read history.
     behind: BTreeSet<i64>,
     /// How many watches want to be told progress.
     notified: usize,
     /// Responses that wait for values.
-    waiting: Waiting,
+    waiting: WaitingResponses,
     /// Where to look for a number that is free.
     next_id: i64,
     next_serial: u64,
@@ -49,11 +49,11 @@ pub(crate) struct WatchStream {
 }
 
 /// One watch of a stream.
-struct Watching {
+struct OpenWatch {
     serial: u64,
     key: Bytes,
     range_end: Bytes,
-    wishes: Wishes,
+    wishes: EventOptions,
     notify_progress: bool,
     /// Something was sent since progress was last told.
     busy: bool,
@@ -66,7 +66,7 @@ struct Watching {
     _charge: Charge,
 }
 
-impl Watching {
+impl OpenWatch {
     /// Whether it has to read history: it is not told of what happens, and waits for nothing.
     fn is_behind(&self) -> bool {
         self.member.is_none() && !self.waits
@@ -76,7 +76,7 @@ impl Watching {
 /// Why a stream ends.
 enum End {
     /// The client is gone.
-    Gone,
+    ClientGone,
     /// The watch ends with this status, which its client is told.
     Failed(Status),
 }
@@ -107,7 +107,7 @@ impl WatchStream {
             watches: BTreeMap::new(),
             behind: BTreeSet::new(),
             notified: 0,
-            waiting: Waiting::new(face.gatherer.clone()),
+            waiting: WaitingResponses::new(face.gatherer.clone()),
             next_id: 0,
             next_serial: 0,
             progress_wanted: None,
@@ -153,11 +153,11 @@ impl WatchStream {
                 () = inbox.arrived() => {}
                 (tag, whole) = self.waiting.next() => self.go_on(tag, whole).await?,
                 changed = told.changed(), if self.progress_wanted.is_some() => {
-                    changed.map_err(|_| End::Gone)?;
+                    changed.map_err(|_| End::ClientGone)?;
                 }
                 _ = tick.tick(), if notify => self.notify_progress(through).await?,
                 () = tokio::task::yield_now(), if behind => {}
-                () = outgoing.closed() => return Err(End::Gone),
+                () = outgoing.closed() => return Err(End::ClientGone),
             }
         }
     }
@@ -184,8 +184,8 @@ impl WatchStream {
     async fn empty_inbox(&mut self) -> Result<(), End> {
         loop {
             match self.inbox.take() {
-                Taken::Delivery(delivery) => self.pass_on(delivery).await?,
-                Taken::Lagging(lagging) => {
+                FromInbox::Delivery(delivery) => self.pass_on(delivery).await?,
+                FromInbox::Lagging(lagging) => {
                     for (tag, from) in lagging {
                         if let Some(watching) = self.find(tag) {
                             (watching.member, watching.next) = (None, from);
@@ -212,7 +212,7 @@ impl WatchStream {
         self.tell(tag.watch_id, through, events).await
     }
 
-    fn find(&mut self, tag: Tag) -> Option<&mut Watching> {
+    fn find(&mut self, tag: Tag) -> Option<&mut OpenWatch> {
         let watching = self.watches.get_mut(&tag.watch_id);
         watching.filter(|watching| watching.serial == tag.serial)
     }
@@ -228,7 +228,7 @@ impl WatchStream {
 
     /// Notes whether a watch has to read history by now.
     fn sort_in(&mut self, id: i64) {
-        match self.watches.get(&id).is_some_and(Watching::is_behind) {
+        match self.watches.get(&id).is_some_and(OpenWatch::is_behind) {
             true => self.behind.insert(id),
             false => self.behind.remove(&id),
         };
@@ -329,7 +329,7 @@ impl WatchStream {
         }
     }
 
-    async fn send_parts(&self, wishes: Wishes, response: WatchResponse) -> Result<(), End> {
+    async fn send_parts(&self, wishes: EventOptions, response: WatchResponse) -> Result<(), End> {
         for part in wishes.split(response) {
             self.send(part).await?;
         }
@@ -387,7 +387,7 @@ impl WatchStream {
 
     async fn send(&self, response: WatchResponse) -> Result<(), End> {
         let sent = self.outgoing.send(response).await;
-        sent.map_err(|Gone| End::Gone)
+        sent.map_err(|ClientGone| End::ClientGone)
     }
 }
 

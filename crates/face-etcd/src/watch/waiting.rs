@@ -1,14 +1,14 @@
 //! Responses to watches that wait for values which are kept as payloads.
 
 use super::hub::Tag;
-use crate::gather::{Gatherer, Missing};
+use crate::gather::{Gatherer, ValueMissing};
 use quorate_etcd_api::etcdserverpb::WatchResponse;
 use quorate_etcd_store::{event_value_refs, fill_events};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// The responses of one stream that wait for values: one for each watch at most.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingResponses {
     gatherer: Gatherer,
     responses: JoinSet<(Tag, Whole)>,
 }
@@ -29,10 +29,10 @@ pub(crate) enum Whole {
 /// back.
 const AGAIN: Duration = Duration::from_millis(20);
 
-impl Waiting {
+impl WaitingResponses {
     pub(crate) fn new(gatherer: Gatherer) -> Self {
         let responses = JoinSet::new();
-        Waiting {
+        WaitingResponses {
             gatherer,
             responses,
         }
@@ -67,7 +67,7 @@ async fn whole(gatherer: &Gatherer, mut response: WatchResponse) -> Whole {
     let from = first.map_or(0, |kv| kv.mod_revision);
     let gathered = match event_value_refs(&response.events) {
         Ok(references) => gatherer.gather(references).await,
-        Err(_) => Err(Missing::Dead),
+        Err(_) => Err(ValueMissing::Dead),
     };
     match gathered {
         Ok(values) => {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const NAME: &str = "spare.tmp";
+const SPARE_FILE: &str = "spare.tmp";
 /// Each slice is synced on its own, so that the log's own flushes never queue behind much.
 const SLICE_BYTES: u64 = 1 << 20;
 /// Written this much at a time, the file lies in the page cache in small pieces: a flush of a few
@@ -45,12 +45,12 @@ pub(super) struct Preallocator {
     taken: Option<Instant>,
     /// Why there was no space for the preparation before the one that is under way.
     short: Option<String>,
-    state: Arc<(Mutex<State>, Condvar)>,
+    state: Arc<(Mutex<Preparation>, Condvar)>,
     turnover: Arc<Turnover>,
 }
 
 #[derive(Debug)]
-enum State {
+enum Preparation {
     None,
     Preparing,
     /// A segment is being prepared, and somebody waits for it.
@@ -88,13 +88,13 @@ impl Preallocator {
     fn new(dir: &Path, kept_max: usize) -> Self {
         let turnover = Arc::<Turnover>::default();
         Preallocator {
-            path: dir.join(NAME),
+            path: dir.join(SPARE_FILE),
             pool: Pool::new(dir, kept_max, Arc::clone(&turnover)),
             size: 0,
             patience: PATIENCE,
             taken: None,
             short: None,
-            state: Arc::new((Mutex::new(State::None), Condvar::new())),
+            state: Arc::new((Mutex::new(Preparation::None), Condvar::new())),
             turnover,
         }
     }
@@ -124,9 +124,9 @@ impl Preallocator {
             self.slow_down();
             return Ok(());
         }
-        if !matches!(self.wait(), State::Ready(ready) if ready == size) {
+        if !matches!(self.wait(), Preparation::Ready(ready) if ready == size) {
             let filled = fill(&self.path, size, &self.turnover, |_| ());
-            filled.inspect_err(|error| *lock(&self.state.0) = State::failed(error))?;
+            filled.inspect_err(|error| *lock(&self.state.0) = Preparation::failed(error))?;
         }
         fs::rename(&self.path, path)?;
         self.prepare(lasted, None);
@@ -157,7 +157,7 @@ impl Preallocator {
             return None;
         }
         match &*lock(&self.state.0) {
-            State::Failed {
+            Preparation::Failed {
                 why, full: true, ..
             } => Some(why.clone()),
             state if state.is_under_way() => self.short.clone(),
@@ -173,7 +173,7 @@ impl Preallocator {
     /// Prepares again what failed a while ago.
     pub(super) fn retry(&mut self) {
         let failed = match &*lock(&self.state.0) {
-            State::Failed { why, full, at } if at.elapsed() >= RETRY_AFTER => {
+            Preparation::Failed { why, full, at } if at.elapsed() >= RETRY_AFTER => {
                 Some(full.then(|| why.clone()))
             }
             _ => None,
@@ -187,28 +187,28 @@ impl Preallocator {
     fn is_done_within(&self, patience: Duration) -> bool {
         let (_, changed) = &*self.state;
         let state = self.speed_up();
-        let is_under_way = |state: &mut State| state.is_under_way();
+        let is_under_way = |state: &mut Preparation| state.is_under_way();
         let waited = changed.wait_timeout_while(state, patience, is_under_way);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !state.is_under_way()
     }
 
     /// Waits for a preparation under way and takes its result.
-    fn wait(&self) -> State {
+    fn wait(&self) -> Preparation {
         let (_, changed) = &*self.state;
         let mut state = self.speed_up();
         while state.is_under_way() {
             state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        std::mem::replace(&mut state, State::None)
+        std::mem::replace(&mut state, Preparation::None)
     }
 
     /// A preparation under way does not rest any more.
-    fn speed_up(&self) -> MutexGuard<'_, State> {
+    fn speed_up(&self) -> MutexGuard<'_, Preparation> {
         let (state, changed) = &*self.state;
         let mut state = lock(state);
-        if matches!(*state, State::Preparing) {
-            *state = State::Awaited;
+        if matches!(*state, Preparation::Preparing) {
+            *state = Preparation::Awaited;
             changed.notify_all();
         }
         state
@@ -217,15 +217,15 @@ impl Preallocator {
     /// Nobody waits for a preparation under way any more.
     fn slow_down(&self) {
         let mut state = lock(&self.state.0);
-        if matches!(*state, State::Awaited) {
-            *state = State::Preparing;
+        if matches!(*state, Preparation::Awaited) {
+            *state = Preparation::Preparing;
         }
     }
 
     /// Whether one is prepared, or about to be.
     fn is_ready(&self) -> bool {
         let state = lock(&self.state.0);
-        state.is_under_way() || matches!(*state, State::Ready(_))
+        state.is_under_way() || matches!(*state, Preparation::Ready(_))
     }
 
     /// The last segment lasted so long, if that is known; the last attempt failed for want of space, if it did, as
@@ -233,7 +233,7 @@ impl Preallocator {
     fn prepare(&mut self, lasted: Option<Duration>, short: Option<String>) {
         let is_retry = short.is_some();
         self.short = short;
-        *lock(&self.state.0) = State::Preparing;
+        *lock(&self.state.0) = Preparation::Preparing;
         let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
         let turnover = Arc::clone(&self.turnover);
         let slice_duration = slice_duration(size, lasted);
@@ -260,32 +260,32 @@ impl Preallocator {
                 Ok(()) => {}
             }
             let (state, changed) = &*shared;
-            *lock(state) = State::after(size, result);
+            *lock(state) = Preparation::after(size, result);
             changed.notify_all();
         };
         if let Err(error) = thread::Builder::new()
             .name("spare-segment".into())
             .spawn(work)
         {
-            *lock(&self.state.0) = State::after(self.size, Err(error));
+            *lock(&self.state.0) = Preparation::after(self.size, Err(error));
         }
     }
 }
 
-impl State {
+impl Preparation {
     fn is_under_way(&self) -> bool {
-        matches!(self, State::Preparing | State::Awaited)
+        matches!(self, Preparation::Preparing | Preparation::Awaited)
     }
 
-    fn after(size: u64, result: io::Result<()>) -> State {
+    fn after(size: u64, result: io::Result<()>) -> Preparation {
         match result {
-            Ok(()) => State::Ready(size),
-            Err(error) => State::failed(&error),
+            Ok(()) => Preparation::Ready(size),
+            Err(error) => Preparation::failed(&error),
         }
     }
 
-    fn failed(error: &io::Error) -> State {
-        State::Failed {
+    fn failed(error: &io::Error) -> Preparation {
+        Preparation::Failed {
             why: error.to_string(),
             full: is_full(error),
             at: Instant::now(),
@@ -320,8 +320,8 @@ fn slice_duration(size: u64, lasted: Option<Duration>) -> Duration {
 }
 
 /// Lets the disk rest, unless somebody waits.
-fn pause((state, changed): &(Mutex<State>, Condvar), pause: Duration) {
-    let is_at_leisure = |state: &mut State| matches!(state, State::Preparing);
+fn pause((state, changed): &(Mutex<Preparation>, Condvar), pause: Duration) {
+    let is_at_leisure = |state: &mut Preparation| matches!(state, Preparation::Preparing);
     let _ = changed.wait_timeout_while(lock(state), pause, is_at_leisure);
 }
 
@@ -390,8 +390,8 @@ mod tests {
             preallocator.take(&path, bytes).unwrap();
             assert_eq!(size(&path), bytes);
         }
-        assert!(matches!(preallocator.wait(), State::Ready(4096)));
-        assert_eq!(size(&dir.path().join(NAME)), 4096);
+        assert!(matches!(preallocator.wait(), Preparation::Ready(4096)));
+        assert_eq!(size(&dir.path().join(SPARE_FILE)), 4096);
         assert_eq!(preallocator.trouble(), None);
     }
 
@@ -401,19 +401,19 @@ mod tests {
         let mut preallocator = Preallocator::new(dir.path(), 2);
         preallocator.expect(8192);
         let prepared = preallocator.wait();
-        assert!(matches!(prepared, State::Ready(8192)));
+        assert!(matches!(prepared, Preparation::Ready(8192)));
         *lock(&preallocator.state.0) = prepared;
         preallocator
             .take(&dir.path().join("large"), 3 << 20)
             .unwrap();
         assert!(
-            matches!(*lock(&preallocator.state.0), State::Ready(8192)),
+            matches!(*lock(&preallocator.state.0), Preparation::Ready(8192)),
             "not for that one"
         );
         preallocator.take(&dir.path().join("1"), 8192).unwrap();
         assert_eq!(size(&dir.path().join("1")), 8192);
         assert!(
-            matches!(preallocator.wait(), State::Ready(8192)),
+            matches!(preallocator.wait(), Preparation::Ready(8192)),
             "the next one"
         );
     }
@@ -425,11 +425,14 @@ mod tests {
         preallocator.take(&dir.path().join("1.seg"), 8192).unwrap();
         preallocator.wait();
         // As if the thread that prepares it never ran.
-        *lock(&preallocator.state.0) = State::Preparing;
+        *lock(&preallocator.state.0) = Preparation::Preparing;
         let second = dir.path().join("2.seg");
         preallocator.take(&second, 8192).unwrap();
         assert_eq!(fs::read(&second).unwrap(), [0; 8192]);
-        assert!(matches!(*lock(&preallocator.state.0), State::Preparing));
+        assert!(matches!(
+            *lock(&preallocator.state.0),
+            Preparation::Preparing
+        ));
     }
 
     #[test]
@@ -497,13 +500,13 @@ mod tests {
     #[test]
     fn a_spare_that_was_begun_is_no_segment_and_is_filled_on() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(NAME);
+        let path = dir.path().join(SPARE_FILE);
         let begun = File::create(&path).unwrap();
         begun.set_len(1 << 20).unwrap();
         let mut preallocator = Preallocator::open(dir.path(), 2).unwrap();
         assert!(path.exists() && preallocator.pool.is_empty());
         preallocator.expect(1 << 20);
-        assert!(matches!(preallocator.wait(), State::Ready(_)));
+        assert!(matches!(preallocator.wait(), Preparation::Ready(_)));
         assert_eq!(preallocator.turnover().read().0, 1 << 20);
     }
 
@@ -513,19 +516,19 @@ mod tests {
         // bypassed and only the judgement is tested.
         let mut preallocator = Preallocator::new(Path::new("/nonexistent"), 2);
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        *lock(&preallocator.state.0) = State::after(1, Err(full));
+        *lock(&preallocator.state.0) = Preparation::after(1, Err(full));
         assert!(preallocator.trouble().is_some());
-        if let State::Failed { at, .. } = &mut *lock(&preallocator.state.0) {
+        if let Preparation::Failed { at, .. } = &mut *lock(&preallocator.state.0) {
             *at -= RETRY_AFTER;
         }
         preallocator.retry();
         preallocator.wait();
-        *lock(&preallocator.state.0) = State::Preparing;
+        *lock(&preallocator.state.0) = Preparation::Preparing;
         assert!(preallocator.trouble().is_some(), "while it is tried again");
-        *lock(&preallocator.state.0) = State::Ready(1);
+        *lock(&preallocator.state.0) = Preparation::Ready(1);
         assert_eq!(preallocator.trouble(), None);
         let other = io::Error::from(io::ErrorKind::PermissionDenied);
-        *lock(&preallocator.state.0) = State::after(1, Err(other));
+        *lock(&preallocator.state.0) = Preparation::after(1, Err(other));
         assert_eq!(preallocator.trouble(), None);
     }
 }

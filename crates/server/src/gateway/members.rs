@@ -4,7 +4,7 @@
 use super::core::Settings;
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metrics, PeerMetrics};
-use crate::peer::gateways::{GatewayHello, GatewayWelcome, Inlet, LastHeard, call, converse};
+use crate::peer::gateways::{FrameSink, GatewayHello, GatewayWelcome, LastHeard, call, converse};
 use crate::peer::handshake::{Lane, PeerLane, RejectCode};
 use crate::peer::long_frames::LongFrames;
 use crate::peer::opening::HandshakeError;
@@ -227,13 +227,13 @@ impl Dialer {
                     self.reached.send_modify(|reached| {
                         reached.insert(member, place);
                     });
-                    let inlet = Inlet {
+                    let sink = FrameSink {
                         arrivals: &self.arrivals,
                         metrics: &metrics,
                         long_frames: &self.long_frames,
                         heard: &LastHeard::now(),
                     };
-                    let talk = converse(&shared, connection, member, version, inlet);
+                    let talk = converse(&shared, connection, member, version, sink);
                     let why = tokio::select! {
                         why = talk => why,
                         () = self.again.notified() => "to ask anew".to_owned(),

@@ -4,7 +4,7 @@
 //! cluster is and who its members are, only those say that run.
 
 use super::inquiry::Answers;
-use super::rule::{JoinError, Waiting};
+use super::rule::{JoinError, JoinWait};
 use crate::peer::join_question::{JoinAnswer, Stage};
 use quorate_core::{ClusterId, Epoch, ReplicaId};
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(super) struct Claim {
 
 /// What the answers of one round say.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundCluster {
     /// The cluster to begin or to come back to.
     pub(super) cluster: ClusterId,
     /// The newest epoch of the cluster, if any replica runs in it.
@@ -34,11 +34,11 @@ pub(super) struct Found {
     /// Where the members of that epoch are, and this replica, by those that run.
     pub(super) addresses: BTreeSet<(ReplicaId, String)>,
     /// Why this replica may not be the one that the cluster knows by its number.
-    pub(super) doubt: Option<Waiting>,
+    pub(super) doubt: Option<JoinWait>,
 }
 
 /// A replica that runs, by what it said.
-struct Running<'a> {
+struct RunningReplica<'a> {
     peer: ReplicaId,
     cluster: ClusterId,
     first: &'a Epoch,
@@ -47,15 +47,15 @@ struct Running<'a> {
     addresses: Option<&'a [(ReplicaId, String)]>,
 }
 
-impl<'a> Running<'a> {
-    fn of(peer: ReplicaId, answer: &'a JoinAnswer) -> Option<Running<'a>> {
+impl<'a> RunningReplica<'a> {
+    fn of(peer: ReplicaId, answer: &'a JoinAnswer) -> Option<RunningReplica<'a>> {
         let Stage::Begun {
             epoch, addresses, ..
         } = &answer.stage
         else {
             return None;
         };
-        Some(Running {
+        Some(RunningReplica {
             peer,
             cluster: answer.cluster,
             first: epoch,
@@ -70,10 +70,10 @@ impl Claim {
     ///
     /// # Errors
     /// Addresses that lead elsewhere or to two clusters, and a number that another replica has.
-    pub(super) fn judge(&self, answers: &Answers) -> Result<Found, JoinError> {
+    pub(super) fn judge(&self, answers: &Answers) -> Result<FoundCluster, JoinError> {
         let said = || answers.iter().map(|(peer, found)| (peer, &found.answer));
-        let running: Vec<Running<'_>> = said()
-            .filter_map(|(peer, answer)| Running::of(*peer, answer))
+        let running: Vec<RunningReplica<'_>> = said()
+            .filter_map(|(peer, answer)| RunningReplica::of(*peer, answer))
             .collect();
         // A cluster that was made from this very token and list is none that was only come across.
         let is_proven = !self.is_guess || running.iter().any(|one| one.cluster == self.cluster);
@@ -89,7 +89,7 @@ impl Claim {
             // It was told which cluster it is of, and nobody there has begun.
             return self.before_any_runs(answers);
         };
-        let is_another = |one: &&&Running<'_>| one.first.digest() != first.first.digest();
+        let is_another = |one: &&&RunningReplica<'_>| one.first.digest() != first.first.digest();
         let second = match is_proven {
             true => ours.iter().find(is_another).copied(),
             false => others.first().or(ours.iter().find(is_another)).copied(),
@@ -117,9 +117,9 @@ impl Claim {
     fn among(
         &self,
         cluster: ClusterId,
-        ours: &[&Running<'_>],
+        ours: &[&RunningReplica<'_>],
         is_proven: bool,
-    ) -> Result<Found, JoinError> {
+    ) -> Result<FoundCluster, JoinError> {
         let newest = ours.iter().map(|one| one.newest);
         let newest = newest.max_by_key(|epoch| epoch.number);
         let is_listed = |id: ReplicaId| newest.is_some_and(|epoch| epoch.index_of(id).is_some());
@@ -140,13 +140,13 @@ impl Claim {
                 expected: self.cluster,
             });
         }
-        let doubt = (!is_accepted).then(|| Waiting::Elsewhere {
+        let doubt = (!is_accepted).then(|| JoinWait::Elsewhere {
             me: self.me,
             cluster,
             known: known.map(|(_, address)| address.clone()),
             own: self.address.clone(),
         });
-        Ok(Found {
+        Ok(FoundCluster {
             cluster,
             newest: newest.cloned(),
             addresses,
@@ -156,7 +156,7 @@ impl Claim {
 
     /// What the cluster is where nobody runs in it. Those that are told that it is new must mean the same one; what
     /// others without data are told may be of any time.
-    fn before_any_runs(&self, answers: &Answers) -> Result<Found, JoinError> {
+    fn before_any_runs(&self, answers: &Answers) -> Result<FoundCluster, JoinError> {
         let says_which = |answer: &JoinAnswer| match answer.stage {
             Stage::Empty => false,
             Stage::Joining { .. } | Stage::Confirmed { .. } => self.is_new,
@@ -164,7 +164,7 @@ impl Claim {
         };
         let mut said = answers.iter().map(|(peer, found)| (*peer, &found.answer));
         match said.find(|(_, answer)| says_which(answer) && answer.cluster != self.cluster) {
-            None => Ok(Found::nobody(self.cluster)),
+            None => Ok(FoundCluster::nobody(self.cluster)),
             Some((peer, answer)) => Err(JoinError::OtherCluster {
                 peer,
                 found: answer.cluster,
@@ -174,10 +174,10 @@ impl Claim {
     }
 }
 
-impl Found {
+impl FoundCluster {
     /// A cluster in which nobody runs.
-    fn nobody(cluster: ClusterId) -> Found {
-        Found {
+    fn nobody(cluster: ClusterId) -> FoundCluster {
+        FoundCluster {
             cluster,
             newest: None,
             addresses: BTreeSet::new(),

@@ -4,8 +4,8 @@
 //! asked as well before anything is decided.
 
 use super::Rejoin;
-use super::cluster::{Claim, Found};
-use super::rule::{JoinError, Joiner, Next};
+use super::cluster::{Claim, FoundCluster};
+use super::rule::{JoinError, JoinStep, Joiner};
 use crate::meta::{Meta, State};
 use crate::peer::join_question::{JoinAnswer, Stage};
 use quorate_core::{ClusterId, ReplicaId};
@@ -45,11 +45,11 @@ pub(super) struct Inquiry {
 
 /// What follows from a round of answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum InquiryStep {
     /// Ask at once: there are more to ask.
     AskMore,
     /// This, by what was found.
-    Next(Next, Box<Found>),
+    Decided(JoinStep, Box<FoundCluster>),
 }
 
 impl Inquiry {
@@ -71,7 +71,7 @@ impl Inquiry {
         answers: &Answers,
         now_ms: u64,
         random: u64,
-    ) -> Result<Step, JoinError> {
+    ) -> Result<InquiryStep, JoinError> {
         let claim = Claim {
             me: self.me,
             address: self.address.clone(),
@@ -82,17 +82,17 @@ impl Inquiry {
         };
         let found = claim.judge(answers)?;
         if self.follow(&found) {
-            return Ok(Step::AskMore);
+            return Ok(InquiryStep::AskMore);
         }
         let next = match found.doubt.clone() {
-            Some(doubt) => Next::Wait(doubt),
+            Some(doubt) => JoinStep::Wait(doubt),
             None => self.joiner(mine, &found, answers).next(now_ms, random)?,
         };
-        Ok(Step::Next(next, Box::new(found)))
+        Ok(InquiryStep::Decided(next, Box::new(found)))
     }
 
     /// Takes up the addresses that were told and are not asked yet. Whether there are any.
-    fn follow(&mut self, found: &Found) -> bool {
+    fn follow(&mut self, found: &FoundCluster) -> bool {
         let before = self.followed.len();
         let new = found
             .addresses
@@ -109,7 +109,7 @@ impl Inquiry {
     }
 
     /// What is known of the replicas of its list and of the members, by those of one cluster.
-    fn joiner(&self, mine: Option<&Meta>, found: &Found, answers: &Answers) -> Joiner {
+    fn joiner(&self, mine: Option<&Meta>, found: &FoundCluster, answers: &Answers) -> Joiner {
         let members = found.newest.iter().flat_map(|epoch| &epoch.members);
         let members = members.map(|member| member.id);
         let others = self.list.iter().map(|(id, _)| *id).chain(members);
@@ -132,7 +132,11 @@ impl Inquiry {
     }
 
     /// Where the others are: where they answered, or else by its list, or else by what was told.
-    pub(super) fn places(&self, found: &Found, answers: &Answers) -> Vec<(ReplicaId, String)> {
+    pub(super) fn places(
+        &self,
+        found: &FoundCluster,
+        answers: &Answers,
+    ) -> Vec<(ReplicaId, String)> {
         let of_it = |answered: &&Answered| answered.answer.cluster == found.cluster;
         let answered = answers.iter().filter(|(_, answered)| of_it(answered));
         let answered = answered.map(|(id, answered)| (*id, answered.address.clone()));
@@ -144,7 +148,7 @@ impl Inquiry {
     }
 
     /// Whether the cluster that was found has no member of this number.
-    pub(super) fn is_no_member(&self, found: &Found) -> bool {
+    pub(super) fn is_no_member(&self, found: &FoundCluster) -> bool {
         let newest = found.newest.as_ref();
         newest.is_some_and(|epoch| epoch.index_of(self.me).is_none())
     }

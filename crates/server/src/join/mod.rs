@@ -15,10 +15,10 @@ use crate::peer::opening::{self, Caller, HandshakeError};
 use crate::peer::pending::Pending;
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
-use inquiry::{Answered, Answers, Inquiry, Step};
+use inquiry::{Answered, Answers, Inquiry, InquiryStep};
 use quorate_core::{ClusterId, Incarnation, ReplicaId};
 use quorate_host::SupportedVersions;
-use rule::{Next, Waiting};
+use rule::{JoinStep, JoinWait};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -156,14 +156,14 @@ impl Asking {
                 .inquiry
                 .decide(mine, hears_itself, &answers, now_ms(), random);
             match step.map_err(ServerError::Join)? {
-                Step::AskMore => continue,
-                Step::Next(Next::Wait(why), _) => say_once(why, &mut last),
-                Step::Next(Next::Agree(meta), _) => {
+                InquiryStep::AskMore => continue,
+                InquiryStep::Decided(JoinStep::Wait(why), _) => say_once(why, &mut last),
+                InquiryStep::Decided(JoinStep::Agree(meta), _) => {
                     self.write(meta)?;
                     self.tell.send_replace(stage(self.folder.as_ref()));
                     continue;
                 }
-                Step::Next(Next::Begin(meta), found) => {
+                InquiryStep::Decided(JoinStep::Begin(meta), found) => {
                     // Before a folder is written: peers may run something else than was asked for here.
                     self.expected.check(&self.dir, &meta)?;
                     tracing::info!(
@@ -321,7 +321,7 @@ async fn reply(
 }
 
 /// Says what is waited for when that changes, not at every round.
-fn say_once(why: Waiting, last: &mut Option<Waiting>) {
+fn say_once(why: JoinWait, last: &mut Option<JoinWait>) {
     if last.as_ref() != Some(&why) {
         tracing::warn!("{why}");
         *last = Some(why);

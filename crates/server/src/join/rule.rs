@@ -47,9 +47,9 @@ pub(super) struct Joiner {
 
 /// What a replica without promises does after a round of questions.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(super) enum JoinStep {
     /// Ask again, for this is missing.
-    Wait(Waiting),
+    Wait(JoinWait),
     /// Write this down, say it, and go on asking.
     Agree(Meta),
     /// Write this down and begin.
@@ -58,7 +58,7 @@ pub(super) enum Next {
 
 /// What is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Waiting {
+pub(super) enum JoinWait {
     /// All must be there when a cluster begins.
     First { silent: Vec<ReplicaId> },
     /// Others have agreed to begin with an incarnation of this replica, or of another, that is gone.
@@ -127,7 +127,7 @@ pub enum JoinError {
 impl Joiner {
     /// Decides on what was heard. A later incarnation is numbered `now_ms` (of the wall clock) or more, and
     /// made unique by `random`.
-    pub(super) fn next(&self, now_ms: u64, random: u64) -> Result<Next, JoinError> {
+    pub(super) fn next(&self, now_ms: u64, random: u64) -> Result<JoinStep, JoinError> {
         if let Some(next) = self.begun_with_me() {
             return Ok(next);
         }
@@ -136,7 +136,7 @@ impl Joiner {
         }
         match &self.mine {
             Some(mine) => self.begins(mine),
-            None => Ok(Next::Wait(Waiting::Return {
+            None => Ok(JoinStep::Wait(JoinWait::Return {
                 begun: 0,
                 needed: majority(self.heard.len() + 1),
                 silent: self.silent(),
@@ -145,16 +145,16 @@ impl Joiner {
     }
 
     /// Whether some peer runs in the epoch this replica has agreed to.
-    fn begun_with_me(&self) -> Option<Next> {
+    fn begun_with_me(&self) -> Option<JoinStep> {
         let mine = self.mine.as_ref()?;
         let runs =
             |stage: &Stage| matches!(stage, Stage::Begun { epoch, .. } if *epoch == mine.epoch);
         (mine.state == State::Confirmed && self.said().any(|(_, stage)| runs(stage)))
-            .then(|| Next::Begin(with_state(mine, State::Bootstrapped)))
+            .then(|| JoinStep::Begin(with_state(mine, State::Bootstrapped)))
     }
 
     /// The way back of a replica that others have known, or into a cluster that runs, or `None` if nobody runs.
-    fn comes_back(&self, now_ms: u64, random: u64) -> Result<Option<Next>, JoinError> {
+    fn comes_back(&self, now_ms: u64, random: u64) -> Result<Option<JoinStep>, JoinError> {
         let begun: Vec<Begun<'_>> = self
             .said()
             .filter_map(|(_, stage)| match stage {
@@ -187,7 +187,7 @@ impl Joiner {
         let running = self.said().filter(runs).count();
         if running < majority(newest.n()) {
             let silent = self.silent().into_iter().filter(is_member);
-            return Ok(Some(Next::Wait(Waiting::Return {
+            return Ok(Some(JoinStep::Wait(JoinWait::Return {
                 begun: running,
                 needed: majority(newest.n()),
                 silent: silent.collect(),
@@ -211,7 +211,7 @@ impl Joiner {
             }
             _ => (Some(incarnation), State::Bootstrapped),
         };
-        Ok(Some(Next::Begin(Meta {
+        Ok(Some(JoinStep::Begin(Meta {
             cluster: self.cluster,
             replica: self.me,
             incarnation,
@@ -237,7 +237,7 @@ impl Joiner {
     }
 
     /// The way into a new cluster.
-    fn begins(&self, mine: &Meta) -> Result<Next, JoinError> {
+    fn begins(&self, mine: &Meta) -> Result<JoinStep, JoinError> {
         let silent = self.silent();
         let mut vector = BTreeMap::from([(self.me, mine.incarnation)]);
         let mut confirmed = 0;
@@ -273,23 +273,23 @@ impl Joiner {
             }
         }
         if !other.is_empty() {
-            return Ok(Next::Wait(Waiting::Interrupted { with: other }));
+            return Ok(JoinStep::Wait(JoinWait::Interrupted { with: other }));
         }
         if mine.state == State::Confirmed {
             return Ok(if confirmed == self.heard.len() {
-                Next::Begin(with_state(mine, State::Bootstrapped))
+                JoinStep::Begin(with_state(mine, State::Bootstrapped))
             } else {
-                Next::Wait(Waiting::First { silent })
+                JoinStep::Wait(JoinWait::First { silent })
             });
         }
         if vector.len() <= self.heard.len() {
-            return Ok(Next::Wait(Waiting::First { silent }));
+            return Ok(JoinStep::Wait(JoinWait::First { silent }));
         }
         let mut agreed = with_state(mine, State::Confirmed);
         for member in &mut agreed.epoch.members {
             member.incarnation = vector[&member.id];
         }
-        Ok(Next::Agree(agreed))
+        Ok(JoinStep::Agree(agreed))
     }
 
     fn said(&self) -> impl Iterator<Item = (ReplicaId, &Stage)> {
@@ -337,25 +337,25 @@ fn list(ids: &[ReplicaId]) -> String {
     }
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for JoinWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Waiting::First { silent } if silent.is_empty() => {
+            JoinWait::First { silent } if silent.is_empty() => {
                 f.write_str("the cluster is new: waiting until all replicas have agreed to begin")
             }
-            Waiting::First { silent } => write!(
+            JoinWait::First { silent } => write!(
                 f,
                 "the cluster is new and begins once all are there: waiting for {}",
                 list(silent)
             ),
-            Waiting::Interrupted { with } => write!(
+            JoinWait::Interrupted { with } => write!(
                 f,
                 "the first start was interrupted: a data folder was replaced between the agreement \
                  and the beginning, and {} cannot begin with this one; if no replica ever served, \
                  delete all data folders and start again",
                 list(with)
             ),
-            Waiting::Return {
+            JoinWait::Return {
                 begun,
                 needed,
                 silent,
@@ -365,7 +365,7 @@ impl fmt::Display for Waiting {
                  may have promised; {begun} of the {needed} needed run, nothing heard of {}",
                 list(silent)
             ),
-            Waiting::Elsewhere {
+            JoinWait::Elsewhere {
                 me,
                 cluster,
                 known: Some(known),
@@ -377,7 +377,7 @@ impl fmt::Display for Waiting {
                  --peer-urls=http://{own}); if not, check --id and --initial-cluster",
                 me = me.0
             ),
-            Waiting::Elsewhere {
+            JoinWait::Elsewhere {
                 me, cluster, own, ..
             } => write!(
                 f,

@@ -148,7 +148,7 @@ impl LastHeard {
 
 /// What becomes of what arrives on a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Inlet<'a> {
+pub(crate) struct FrameSink<'a> {
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) metrics: &'a PeerMetrics,
     pub(crate) long_frames: &'a LongFrames,
@@ -288,14 +288,14 @@ pub(super) async fn serve(
     };
     context.gateways.add(me, caller);
     let shared = link.shared();
-    let inlet = Inlet {
+    let sink = FrameSink {
         arrivals,
         metrics,
         long_frames: &context.gateways.long_frames,
         heard: &heard,
     };
     let why = tokio::select! {
-        why = converse(&shared, connection, me, version, inlet) => why,
+        why = converse(&shared, connection, me, version, sink) => why,
         () = ends.notified() => "another connection has its place".to_owned(),
     };
     if is_told.is_some() {
@@ -321,23 +321,23 @@ pub(crate) async fn converse(
     connection: Connection,
     peer: ReplicaId,
     version: WireVersion,
-    inlet: Inlet<'_>,
+    sink: FrameSink<'_>,
 ) -> String {
     let connection = Arc::new(connection);
     shared.attach(Some((Arc::clone(&connection), version)));
-    inlet.arrivals.link(peer, Some(version)).await;
+    sink.arrivals.link(peer, Some(version)).await;
     let why = tokio::select! {
         why = drain(shared, &connection) => why,
-        why = read(&connection, peer, inlet) => why,
+        why = read(&connection, peer, sink) => why,
     };
     shared.attach(None);
     why
 }
 
-async fn read(connection: &Connection, from: ReplicaId, inlet: Inlet<'_>) -> String {
-    let Inlet {
+async fn read(connection: &Connection, from: ReplicaId, sink: FrameSink<'_>) -> String {
+    let FrameSink {
         arrivals, metrics, ..
-    } = inlet;
+    } = sink;
     let mut decoder = FrameDecoder::default();
     let (mut room, mut unbroken) = (None, 0);
     loop {
@@ -346,7 +346,7 @@ async fn read(connection: &Connection, from: ReplicaId, inlet: Inlet<'_>) -> Str
             tokio::task::yield_now().await;
         }
         if room.is_none() {
-            room = inlet.long_frames.room(decoder.expected()).await;
+            room = sink.long_frames.room(decoder.expected()).await;
         }
         match readable(connection, room.as_ref()).await {
             Ok(()) => {}
@@ -356,7 +356,7 @@ async fn read(connection: &Connection, from: ReplicaId, inlet: Inlet<'_>) -> Str
             Ok(0) => return "closed by the other side".to_owned(),
             Ok(count) => {
                 unbroken += count;
-                inlet.heard.note();
+                sink.heard.note();
                 metrics.received_bytes.increment(count as u64);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -40,12 +40,12 @@ impl Source {
 
 impl Pending {
     /// Begins a handshake with somebody at this address; it ends when the place is dropped.
-    pub(crate) fn begin(&self, from: IpAddr) -> Place {
+    pub(crate) fn begin(&self, from: IpAddr) -> PendingSlot {
         let handshake = Handshake {
             source: Source::of(from),
             gives_way: Arc::default(),
         };
-        let place = Place {
+        let place = PendingSlot {
             gives_way: Arc::clone(&handshake.gives_way),
             pending: self.clone(),
         };
@@ -77,19 +77,19 @@ fn most_frequent(all: &VecDeque<Handshake>) -> Option<Source> {
 
 /// One handshake's place among those that are not done.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PendingSlot {
     gives_way: Arc<Notify>,
     pending: Pending,
 }
 
-impl Place {
+impl PendingSlot {
     /// Waits until the handshake has to give way to another.
     pub(crate) async fn gives_way(&self) {
         self.gives_way.notified().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingSlot {
     fn drop(&mut self) {
         let mut all = self.pending.all();
         all.retain(|other| !Arc::ptr_eq(&other.gives_way, &self.gives_way));
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use tokio::time::{Duration, timeout};
 
-    async fn gave_way(place: &Place) -> bool {
+    async fn gave_way(place: &PendingSlot) -> bool {
         timeout(Duration::ZERO, place.gives_way()).await.is_ok()
     }
 
@@ -111,7 +111,7 @@ mod tests {
         let pending = Pending::default();
         let [peer, flood] = ["10.0.0.1", "10.0.0.2"].map(|address| address.parse().unwrap());
         let early = pending.begin(peer);
-        let strangers: Vec<Place> = (1..PENDING_MAX).map(|_| pending.begin(flood)).collect();
+        let strangers: Vec<PendingSlot> = (1..PENDING_MAX).map(|_| pending.begin(flood)).collect();
         let late = [peer, peer].map(|address| pending.begin(address));
         for (at, stranger) in strangers.iter().enumerate() {
             assert_eq!(gave_way(stranger).await, at < 2, "{at}");

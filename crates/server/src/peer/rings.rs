@@ -43,25 +43,25 @@ pub struct Rings(Arc<RingDirectory>);
 
 #[derive(Debug, Default)]
 struct RingDirectory {
-    present: Mutex<BTreeMap<ReplicaId, Arc<Present>>>,
+    present: Mutex<BTreeMap<ReplicaId, Arc<RingReplica>>>,
     /// Somebody came, or has other peers than before.
     news: watch::Sender<()>,
 }
 
 /// A replica that is there.
 #[derive(Debug)]
-struct Present {
+struct RingReplica {
     context: PeerContext,
-    messages: Inlet,
+    messages: LaneReceiver,
     /// Only where a protocol may have bulk.
-    bulk: Option<Inlet>,
+    bulk: Option<LaneReceiver>,
     /// What takes from rings; none any more once the replica ends.
     receiving: Mutex<Option<JoinSet<()>>>,
 }
 
 /// Where a replica takes from its rings of one lane.
 #[derive(Debug)]
-struct Inlet {
+struct LaneReceiver {
     arrivals: Arrivals,
     handle: Handle,
 }
@@ -70,7 +70,7 @@ struct Inlet {
 #[derive(Debug)]
 pub(super) struct RingTransport {
     rings: Rings,
-    me: Arc<Present>,
+    me: Arc<RingReplica>,
     routes: Vec<(Arc<Route>, AbortHandle)>,
     metrics: Arc<Metrics>,
     _bulk_thread: Option<LinksThread>,
@@ -118,13 +118,13 @@ enum NoLink {
 }
 
 impl Rings {
-    fn enter(&self, who: &Arc<Present>) {
+    fn enter(&self, who: &Arc<RingReplica>) {
         let id = who.context.identity.me;
         lock(&self.0.present).insert(id, Arc::clone(who));
         self.0.news.send_replace(());
     }
 
-    fn leave(&self, who: &Arc<Present>) {
+    fn leave(&self, who: &Arc<RingReplica>) {
         let mut present = lock(&self.0.present);
         let id = who.context.identity.me;
         // It may have started again already.
@@ -137,7 +137,7 @@ impl Rings {
     }
 
     /// Rings from a replica to another.
-    fn link(&self, from: &Present, to: ReplicaId) -> Result<Link, NoLink> {
+    fn link(&self, from: &RingReplica, to: ReplicaId) -> Result<Link, NoLink> {
         let there = lock(&self.0.present).get(&to).cloned();
         let there = there.ok_or(NoLink::Absent)?;
         let version = greet(&from.context, &there.context).map_err(NoLink::Refused)?;
@@ -171,7 +171,7 @@ fn greet(from: &PeerContext, to: &PeerContext) -> Result<WireVersion, Rejection>
     Ok(version)
 }
 
-impl Present {
+impl RingReplica {
     /// A ring from a peer, from which this replica takes from now on instead of the one before. `None` if it ends,
     /// has no such lane, or knows no such peer by now.
     fn take(&self, from: ReplicaId, lane: Lane) -> Option<Ring> {
@@ -185,11 +185,11 @@ impl Present {
             .context
             .contacts
             .called(PeerLane { peer: from, lane })?;
-        let (queue, parcels) = mpsc::channel(FRAMES_MAX);
+        let (queue, frames) = mpsc::channel(FRAMES_MAX);
         let bytes = Arc::new(AtomicUsize::new(0));
-        let outlet = Outlet {
+        let outlet = RingReceiver {
             from,
-            parcels,
+            frames,
             bytes: Arc::clone(&bytes),
             metrics,
             arrivals: inlet.arrivals.clone(),
@@ -205,15 +205,15 @@ impl Present {
 }
 
 /// The receiver's end of a ring.
-struct Outlet {
+struct RingReceiver {
     from: ReplicaId,
-    parcels: mpsc::Receiver<Arc<SharedFrame>>,
+    frames: mpsc::Receiver<Arc<SharedFrame>>,
     bytes: Arc<AtomicUsize>,
     metrics: PeerMetrics,
     arrivals: Arrivals,
 }
 
-impl Outlet {
+impl RingReceiver {
     async fn run(mut self, ends: Arc<Notify>) {
         tokio::select! {
             () = ends.notified() => {}
@@ -224,11 +224,11 @@ impl Outlet {
     /// Passes frames to the core until there will be none, or no core. While the core has too much to do already, they
     /// gather in the ring.
     async fn pass(&mut self) {
-        while let Some(parcel) = self.parcels.recv().await {
+        while let Some(shared) = self.frames.recv().await {
             self.metrics.received_frames.increment(1);
-            self.metrics.received_bytes.increment(parcel.length as u64);
-            let passed = self.arrivals.frame(self.from, parcel.whole()).await;
-            self.bytes.fetch_sub(parcel.length, Ordering::Relaxed);
+            self.metrics.received_bytes.increment(shared.length as u64);
+            let passed = self.arrivals.frame(self.from, shared.whole()).await;
+            self.bytes.fetch_sub(shared.length, Ordering::Relaxed);
             if passed.is_none() {
                 return;
             }
@@ -238,15 +238,15 @@ impl Outlet {
 
 impl Ring {
     /// Whether there was room.
-    fn push(&self, parcel: &Arc<SharedFrame>) -> bool {
+    fn push(&self, shared: &Arc<SharedFrame>) -> bool {
         // Only one sends: as on a connection, one frame of any length may go over.
         if self.bytes.load(Ordering::Relaxed) > self.bytes_max {
             return false;
         }
-        self.bytes.fetch_add(parcel.length, Ordering::Relaxed);
-        let pushed = self.queue.try_send(Arc::clone(parcel)).is_ok();
+        self.bytes.fetch_add(shared.length, Ordering::Relaxed);
+        let pushed = self.queue.try_send(Arc::clone(shared)).is_ok();
         if !pushed {
-            self.bytes.fetch_sub(parcel.length, Ordering::Relaxed);
+            self.bytes.fetch_sub(shared.length, Ordering::Relaxed);
         }
         pushed
     }
@@ -290,17 +290,17 @@ impl SharedFrame {
 }
 
 impl Route {
-    fn push(&self, version: WireVersion, is_bulk: bool, parcel: &Arc<SharedFrame>) {
+    fn push(&self, version: WireVersion, is_bulk: bool, shared: &Arc<SharedFrame>) {
         let is_sent = match &*lock(&self.link) {
             Some(link) if version <= link.version => match is_bulk {
-                true => link.bulk.as_ref().is_some_and(|ring| ring.push(parcel)),
-                false => link.messages.push(parcel),
+                true => link.bulk.as_ref().is_some_and(|ring| ring.push(shared)),
+                false => link.messages.push(shared),
             },
             _ => false,
         };
         if is_sent {
             self.metrics.sent_frames.increment(1);
-            self.metrics.sent_bytes.increment(parcel.length as u64);
+            self.metrics.sent_bytes.increment(shared.length as u64);
         } else {
             self.metrics.dropped.increment(1);
         }
@@ -314,7 +314,7 @@ impl Route {
     }
 
     /// Keeps rings to the peer while it is there, and tells the core whether it is.
-    async fn keep(self: Arc<Self>, rings: Rings, me: Arc<Present>) {
+    async fn keep(self: Arc<Self>, rings: Rings, me: Arc<RingReplica>) {
         let mut news = rings.0.news.subscribe();
         let mut complaint = String::new();
         let arrivals = &me.messages.arrivals;
@@ -358,14 +358,14 @@ impl RingTransport {
     ) -> io::Result<RingTransport> {
         // Where long frames are put together.
         let bulk_thread = bulk.then(LinksThread::for_bulk).transpose()?;
-        let bulk = bulk_thread.as_ref().map(|thread| Inlet {
+        let bulk = bulk_thread.as_ref().map(|thread| LaneReceiver {
             arrivals: arrivals.for_bulk(),
             handle: thread.handle.clone(),
         });
-        let me = Present {
+        let me = RingReplica {
             context,
             bulk,
-            messages: Inlet {
+            messages: LaneReceiver {
                 arrivals,
                 handle: Handle::current(),
             },
@@ -418,14 +418,14 @@ impl Transport for RingTransport {
     fn send(&mut self, frames: Vec<Frame>) {
         for frame in frames {
             let (to, version, is_bulk) = (frame.to, frame.version, frame.bulk);
-            let Some(parcel) = SharedFrame::of(frame.chunks) else {
+            let Some(shared) = SharedFrame::of(frame.chunks) else {
                 tracing::error!("a frame too large to send was dropped");
                 self.metrics.oversized_frames.increment(1);
                 continue;
             };
             for (route, _) in &self.routes {
                 if to == Peers::All || to == Peers::One(route.peer) {
-                    route.push(version, is_bulk, &parcel);
+                    route.push(version, is_bulk, &shared);
                 }
             }
         }

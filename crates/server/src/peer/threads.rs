@@ -4,7 +4,7 @@
 //! thread must not wait for. In the `split` layout the others have one, too, and what is sent leaves from a third
 //! (`transmit.rs`).
 
-use crate::polling::Place;
+use crate::polling::ThreadPlacement;
 use std::{io, thread};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -25,12 +25,12 @@ impl LinksThread {
         Self::start("links", || {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
-            Place::default()
+            ThreadPlacement::default()
         })
     }
 
     /// For what is received, and all else that connections need.
-    pub(crate) fn for_messages(place: Place) -> io::Result<Self> {
+    pub(crate) fn for_messages(place: ThreadPlacement) -> io::Result<Self> {
         Self::start("rx", move || {
             place.take();
             place
@@ -39,7 +39,7 @@ impl LinksThread {
 
     fn start(
         name: &str,
-        settle: impl FnOnce() -> Place + Send + 'static,
+        settle: impl FnOnce() -> ThreadPlacement + Send + 'static,
     ) -> io::Result<LinksThread> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();

@@ -4,7 +4,7 @@
 use super::gateways::Gateways;
 use super::outgoing::{Framed, Shared};
 use crate::metrics::Metrics;
-use crate::polling::Place;
+use crate::polling::ThreadPlacement;
 use quorate_core::{Peers, ReplicaId};
 use quorate_host::Frame;
 use std::sync::Arc;
@@ -83,16 +83,16 @@ impl Routes {
 
 /// The thread that sends; it ends with this.
 #[derive(Debug)]
-pub(crate) struct Tx(SyncSender<Order>);
+pub(crate) struct Tx(SyncSender<TransmitOrder>);
 
 #[derive(Debug)]
-enum Order {
+enum TransmitOrder {
     Routes(Routes),
     Frames(Vec<Frame>),
 }
 
 impl Tx {
-    pub(crate) fn start(place: Place) -> io::Result<Tx> {
+    pub(crate) fn start(place: ThreadPlacement) -> io::Result<Tx> {
         let (ring, orders) = sync_channel(TURNS_MAX);
         let work = move || {
             place.take();
@@ -105,12 +105,12 @@ impl Tx {
     /// From here on, frames go there.
     pub(super) fn meet(&self, routes: Routes) {
         // It only ends after this.
-        let _ = self.0.send(Order::Routes(routes));
+        let _ = self.0.send(TransmitOrder::Routes(routes));
     }
 
     pub(super) fn send(&self, frames: Vec<Frame>, routes: &Routes) {
-        if let Err(TrySendError::Full(Order::Frames(frames))) =
-            self.0.try_send(Order::Frames(frames))
+        if let Err(TrySendError::Full(TransmitOrder::Frames(frames))) =
+            self.0.try_send(TransmitOrder::Frames(frames))
         {
             routes.lose(&frames);
         }
@@ -118,7 +118,7 @@ impl Tx {
 }
 
 /// All that waits is queued before anything leaves: it goes together.
-fn transmit(orders: &Receiver<Order>, is_busy: bool) {
+fn transmit(orders: &Receiver<TransmitOrder>, is_busy: bool) {
     let mut routes: Option<Routes> = None;
     let mut is_queued = false;
     loop {
@@ -139,8 +139,8 @@ fn transmit(orders: &Receiver<Order>, is_busy: bool) {
             },
         };
         match order {
-            Order::Routes(new) => routes = Some(new),
-            Order::Frames(frames) => {
+            TransmitOrder::Routes(new) => routes = Some(new),
+            TransmitOrder::Frames(frames) => {
                 is_queued = true;
                 routes.iter().for_each(|routes| routes.push(&frames));
             }

@@ -1,7 +1,7 @@
 //! What the client of a stream asks for: watches, their end, and progress.
 
-use super::{End, NO_WATCH, WatchStream, Watching};
-use crate::watch::respond::Wishes;
+use super::{End, NO_WATCH, OpenWatch, WatchStream};
+use crate::watch::respond::EventOptions;
 use bytes::Bytes;
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::watch_request::RequestUnion;
@@ -92,9 +92,9 @@ impl WatchStream {
         let mut response = self.response(id, revision);
         response.created = true;
         self.send(response).await?;
-        let watching = Watching {
+        let watching = OpenWatch {
             serial: self.next_serial,
-            wishes: Wishes::new(&request, self.fragment_bytes),
+            wishes: EventOptions::new(&request, self.fragment_bytes),
             key: request.key,
             range_end: request.range_end,
             notify_progress: request.progress_notify,

@@ -1,7 +1,7 @@
 //! Random walks of a cluster that runs while members are added, removed and replaced: folders are lost at any moment,
 //! and those that lost them start with lists of addresses of any time, told that the cluster is new or not.
 
-use super::super::rule::Waiting;
+use super::super::rule::JoinWait;
 use super::*;
 use crate::meta::tests::meta;
 use crate::peer::addresses::Addresses;
@@ -145,7 +145,7 @@ impl Walk {
             7..14 => self.ask(machine, 4),
             14..18 => {
                 let waits = self.act(machine);
-                self.refused += u32::from(matches!(waits, Some(Waiting::Elsewhere { .. })));
+                self.refused += u32::from(matches!(waits, Some(JoinWait::Elsewhere { .. })));
             }
             _ => self.catch_up(machine),
         }
@@ -325,17 +325,19 @@ impl Walk {
     }
 
     /// A replica decides on what it heard, maybe long ago. Says what it waits for.
-    fn act(&mut self, machine: u16) -> Option<Waiting> {
+    fn act(&mut self, machine: u16) -> Option<JoinWait> {
         let (now, rng) = (self.now, self.rng.u64(..));
         let own = self.machines.get_mut(&machine).unwrap();
         let (inquiry, answers) = own.asking.as_mut()?;
         let step = inquiry.decide(own.folder.as_ref(), false, answers, now, rng);
         let inquiry = inquiry.clone();
         match step {
-            Ok(Step::AskMore) => None,
-            Ok(Step::Next(Next::Wait(why), _)) => Some(why),
-            Ok(Step::Next(Next::Agree(meta), _)) => panic!("a second cluster: {meta:?}"),
-            Ok(Step::Next(Next::Begin(meta), found)) => {
+            Ok(InquiryStep::AskMore) => None,
+            Ok(InquiryStep::Decided(JoinStep::Wait(why), _)) => Some(why),
+            Ok(InquiryStep::Decided(JoinStep::Agree(meta), _)) => {
+                panic!("a second cluster: {meta:?}")
+            }
+            Ok(InquiryStep::Decided(JoinStep::Begin(meta), found)) => {
                 self.begins(machine, meta, &found);
                 None
             }
@@ -353,7 +355,7 @@ impl Walk {
         }
     }
 
-    fn begins(&mut self, machine: u16, meta: Meta, found: &Found) {
+    fn begins(&mut self, machine: u16, meta: Meta, found: &FoundCluster) {
         let listed = found.newest.as_ref().and_then(|newest| {
             let index = newest.index_of(meta.replica)?;
             Some(newest.members[index].incarnation)

@@ -63,7 +63,7 @@ fn a_lost_replica_returns_in_a_life_later_than_any_known() {
                 let mut joiner = joiner(1, mine.clone(), heard.clone());
                 joiner.rejoin = rejoin;
                 let next = joiner.next(NOW_MS, 5).unwrap();
-                let Next::Begin(meta) = next else {
+                let JoinStep::Begin(meta) = next else {
                     panic!("{next:?}")
                 };
                 let (state, listed_as) = match rejoin {
@@ -85,7 +85,7 @@ fn it_waits_for_a_quorum_of_others_and_gives_up_when_there_can_be_none() {
     assert!(
         matches!(
             next,
-            Next::Wait(Waiting::Return {
+            JoinStep::Wait(JoinWait::Return {
                 begun: 1,
                 needed: 2,
                 ..
@@ -124,14 +124,14 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     let next = stranger.next(NOW_MS, 9).unwrap();
     assert!(matches!(
         next,
-        Next::Wait(Waiting::Return {
+        JoinStep::Wait(JoinWait::Return {
             begun: 1,
             needed: 2,
             ..
         })
     ));
     stranger.heard.insert(id(2), runs());
-    let Next::Begin(meta) = stranger.next(NOW_MS, 9).unwrap() else {
+    let JoinStep::Begin(meta) = stranger.next(NOW_MS, 9).unwrap() else {
         panic!("nothing is in its way");
     };
     assert_eq!(
@@ -148,7 +148,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     newest.number = 2;
     newest.members.remove(0);
     removed.newest = Some(newest.clone());
-    let Next::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
+    let JoinStep::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
         panic!("nothing is in its way");
     };
     assert_eq!(meta.state, State::Bootstrapped);
@@ -165,7 +165,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     newest.members.insert(0, member);
     removed.newest = Some(newest);
     removed.rejoin = Rejoin::Protocol;
-    let Next::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
+    let JoinStep::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
         panic!("a quorum of others runs");
     };
     assert_eq!((meta.state, meta.listed_as), (State::Lost, Some(listed)));
@@ -260,9 +260,9 @@ impl Walk {
             newest: None,
         };
         match joiner.next(NOW_MS, self.rng.u64(..)) {
-            Ok(Next::Wait(_)) | Err(_) => {}
-            Ok(Next::Agree(meta)) => self.nodes[index].folder = Some(meta),
-            Ok(Next::Begin(meta)) => {
+            Ok(JoinStep::Wait(_)) | Err(_) => {}
+            Ok(JoinStep::Agree(meta)) => self.nodes[index].folder = Some(meta),
+            Ok(JoinStep::Begin(meta)) => {
                 match meta.state {
                     State::Bootstrapped if meta.listed_as.is_none() => {
                         let members = meta.epoch.members.clone();
@@ -348,7 +348,7 @@ fn more_losses_than_the_protocol_bears_are_refused() {
     };
     assert_eq!(joiner.next(NOW_MS, 5), Err(lost));
     joiner.heard = heard(runs.clone());
-    assert!(matches!(joiner.next(NOW_MS, 5), Ok(Next::Begin(_))));
+    assert!(matches!(joiner.next(NOW_MS, 5), Ok(JoinStep::Begin(_))));
 }
 
 /// Scenario: a peer was told by a stranger, before it called back, that this replica is in the last incarnation there

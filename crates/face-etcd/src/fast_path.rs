@@ -32,7 +32,7 @@ use tonic::{Request as Asked, Response as Answered, Status};
 
 /// Answers requests by the short way, or sends them through the routes.
 #[derive(Clone)]
-pub(crate) struct Front {
+pub(crate) struct FastPath {
     face: Arc<Face>,
     routes: Metered,
     message_bytes_max: usize,
@@ -40,11 +40,11 @@ pub(crate) struct Front {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
-impl Front {
+impl FastPath {
     /// In front of `routes`; messages are bounded as there.
     pub(crate) fn new(face: Arc<Face>, routes: Routes, message_bytes_max: usize) -> Self {
         let routes = Metered::new(routes, face.account.clone());
-        Front {
+        FastPath {
             face,
             routes,
             message_bytes_max,
@@ -77,12 +77,12 @@ impl Front {
     }
 }
 
-impl quorate_face_common::Face for Front {
+impl quorate_face_common::Face for FastPath {
     type Body = ResponseBody;
     type Answering = Answering;
 
     fn on_connection(&self, account: Account) -> Self {
-        Front {
+        FastPath {
             face: Arc::new(self.face.on_connection(account.clone())),
             routes: self.routes.on_connection(account),
             ..*self
@@ -244,7 +244,7 @@ pub(crate) async fn respond(
         0..=SHORT_BYTES_MAX => {
             let mut short = [0; SHORT_BYTES_MAX];
             write(&mut &mut short[..]);
-            charge.attach(Short(short, here))
+            charge.attach(ShortMessage(short, here))
         }
         _ => {
             let mut out = BytesMut::with_capacity(here);
@@ -259,9 +259,9 @@ pub(crate) async fn respond(
 }
 
 /// An answer that needs no buffer of its own.
-struct Short([u8; SHORT_BYTES_MAX], usize);
+struct ShortMessage([u8; SHORT_BYTES_MAX], usize);
 
-impl AsRef<[u8]> for Short {
+impl AsRef<[u8]> for ShortMessage {
     fn as_ref(&self) -> &[u8] {
         &self.0[..self.1]
     }
